@@ -1,0 +1,55 @@
+"""Privacy amounts as integers: epsilon in nano (1e-9), delta in femto (1e-15).
+
+Redis' Lua computes in doubles, so every sum must stay below 2**53. With nano-epsilon that bounds a single
+amount to `EPSILON_MAX` = 4e6 (two of them still add exactly); a delta of 1 is 1e15 femto.
+Amounts are read through `Decimal(repr(x))`, the shortest decimal that names the float: the binary value of 0.1
+times 1e9 would round up to 100000001, and a budget of 5 x 0.1 would admit four releases.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+NANO = 10**9
+FEMTO = 10**15
+EPSILON_MAX = 4_000_000
+
+
+def _scaled(value: float | int | str | Decimal, *, unit: int, maximum: int, rounding: str) -> int:
+    try:
+        amount = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    except ArithmeticError:
+        raise ValueError("not a number") from None
+    if not amount.is_finite() or amount < 0 or amount > maximum:
+        raise ValueError(f"must be a finite number between 0 and {maximum}")
+    return int((amount * unit).to_integral_value(rounding=rounding))
+
+
+def cost_nano(epsilon: float | int | str | Decimal) -> int:
+    """Epsilon as a cost in nano-epsilon, rounded **up**. Raises ValueError outside [0, EPSILON_MAX]."""
+    return _scaled(epsilon, unit=NANO, maximum=EPSILON_MAX, rounding=ROUND_CEILING)
+
+
+def limit_nano(epsilon: float | int | str | Decimal) -> int:
+    """Epsilon as a limit in nano-epsilon, rounded **down**. Raises ValueError outside [0, EPSILON_MAX]."""
+    return _scaled(epsilon, unit=NANO, maximum=EPSILON_MAX, rounding=ROUND_FLOOR)
+
+
+def cost_femto(delta: float | int | str | Decimal) -> int:
+    """Delta as a cost in femto-delta, rounded **up**. Raises ValueError outside [0, 1]."""
+    return _scaled(delta, unit=FEMTO, maximum=1, rounding=ROUND_CEILING)
+
+
+def limit_femto(delta: float | int | str | Decimal) -> int:
+    """Delta as a limit in femto-delta, rounded **down**. Raises ValueError outside [0, 1]."""
+    return _scaled(delta, unit=FEMTO, maximum=1, rounding=ROUND_FLOOR)
+
+
+def epsilon_of(nano: int) -> float:
+    """Nano-epsilon as the nearest float, for display."""
+    return float(Decimal(nano) / NANO)
+
+
+def delta_of(femto: int) -> float:
+    """Femto-delta as the nearest float, for display."""
+    return float(Decimal(femto) / FEMTO)

@@ -1,0 +1,193 @@
+"""Every error that the gateway raises on purpose.
+
+    GatewayError
+    ├── InvalidInput                what the caller sent cannot be used; nothing was charged
+    │   ├── SubjectRequired         the tenant protects subjects and the call names none
+    │   └── SubjectNotAllowed       the tenant has one account a unit and the call names a subject
+    ├── UnitMismatch                an event met an account of another unit or adjacency
+    ├── LedgerError
+    │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
+    │   ├── BudgetExhausted         carries `requested` and `remaining`
+    │   ├── UnknownAccount          a missing account is an error, never a fresh budget
+    │   ├── TenantExists
+    │   ├── UnknownTenant
+    │   ├── UnknownKey
+    │   ├── IdempotencyConflict     the same key came with another body
+    │   ├── ReleaseInFlight         the same key is being worked on
+    │   ├── ReleaseGone             the same key ended, and its bytes are not kept
+    │   └── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
+    ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
+    │   ├── QueueFull
+    │   ├── WorkerCold
+    │   ├── ClientGone
+    │   └── DeadlineBeforeStart
+    └── Started                     noise may have been drawn: the hold is spent
+        ├── WorkerDied
+        ├── DeadlineExceeded
+        └── TaskFailed              carries a stable `reason`, never the worker's message
+
+No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields.
+`service/problems.py` holds the one table that maps them to HTTP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A privacy cost in ledger units: epsilon in nano, delta in femto (see `core.amounts`)."""
+
+    epsilon_nano: int
+    delta_femto: int = 0
+
+
+class GatewayError(Exception):
+    """Root of the tree."""
+
+    code = "internal"
+    title = "The gateway failed."
+
+    def __init__(self, detail: str | None = None) -> None:
+        """`detail` is a fixed sentence of the gateway's own; never pass request text."""
+        self.detail = detail or self.title
+        super().__init__(self.detail)
+
+
+class InvalidInput(GatewayError):
+    code = "invalid-input"
+    title = "The request cannot be used."
+
+    def __init__(self, detail: str | None = None, *, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.field = field
+
+
+class SubjectRequired(InvalidInput):
+    code = "subject-required"
+    title = "This tenant protects subjects: name one in `subject`."
+
+
+class SubjectNotAllowed(InvalidInput):
+    code = "subject-not-allowed"
+    title = "This tenant has one account a unit: `subject` is not accepted."
+
+
+class UnitMismatch(GatewayError):
+    code = "unit-mismatch"
+    title = "An event of one unit or adjacency cannot be charged to an account of another."
+
+
+class LedgerError(GatewayError):
+    code = "ledger-error"
+    title = "The budget ledger refused."
+
+
+class LedgerUnavailable(LedgerError):
+    code = "ledger-unavailable"
+    title = "The budget ledger cannot be reached; nothing was released."
+
+
+class BudgetExhausted(LedgerError):
+    code = "budget-exhausted"
+    title = "The privacy budget does not cover this request."
+
+    def __init__(self, *, account: str, requested: Amount, remaining: Amount) -> None:
+        super().__init__()
+        self.account = account
+        self.requested = requested
+        self.remaining = remaining
+
+
+class UnknownAccount(LedgerError):
+    code = "unknown-account"
+    title = "There is no such account."
+
+
+class TenantExists(LedgerError):
+    code = "tenant-exists"
+    title = "A tenant of this name exists."
+
+
+class UnknownTenant(LedgerError):
+    code = "unknown-tenant"
+    title = "There is no such tenant."
+
+
+class UnknownKey(LedgerError):
+    code = "unknown-key"
+    title = "There is no such key."
+
+
+class IdempotencyConflict(LedgerError):
+    code = "idempotency-conflict"
+    title = "This Idempotency-Key was used with another body."
+
+
+class ReleaseInFlight(LedgerError):
+    code = "release-in-flight"
+    title = "A request with this Idempotency-Key is being worked on."
+
+
+class ReleaseGone(LedgerError):
+    code = "release-gone"
+    title = "The release under this Idempotency-Key was charged and is not kept; use a new key."
+
+
+class HoldNotOpen(LedgerError):
+    code = "hold-not-open"
+    title = "The hold of this release has ended."
+
+    def __init__(self, *, state: str) -> None:
+        super().__init__()
+        self.state = state
+
+
+class NotStarted(GatewayError):
+    code = "not-started"
+    title = "The work was not started; nothing was charged."
+
+
+class QueueFull(NotStarted):
+    code = "queue-full"
+    title = "The queue is full; nothing was charged."
+
+
+class WorkerCold(NotStarted):
+    code = "worker-not-ready"
+    title = "The worker is not ready; nothing was charged."
+
+
+class ClientGone(NotStarted):
+    code = "client-gone"
+    title = "The client left before the work started; nothing was charged."
+
+
+class DeadlineBeforeStart(NotStarted):
+    code = "deadline-before-start"
+    title = "The work did not start in time; nothing was charged."
+
+
+class Started(GatewayError):
+    code = "started"
+    title = "The work failed after it was started; its cost counts as spent."
+
+
+class WorkerDied(Started):
+    code = "worker-died"
+    title = "The worker died while it held this request; its cost counts as spent."
+
+
+class DeadlineExceeded(Started):
+    code = "deadline-exceeded"
+    title = "The work took too long; its cost counts as spent."
+
+
+class TaskFailed(Started):
+    code = "task-failed"
+    title = "The work failed in the worker; its cost counts as spent."
+
+    def __init__(self, *, reason: str = "internal") -> None:
+        super().__init__()
+        self.reason = reason
