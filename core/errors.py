@@ -24,7 +24,8 @@
     └── Started                     noise may have been drawn: the hold is spent
         ├── WorkerDied
         ├── DeadlineExceeded
-        └── TaskFailed              carries a stable `reason`, never the worker's message
+        ├── TaskFailed              carries a stable `reason`, never the worker's message
+        └── RecogniserFailed        a recogniser broke or ran out of time: the text counts as not inspected
 
 No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields.
 `service/problems.py` holds the one table that maps them to HTTP.
@@ -191,3 +192,13 @@ class TaskFailed(Started):
     def __init__(self, *, reason: str = "internal") -> None:
         super().__init__()
         self.reason = reason
+
+
+class RecogniserFailed(Started):
+    code = "recogniser-failed"
+    title = "A recogniser failed, so the text was not fully inspected; nothing was released."
+
+    def __init__(self, detail: str | None = None, *, entity: str | None = None) -> None:
+        """`entity` is a name of the gateway's own table."""
+        super().__init__(detail)
+        self.entity = entity

@@ -1,0 +1,56 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA_DIR ?= .data
+HOST ?= 127.0.0.1
+PORT ?= 8000
+# Real evaluation data; only the benchmarks read it (see benchmarks/README.md).
+DATA ?= ../shared/data
+
+export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
+export HF_HUB_OFFLINE := 1
+
+.PHONY: setup run test check format bench clean
+
+## setup: make .venv with everything that the other targets need
+setup: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+## run: start the gateway on its embedded defaults, with a `dev` tenant whose key is in $(DATA_DIR)/dev.key
+run: setup
+	@test -s $(DATA_DIR)/dev.key \
+	  || $(BIN)/privacy-gateway tenant create dev --epsilon 1000 --key-file $(DATA_DIR)/dev.key \
+	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
+	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT)
+
+## test: the whole test suite
+test: setup
+	$(BIN)/python -m pytest -q
+
+## check: the gate - format, lint, types, import graph, documentation of settings
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_house_rules.py
+
+## format: put the source into the house's format
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
+bench: setup
+	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.gateway --data $(DATA)
+	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
+	$(BIN)/python -m benchmarks.sentdp_utility --data $(DATA)
+
+## clean: remove what setup and the tools made; the ledger in $(DATA_DIR) stays
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,0 +1,2 @@
+-- Refunds a hold: only where no noise was drawn for it.
+return (settle("cancel", "cancelled", false))

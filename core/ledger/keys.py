@@ -1,0 +1,143 @@
+"""The master key and the keys that are derived from it. None of them is ever in Redis.
+
+One 32-byte secret; HKDF-SHA256 derives one key a purpose, so that no two purposes share a key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from core.errors import LedgerUnavailable
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+
+
+class Purpose(StrEnum):
+    """What a derived key is for."""
+
+    API_KEY = "api-key-mac"
+    FINGERPRINT = "fingerprint"
+    SUBJECT = "subject"
+    RESPONSE = "response-encryption"
+    JOURNAL = "journal-seal"
+    CHECK = "master-key-check"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An idempotency key and the request under it, as they reach Redis: two HMACs in hex."""
+
+    scope: str
+    fingerprint: str
+
+
+class MasterKey:
+    """The gateway's one secret. Its `repr` does not show it."""
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != KEY_BYTES:
+            raise ValueError(f"a master key has {KEY_BYTES} bytes")
+        self._keys = {
+            purpose: HKDF(
+                algorithm=SHA256(), length=KEY_BYTES, salt=None, info=f"privacy-gateway/{purpose.value}".encode()
+            ).derive(secret)
+            for purpose in Purpose
+        }
+        self._cipher = AESGCM(self._keys[Purpose.RESPONSE])
+
+    @classmethod
+    def from_hex(cls, text: str) -> Self:
+        """From 64 hex digits, as a setting holds it. Raises ValueError, without the text, otherwise."""
+        try:
+            secret = bytes.fromhex(text.strip())
+        except ValueError:
+            raise ValueError("a master key is 64 hex digits") from None
+        return cls(secret)
+
+    @classmethod
+    def load_or_create(cls, data_dir: Path) -> Self:
+        """From `data_dir/master.key` (32 bytes, mode 0600); the first use creates it, once among all processes.
+
+        Raises ValueError when the file has another length or others may read it. `Ledger.check` refuses a key
+        other than the one that the ledger was opened with: under a new key every subject would be a new one.
+        """
+        path = data_dir / "master.key"
+        if not path.exists():
+            _create(path)
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise ValueError("master.key must be readable by its owner only")
+        return cls(path.read_bytes())
+
+    def derive(self, purpose: Purpose) -> bytes:
+        """The 32-byte key of a purpose."""
+        return self._keys[purpose]
+
+    def mac(self, purpose: Purpose, *parts: bytes) -> str:
+        """HMAC-SHA256 in hex over the parts, each with its length in front, so that no two lists collide."""
+        digest = hmac.new(self._keys[purpose], digestmod=hashlib.sha256)
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return digest.hexdigest()
+
+    def subject_hash(self, tenant: str, subject: str) -> str:
+        """The subject as it reaches Redis; the same subject under two tenants cannot be linked."""
+        return self.mac(Purpose.SUBJECT, tenant.encode(), subject.encode())
+
+    def claim(self, *, tenant: str, route: str, key: str, body: bytes) -> Claim:
+        """The claim of an Idempotency-Key `key` on `route` with the exact bytes `body`."""
+        where = (tenant.encode(), route.encode(), key.encode())
+        return Claim(
+            scope=self.mac(Purpose.FINGERPRINT, b"scope", *where),
+            fingerprint=self.mac(Purpose.FINGERPRINT, b"body", *where, body),
+        )
+
+    def encrypt(self, plain: bytes, *, tenant: str, release_id: str) -> bytes:
+        """AES-256-GCM under a random nonce, bound to the tenant and the release."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, plain, f"{tenant}/{release_id}".encode())
+
+    def decrypt(self, sealed: bytes, *, tenant: str, release_id: str) -> bytes:
+        """The bytes that `encrypt` took. Raises LedgerUnavailable when they are not authentic."""
+        nonce, body = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
+        try:
+            return self._cipher.decrypt(nonce, body, f"{tenant}/{release_id}".encode())
+        except (InvalidTag, ValueError):
+            raise LedgerUnavailable("A stored response is not authentic under this master key.") from None
+
+
+def _create(path: Path) -> None:
+    """Write a new key beside `path` and link it there: another process sees the whole file or none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            return  # another process was first: its key is the key
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    finally:
+        draft.unlink()

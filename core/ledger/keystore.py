@@ -1,0 +1,97 @@
+"""API keys. Redis holds an HMAC of each, never the key: a copy of the data authenticates nobody."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import time
+from dataclasses import dataclass
+
+from core.errors import UnknownKey, UnknownTenant
+from core.ledger import names
+from core.ledger.client import LedgerClient
+from core.ledger.keys import MasterKey, Purpose
+from core.ledger.reader import LedgerReader
+from core.ledger.records import Tenant
+
+_PRESENTED = re.compile(r"pgw_([0-9a-f]{16})_([0-9a-f]{32})")
+_DUMMY_ID = "0" * 16
+_DUMMY_SECRET = "0" * 32
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """What is known of a key after it was shown once."""
+
+    key_id: str
+    tenant: str
+    created_ms: int
+    revoked_ms: int | None
+
+
+class KeyStore:
+    """Keys `pgw_<16 hex: key id>_<32 hex: 128-bit secret>`. Methods raise LedgerUnavailable as the ledger's do."""
+
+    def __init__(self, client: LedgerClient, master_key: MasterKey) -> None:
+        self._client = client
+        self._master_key = master_key
+        self._reader = LedgerReader(client)
+
+    async def create(self, tenant: str) -> str:
+        """A new key of the tenant: the only time that it can be read. Raises UnknownTenant."""
+        await self._reader.tenant(tenant)
+        key_id, secret = secrets.token_hex(8), secrets.token_hex(16)
+        # listed first: a key that authenticates is always one that `list` shows and `revoke` finds
+        await self._client.call("SADD", names.tenant_api_keys_key(tenant), key_id)
+        fields = ("mac", self._mac(key_id, secret), "tenant", tenant, "created_ms", int(time.time() * 1000))
+        await self._client.call("HSET", names.api_key_key(key_id), *fields)
+        return f"pgw_{key_id}_{secret}"
+
+    async def revoke(self, tenant: str, key_id: str) -> ApiKey:
+        """From its return on the key authenticates nobody. Again: the same answer. Raises UnknownKey."""
+        try:
+            await self._find(tenant, key_id)
+        except ValueError:
+            raise UnknownKey from None
+        await self._client.call("HSETNX", names.api_key_key(key_id), "revoked_ms", int(time.time() * 1000))
+        return await self._find(tenant, key_id)
+
+    async def authenticate(self, presented: str) -> Tenant | None:
+        """The tenant of a live key, else None: for a malformed, unknown, wrong or revoked key alike.
+
+        The secret is compared in constant time, for an unknown id against a dummy.
+        """
+        match = _PRESENTED.fullmatch(presented)
+        key_id, secret = match.groups() if match else (_DUMMY_ID, _DUMMY_SECRET)
+        stored = await self._client.call("HMGET", names.api_key_key(key_id), "mac", "tenant", "revoked_ms")
+        expected = stored[0].decode() if stored[0] else self._mac(_DUMMY_ID, "")
+        genuine = hmac.compare_digest(self._mac(key_id, secret), expected)
+        if not (match and stored[0] and genuine) or stored[2] is not None:
+            return None
+        try:
+            return await self._reader.tenant(stored[1].decode())
+        except UnknownTenant:
+            return None
+
+    async def list(self, tenant: str) -> tuple[ApiKey, ...]:
+        """All keys of the tenant, revoked ones too, oldest first. Raises UnknownTenant."""
+        await self._reader.tenant(tenant)
+        keys = []
+        for key_id in await self._client.call("SMEMBERS", names.tenant_api_keys_key(tenant)):
+            try:
+                keys.append(await self._find(tenant, key_id.decode()))
+            except UnknownKey:
+                continue  # the id of a `create` that was not finished
+        return tuple(sorted(keys, key=lambda key: (key.created_ms, key.key_id)))
+
+    async def _find(self, tenant: str, key_id: str) -> ApiKey:
+        owner, created_ms, revoked_ms = await self._client.call(
+            "HMGET", names.api_key_key(key_id), "tenant", "created_ms", "revoked_ms"
+        )
+        if owner is None or owner.decode() != names.check_tenant(tenant):
+            raise UnknownKey
+        return ApiKey(key_id, tenant, int(created_ms), int(revoked_ms) if revoked_ms is not None else None)
+
+    def _mac(self, key_id: str, secret: str) -> str:
+        return self._master_key.mac(Purpose.API_KEY, key_id.encode(), secret.encode())

@@ -1,0 +1,90 @@
+"""Names: tenants, Redis keys and account ids.
+
+All keys of a tenant share the hash tag `{tenant}`, so they live in one slot and one script may touch them. A
+tenant name has no brace, no colon and no slash: it cannot forge another tenant's tag, key or account id.
+"""
+
+from __future__ import annotations
+
+import re
+
+from core.accounting.events import Unit
+from core.errors import InvalidInput, UnknownAccount
+
+_TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
+_HEX = re.compile(r"[0-9a-f]+")
+SUBJECT_HASH_LENGTH = 64
+SUBJECT_ID_LENGTH = 16
+
+TENANTS_KEY = "tenants"
+READINESS_KEY = "readiness"
+KEY_CHECK_KEY = "master-key-check"
+
+
+def check_tenant(name: str) -> str:
+    """`name` itself. Raises InvalidInput unless it is `[a-z0-9][a-z0-9_-]{0,62}`."""
+    if not _TENANT.fullmatch(name):
+        raise InvalidInput("A tenant name is 1 to 63 of a-z, 0-9, _ and -.", field="tenant")
+    return name
+
+
+def check_label(label: str) -> str:
+    """`label` itself: a mechanism or reason of the gateway's own. Raises ValueError when it could be free text."""
+    if not _LABEL.fullmatch(label):
+        raise ValueError("a mechanism or reason is a short fixed label")
+    return label
+
+
+def check_hex(value: str, *, length: int) -> str:
+    """`value` itself. Raises ValueError unless it is `length` lower-case hex digits."""
+    if len(value) != length or not _HEX.fullmatch(value):
+        raise ValueError(f"expected {length} lower-case hex digits")
+    return value
+
+
+def tenant_key(tenant: str) -> str:
+    """The tenant's record, a hash; every script derives the other keys from it."""
+    return f"{{{check_tenant(tenant)}}}:tenant"
+
+
+def journal_key(tenant: str) -> str:
+    """The tenant's journal, a stream."""
+    return f"{{{check_tenant(tenant)}}}:journal"
+
+
+def overdue_key(tenant: str) -> str:
+    """The open holds by deadline in ms, a sorted set."""
+    return f"{{{check_tenant(tenant)}}}:overdue"
+
+
+def tenant_api_keys_key(tenant: str) -> str:
+    """The ids of the tenant's API keys, a set."""
+    return f"{{{check_tenant(tenant)}}}:api-keys"
+
+
+def api_key_key(key_id: str) -> str:
+    """One API key, a hash; found before the tenant is known, hence outside its slot."""
+    return f"api-key:{check_hex(key_id, length=16)}"
+
+
+def account_id(tenant: str, unit: Unit, subject_hash: str | None) -> str:
+    """What callers see: `acme/sentence`, or `acme/sentence/<first 16 hex digits of the subject's HMAC>`."""
+    suffix = f"/{subject_hash[:SUBJECT_ID_LENGTH]}" if subject_hash else ""
+    return f"{tenant}/{unit.value}{suffix}"
+
+
+def parse_account_id(tenant: str, account: str) -> tuple[Unit, str]:
+    """The unit and the start of the subject's HMAC ("" for the tenant's own account).
+
+    Raises UnknownAccount for an id of another tenant or another form.
+    """
+    parts = account.split("/")
+    units = {unit.value: unit for unit in Unit}
+    if len(parts) not in (2, 3) or parts[0] != tenant or parts[1] not in units:
+        raise UnknownAccount
+    if len(parts) == 2:
+        return units[parts[1]], ""
+    if len(parts[2]) != SUBJECT_ID_LENGTH or not _HEX.fullmatch(parts[2]):
+        raise UnknownAccount
+    return units[parts[1]], parts[2]

@@ -1,0 +1,131 @@
+"""Reads of the ledger: tenants, accounts, the journal and its audit. Nothing here writes."""
+
+from __future__ import annotations
+
+from core.errors import UnknownAccount, UnknownTenant
+from core.ledger import names, wire
+from core.ledger.audit import JournalReplay
+from core.ledger.client import LedgerClient
+from core.ledger.records import (
+    AccountState,
+    AuditReport,
+    JournalEntry,
+    JournalPage,
+    Tenant,
+    TenantAudit,
+    TenantMode,
+)
+
+PAGE_LIMIT_MAX = 1000
+SCAN_BATCH = 1000
+SCANS_A_PAGE_MAX = 10
+
+
+class LedgerReader:
+    """Every method raises LedgerUnavailable when Redis does not answer as it should."""
+
+    def __init__(self, client: LedgerClient) -> None:
+        self._client = client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def tenant(self, name: str) -> Tenant:
+        """Raises UnknownTenant."""
+        mode, created_ms = await self._client.call("HMGET", names.tenant_key(name), "mode", "created_ms")
+        if mode is None:
+            raise UnknownTenant
+        return Tenant(name, TenantMode(mode.decode()), int(created_ms))
+
+    async def tenants(self) -> tuple[Tenant, ...]:
+        """All tenants by name."""
+        found = []
+        for name in await self._tenant_names():
+            try:
+                found.append(await self.tenant(name))
+            except UnknownTenant:
+                continue  # the name of an `open_tenant` that was not finished
+        return tuple(found)
+
+    async def accounts(self, tenant: str) -> tuple[AccountState, ...]:
+        """All accounts of a tenant at one moment, each unit's own account before those of its subjects.
+
+        Costs time linear in the number of subjects, during which Redis serves nobody else.
+        Raises UnknownTenant.
+        """
+        states, _ = await self._snapshot(tenant, first="-", last="+")
+        return states
+
+    async def account(self, tenant: str, account_id: str) -> AccountState:
+        """One account by its id, such as `acme/sentence`. Raises UnknownAccount, UnknownTenant."""
+        unit, subject = names.parse_account_id(tenant, account_id)
+        first, last = f"[{unit.value}", f"[{unit.value}"
+        if subject:
+            first, last = f"[{unit.value}:{subject}", f"({unit.value}:{subject}g"  # after the last hex digit
+        states, _ = await self._snapshot(tenant, first=first, last=last)
+        if len(states) != 1:
+            raise UnknownAccount
+        return states[0]
+
+    async def journal(
+        self, tenant: str, account_id: str | None = None, *, cursor: int = 0, limit: int = 100
+    ) -> JournalPage:
+        """The entries after the number `cursor`, oldest first, of one account or of all.
+
+        One call reads at most 10,000 entries of the tenant: a page of one account may be short, or empty, and
+        still have a `next_cursor`. Raises UnknownAccount, UnknownTenant.
+        """
+        if not (0 < limit <= PAGE_LIMIT_MAX and cursor >= 0):
+            raise ValueError(f"a page has 1 to {PAGE_LIMIT_MAX} entries after a cursor of at least 0")
+        if account_id is None:
+            await self.tenant(tenant)
+        else:
+            await self.account(tenant, account_id)
+        entries: list[JournalEntry] = []
+        for _ in range(SCANS_A_PAGE_MAX):
+            batch = await self._entries(tenant, after=cursor, count=SCAN_BATCH if account_id else limit + 1)
+            for entry in batch:
+                if len(entries) == limit:
+                    return JournalPage(tuple(entries), cursor)
+                cursor = entry.seq
+                if account_id is None or any(amount.account == account_id for amount in entry.amounts):
+                    entries.append(entry)
+            if not batch:
+                return JournalPage(tuple(entries), None)
+        return JournalPage(tuple(entries), cursor)
+
+    async def audit(self) -> AuditReport:
+        """Recompute every account of every tenant from its journal and compare.
+
+        Sound while the ledger is in use: the counters are read at one moment together with the number of the
+        last entry that made them, and the journal is replayed up to that entry.
+        """
+        return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
+
+    async def _audit_tenant(self, tenant: str) -> TenantAudit:
+        states, last_seq = await self._snapshot(tenant, first="-", last="+")
+        replay = JournalReplay(tenant)
+        while replay.last_seq < last_seq:
+            batch = await self._entries(tenant, after=replay.last_seq, count=SCAN_BATCH, last=last_seq)
+            if not batch:
+                break
+            for entry in batch:
+                replay.apply(entry)
+        return replay.report(states, last_seq=last_seq)
+
+    async def _entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[JournalEntry]:
+        end = "+" if last is None else str(last)
+        raw = await self._client.call("XRANGE", names.journal_key(tenant), str(after + 1), end, "COUNT", count)
+        return [wire.journal_entry(tenant, entry) for entry in raw]
+
+    async def _snapshot(self, tenant: str, *, first: str, last: str) -> tuple[tuple[AccountState, ...], int]:
+        found, _ = await self._client.run("accounts", key=names.tenant_key(tenant), args={"first": first, "last": last})
+        if found["outcome"] == "unknown-tenant":
+            raise UnknownTenant
+        if found["outcome"] == "unknown-account":
+            raise UnknownAccount
+        return wire.account_states(tenant, found["accounts"]), int(found["seq"])
+
+    async def _tenant_names(self) -> list[str]:
+        return sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))

@@ -1,0 +1,12 @@
+"""Fill `class_marker`: the type of what was masked, such as [EMAIL_ADDRESS], [WORD] or [NUMBER]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.text.lists import AllowLists
+from core.text.policy import Mask, MaskPolicy
+
+
+def fill(text: str, masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists) -> list[str]:  # noqa: ARG001
+    return [f"[{mask.type}]" for mask in masks]

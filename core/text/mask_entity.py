@@ -1,0 +1,53 @@
+"""Technique `entity`: typed personal data by patterns, checksums and context words. No guarantee.
+
+Fails closed: a requested entity without a recogniser, a recogniser that raises and a pattern that runs out of time
+are errors. Nothing is skipped with a log line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from core.errors import InvalidInput, RecogniserFailed
+from core.text import recognise_contact, recognise_numbers, recognise_presidio
+from core.text.lists import AllowLists
+from core.text.policy import ENTITIES, Mask, MaskPolicy
+from core.text.recogniser import Recogniser
+from core.text.tokens import Token
+
+
+@cache
+def recognisers() -> dict[str, tuple[Recogniser, ...]]:
+    """Entity -> its recognisers, built once a process; none of them keeps any text."""
+    table: dict[str, tuple[Recogniser, ...]] = {}
+    for module in (recognise_contact, recognise_numbers, recognise_presidio):
+        for recogniser in module.recognisers():
+            table[recogniser.entity] = (*table.get(recogniser.entity, ()), recogniser)
+    return table
+
+
+def _run(recogniser: Recogniser, text: str, threshold: float, digits: int) -> list[Mask]:
+    failed = False
+    try:
+        hits = recogniser.hits(text, threshold=threshold, digits=digits)
+    except Exception:  # whatever it is, its message and frames may hold the text
+        failed = True
+    if failed:
+        raise RecogniserFailed(entity=recogniser.entity)
+    return [Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score) for hit in hits]
+
+
+def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:  # noqa: ARG001
+    """Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed."""
+    requested = policy.requested()
+    table = recognisers()
+    if not requested.keys() <= table.keys():
+        supported = ", ".join(name for name in ENTITIES if name in table)
+        raise InvalidInput(f"An entity has no recogniser here. Supported: {supported}.", field="entities")
+    digits = sum(map(str.isdecimal, text))
+    found: list[Mask] = []
+    for entity, threshold in requested.items():
+        for recogniser in table[entity]:
+            found.extend(_run(recogniser, text, threshold, digits))
+    return found

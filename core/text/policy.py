@@ -1,0 +1,201 @@
+"""What may be asked of `/sanitize`: techniques, entities, fills, limits, and the values that travel.
+
+Light on purpose: the front end builds a `SanitizeTask` from this module alone, and nothing here imports a
+recogniser, a word list or a faker. A technique or a fill is one module and one row of the tables below.
+
+Guarantee: none. A masked text has no differential privacy, and kept words have no protection at all. What holds is
+an engineering property: the masked characters themselves are not in the output at the masked places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from core.errors import InvalidInput
+
+GUARANTEE = "none"
+
+TEXT_CHARS_MAX = 4_000_000
+VOCABULARY_SIZE_MIN = 100
+VOCABULARY_SIZE_MAX = 100_000
+VOCABULARY_SIZE_DEFAULT = 10_000
+ALLOW_LIST_DEFAULT = "general"
+ALLOW_LIST_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+# name -> module with `find(text, tokens, policy, lists) -> list[Mask]`; first row wins where techniques tie
+TECHNIQUES: Mapping[str, str] = MappingProxyType(
+    {
+        "entity": "core.text.mask_entity",
+        "vocabulary": "core.text.mask_vocabulary",
+        "allow_list": "core.text.mask_allow_list",
+    }
+)
+
+# name -> module with `fill(text, masks, policy, lists) -> list[str]`
+FILLS: Mapping[str, str] = MappingProxyType(
+    {
+        "marker": "core.text.fill_marker",
+        "class_marker": "core.text.fill_class_marker",
+        "surrogate": "core.text.fill_surrogate",
+    }
+)
+
+WORD = "WORD"  # type of a word outside a list
+NUMBER = "NUMBER"  # type of a token outside a list that holds no letter
+
+
+@dataclass(frozen=True)
+class Entity:
+    """`threshold`: least score of a hit that is masked. `default`: masked when the policy names no entity."""
+
+    threshold: float
+    default: bool = True
+
+
+# Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 and more, a bare digit pattern
+# 0.05 to 0.3, a context word nearby adds 0.35 (at least 0.4 in all). A threshold of 0.35 to 0.5 therefore reads
+# "strict form, checksum, or context".
+ENTITIES: Mapping[str, Entity] = MappingProxyType(
+    {
+        "EMAIL_ADDRESS": Entity(0.5),
+        "PHONE_NUMBER": Entity(0.4),
+        "CREDIT_CARD": Entity(0.4),
+        "IBAN_CODE": Entity(0.4),
+        "US_SSN": Entity(0.4),
+        "IP_ADDRESS": Entity(0.5),
+        "MAC_ADDRESS": Entity(0.5),
+        "URL": Entity(0.4),
+        "CRYPTO": Entity(0.6),
+        "US_ITIN": Entity(0.4),
+        "US_PASSPORT": Entity(0.4),
+        "US_BANK_NUMBER": Entity(0.4),
+        "ABA_ROUTING_NUMBER": Entity(0.4),
+        "US_MBI": Entity(0.4),
+        "US_NPI": Entity(0.4),
+        "MEDICAL_LICENSE": Entity(0.6),
+        "UK_NHS": Entity(0.6),
+        "UK_NINO": Entity(0.5),
+        "UK_PASSPORT": Entity(0.4),
+        "CA_SIN": Entity(0.4),
+        "AU_ABN": Entity(0.4),
+        "AU_TFN": Entity(0.4),
+        "AU_MEDICARE": Entity(0.4),
+        "IN_AADHAAR": Entity(0.4),
+        "IN_PAN": Entity(0.5),
+        "SG_NRIC_FIN": Entity(0.5),
+        "ES_NIF": Entity(0.6),
+        "ES_NIE": Entity(0.6),
+        "IT_FISCAL_CODE": Entity(0.6),
+        "PL_PESEL": Entity(0.4),
+        "DE_TAX_ID": Entity(0.4),
+        "UUID": Entity(0.5, default=False),
+        "UK_POSTCODE": Entity(0.1, default=False),
+        "DATE_TIME": Entity(0.5, default=False),
+        "US_DRIVER_LICENSE": Entity(0.3, default=False),
+    }
+)
+DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default)
+
+
+@dataclass(frozen=True)
+class MaskPolicy:
+    """Which parts of a text are masked. Deterministic: the same text and policy give the same masks.
+
+    `entities` empty means `DEFAULT_ENTITIES`. `thresholds` are (entity, score) pairs that replace the table's.
+    Raises InvalidInput, which names a field and our own supported values and never what the caller sent.
+    """
+
+    techniques: tuple[str, ...] = ("entity",)
+    entities: tuple[str, ...] = ()
+    vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
+    allow_list: str = ALLOW_LIST_DEFAULT
+    thresholds: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.techniques or not set(self.techniques) <= TECHNIQUES.keys():
+            raise InvalidInput(
+                f"Name at least one technique, each one of: {', '.join(TECHNIQUES)}.", field="techniques"
+            )
+        if not set(self.entities) <= ENTITIES.keys():
+            raise InvalidInput(f"An entity has no recogniser here. Supported: {', '.join(ENTITIES)}.", field="entities")
+        if self.entities and "entity" not in self.techniques:
+            raise InvalidInput("Entities need the technique `entity`.", field="entities")
+        if not VOCABULARY_SIZE_MIN <= self.vocabulary_size <= VOCABULARY_SIZE_MAX:
+            raise InvalidInput(
+                f"The vocabulary size lies between {VOCABULARY_SIZE_MIN} and {VOCABULARY_SIZE_MAX}.",
+                field="vocabulary_size",
+            )
+        if not ALLOW_LIST_NAME.fullmatch(self.allow_list):
+            raise InvalidInput("That is not the name of an allow list.", field="allow_list")
+        for entity, score in self.thresholds:
+            if entity not in ENTITIES or not 0 < score <= 1:
+                raise InvalidInput(
+                    "A threshold is a score above 0 and at most 1 of a supported entity.", field="thresholds"
+                )
+
+    def requested(self) -> dict[str, float]:
+        """Entity -> threshold, in table order; empty without the technique `entity`."""
+        if "entity" not in self.techniques:
+            return {}
+        wanted = set(self.entities or DEFAULT_ENTITIES)
+        own = dict(self.thresholds)
+        return {name: own.get(name, row.threshold) for name, row in ENTITIES.items() if name in wanted}
+
+
+def check_fill(fill: str) -> None:
+    """Raises InvalidInput where no fill has that name."""
+    if fill not in FILLS:
+        raise InvalidInput(f"The fill mode is one of: {', '.join(FILLS)}.", field="fill")
+
+
+def check_text(text: str) -> None:
+    """Raises InvalidInput where the text is over `TEXT_CHARS_MAX` characters."""
+    if len(text) > TEXT_CHARS_MAX:
+        raise InvalidInput(f"A text has at most {TEXT_CHARS_MAX} characters.", field="text")
+
+
+@dataclass(frozen=True)
+class SanitizeTask:
+    """One document for the worker. The text stays out of `repr`. Raises InvalidInput."""
+
+    text: str = field(repr=False)
+    policy: MaskPolicy
+    fill: str = "class_marker"
+
+    def __post_init__(self) -> None:
+        check_fill(self.fill)
+        check_text(self.text)
+
+
+@dataclass(frozen=True)
+class Mask:
+    """One masked region [start, end) of the **original** text."""
+
+    start: int
+    end: int
+    type: str
+    technique: str
+    score: float = 1.0
+
+
+@dataclass(frozen=True)
+class Span:
+    """One filled region [start, end) of the **output** text."""
+
+    start: int
+    end: int
+    type: str
+    technique: str
+
+
+@dataclass(frozen=True)
+class Sanitised:
+    """A released text. Holds no original string. `tokens` counts the words and numbers of the original text."""
+
+    text: str = field(repr=False)
+    spans: tuple[Span, ...]
+    masked_tokens: int
+    tokens: int

@@ -1,0 +1,95 @@
+"""Presidio's patterns and checksums as recognisers of ours.
+
+Taken: the regular expressions, scores, context words and checksum methods of its predefined recognisers. Not taken:
+its engine, its registry, its NLP engine and its `analyze` loops, which fail open (see `core.text.recogniser`); so no
+spaCy pipeline is loaded and no text reaches a vocabulary that would retain it. Its loggers may name text: silenced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan
+
+_LOGGERS = ("presidio-analyzer", "decision_process", "tldextract", "filelock")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """`digits_min`: decimal digits that every pattern needs. `valid_score`: score of a match whose checksum holds;
+    below the threshold where one number in ten passes by chance, so that such a number needs context as well."""
+
+    recognizer: str
+    digits_min: int = 0
+    valid_score: float = 1.0
+    context: tuple[str, ...] | None = None
+    patterns: int | None = None  # only the first so many
+
+
+_ROWS = {
+    "IP_ADDRESS": _Row("IpRecognizer"),
+    "MAC_ADDRESS": _Row("MacAddressRecognizer"),
+    "CRYPTO": _Row("CryptoRecognizer"),
+    "US_ITIN": _Row("UsItinRecognizer", 9),
+    "US_PASSPORT": _Row("UsPassportRecognizer", 8, context=("passport", "passport number", "travel document")),
+    "US_BANK_NUMBER": _Row("UsBankRecognizer", 8),
+    "ABA_ROUTING_NUMBER": _Row("AbaRoutingRecognizer", 9, valid_score=0.35),
+    "US_MBI": _Row("UsMbiRecognizer", 5),
+    "US_NPI": _Row("UsNpiRecognizer", 10, valid_score=0.35),
+    "MEDICAL_LICENSE": _Row("MedicalLicenseRecognizer", 7),
+    "UK_NHS": _Row("NhsRecognizer", 10, valid_score=0.6),
+    "UK_NINO": _Row("UkNinoRecognizer", 6),
+    "UK_PASSPORT": _Row("UkPassportRecognizer", 7),
+    "CA_SIN": _Row("CaSinRecognizer", 9),
+    "AU_ABN": _Row("AuAbnRecognizer", 11, valid_score=0.5),
+    "AU_TFN": _Row("AuTfnRecognizer", 9, valid_score=0.35),
+    "AU_MEDICARE": _Row("AuMedicareRecognizer", 10, valid_score=0.35),
+    "IN_AADHAAR": _Row("InAadhaarRecognizer", 12, valid_score=0.6),
+    "IN_PAN": _Row("InPanRecognizer", 4, patterns=2),  # the third looks ahead over the whole text at every word
+    "SG_NRIC_FIN": _Row("SgFinRecognizer", 7),
+    "ES_NIF": _Row("EsNifRecognizer", 7),
+    "ES_NIE": _Row("EsNieRecognizer", 7),
+    "IT_FISCAL_CODE": _Row("ItFiscalCodeRecognizer"),
+    "PL_PESEL": _Row("PlPeselRecognizer", 11, valid_score=0.6),
+    "DE_TAX_ID": _Row("DeTaxIdRecognizer", 11, valid_score=0.6),
+    "UUID": _Row("UuidRecognizer"),
+    "UK_POSTCODE": _Row("UkPostcodeRecognizer"),
+    "DATE_TIME": _Row("DateRecognizer"),
+    "US_DRIVER_LICENSE": _Row("UsLicenseRecognizer", 1),
+}
+
+
+def _silence() -> None:
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = False
+        logger.addFilter(lambda record: False)  # noqa: ARG005 - holds where a later configuration resets levels
+
+
+def _predefined() -> Any:
+    os.environ["TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS"] = ""  # read at import; its default asks the network
+    from presidio_analyzer import predefined_recognizers
+
+    _silence()
+    return predefined_recognizers
+
+
+def recognisers() -> tuple[Recogniser, ...]:
+    predefined = _predefined()
+    built = []
+    for entity, row in _ROWS.items():
+        source = getattr(predefined, row.recognizer)()
+        patterns = [
+            Pattern(regex.compile(pattern.regex, source.global_regex_flags), pattern.score)
+            for pattern in source.patterns[: row.patterns]
+        ]
+        scan = pattern_scan(patterns, source.validate_result, source.invalidate_result, valid_score=row.valid_score)
+        words = source.context if row.context is None else row.context
+        built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min))
+    return tuple(built)

@@ -1,0 +1,115 @@
+"""The contract of an entity recogniser, and the regular-expression recogniser that fails closed.
+
+A recogniser is a name, a scan and context words. `hits` gives every hit with its score after context; it either
+looked at the whole text or raised. Presidio's own loops skip a pattern whose match times out and its engine swallows
+a recogniser that raises; both would pass unseen text as clean, so the loops here are our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import regex  # type: ignore[import-untyped]
+
+REGEX_TIMEOUT_S = 10.0  # per pattern and text; a healthy pattern needs 0.05 s a MB
+CONTEXT_BEFORE_CHARS = 60
+CONTEXT_AFTER_CHARS = 25
+CONTEXT_BONUS = 0.35
+CONTEXT_SCORE_MIN = 0.4
+
+
+class Hit(NamedTuple):
+    start: int
+    end: int
+    score: float
+
+
+class Pattern(NamedTuple):
+    regex: regex.Pattern[str]
+    score: float
+
+
+def matches(pattern: regex.Pattern[str], text: str) -> Iterator[regex.Match[str]]:
+    """Non-overlapping matches. Raises TimeoutError after `REGEX_TIMEOUT_S`."""
+    yield from pattern.finditer(text, timeout=REGEX_TIMEOUT_S)
+
+
+Scan = Callable[[str], Iterator[Hit]]
+
+
+@dataclass(frozen=True)
+class Recogniser:
+    """`digits_min`: a text with fewer decimal digits cannot hold a hit, so the scan is skipped without loss."""
+
+    entity: str
+    scan: Scan
+    context: regex.Pattern[str] | None = None
+    digits_min: int = 0
+
+    def hits(self, text: str, *, threshold: float, digits: int) -> list[Hit]:
+        """Hits of at least `threshold`, context counted in, in order of position.
+
+        A string that passes once passes wherever it stands: the scan gives the same string again without its
+        context word, and leaving that copy would release what the first mask hid.
+        """
+        if digits < self.digits_min:
+            return []
+        passed: list[Hit] = []
+        weak: list[Hit] = []
+        for hit in self.scan(text):
+            if hit.score < threshold:
+                hit = self._with_context(text, hit)
+            (passed if hit.score >= threshold else weak).append(hit)
+        if weak and passed:
+            known = {text[hit.start : hit.end]: hit.score for hit in passed}
+            for start, end, _ in weak:
+                score = known.get(text[start:end])
+                if score is not None:
+                    passed.append(Hit(start, end, score))
+        return sorted(passed)
+
+    def _with_context(self, text: str, hit: Hit) -> Hit:
+        if self.context is None:
+            return hit
+        start, end, score = hit
+        around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
+        if self.context.search(around, timeout=REGEX_TIMEOUT_S) is None:
+            return hit
+        return Hit(start, end, min(1.0, max(score + CONTEXT_BONUS, CONTEXT_SCORE_MIN)))
+
+
+def context_of(words: Sequence[str]) -> regex.Pattern[str] | None:
+    """A pattern for any of the words, whole words in any case, with an optional plural `s`."""
+    if not words:
+        return None
+    body = "|".join(regex.escape(word.strip()) for word in sorted(words, key=len, reverse=True))
+    return regex.compile(rf"(?<!\w)(?:{body})s?(?!\w)", regex.IGNORECASE)
+
+
+def pattern_scan(
+    patterns: Sequence[Pattern],
+    validate: Callable[[str], bool | None] | None = None,
+    invalidate: Callable[[str], bool | None] | None = None,
+    *,
+    valid_score: float = 1.0,
+) -> Scan:
+    """Presidio's rule of scoring: a valid checksum gives `valid_score`, an invalid one drops the match, no opinion
+    keeps the pattern's own score."""
+
+    def scan(text: str) -> Iterator[Hit]:
+        for pattern, base in patterns:
+            for match in matches(pattern, text):
+                found = match.group()
+                if not found:
+                    continue
+                score = base
+                verdict = validate(found) if validate else None
+                if verdict is False or (invalidate and invalidate(found)):
+                    continue
+                if verdict:
+                    score = max(base, valid_score)
+                yield Hit(match.start(), match.end(), score)
+
+    return scan

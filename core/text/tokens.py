@@ -1,0 +1,30 @@
+"""Word and number tokens of a text, with character offsets.
+
+A token is a run of letters, combining marks, digits and underscores; an apostrophe or hyphen between two runs joins
+them (`don't`, `well-known`), and so do `. , : /` between two digits (`3.14`, `12:30`). What no token covers is
+punctuation, symbols and space: by construction it holds no letter, mark or digit, so it may stay unmasked.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import regex  # type: ignore[import-untyped]
+
+_RUN = r"[\p{L}\p{M}\p{N}_]+"
+_TOKEN = regex.compile(rf"{_RUN}(?:(?:['’ʼ＇\-‐‑]|(?<=\p{{N}})[.,:/](?=\p{{N}})){_RUN})*")
+_LETTER = regex.compile(r"\p{L}")
+
+
+class Token(NamedTuple):
+    start: int
+    end: int
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of `text` in order; offsets are code points of `text`."""
+    return [Token(*match.span()) for match in _TOKEN.finditer(text)]
+
+
+def has_letter(text: str) -> bool:
+    return _LETTER.search(text) is not None

@@ -1,0 +1,25 @@
+"""The public frequency list behind the technique `vocabulary`: `wordfreq`'s English list, most frequent first.
+
+Entries that hold a digit are left out: single digits are frequent, and a number spelt digit by digit would be kept.
+Frequent names (`john`, `london`) **are** on the list, so the technique keeps them: join another where names matter.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from core.text.lists import normal
+from core.text.policy import VOCABULARY_SIZE_MAX
+
+
+@cache
+def ranked() -> tuple[tuple[str, ...], dict[str, int]]:
+    """(words by rank, rank of each word); one table serves every size."""
+    import wordfreq
+
+    words = wordfreq.top_n_list("en", VOCABULARY_SIZE_MAX)
+    ranks: dict[str, int] = {}
+    for rank, word in enumerate(words):
+        if not any(char.isnumeric() for char in word):
+            ranks.setdefault(normal(word), rank)
+    return tuple(ranks), ranks

@@ -1,0 +1,96 @@
+"""The embed role: encode the sentences of many documents in one go, then draw each document's release.
+
+The encoder sees sentences, not documents: a sentence's vector depends on that sentence alone, which is what makes
+the sensitivity of the mechanisms exact. `warm_up` checks that on this very device and refuses to serve otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from core.accounting.events import Unit
+from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.release import SentenceMechanism
+from core.mechanisms.sentence import sentence_mechanism
+from gpu_workers.encoder import Encoder
+from gpu_workers.messages import WorkerOptions
+from gpu_workers.packs import pack_paths
+from gpu_workers.tasks import EmbedRelease, EmbedTask
+
+_CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
+_CANARY_EPSILON_NANO = 10**9
+
+
+class Embedder:
+    """Handler of `Role.EMBED`."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self._options = options
+        self._mechanisms: dict[tuple[str, str], SentenceMechanism] = {}
+
+    def warm_up(self) -> dict[str, Any]:
+        """Load the encoder and every pack, check the device, release a canary.
+
+        Returns: public facts for `/models` and `/domains`.
+        Raises: RuntimeError when this device cannot compute scores exactly, InvalidPack for a broken pack.
+        """
+        options = self._options
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=options.device)
+        encoder_exact = self._encoder.self_check()
+        own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
+        for name, path in pack_paths(own).items():
+            pack = DomainPack.load(path, encoder_fingerprint=self._encoder.fingerprint)
+            for mechanism in SENTENCE_MECHANISMS:
+                loaded = sentence_mechanism(mechanism, pack, self._encoder.device)
+                if not loaded.self_check():
+                    raise RuntimeError("this device does not compute scores exactly")
+                self._mechanisms[name, mechanism] = loaded
+        canary = [
+            EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in self._mechanisms
+        ]
+        for released in self.run(canary):
+            if not torch.isfinite(torch.from_numpy(released.vector)).all():
+                raise RuntimeError("the canary release is not finite")
+        return {
+            "encoder": self._encoder.facts() | {"batch_invariant": encoder_exact},
+            "domains": sorted({domain for domain, _ in self._mechanisms}),
+            "mechanisms": list(SENTENCE_MECHANISMS),
+            "unit": Unit.SENTENCE.value,
+        }
+
+    def run(self, tasks: Sequence[EmbedTask]) -> list[EmbedRelease]:
+        """Release every document; one encoder pass and one mechanism call for each (domain, mechanism)."""
+        documents = self._vectors(tasks)
+        together: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for index, task in enumerate(tasks):
+            together[task.domain, task.mechanism].append(index)
+        released: dict[int, EmbedRelease] = {}
+        for key, indices in together.items():
+            mechanism = self._mechanisms[key]
+            drawn = mechanism.release(
+                [documents[index] for index in indices], [tasks[index].epsilon_nano for index in indices]
+            )
+            for index, vector in zip(indices, drawn.vectors, strict=True):
+                released[index] = EmbedRelease(vector=vector, space=mechanism.space)
+        return [released[index] for index in range(len(tasks))]
+
+    def _vectors(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
+        """Each document's sentence vectors `float32 [k, d]`, encoded together."""
+        sentences = [sentence for task in tasks for sentence in task.sentences or ()]
+        encoded = self._encoder.encode(sentences) if sentences else None
+        vectors, start = [], 0
+        for task in tasks:
+            if task.embeddings is not None:
+                vectors.append(torch.from_numpy(task.embeddings).to(self._encoder.device))
+            elif encoded is not None:
+                vectors.append(torch.as_tensor(encoded[start : start + task.size], device=self._encoder.device))
+                start += task.size
+        return vectors

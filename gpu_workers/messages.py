@@ -1,0 +1,45 @@
+"""What the gateway and a worker process say to each other, over a socket that only these two hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What a worker needs to load. Paths and names come from the operator's settings, never from a request."""
+
+    device: str = "cpu"
+    threads: int = 0
+    batch_tokens_max: int = 4096
+    encoder_path: str | None = None
+    domain_packs_dir: str | None = None
+    allow_lists_dir: str | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of loading, shown to whoever waits."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    batch_id: int
+    payloads: list[Any]
+
+
+@dataclass(frozen=True)
+class Done:
+    """`results` holds a result or a `GatewayError` for each payload."""
+
+    batch_id: int
+    results: list[Any]
+    seconds: float

@@ -1,0 +1,99 @@
+"""One worker process, seen from the gateway: start it, send it batches, hear of its results and its death.
+
+Reading and writing a pipe block, so each process has one reading and one writing thread; everything they hear is
+handed to the event loop. No state is shared between threads but the two queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from gpu_workers.engine import Role
+from gpu_workers.messages import Batch, WorkerOptions
+
+
+class WorkerProcess:
+    """Starts on construction. `on_message` and `on_death` are called on the event loop; after `on_death`, nothing
+    more is called."""
+
+    def __init__(
+        self,
+        role: Role,
+        options: WorkerOptions,
+        *,
+        on_message: Callable[[WorkerProcess, Any], None],
+        on_death: Callable[[WorkerProcess], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_message = on_message
+        self._on_death = on_death
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", "gpu_workers.worker", role.value, str(theirs.fileno())]
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
+        self._connection = Connection(ours.detach())
+        self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._outbox.put(options)
+        threading.Thread(target=self._write, name=f"{role}-writer", daemon=True).start()
+        threading.Thread(target=self._read, name=f"{role}-reader", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, batch: Batch) -> None:
+        """Hand over a batch. If the worker is dead by then, `on_death` tells."""
+        self._outbox.put(batch)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def stop(self, *, grace_s: float = 5.0) -> None:
+        """Close the socket, wait for the process to end, kill it if it does not."""
+        self._outbox.put(None)
+        try:
+            await asyncio.to_thread(self._process.wait, grace_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
+
+    def _write(self) -> None:
+        while (message := self._outbox.get()) is not None:
+            try:
+                self._connection.send(message)
+            except OSError:
+                return
+        # half-close: the worker reads to the end, finishes what it has and leaves; its answers still arrive
+        with socket.socket(fileno=self._connection.fileno()) as ours:
+            with contextlib.suppress(OSError):
+                ours.shutdown(socket.SHUT_WR)
+            ours.detach()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                message = self._connection.recv()
+                self._tell(self._on_message, self, message)
+        except Exception:  # noqa: S110 - end of file, or a message cut off by the worker's death: both end the worker
+            pass
+        self._process.kill()
+        self._process.wait()
+        self._outbox.put(None)
+        self._tell(self._on_death, self)
+
+    def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            return  # the loop is closed: nobody is left to hear

@@ -1,0 +1,73 @@
+"""The handler that a worker process runs for `POST /sanitize`.
+
+`warm_up` loads every list and recogniser and refuses to start a worker that misses planted data; `run` gives one
+result or one error a document, in order. No error holds text, and a document that fails leaves the others alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from core.errors import GatewayError, TaskFailed
+from core.text.lists import AllowLists
+from core.text.policy import DEFAULT_ENTITIES, ENTITIES, FILLS, TECHNIQUES, MaskPolicy, Sanitised, SanitizeTask
+from core.text.sanitize import sanitize
+
+# None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
+CANARY = "Write to jo@example.org, call (202) 555-0143, card 4111 1111 1111 1111, IBAN GB82 WEST 1234 5698 7654 32."
+CANARY_VALUES = {
+    "EMAIL_ADDRESS": "jo@example.org",
+    "PHONE_NUMBER": "(202) 555-0143",
+    "CREDIT_CARD": "4111 1111 1111 1111",
+    "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
+}
+_PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
+
+
+class CanaryMissed(RuntimeError):
+    """A planted value was not masked: the worker must not serve."""
+
+
+class Sanitiser:
+    """`allow_list_dir`: the operator's own lists, `<name>.txt` each."""
+
+    def __init__(self, *, allow_list_dir: Path | None = None) -> None:
+        self._lists = AllowLists(allow_list_dir)
+
+    def warm_up(self) -> dict[str, object]:
+        """Public facts of this worker. Raises CanaryMissed, or whatever keeps a list from loading."""
+        for name in self._lists.names:
+            self._lists.words(name)
+        masked = MaskPolicy(techniques=tuple(TECHNIQUES))
+        for fill in FILLS:
+            sanitize(CANARY, masked, fill, lists=self._lists)
+            result = sanitize(CANARY, MaskPolicy(), fill, lists=self._lists)
+            found = {span.type for span in result.spans}
+            for entity, value in CANARY_VALUES.items():
+                if value in result.text or entity not in found:
+                    raise CanaryMissed(f"the canary of {entity} was not masked")
+        return {
+            "techniques": list(TECHNIQUES),
+            "fills": list(FILLS),
+            "entities": list(ENTITIES),
+            "default_entities": list(DEFAULT_ENTITIES),
+            "thresholds": {name: entity.threshold for name, entity in ENTITIES.items()},
+            "allow_lists": list(self._lists.names),
+            "versions": {name: metadata.version(name) for name in _PACKAGES},
+        }
+
+    def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
+        """One answer a task, in order."""
+        return [self._one(task) for task in tasks]
+
+    def _one(self, task: SanitizeTask) -> Sanitised | GatewayError:
+        try:
+            return sanitize(task.text, task.policy, task.fill, lists=self._lists)
+        except GatewayError as error:
+            # frames of a traceback hold the text
+            return error.with_traceback(None)
+        except Exception:  # its message may hold the text
+            failure = TaskFailed()
+        return failure

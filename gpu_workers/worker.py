@@ -1,0 +1,102 @@
+"""The worker process: `python -m gpu_workers.worker ROLE FD`.
+
+It speaks over one inherited socket: options in, `Ready` out, then batches in and results out. It ends when the
+socket closes, so that it never outlives its gateway. Request text is in its memory only: nothing is written, an
+exception of a handler leaves as a code without a message, core dumps are off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+from core.errors import GatewayError, TaskFailed
+from gpu_workers.engine import Role
+from gpu_workers.messages import Batch, Done, Ready, Stage, WorkerOptions
+
+
+class Handler(Protocol):
+    """What a role does. Loading happens in `warm_up`, which ends with a canary that must come out right."""
+
+    def warm_up(self) -> dict[str, Any]: ...
+
+    def run(self, tasks: Sequence[Any]) -> list[Any]: ...
+
+
+class LoadFailed(Exception):
+    """The worker could not be made ready; its cause says why."""
+
+
+def make_handler(role: Role, options: WorkerOptions) -> Handler:
+    """Import and build the handler of a role (here, so that each process imports only what it runs)."""
+    if role is Role.EMBED:
+        from gpu_workers.embedder import Embedder
+
+        return Embedder(options)
+    from gpu_workers.sanitiser import Sanitiser
+
+    return Sanitiser(allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None)
+
+
+def run_batch(handler: Handler, payloads: list[Any]) -> list[Any]:
+    """Run one batch; whatever goes wrong becomes an error that carries no text."""
+    try:
+        results = handler.run(payloads)
+        if len(results) != len(payloads):
+            raise TaskFailed(reason="result-count")
+        return results
+    except GatewayError as error:
+        return [error] * len(payloads)
+    except Exception as error:
+        return [TaskFailed(reason=type(error).__name__)] * len(payloads)
+
+
+def serve(connection: Connection, role: Role) -> None:
+    options: WorkerOptions = connection.recv()
+    connection.send(Stage("importing"))
+    try:
+        handler = make_handler(role, options)
+        connection.send(Stage("loading models"))
+        facts = handler.warm_up()
+    except Exception as error:
+        raise LoadFailed from error
+    connection.send(Ready(facts))
+    while True:
+        batch: Batch = connection.recv()
+        started = time.perf_counter()
+        results = run_batch(handler, batch.payloads)
+        seconds = time.perf_counter() - started
+        connection.send(Done(batch.batch_id, results, seconds))
+        del batch, results
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the gateway, which closes the socket
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    role, fd = Role(sys.argv[1]), int(sys.argv[2])
+    with contextlib.closing(Connection(fd)) as connection:
+        try:
+            serve(connection, role)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return 0
+        except LoadFailed as error:
+            # nothing of a request has been seen yet: the operator may know everything
+            traceback.print_exception(error.__cause__)
+            return 1
+        except Exception as error:
+            # from here on the type alone: a message could hold text
+            sys.stderr.write(f"privacy-gateway {role} worker {os.getpid()}: {type(error).__name__}\n")
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

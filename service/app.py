@@ -1,0 +1,68 @@
+"""The application: middleware, routers and error handlers, in order. Nothing registers itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from core.errors import GatewayError
+from service import problems
+from service.house import House
+from service.middleware import BodyLimit, JsonLines, RequestContext
+from service.routes import admin, budget, catalogue, health, sanitize, sentdp
+from service.settings import Settings
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """One gateway. Its house is opened with the application and closed with it."""
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.house = House(settings)
+        try:
+            await app.state.house.open()
+            yield
+        finally:
+            await app.state.house.close()
+
+    app = FastAPI(
+        title="Privacy gateway",
+        version=version("privacy-gateway"),
+        summary="Private embeddings and sanitised text, against a durable privacy budget.",
+        lifespan=lifespan,
+        middleware=[
+            Middleware(RequestContext),
+            Middleware(BodyLimit, bytes_max=settings.body_bytes_max),
+        ],
+        exception_handlers={
+            GatewayError: problems.on_gateway_error,
+            RequestValidationError: problems.on_invalid_request,
+            HTTPException: problems.on_http_error,
+        },
+        telemetry={"logs": False},  # the framework's own would export the text of exceptions
+    )
+    app.state.settings = settings
+
+    app.include_router(sentdp.router)
+    app.include_router(sanitize.router)
+    app.include_router(budget.router)
+    app.include_router(catalogue.router)
+    app.include_router(health.router)
+    app.include_router(admin.router)
+    return app
+
+
+def configure_logging() -> None:
+    """JSON lines on standard error for the gateway; warnings alone from everybody else, without their arguments."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("privacy_gateway").setLevel(logging.INFO)

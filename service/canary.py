@@ -1,0 +1,32 @@
+"""What readiness asks of each worker: a public input whose result can be checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from core.errors import WorkerCold
+from core.text.policy import MaskPolicy, SanitizeTask
+from gpu_workers.engine import Role
+from gpu_workers.tasks import EmbedTask
+
+_PLANTED = "canary@example.com"
+_EPSILON_NANO = 10**9
+
+
+def task(role: Role) -> Any:
+    """A public task of that role."""
+    if role is Role.EMBED:
+        return EmbedTask(("This sentence is public.",), None, "clipped_cosine", "general", _EPSILON_NANO)
+    return SanitizeTask(text=f"Write to {_PLANTED} now.", policy=MaskPolicy(), fill="class_marker")
+
+
+def check(role: Role, result: Any) -> None:
+    """Raises WorkerCold when the worker's answer is wrong: such a worker serves nobody."""
+    if role is Role.EMBED:
+        right = bool(np.isfinite(result.vector).all())
+    else:
+        right = _PLANTED not in result.text and bool(result.spans)
+    if not right:
+        raise WorkerCold

@@ -1,0 +1,219 @@
+"""The `privacy-gateway` command. Works beside a running gateway on the same data directory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from core.accounting.events import Unit
+    from core.ledger.keystore import KeyStore
+    from core.ledger.ledger import Ledger
+    from service.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
+key_app = typer.Typer(no_args_is_help=True, help="Create and revoke API keys.")
+budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Check the ledger.")
+app.add_typer(tenant_app, name="tenant")
+app.add_typer(key_app, name="key")
+app.add_typer(budget_app, name="budget")
+app.add_typer(ledger_app, name="ledger")
+
+
+class EngineName(StrEnum):
+    LOCAL = "local"
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir", envvar="PRIVACY_GATEWAY_DATA_DIR", help="Keys and the embedded ledger.  [default: .data]"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="Write the key to this file (mode 0600) instead of printing it.")
+]
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 8000]")] = None,
+    data_dir: DataDir = None,
+    engine: Annotated[EngineName, typer.Option(help="What runs the work.")] = EngineName.LOCAL,
+) -> None:
+    """Start the gateway; stays in the foreground."""
+    from service.serve import run
+
+    given = {"host": host, "port": port, "engine": engine.value}
+    run(_settings(data_dir, **{name: value for name, value in given.items() if value is not None}))
+
+
+@tenant_app.command("create")
+def tenant_create(
+    name: str,
+    epsilon: Annotated[str, typer.Option(help="Limit of every account, in epsilon.")],
+    delta: Annotated[str, typer.Option(help="Limit of every account, in delta.")] = "0",
+    limit: Annotated[
+        list[str] | None, typer.Option(help="UNIT=EPS[,DELTA]: another limit for one unit. May be repeated.")
+    ] = None,
+    subject_epsilon: Annotated[
+        str | None, typer.Option(help="Give each subject its own accounts at this epsilon (subject mode).")
+    ] = None,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Open a tenant with one account a unit; print its first API key."""
+    from service.tenants import TenantPlan, open_tenant
+
+    plan = TenantPlan(
+        name=name,
+        epsilon=_number(epsilon),
+        delta=_number(delta),
+        limits=dict(_unit_limit(text) for text in limit or []),
+        subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),
+    )
+    key = _with_ledger(data_dir, lambda ledger, keys: open_tenant(ledger, keys, plan))
+    _show_key(name, key, key_file, as_json)
+
+
+@tenant_app.command("list")
+def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """List the tenants."""
+    tenants = _with_ledger(data_dir, lambda ledger, _: ledger.tenants())
+    if as_json:
+        _print_json([{"tenant": tenant.name, "mode": tenant.mode.value} for tenant in tenants])
+        return
+    for tenant in tenants:
+        typer.echo(f"{tenant.name}\t{tenant.mode.value} mode")
+
+
+@key_app.command("create")
+def key_create(tenant: str, key_file: KeyFile = None, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Create a further API key of a tenant."""
+    key = _with_ledger(data_dir, lambda _, keys: keys.create(tenant))
+    _show_key(tenant, key, key_file, as_json)
+
+
+@key_app.command("list")
+def key_list(tenant: str, data_dir: DataDir = None) -> None:
+    """List the ids of a tenant's keys."""
+    for key in _with_ledger(data_dir, lambda _, keys: keys.list(tenant)):
+        typer.echo(f"{key.key_id}\t{'revoked' if key.revoked_ms is not None else 'live'}")
+
+
+@key_app.command("revoke")
+def key_revoke(tenant: str, key_id: str, data_dir: DataDir = None) -> None:
+    """Revoke a key by its id (the 16 digits after `pgw_`)."""
+    _with_ledger(data_dir, lambda _, keys: keys.revoke(tenant, key_id))
+    typer.echo(f"{key_id}\trevoked")
+
+
+@budget_app.command("show")
+def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Show every account of a tenant."""
+    from service.budget import account_block
+
+    blocks = [account_block(state) for state in _with_ledger(data_dir, lambda ledger, _: ledger.accounts(tenant))]
+    if as_json:
+        _print_json({"accounts": blocks})
+        return
+    columns = ("limit", "committed", "reserved", "remaining")
+    width = max(len(block["account"]) for block in blocks)
+    typer.echo("account".ljust(width) + "".join(column.rjust(14) for column in columns))
+    for block in blocks:
+        typer.echo(block["account"].ljust(width) + "".join(f"{block[c]['epsilon']:14g}" for c in columns))
+
+
+@ledger_app.command("audit")
+def ledger_audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Recompute every balance from the journal and compare. Exits 1 when anything differs."""
+    from dataclasses import asdict
+
+    report = _with_ledger(data_dir, lambda ledger, _: ledger.audit())
+    if as_json:
+        _print_json({"ok": report.ok, "tenants": [asdict(tenant) for tenant in report.tenants]})
+    else:
+        for tenant in report.tenants:
+            found = "agrees" if tenant.ok else "DIFFERS"
+            typer.echo(f"{tenant.tenant}: {tenant.accounts} accounts, {tenant.entries} journal entries: {found}")
+            for difference in tenant.differences:
+                typer.echo(
+                    f"  {difference.account} {difference.counter}: "
+                    f"journal {difference.journal}, counter {difference.found}"
+                )
+            for gap in tenant.gaps:
+                typer.echo(f"  journal entry {gap} is missing")
+            for fault in tenant.faults:
+                typer.echo(f"  {fault}")
+    raise typer.Exit(0 if report.ok else 1)
+
+
+def _settings(data_dir: Path | None, **given: Any) -> Settings:
+    from service.settings import Settings
+
+    return Settings(**given) if data_dir is None else Settings(data_dir=data_dir, **given)
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise typer.BadParameter("epsilon and delta are numbers") from None
+
+
+def _unit_limit(text: str) -> tuple[Unit, tuple[Decimal, Decimal]]:
+    from core.accounting.events import Unit
+
+    unit, _, amounts = text.partition("=")
+    epsilon, _, delta = amounts.partition(",")
+    if unit not in set(Unit):
+        raise typer.BadParameter(f"a limit is UNIT=EPS[,DELTA]; the units are {', '.join(Unit)}")
+    return Unit(unit), (_number(epsilon), _number(delta or "0"))
+
+
+def _with_ledger(data_dir: Path | None, use: Callable[[Ledger, KeyStore], Awaitable[Any]]) -> Any:
+    """Run `use` against the ledger: a running gateway's, else one that is started for the moment."""
+    from core.errors import GatewayError
+    from service.ledger_access import ledger_access
+
+    async def connect_and_use() -> Any:
+        async with ledger_access(_settings(data_dir)) as (ledger, keys):
+            return await use(ledger, keys)
+
+    try:
+        return asyncio.run(connect_and_use())
+    except (GatewayError, ValueError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> None:
+    if key_file is not None:
+        from service.secrets import write_secret
+
+        write_secret(key_file, key)
+        typer.echo(f"tenant {tenant}: key written to {key_file}")
+    elif as_json:
+        _print_json({"tenant": tenant, "key": key})
+    else:
+        typer.echo(f"tenant  {tenant}\nkey     {key}\nThe key is shown this once; only its HMAC is stored.")
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=None if isinstance(value, dict) and "key" in value else 2))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,135 @@
+"""The gateway's parts, put together once per process: settings, keys, ledger, engine, domain packs.
+
+`House.open()` starts them in order and `House.close()` ends them in reverse. Routes get the house by `Depends(house)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+
+from fastapi import Request
+
+from core.errors import GatewayError, InvalidInput, LedgerError
+from core.ledger.embedded import EmbeddedRedis
+from core.mechanisms.domain_pack import DomainPackInfo
+from gpu_workers.engine import Engine, Role, Task
+from gpu_workers.local import LaneOptions, LocalEngine
+from gpu_workers.messages import WorkerOptions
+from gpu_workers.packs import pack_paths
+from service import canary
+from service.ledger_access import build_ledger
+from service.rate_limit import RateLimit
+from service.secrets import load_admin_key, load_master_key
+from service.settings import Settings
+
+log = logging.getLogger("privacy_gateway.house")
+
+
+class House:
+    """One gateway process. Opened and closed by the application's lifespan."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.master_key = load_master_key(settings)
+        self.admin_key = load_admin_key(settings)
+        self.rate_limit = RateLimit(settings.rate_limit_per_minute)
+        self.packs = {name: DomainPackInfo.read(path) for name, path in pack_paths(settings.domain_packs_dir).items()}
+        self._redis = None
+        if settings.redis_url is None:
+            self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
+        self.ledger, self.keys = build_ledger(
+            settings, self.master_key, socket=self._redis.socket if self._redis else None
+        )
+        self.engine: Engine = LocalEngine(_lanes(settings))
+        self._background: list[asyncio.Task[None]] = []
+        self._ready_until = 0.0
+
+    @property
+    def encoder_name(self) -> str:
+        facts = self.engine.status(Role.EMBED).facts
+        return str(facts.get("encoder", {}).get("name", "unknown"))
+
+    def pack(self, domain: str) -> DomainPackInfo:
+        """The facts of a domain pack. Raises InvalidInput for a domain that is not installed."""
+        if domain not in self.packs:
+            raise InvalidInput("no such domain; GET /domains lists them", field="domain")
+        return self.packs[domain]
+
+    async def open(self) -> None:
+        """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        if self._redis is not None:
+            await self._redis.start()
+            self._background.append(asyncio.create_task(self._redis.supervise()))
+        await self.ledger.check()
+        await self.engine.start()
+        self._background.append(asyncio.create_task(self._expire_overdue()))
+
+    async def close(self) -> None:
+        await self.engine.stop()
+        for task in self._background:
+            task.cancel()
+        for task in self._background:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        with contextlib.suppress(LedgerError):
+            await self.ledger.close()
+        if self._redis is not None:
+            await self._redis.stop()
+
+    async def check_ready(self) -> None:
+        """Raise unless every worker is warm and right, and the ledger takes a durable write."""
+        if time.monotonic() < self._ready_until:
+            return
+        await self.ledger.ping_write()
+        await asyncio.gather(*(self._check_role(role) for role in Role))
+        self._ready_until = time.monotonic() + self.settings.ready_cache_s
+
+    async def _check_role(self, role: Role) -> None:
+        task = canary.task(role)
+        results = await self.engine.run(role, [Task(task, 1)], timeout_s=10.0, gone=asyncio.Event())
+        canary.check(role, results[0])
+
+    async def _expire_overdue(self) -> None:
+        """Move holds whose deadline has passed to spent, for as long as the house stands."""
+        while True:
+            await asyncio.sleep(self.settings.expire_interval_s)
+            try:
+                await self.ledger.expire_overdue()
+            except GatewayError as error:
+                log.warning("expire-failed", extra={"fields": {"code": error.code}})
+
+
+def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
+    def options(device: str) -> WorkerOptions:
+        return WorkerOptions(
+            device=device,
+            threads=settings.encoder_threads,
+            batch_tokens_max=settings.batch_tokens_max,
+            encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
+            domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
+            allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
+        )
+
+    def lane(*workers: WorkerOptions) -> LaneOptions:
+        return LaneOptions(
+            workers=workers,
+            queue_tasks_max=settings.queue_tasks_max,
+            batch_tokens_max=settings.batch_tokens_max,
+            batch_linger_ms=settings.batch_linger_ms,
+            batch_seconds_max=settings.request_timeout_s,
+        )
+
+    return {
+        Role.EMBED: lane(*(options(device) for device in settings.devices)),
+        Role.SANITIZE: lane(options("cpu")),
+    }
+
+
+def house(request: Request) -> House:
+    """The house, as a FastAPI dependency."""
+    here: House = request.app.state.house
+    return here

@@ -1,0 +1,29 @@
+"""Prometheus metrics of the front end. Labels are routes, stages, units and tenant names; never anything of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import Counter, Histogram
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+REQUESTS = Counter("gateway_requests", "Requests by route and status", ["route", "status"])
+REQUEST_SECONDS = Histogram("gateway_request_seconds", "Time of a request", ["route"], buckets=_SECONDS)
+STAGE_SECONDS = Histogram(
+    "gateway_stage_seconds", "Time of one stage of the way of a request", ["stage"], buckets=_SECONDS
+)
+LEDGER_SECONDS = Histogram("gateway_ledger_seconds", "Time of a ledger transition", ["transition"], buckets=_SECONDS)
+LEDGER_ERRORS = Counter("gateway_ledger_errors", "Ledger transitions that ended in an error", ["transition", "code"])
+LEDGER_RESTARTS = Counter("gateway_ledger_restarts", "Restarts of the embedded ledger server")
+SPENT_EPSILON = Counter(
+    "gateway_spent_epsilon", "Epsilon spent since this process started", ["tenant", "unit", "outcome"]
+)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Time one stage of the way of a request."""
+    with STAGE_SECONDS.labels(name).time():
+        yield

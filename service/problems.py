@@ -1,0 +1,147 @@
+"""Errors as `application/problem+json` (RFC 9457). The one table that maps the error tree to HTTP stands here.
+
+No body repeats anything of the request: a problem is built from fixed sentences, typed numbers and field names that
+the gateway itself defined. A field name that the caller invented is not repeated either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from core import errors
+from core.amounts import delta_of, epsilon_of
+
+# Most specific class first: the first match wins.
+STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
+    (errors.InvalidInput, 422),
+    (errors.UnitMismatch, 422),
+    (errors.LedgerUnavailable, 503),
+    (errors.BudgetExhausted, 403),
+    (errors.UnknownAccount, 404),
+    (errors.UnknownTenant, 404),
+    (errors.UnknownKey, 404),
+    (errors.TenantExists, 409),
+    (errors.IdempotencyConflict, 422),
+    (errors.ReleaseInFlight, 409),
+    (errors.ReleaseGone, 410),
+    (errors.HoldNotOpen, 504),
+    (errors.DeadlineBeforeStart, 504),
+    (errors.NotStarted, 503),
+    (errors.DeadlineExceeded, 504),
+    (errors.WorkerDied, 502),
+    (errors.Started, 500),
+)
+
+RETRY_AFTER_S: Mapping[int, str] = {503: "2", 429: "60"}
+
+_CODES: Mapping[int, str] = {
+    400: "malformed",
+    401: "unauthorized",
+    403: "wrong-scope",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "body-too-large",
+    415: "unsupported-media-type",
+    429: "rate-limited",
+}
+
+_OUR_FIELD = re.compile(r"^[a-z_]{1,40}$")
+
+
+def problem(
+    status: int,
+    code: str,
+    title: str,
+    *,
+    detail: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **members: Any,
+) -> Response:
+    """One problem document. `members` must be numbers, fixed words or structures of those."""
+    content: dict[str, Any] = {
+        "type": f"urn:privacy-gateway:problem:{code}",
+        "code": code,
+        "title": title,
+        "status": status,
+    }
+    if detail is not None and detail != title:
+        content["detail"] = detail
+    content.update(members)
+    all_headers = dict(headers or {})
+    if status in RETRY_AFTER_S:
+        all_headers.setdefault("Retry-After", RETRY_AFTER_S[status])
+    return Response(
+        orjson.dumps(content), status_code=status, headers=all_headers, media_type="application/problem+json"
+    )
+
+
+def amount(value: errors.Amount) -> dict[str, float]:
+    """An amount as every budget block shows it."""
+    return {"epsilon": epsilon_of(value.epsilon_nano), "delta": delta_of(value.delta_femto)}
+
+
+def status_of(error: errors.GatewayError) -> int:
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+
+
+def from_error(error: errors.GatewayError) -> Response:
+    """The problem document of an error of the tree."""
+    members: dict[str, Any] = {}
+    if isinstance(error, errors.BudgetExhausted):
+        members = {
+            "account": error.account,
+            "requested": amount(error.requested),
+            "remaining": amount(error.remaining),
+        }
+    elif isinstance(error, errors.InvalidInput) and error.field is not None:
+        members = {"errors": [{"field": error.field, "message": error.detail}]}
+    elif isinstance(error, errors.Started):
+        members = {"charged": True}
+    elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
+        members = {"released": False}
+    return problem(status_of(error), error.code, error.title, detail=error.detail, **members)
+
+
+async def on_gateway_error(_: Request, error: Exception) -> Response:
+    if not isinstance(error, errors.GatewayError):
+        raise TypeError("handler for GatewayError")
+    return from_error(error)
+
+
+async def on_invalid_request(_: Request, error: Exception) -> Response:
+    """The 400 or 422 of a body that does not fit its model: locations and kinds only, no `input`, no `ctx`."""
+    if not isinstance(error, RequestValidationError):
+        raise TypeError("handler for RequestValidationError")
+    found = error.errors()
+    if any(entry["type"] == "json_invalid" for entry in found):
+        return problem(400, "malformed", "The body is not valid JSON.")
+    shown = [{"field": _location(entry), "kind": entry["type"]} for entry in found[:20]]
+    return problem(422, "invalid-input", errors.InvalidInput.title, errors=shown)
+
+
+def _location(entry: Mapping[str, Any]) -> str:
+    """`body.documents.3.text`. An extra field is reported at its parent: its own name is the caller's text."""
+    loc = entry["loc"][:-1] if entry["type"] == "extra_forbidden" else entry["loc"]
+    return ".".join(str(part) if isinstance(part, int) or _OUR_FIELD.match(str(part)) else "?" for part in loc)
+
+
+async def on_http_error(_: Request, error: Exception) -> Response:
+    """Errors of the framework and the gateway's own plain HTTP errors: the status alone decides the wording."""
+    if not isinstance(error, HTTPException):
+        raise TypeError("handler for HTTPException")
+    code = _CODES.get(error.status_code, "http-error")
+    title = HTTPStatus(error.status_code).phrase
+    return problem(error.status_code, code, title, headers=error.headers)
+
+
+def internal_error() -> Response:
+    return problem(500, "internal", errors.GatewayError.title)

@@ -1,0 +1,44 @@
+"""Requests a minute for each tenant, as a token bucket in this process. Off by default (a limit of 0)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class RateLimit:
+    """`take` spends one request of a tenant. The ledger bounds privacy; this bounds load."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._buckets: dict[str, _Bucket] = {}
+
+    def take(self, tenant: str) -> dict[str, str]:
+        """The `RateLimit` headers of the answer, none when the limit is off.
+
+        Raises:
+            HTTPException: 429 with `Retry-After`.
+        """
+        if self._per_minute == 0:
+            return {}
+        now = time.monotonic()
+        bucket = self._buckets.setdefault(tenant, _Bucket(tokens=self._per_minute, at=now))
+        per_second = self._per_minute / 60
+        bucket.tokens = min(self._per_minute, bucket.tokens + (now - bucket.at) * per_second)
+        bucket.at = now
+        reset_s = math.ceil((self._per_minute - bucket.tokens + 1) / per_second)
+        headers = {"RateLimit-Policy": f'"tenant";q={self._per_minute};w=60'}
+        if bucket.tokens < 1:
+            wait_s = math.ceil((1 - bucket.tokens) / per_second)
+            raise HTTPException(429, headers=headers | {"Retry-After": str(wait_s)})
+        bucket.tokens -= 1
+        return headers | {"RateLimit": f'"tenant";r={int(bucket.tokens)};t={reset_s}'}

@@ -1,0 +1,186 @@
+"""The way through the house, from the price on:  reserve -> run -> commit -> answer.
+
+Authentication and validation come before (`service/auth.py`, the route); the price is the route's `PrivacyEvent`.
+Each step below is one call, in order, and no byte leaves before the commit is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import uuid
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from fastapi import Request, Response
+
+from core.accounting.events import Guarantee, PrivacyEvent
+from core.amounts import delta_of, epsilon_of
+from core.errors import GatewayError, InvalidInput, LedgerError, NotStarted
+from core.ledger.records import AccountState, Charge, Replay, Reserved
+from gpu_workers.engine import Role, Task
+from service import metrics
+from service.auth import Caller
+from service.budget import account_block
+from service.house import House
+
+log = logging.getLogger("privacy_gateway.release")
+
+Render = Callable[[list[Any], dict[str, Any]], dict[str, Any]]
+
+_IDEMPOTENCY_KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
+_JSON = orjson.OPT_SERIALIZE_NUMPY
+_STORED_LEVEL = 1  # zlib: digits of floats compress by half, and higher levels hardly add to that
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a route asks for. `event` is each document's price, None for work without a guarantee; `render` makes
+    the answer from the results and the common blocks."""
+
+    event: PrivacyEvent | None
+    subjects: Sequence[str | None]
+    role: Role
+    tasks: Sequence[Task]
+    adjacency: str | None
+    render: Render
+
+
+async def release(here: House, request: Request, who: Caller, job: Release) -> Response:
+    """Run `job` for `who` and answer. Raises the errors of `core.errors`; see `service/problems.py`."""
+    key = idempotency_key(request)
+    if job.event is None:
+        results = await _run(here, request, job)
+        return _answer(orjson.dumps(job.render(results, _without_guarantee()), option=_JSON), key)
+
+    with metrics.stage("reserve"):
+        outcome = await here.ledger.reserve(
+            who.tenant,
+            [Charge(event=job.event, subject=subject) for subject in job.subjects],
+            hold_ttl_ms=int(here.settings.hold_ttl_s * 1000),
+            claim=here.master_key.claim(
+                tenant=who.tenant, route=request.scope["route"].path, key=key, body=await request.body()
+            ),
+        )
+    if isinstance(outcome, Replay):
+        return _answer(zlib.decompress(outcome.response), key, replayed=True)
+
+    results = await _run_held(here, request, who, job, outcome)
+    common = _with_guarantee(job.event, outcome, job.adjacency)
+    body = orjson.dumps(job.render(results, common), option=_JSON)
+    with metrics.stage("commit"):
+        await here.ledger.commit(who.tenant, outcome.release_id, response=zlib.compress(body, _STORED_LEVEL))
+    _count(who.tenant, job, outcome="released")
+    return _answer(body, key)
+
+
+async def _run_held(here: House, request: Request, who: Caller, job: Release, held: Reserved) -> list[Any]:
+    """Run under a hold. Work that did not start refunds it; work that did start, and failed, spends it."""
+    try:
+        return await _run(here, request, job)
+    except NotStarted as error:
+        await _settle(here, who.tenant, held.release_id, cancel=True, reason=error.code)
+        raise
+    except GatewayError as error:
+        await _settle(here, who.tenant, held.release_id, cancel=False, reason=error.code)
+        _count(who.tenant, job, outcome="lost")
+        raise
+    except Exception:
+        await _settle(here, who.tenant, held.release_id, cancel=False, reason="internal")
+        raise
+
+
+async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
+    """End a hold without output. If the ledger fails now, the hold stands and is spent at its deadline."""
+    try:
+        with metrics.stage("cancel" if cancel else "expire"):
+            if cancel:
+                await here.ledger.cancel(tenant, release_id, reason=reason)
+            else:
+                await here.ledger.expire(tenant, release_id, reason=reason)
+    except LedgerError as error:
+        log.warning("hold-not-settled", extra={"fields": {"release_id": release_id, "code": error.code}})
+
+
+async def _run(here: House, request: Request, job: Release) -> list[Any]:
+    with metrics.stage("run"):
+        async with _client_gone(request) as gone:
+            return await here.engine.run(job.role, job.tasks, timeout_s=here.settings.request_timeout_s, gone=gone)
+
+
+@asynccontextmanager
+async def _client_gone(request: Request) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when the client closes the connection. The body has been read by now."""
+    gone = asyncio.Event()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield gone
+    finally:
+        watcher.cancel()
+
+
+def idempotency_key(request: Request) -> str:
+    """The request's key, else a fresh one; either is returned, and can be used to ask for the same answer again.
+
+    Raises:
+        InvalidInput: the header is not 1 to 255 visible ASCII characters.
+    """
+    offered = request.headers.get("idempotency-key")
+    if offered is None:
+        return uuid.uuid4().hex
+    if not _IDEMPOTENCY_KEY.match(offered):
+        raise InvalidInput("Idempotency-Key must be 1 to 255 visible ASCII characters")
+    return offered
+
+
+def _with_guarantee(event: PrivacyEvent, held: Reserved, adjacency: str | None) -> dict[str, Any]:
+    return {
+        "privacy": {
+            "guarantee": event.guarantee.value,
+            "unit": event.unit.value,
+            "adjacency": adjacency,
+            "epsilon": epsilon_of(event.epsilon_nano),
+            "delta": delta_of(event.delta_femto),
+            "mechanism": event.mechanism,
+            "release_id": held.release_id,
+        },
+        "budget": account_block(_shown(event, held.accounts)),
+    }
+
+
+def _shown(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountState:
+    """The account that an answer shows: of those of the event's own unit, the one with the least left."""
+    own = (state for state in accounts if state.unit is event.unit)
+    return min(own, key=lambda state: state.remaining.epsilon_nano)
+
+
+def _without_guarantee() -> dict[str, Any]:
+    return {
+        "privacy": {
+            "guarantee": Guarantee.NONE.value,
+            "note": "masked text itself is not in the output; kept text is unprotected",
+        },
+        "budget": None,
+    }
+
+
+def _answer(body: bytes, key: str, *, replayed: bool = False) -> Response:
+    headers = {"Idempotency-Key": key, "Idempotency-Replayed": str(replayed).lower()}
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _count(tenant: str, job: Release, *, outcome: str) -> None:
+    if job.event is not None:
+        spent = epsilon_of(job.event.epsilon_nano) * len(job.tasks)
+        metrics.SPENT_EPSILON.labels(tenant, job.event.unit.value, outcome).inc(spent)

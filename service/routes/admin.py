@@ -1,0 +1,76 @@
+"""What the operator does over HTTP, by the admin key only. A tenant's key is shown once, at its creation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from core.accounting.events import Unit
+from service.auth import admin
+from service.body import JsonRoute, Strict
+from service.budget import account_block
+from service.house import House, house
+from service.tenants import TenantPlan, open_tenant
+
+router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(admin)])
+
+Here = Annotated[House, Depends(house)]
+
+
+class Limit(Strict):
+    epsilon: float = Field(gt=0)
+    delta: float = Field(0.0, ge=0, lt=1)
+
+
+class NewTenant(Strict):
+    """Body of `POST /admin/tenants`: a limit for every unit, and other limits for single units."""
+
+    name: str
+    epsilon: float = Field(gt=0)
+    delta: float = Field(0.0, ge=0, lt=1)
+    token: Limit | None = None
+    sentence: Limit | None = None
+    vector: Limit | None = None
+    record: Limit | None = None
+    subject_epsilon: float | None = Field(None, gt=0)
+
+
+@router.post("/tenants", status_code=201, summary="Open a tenant; shows its first key once")
+async def create_tenant(body: NewTenant, here: Here) -> dict[str, str]:
+    own = {unit: getattr(body, unit.value) for unit in Unit}
+    plan = TenantPlan(
+        name=body.name,
+        epsilon=body.epsilon,
+        delta=body.delta,
+        limits={unit: (limit.epsilon, limit.delta) for unit, limit in own.items() if limit is not None},
+        subject_epsilon=body.subject_epsilon,
+    )
+    return {"tenant": body.name, "key": await open_tenant(here.ledger, here.keys, plan)}
+
+
+@router.get("/tenants", summary="All tenants")
+async def tenants(here: Here) -> dict[str, Any]:
+    return {"tenants": [asdict(tenant) for tenant in await here.ledger.tenants()]}
+
+
+@router.get("/tenants/{tenant}/budgets", summary="Every account of a tenant")
+async def budgets(tenant: str, here: Here) -> dict[str, Any]:
+    return {"accounts": [account_block(state) for state in await here.ledger.accounts(tenant)]}
+
+
+@router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")
+async def create_key(tenant: str, here: Here) -> dict[str, str]:
+    return {"tenant": tenant, "key": await here.keys.create(tenant)}
+
+
+@router.get("/tenants/{tenant}/keys", summary="The keys of a tenant, without their secrets")
+async def keys(tenant: str, here: Here) -> dict[str, Any]:
+    return {"keys": [asdict(key) for key in await here.keys.list(tenant)]}
+
+
+@router.delete("/tenants/{tenant}/keys/{key_id}", summary="Revoke a key")
+async def revoke_key(tenant: str, key_id: str, here: Here) -> dict[str, Any]:
+    return asdict(await here.keys.revoke(tenant, key_id))

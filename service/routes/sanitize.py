@@ -1,0 +1,135 @@
+"""`POST /sanitize`: mask, then fill. Guarantee: none, and the answer says so.
+
+What was recognised does not reach the output; what was not recognised does. It costs nothing and is never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import Field
+
+from core.errors import InvalidInput
+from core.text.policy import (
+    ALLOW_LIST_DEFAULT,
+    VOCABULARY_SIZE_DEFAULT,
+    MaskPolicy,
+    Sanitised,
+    SanitizeTask,
+)
+from gpu_workers.engine import Role, Task
+from service.auth import Caller, caller
+from service.body import JsonRoute, Strict
+from service.house import House, house
+from service.release import Release, release
+from service.settings import Settings
+
+router = APIRouter(route_class=JsonRoute, tags=["text"])
+
+Technique = Literal["entity", "vocabulary", "allow_list"]
+
+
+class TextDocument(Strict):
+    """One text to sanitise."""
+
+    id: str | None = Field(None, max_length=128)
+    text: str
+    subject: str | None = Field(None, max_length=256)
+
+
+class Mask(Strict):
+    """What is masked. Techniques combine by union."""
+
+    techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=3)
+    entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
+    vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
+    allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
+
+
+class Fill(Strict):
+    """What stands in the place of a mask."""
+
+    mode: Literal["marker", "class_marker", "surrogate"] = "class_marker"
+
+
+class SanitizeRequest(Strict):
+    """Body of `POST /sanitize`."""
+
+    documents: list[TextDocument] = Field(min_length=1)
+    mask: Mask = Mask()
+    fill: Fill = Fill()
+    return_spans: bool = False
+
+
+def validate(body: SanitizeRequest, settings: Settings) -> list[SanitizeTask]:
+    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
+    if len(body.documents) > settings.documents_max:
+        raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
+    policy = MaskPolicy(
+        techniques=tuple(body.mask.techniques),
+        entities=tuple(body.mask.entities or ()),
+        vocabulary_size=body.mask.vocabulary_size,
+        allow_list=body.mask.allow_list,
+    )
+    tasks = []
+    for index, document in enumerate(body.documents):
+        if not document.text.strip():
+            raise InvalidInput("a document must hold something", field=f"documents.{index}.text")
+        if len(document.text) > settings.document_chars_max:
+            raise InvalidInput(
+                f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
+            )
+        tasks.append(SanitizeTask(text=document.text, policy=policy, fill=body.fill.mode))
+    return tasks
+
+
+@router.post("/sanitize", summary="Mask and fill text (no formal guarantee)")
+async def sanitize(
+    body: SanitizeRequest,
+    request: Request,
+    who: Annotated[Caller, Depends(caller)],
+    here: Annotated[House, Depends(house)],
+) -> Response:
+    tasks = validate(body, here.settings)
+
+    def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
+        rows = enumerate(zip(body.documents, results, strict=True))
+        return {
+            "data": [_row(index, document, result, body.return_spans) for index, (document, result) in rows],
+            **common,
+            "usage": {
+                "documents": len(results),
+                "tokens": sum(result.tokens for result in results),
+                "masked_tokens": sum(result.masked_tokens for result in results),
+            },
+        }
+
+    return await release(
+        here,
+        request,
+        who,
+        Release(
+            event=None,
+            subjects=[document.subject for document in body.documents],
+            role=Role.SANITIZE,
+            tasks=[Task(task, len(task.text) // 4 + 1) for task in tasks],
+            adjacency=None,
+            render=render,
+        ),
+    )
+
+
+def _row(index: int, document: TextDocument, result: Sanitised, return_spans: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {"index": index}
+    if document.id is not None:
+        row["id"] = document.id
+    row["text"] = result.text
+    if return_spans:
+        row["spans"] = [
+            {"start": span.start, "end": span.end, "type": span.type, "technique": span.technique}
+            for span in result.spans
+        ]
+    row["masked_tokens"] = result.masked_tokens
+    row["tokens"] = result.tokens
+    return row

@@ -1,0 +1,206 @@
+"""`POST /embed/sentdp`: sentence-private document embeddings.
+
+Guarantee: pure epsilon-DP for replacing one sentence of a document; the number of sentences is public.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import Field, model_validator
+
+from core.accounting.events import PrivacyEvent
+from core.errors import InvalidInput
+from core.mechanisms.pricing import sentence_event
+from core.text.segment import sentences
+from gpu_workers.engine import Role, Task
+from gpu_workers.tasks import EmbedRelease, EmbedTask
+from service.auth import Caller, caller
+from service.body import JsonRoute, Strict
+from service.house import House, house
+from service.release import Release, release
+from service.settings import Settings
+
+router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
+
+Vector = list[float]
+Mechanism = Literal["clipped_cosine", "deep_candidate"]
+
+_SUBJECT = Field(None, min_length=1, max_length=256)
+_NORM_TOLERANCE = 1e-3
+# A document of one sentence has no other sentence to hide in: its release is nearly noise at any useful epsilon.
+_SENTENCES_FOR_UTILITY = 2
+
+
+class Document(Strict):
+    """One document, as exactly one of `text`, `sentences` and `embeddings`."""
+
+    id: str | None = Field(None, max_length=128)
+    text: str | None = None
+    sentences: list[str] | None = None
+    embeddings: list[Vector] | None = None
+    subject: str | None = _SUBJECT
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Document:
+        if sum(form is not None for form in (self.text, self.sentences, self.embeddings)) != 1:
+            raise ValueError("give exactly one of text, sentences and embeddings")
+        return self
+
+
+class SentDPRequest(Strict):
+    """Body of `POST /embed/sentdp`, and of `POST /budget/estimate` for its price."""
+
+    documents: list[Document] = Field(min_length=1)
+    epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
+    mechanism: Mechanism = "clipped_cosine"
+    domain: str = Field("general", max_length=64)
+    subject: str | None = _SUBJECT
+    normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")
+    encoding_format: Literal["float", "base64"] = "float"
+
+
+def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
+    """The event that each document costs. Looks at the parameters, never at a document.
+
+    Raises:
+        InvalidInput: epsilon outside the operator's range.
+    """
+    if not settings.epsilon_min <= body.epsilon <= settings.epsilon_max:
+        raise InvalidInput(
+            f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
+        )
+    return sentence_event(body.mechanism, body.epsilon)
+
+
+def subjects_of(body: SentDPRequest) -> list[str | None]:
+    """Whose budget each document is charged to."""
+    return [document.subject or body.subject for document in body.documents]
+
+
+def validate(body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent) -> list[EmbedTask]:
+    """The documents as tasks.
+
+    Raises:
+        InvalidInput: a limit is passed, a document is empty, an embedding is ragged, not finite, of another
+            dimension or not of unit length.
+    """
+    if len(body.documents) > settings.documents_max:
+        raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
+    tasks = []
+    total = 0
+    for index, document in enumerate(body.documents):
+        place = f"documents.{index}"
+        embeddings = None
+        units: list[str] = []
+        if document.embeddings is not None:
+            embeddings = _matrix(document.embeddings, dimension=dimension, normalize=body.normalize, place=place)
+        elif document.sentences is not None:
+            units = document.sentences
+        elif document.text is not None:
+            units = sentences(_bounded(document.text, settings, place))
+        size = len(units) if embeddings is None else len(embeddings)
+        if size == 0 or any(not unit.strip() for unit in units):
+            raise InvalidInput("a document and each of its sentences must hold something", field=place)
+        if sum(map(len, units)) > settings.document_chars_max:
+            raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=place)
+        if size > settings.sentences_per_document_max:
+            raise InvalidInput(f"at most {settings.sentences_per_document_max} sentences a document", field=place)
+        total += size
+        tasks.append(
+            EmbedTask(
+                sentences=tuple(units) if embeddings is None else None,
+                embeddings=embeddings,
+                mechanism=body.mechanism,
+                domain=body.domain,
+                epsilon_nano=event.epsilon_nano,
+            )
+        )
+    if total > settings.sentences_per_request_max:
+        raise InvalidInput(f"at most {settings.sentences_per_request_max} sentences a call", field="documents")
+    return tasks
+
+
+def _bounded(text: str, settings: Settings, place: str) -> str:
+    if len(text) > settings.document_chars_max:
+        raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=place)
+    return text
+
+
+def _matrix(rows: list[Vector], *, dimension: int, normalize: bool, place: str) -> npt.NDArray[np.float32]:
+    """The caller's sentence embeddings as `float32 [k, d]`, finite after the cast and of unit length."""
+    if any(len(row) != dimension for row in rows):
+        raise InvalidInput(f"each embedding must have {dimension} dimensions", field=place)
+    if not rows:
+        return np.zeros((0, dimension), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        matrix = np.asarray(rows, dtype=np.float64)
+        norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+        if normalize:
+            if not np.isfinite(norms).all():
+                raise InvalidInput("the length of an embedding is not finite", field=place)
+            matrix = matrix / np.where(norms == 0.0, 1.0, norms)[:, None]  # a zero vector stays zero
+        elif not (np.abs(norms - 1.0) <= _NORM_TOLERANCE).all():
+            raise InvalidInput("each embedding must have length 1, or set `normalize`", field=place)
+        cast = matrix.astype(np.float32)
+    if not np.isfinite(cast).all():
+        raise InvalidInput("an embedding is not finite in float32", field=place)
+    return cast
+
+
+@router.post("/embed/sentdp", summary="Sentence-private document embeddings")
+async def embed_sentdp(
+    body: SentDPRequest,
+    request: Request,
+    who: Annotated[Caller, Depends(caller)],
+    here: Annotated[House, Depends(house)],
+) -> Response:
+    event = price(body, here.settings)
+    pack = here.pack(body.domain)
+    tasks = validate(body, here.settings, dimension=pack.dimension, event=event)
+
+    def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
+        rows = zip(body.documents, tasks, results, strict=True)
+        return {
+            "model": here.encoder_name,
+            "dimension": pack.dimension,
+            "data": [
+                _row(index, document, task, result, body.encoding_format)
+                for index, (document, task, result) in enumerate(rows)
+            ],
+            **common,
+            "usage": {"documents": len(tasks), "sentences": sum(task.size for task in tasks)},
+        }
+
+    return await release(
+        here,
+        request,
+        who,
+        Release(
+            event=event,
+            subjects=subjects_of(body),
+            role=Role.EMBED,
+            tasks=[Task(task, task.weight) for task in tasks],
+            adjacency="replace-one sentence of a document",
+            render=render,
+        ),
+    )
+
+
+def _row(index: int, document: Document, task: EmbedTask, result: EmbedRelease, encoding_format: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"index": index}
+    if document.id is not None:
+        row["id"] = document.id
+    if encoding_format == "base64":
+        row["embedding"] = base64.b64encode(result.vector.astype("<f4").tobytes()).decode()
+    else:
+        row["embedding"] = result.vector
+    row["space"] = result.space
+    row["sentences"] = task.size
+    if task.size < _SENTENCES_FOR_UTILITY:
+        row["utility"] = "low"
+    return row

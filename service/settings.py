@@ -1,0 +1,72 @@
+"""Every setting of the gateway, with its default. `docs/reference/settings.md` documents each one; a test holds that.
+
+All are read from the environment as `PRIVACY_GATEWAY_<NAME>`. Limits are enforced before work starts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """Settings of one gateway process and its workers."""
+
+    model_config = SettingsConfigDict(env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True)
+
+    # where things are
+    data_dir: Path = Path(".data")
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    redis_url: str | None = Field(
+        None, validation_alias=AliasChoices("PRIVACY_GATEWAY_REDIS_URL", "REDIS_URL", "redis_url")
+    )
+    redis_server: Path | None = None
+    redis_timeout_s: float = Field(5.0, gt=0)
+    redis_connections_max: int = Field(64, ge=1)
+    master_key: SecretStr | None = None
+    admin_key: SecretStr | None = None
+
+    # engine
+    engine: Literal["local"] = "local"
+    devices: tuple[str, ...] = ("auto",)
+    encoder_threads: int = Field(0, ge=0)
+    encoder_path: Path | None = None
+    domain_packs_dir: Path | None = None
+    allow_lists_dir: Path | None = None
+    queue_tasks_max: int = Field(1024, ge=1)
+    batch_tokens_max: int = Field(4096, ge=1)
+    batch_linger_ms: float = Field(2.0, ge=0)
+    request_timeout_s: float = Field(60.0, gt=0)
+
+    # ledger
+    hold_ttl_s: float = Field(300.0, gt=0)
+    expire_interval_s: float = Field(5.0, gt=0)
+    response_retention_s: float = Field(3600.0, ge=1)
+    tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+
+    # limits of a request
+    body_bytes_max: int = Field(8 * MIB, ge=1024)
+    json_depth_max: int = Field(16, ge=4, le=1000)
+    documents_max: int = Field(256, ge=1)
+    document_chars_max: int = Field(1_000_000, ge=1)
+    sentences_per_document_max: int = Field(2048, ge=1)
+    sentences_per_request_max: int = Field(8192, ge=1)
+    epsilon_min: float = Field(0.001, gt=0)
+    epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
+    journal_page_max: int = Field(1000, ge=1, le=1000)
+    rate_limit_per_minute: int = Field(0, ge=0)
+    ready_cache_s: float = Field(5.0, ge=0)
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Settings:
+        if self.hold_ttl_s <= self.request_timeout_s:
+            raise ValueError("a hold must outlive the work: HOLD_TTL_S above REQUEST_TIMEOUT_S")
+        if self.tombstone_retention_s <= self.response_retention_s:
+            raise ValueError("a tombstone must outlive the answer: TOMBSTONE_RETENTION_S above RESPONSE_RETENTION_S")
+        return self

@@ -1,0 +1,76 @@
+"""What the ledger tests share: events, limits and a proxy that loses replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.amounts import cost_nano, limit_nano
+from core.errors import Amount
+from core.ledger.keys import MasterKey
+from core.ledger.records import Charge
+
+MASTER_KEY = MasterKey(bytes(range(32)))
+
+
+def limits(epsilon: float, delta_femto: int = 0, **overrides: float) -> dict[Unit, Amount]:
+    """The same limit for every unit, save for `unit=epsilon`."""
+    return {unit: Amount(limit_nano(overrides.get(unit.value, epsilon)), delta_femto) for unit in Unit}
+
+
+def charge(
+    epsilon: float = 1, *, unit: Unit = Unit.SENTENCE, subject: str | None = None, delta_femto: int = 0
+) -> Charge:
+    event = PrivacyEvent(
+        mechanism="test-mechanism",
+        kind="exponential",
+        unit=unit,
+        adjacency=ACCOUNT_ADJACENCY[unit],
+        guarantee=Guarantee.PURE_DP,
+        epsilon_nano=cost_nano(epsilon),
+        delta_femto=delta_femto,
+    )
+    return Charge(event, subject)
+
+
+def claim(key: str = "key-1", body: bytes = b"{}", tenant: str = "acme"):
+    return MASTER_KEY.claim(tenant=tenant, route="/v1/test", key=key, body=body)
+
+
+class ReplyDropper:
+    """A proxy in front of a Redis socket that can lose the reply of the next command after it was applied."""
+
+    def __init__(self, upstream: Path, socket: Path) -> None:
+        self._upstream = upstream
+        self.socket = socket
+        self.drops_left = 0
+        self.dropped = 0
+
+    async def __aenter__(self) -> ReplyDropper:
+        self._server = await asyncio.start_unix_server(self._serve, path=str(self.socket))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_unix_connection(str(self._upstream))
+
+        async def requests() -> None:
+            while data := await reader.read(65536):
+                up_writer.write(data)
+            up_writer.close()
+
+        async def replies() -> None:
+            while data := await up_reader.read(65536):
+                if self.drops_left and not data.startswith(b"-NOSCRIPT"):
+                    self.drops_left -= 1
+                    self.dropped += 1
+                    break
+                writer.write(data)
+            writer.close()
+
+        with contextlib.suppress(ConnectionError):
+            await asyncio.gather(requests(), replies())

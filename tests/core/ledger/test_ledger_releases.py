@@ -1,0 +1,277 @@
+"""One release through its life: idempotency, absorbing ends, replays, lost replies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from ledger_kit import MASTER_KEY, ReplyDropper, charge, claim, limits
+
+from core.amounts import NANO
+from core.errors import (
+    Amount,
+    BudgetExhausted,
+    HoldNotOpen,
+    IdempotencyConflict,
+    LedgerUnavailable,
+    ReleaseGone,
+    ReleaseInFlight,
+    UnknownAccount,
+)
+from core.ledger.client import LedgerClient, connect
+from core.ledger.ledger import Ledger
+from core.ledger.records import Replay, Reserved
+
+
+@pytest.fixture
+def acme(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    return ledger
+
+
+def committed(go, ledger):
+    return go(ledger.account("acme", "acme/sentence")).committed
+
+
+def reserved(go, ledger):
+    return go(ledger.account("acme", "acme/sentence")).reserved
+
+
+def test_a_committed_key_replays_its_bytes_for_nothing(go, acme, client):
+    first = go(acme.reserve("acme", [charge(1)], claim=claim()))
+    with pytest.raises(ReleaseInFlight):
+        go(acme.reserve("acme", [charge(1)], claim=claim()))
+    body = b"the private answer \x00\xff"
+    go(acme.commit("acme", first.release_id, response=body))
+    assert go(acme.reserve("acme", [charge(1)], claim=claim())) == Replay(first.release_id, body)
+    assert committed(go, acme) == Amount(NANO)
+    with pytest.raises(IdempotencyConflict):
+        go(acme.reserve("acme", [charge(1)], claim=claim(body=b"{ }")))
+    assert body not in go(client.call("GET", f"{{acme}}:response:{first.release_id}"))
+    # the key is scoped to the tenant
+    go(acme.open_tenant("other", limits=limits(5)))
+    assert isinstance(go(acme.reserve("other", [charge(1)], claim=claim(tenant="other"))), Reserved)
+
+
+def test_a_denied_key_stays_denied_with_the_same_numbers(go, acme):
+    big = go(acme.reserve("acme", [charge(4)]))
+    with pytest.raises(BudgetExhausted) as first:
+        go(acme.reserve("acme", [charge(2)], claim=claim()))
+    go(acme.cancel("acme", big.release_id, reason="queue-full"))
+    with pytest.raises(BudgetExhausted) as again:
+        go(acme.reserve("acme", [charge(2)], claim=claim()))
+    assert vars(again.value) == vars(first.value)
+    assert again.value.remaining == Amount(NANO)
+    with pytest.raises(IdempotencyConflict):
+        go(acme.reserve("acme", [charge(2)], claim=claim(body=b"other")))
+    assert isinstance(go(acme.reserve("acme", [charge(2)], claim=claim("key-2"))), Reserved)
+
+
+def test_a_cancelled_key_can_be_claimed_again(go, acme, client):
+    first = go(acme.reserve("acme", [charge(1)], claim=claim()))
+    go(acme.cancel("acme", first.release_id, reason="client-gone"))
+    assert (committed(go, acme), reserved(go, acme)) == (Amount(0), Amount(0))
+    second = go(acme.reserve("acme", [charge(1)], claim=claim()))
+    assert second.release_id != first.release_id
+    assert go(client.call("PTTL", f"{{acme}}:claim:{claim().scope}")) == -1
+    with pytest.raises(HoldNotOpen):
+        go(acme.commit("acme", first.release_id))
+    go(acme.commit("acme", second.release_id, response=b"x"))
+    assert go(acme.reserve("acme", [charge(1)], claim=claim())) == Replay(second.release_id, b"x")
+
+
+def test_a_spent_key_is_gone(go, acme):
+    first = go(acme.reserve("acme", [charge(1)], claim=claim()))
+    go(acme.expire("acme", first.release_id, reason="worker-died"))
+    assert (committed(go, acme), reserved(go, acme)) == (Amount(NANO), Amount(0))
+    with pytest.raises(ReleaseGone):
+        go(acme.reserve("acme", [charge(1)], claim=claim()))
+
+
+def test_without_a_stored_response_a_committed_key_is_gone(go, acme, client):
+    first = go(acme.reserve("acme", [charge(1)], claim=claim()))
+    go(acme.commit("acme", first.release_id))
+    with pytest.raises(ReleaseGone):
+        go(acme.reserve("acme", [charge(1)], claim=claim()))
+    second = go(acme.reserve("acme", [charge(1)]))  # no key, no replay: nothing to keep
+    go(acme.commit("acme", second.release_id, response=b"x"))
+    assert go(client.call("EXISTS", f"{{acme}}:response:{second.release_id}")) == 0
+
+
+def test_retention_ends_before_the_tombstone(go, client, acme):
+    brief = Ledger(client, MASTER_KEY, response_retention_ms=60, tombstone_ttl_ms=400)
+    first = go(brief.reserve("acme", [charge(1)], claim=claim()))
+    go(brief.commit("acme", first.release_id, response=b"x"))
+    time.sleep(0.1)
+    with pytest.raises(ReleaseGone):
+        go(brief.reserve("acme", [charge(1)], claim=claim()))
+    time.sleep(0.4)
+    assert isinstance(go(brief.reserve("acme", [charge(1)], claim=claim())), Reserved)
+    with pytest.raises(ValueError, match="outlive"):
+        Ledger(client, MASTER_KEY, response_retention_ms=2, tombstone_ttl_ms=2)
+
+
+@pytest.mark.parametrize("ending", ["commit", "cancel", "expire"])
+def test_an_end_is_absorbing_and_repeats_its_answer(go, acme, ending):
+    def end(how, release_id):
+        if how == "commit":
+            return go(acme.commit("acme", release_id, response=b"x"))
+        return go(getattr(acme, how)("acme", release_id, reason="test"))
+
+    hold = go(acme.reserve("acme", [charge(1)], claim=claim()))
+    first = end(ending, hold.release_id)
+    go(acme.reserve("acme", [charge(1)]))  # other traffic does not change the answer
+    assert end(ending, hold.release_id) == first
+    for other in {"commit", "cancel", "expire"} - {ending}:
+        with pytest.raises(HoldNotOpen) as refused:
+            end(other, hold.release_id)
+        assert refused.value.state == first.state
+    assert committed(go, acme) == Amount(0 if ending == "cancel" else NANO)
+    assert reserved(go, acme) == Amount(NANO)
+
+
+def test_an_unknown_release_cannot_end(go, acme):
+    with pytest.raises(HoldNotOpen):
+        go(acme.commit("acme", "0" * 32))
+    for wrong in ("", "x", "0" * 31, "G" * 32):
+        with pytest.raises(ValueError, match="hex"):
+            go(acme.commit("acme", wrong))
+
+
+def test_overdue_holds_are_spent_and_a_late_commit_is_refused(go, client, acme):
+    now = [1_000_000]
+    timed = Ledger(client, MASTER_KEY, hold_ttl_ms=500, clock=lambda: now[0])
+    late = go(timed.reserve("acme", [charge(1)], claim=claim()))
+    slow = go(timed.reserve("acme", [charge(1)], hold_ttl_ms=5_000))
+    assert go(timed.expire_overdue()) == 0
+    now[0] += 501
+    assert go(timed.expire_overdue()) == 1
+    assert go(timed.expire_overdue()) == 0
+    with pytest.raises(HoldNotOpen) as refused:
+        go(timed.commit("acme", late.release_id, response=b"late"))
+    assert refused.value.state == "spent"
+    with pytest.raises(ReleaseGone):
+        go(timed.reserve("acme", [charge(1)], claim=claim()))
+    go(timed.commit("acme", slow.release_id))
+    assert (committed(go, acme), reserved(go, acme)) == (Amount(2 * NANO), Amount(0))
+
+
+def test_concurrent_claims_of_one_key_hold_once(go, acme):
+    async def stampede():
+        return await asyncio.gather(
+            *(acme.reserve("acme", [charge(1)], claim=claim()) for _ in range(32)), return_exceptions=True
+        )
+
+    results = go(stampede())
+    assert sum(isinstance(result, Reserved) for result in results) == 1
+    assert sum(isinstance(result, ReleaseInFlight) for result in results) == 31
+    assert reserved(go, acme) == Amount(NANO)
+
+
+def test_a_race_of_commit_and_expire_has_one_winner(go, acme):
+    async def race(hold):
+        return await asyncio.gather(
+            acme.commit("acme", hold.release_id),
+            acme.expire("acme", hold.release_id, reason="deadline"),
+            acme.cancel("acme", hold.release_id, reason="queue-full"),
+            return_exceptions=True,
+        )
+
+    for _ in range(5):
+        results = go(race(go(acme.reserve("acme", [charge(1)]))))
+        assert sum(isinstance(result, HoldNotOpen) for result in results) == 2
+
+
+def test_a_lost_reply_changes_nothing_twice(go, acme, server, tmp_path):
+    async def scenario():
+        async with ReplyDropper(server.socket, tmp_path / "proxy") as proxy:
+            client = LedgerClient(connect(socket_path=proxy.socket))
+            ledger = Ledger(client, MASTER_KEY)
+            await ledger.account("acme", "acme/sentence")
+            for number in range(3):
+                proxy.drops_left = 1
+                hold = await ledger.reserve("acme", [charge(1)], claim=claim(f"k{number}"))
+                proxy.drops_left = 1
+                if number == 2:
+                    await ledger.cancel("acme", hold.release_id, reason="queue-full")
+                else:
+                    await ledger.commit("acme", hold.release_id, response=b"once")
+            proxy.drops_left = 2  # the second attempt's reply is lost as well
+            with pytest.raises(LedgerUnavailable):
+                await ledger.reserve("acme", [charge(1)], claim=claim("lost"))
+            dropped = proxy.dropped
+            await client.close()
+            return dropped
+
+    assert go(scenario()) == 8
+    assert committed(go, acme) == Amount(2 * NANO)
+    assert reserved(go, acme) == Amount(NANO)  # the lost one: held once, spent at its deadline
+    with pytest.raises(ReleaseInFlight):
+        go(acme.reserve("acme", [charge(1)], claim=claim("lost")))
+
+
+def test_opening_is_replay_safe(go, ledger, client):
+    args = {"operation": "a" * 32, "mode": "tenant", "limits": [["token", "replace-one", "5", "0"]]}
+    for _ in range(2):
+        found, _ = go(client.run("open", key="{acme}:tenant", args=args))
+        assert found == {"outcome": "opened"}
+    found, _ = go(client.run("open", key="{acme}:tenant", args={**args, "operation": "b" * 32}))
+    assert found == {"outcome": "tenant-exists"}
+    go(client.call("SADD", "tenants", "acme"))
+
+
+def test_scripts_that_the_server_forgot_are_loaded_again(go, acme, client):
+    go(acme.reserve("acme", [charge(1)]))
+    go(client.call("SCRIPT", "FLUSH"))
+    go(acme.reserve("acme", [charge(1)]))
+    assert reserved(go, acme) == Amount(2 * NANO)
+
+
+def test_the_journal_tells_every_transition_in_pages(go, acme):
+    spent = go(acme.reserve("acme", [charge(1)]))
+    go(acme.expire("acme", spent.release_id, reason="worker-died"))
+    refunded = go(acme.reserve("acme", [charge(2)]))
+    go(acme.cancel("acme", refunded.release_id, reason="queue-full"))
+    kept = go(acme.reserve("acme", [charge(0.5)]))
+    go(acme.commit("acme", kept.release_id))
+    whole = go(acme.journal("acme"))
+    assert whole.next_cursor is None
+    assert [entry.seq for entry in whole.entries] == list(range(1, 8))
+    assert [entry.transition for entry in whole.entries] == [
+        "open", "reserve", "expire", "reserve", "cancel", "reserve", "commit",
+    ]  # fmt: skip
+    assert whole.entries[2].reason == "worker-died"
+    assert whole.entries[1].mechanism == "test-mechanism"
+    paged, cursor = [], 0
+    while cursor is not None:
+        page = go(acme.journal("acme", "acme/token", cursor=cursor, limit=3))
+        paged += page.entries
+        cursor = page.next_cursor
+    assert tuple(paged) == whole.entries
+    assert [entry.seq for entry in go(acme.journal("acme", "acme/vector")).entries] == [1]
+    with pytest.raises(UnknownAccount):
+        go(acme.journal("acme", "other/token"))
+    with pytest.raises(ValueError, match="label"):
+        go(acme.cancel("acme", kept.release_id, reason="free text, perhaps the caller's"))
+
+
+def test_the_audit_sees_changed_counters_and_lost_entries(go, acme, client):
+    hold = go(acme.reserve("acme", [charge(1)]))
+    go(client.call("HINCRBY", "{acme}:account:token", "held_epsilon", -5))
+    report = go(acme.audit())
+    (difference,) = report.tenants[0].differences
+    assert (difference.account, difference.counter) == ("acme/token", "held_epsilon")
+    assert (difference.journal, difference.found) == (NANO, NANO - 5)
+    with pytest.raises(LedgerUnavailable):  # a hold that the counters do not have is not moved
+        go(acme.commit("acme", hold.release_id))
+    go(client.call("HINCRBY", "{acme}:account:token", "held_epsilon", 5))
+    go(acme.commit("acme", hold.release_id))
+    copy = go(client.call("DUMP", "{acme}:journal"))
+    for seq, gaps in (("2-0", (2,)), ("3-0", (3,))):
+        go(client.call("XDEL", "{acme}:journal", seq))
+        found = go(acme.audit()).tenants[0]
+        assert found.gaps == gaps
+        assert not found.ok
+        go(client.call("DEL", "{acme}:journal"))
+        go(client.call("RESTORE", "{acme}:journal", 0, copy))

@@ -1,0 +1,142 @@
+"""A real gateway for tests and benchmarks: the installed command, its own Redis, its own workers, over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+COMMAND = Path(sys.executable).with_name("privacy-gateway")
+START_S_MAX = 120.0
+
+DOCUMENT = (
+    "The new phone arrived on Monday. The screen is bright and sharp. I wish the battery lasted longer. "
+    "My brother bought the same model last year. He still likes it a lot. Support answered within a day."
+)
+
+
+def clean_environment() -> dict[str, str]:
+    """The test's environment without any setting of a gateway."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PRIVACY_GATEWAY_") and name != "REDIS_URL"
+    }
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def children(pid: int) -> dict[int, str]:
+    """The child processes of `pid` and their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == pid:
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+@dataclass
+class Tenant:
+    """A tenant of the gateway under test and an HTTP client with its key."""
+
+    name: str
+    key: str
+    http: httpx.Client
+
+    def embed(self, documents: list[dict[str, Any]] | None = None, **fields: Any) -> httpx.Response:
+        headers = fields.pop("headers", {})
+        body = {"documents": documents or [{"text": DOCUMENT}], "epsilon": 1.0} | fields
+        return self.http.post("/embed/sentdp", json=body, headers=headers)
+
+    def account(self, unit: str = "sentence") -> dict[str, Any]:
+        answer = self.http.get(f"/budget/{self.name}/{unit}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def committed(self, unit: str = "sentence") -> float:
+        return self.account(unit)["committed"]["epsilon"]
+
+
+@dataclass
+class Gateway:
+    """A running `privacy-gateway serve` on a free port."""
+
+    data_dir: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+
+    def __post_init__(self) -> None:
+        self.log_path = self.data_dir.parent / f"{self.data_dir.name}.log"
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._clients: list[httpx.Client] = []
+        self.start()
+
+    def start(self) -> None:
+        command = [str(COMMAND), "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(command, stderr=log, stdout=log, env=clean_environment() | self.environment)
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + START_S_MAX
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log_path.read_text()
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=15).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError(f"not ready:\n{self.log_path.read_text()}")
+
+    def client(self, key: str | None) -> httpx.Client:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        self._clients.append(client)
+        return client
+
+    @property
+    def admin(self) -> httpx.Client:
+        return self.client((self.data_dir / "admin.key").read_text().strip())
+
+    def tenant(self, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        answer = self.admin.post("/admin/tenants", json={"name": name, "epsilon": epsilon, **fields})
+        assert answer.status_code == 201, answer.text
+        key = answer.json()["key"]
+        return Tenant(name, key, self.client(key))
+
+    def pid_of(self, what: str) -> int:
+        """The child process whose command line holds `what`."""
+        return next(pid for pid, line in children(self.process.pid).items() if what in line)
+
+    def kill(self, what: str) -> None:
+        os.kill(self.pid_of(what), signal.SIGKILL)
+
+    def stop(self) -> None:
+        for client in self._clients:
+            client.close()
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,92 @@
+"""`POST /sanitize`: what was planted is gone, and the answer promises nothing more."""
+
+from __future__ import annotations
+
+import pytest
+from gateway_kit import Tenant
+
+PLANTED = {
+    "EMAIL_ADDRESS": "jane.roe@acme-corp.com",
+    "PHONE_NUMBER": "+44 20 7946 0958",
+    "CREDIT_CARD": "4111 1111 1111 1111",
+    "IBAN_CODE": "DE89 3704 0044 0532 0130 00",
+}
+TEXT = (
+    "Mail jane.roe@acme-corp.com or call +44 20 7946 0958. Card 4111 1111 1111 1111, "
+    "IBAN DE89 3704 0044 0532 0130 00. Again: jane.roe@acme-corp.com."
+)
+
+
+@pytest.mark.parametrize("fill", ["marker", "class_marker", "surrogate"])
+def test_everything_planted_is_gone_and_no_guarantee_is_claimed(tenant: Tenant, fill: str) -> None:
+    answer = tenant.http.post(
+        "/sanitize", json={"documents": [{"id": "a", "text": TEXT}], "fill": {"mode": fill}, "return_spans": True}
+    )
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    for value in PLANTED.values():
+        assert value not in answer.text
+    (row,) = body["data"]
+    assert body["privacy"]["guarantee"] == "none"
+    assert body["budget"] is None
+    assert {span["type"] for span in row["spans"]} == set(PLANTED)
+    assert row["masked_tokens"] > 0
+    if fill == "class_marker":
+        for span in row["spans"]:
+            assert row["text"][span["start"] : span["end"]] == f"[{span['type']}]"
+    if fill == "surrogate":
+        fakes = [row["text"][s["start"] : s["end"]] for s in row["spans"] if s["type"] == "EMAIL_ADDRESS"]
+        assert len(fakes) == 2
+        assert fakes[0] == fakes[1], "the same original has the same surrogate inside a document"
+    assert tenant.committed() == 0.0
+
+
+def test_outside_the_vocabulary_everything_is_masked(tenant: Tenant) -> None:
+    body = {
+        "documents": [{"text": "The meeting with Zworykin is in room 4711."}],
+        "mask": {"techniques": ["vocabulary", "entity"], "vocabulary_size": 5000},
+    }
+    row = tenant.http.post("/sanitize", json=body).json()["data"][0]
+
+    assert "Zworykin" not in row["text"]
+    assert "4711" not in row["text"]
+    assert "meeting" in row["text"]
+    assert "spans" not in row
+
+
+def test_a_replay_is_computed_again_and_never_stored(tenant: Tenant) -> None:
+    headers = {"Idempotency-Key": "again"}
+    body = {"documents": [{"text": TEXT}], "fill": {"mode": "class_marker"}}
+
+    first = tenant.http.post("/sanitize", json=body, headers=headers)
+    again = tenant.http.post("/sanitize", json=body, headers=headers)
+
+    assert first.json()["data"] == again.json()["data"]
+    assert again.headers["idempotency-replayed"] == "false"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"mask": {"techniques": []}},
+        {"mask": {"techniques": ["guess"]}},
+        {"mask": {"techniques": ["entity"], "entities": ["SHOE_SIZE"]}},
+        {"mask": {"techniques": ["allow_list"], "allow_list": "no-such-list"}},
+        {"mask": {"techniques": ["vocabulary"], "vocabulary_size": 1}},
+        {"fill": {"mode": "top1"}},
+        {"documents": [{"text": "  "}]},
+        {"documents": []},
+    ],
+)
+def test_what_is_not_supported_is_refused_and_never_skipped(tenant: Tenant, fields: dict[str, object]) -> None:
+    answer = tenant.http.post("/sanitize", json={"documents": [{"text": TEXT}]} | fields)
+
+    assert answer.status_code == 422
+    assert "jane" not in answer.text
+
+
+def test_the_catalogue_lists_the_entities(tenant: Tenant) -> None:
+    names = {entity["name"] for entity in tenant.http.get("/entities").json()["entities"]}
+
+    assert set(PLANTED) <= names
