@@ -25,7 +25,7 @@ from pathlib import Path
 from core.text.segment import sentences
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from gateway_kit import Gateway, Tenant  # noqa: E402
+from gateway_kit import Gateway, Tenant
 
 PEER = """
 import json, sys, time

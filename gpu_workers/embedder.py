@@ -43,7 +43,10 @@ class Embedder:
         options = self._options
         if options.threads:
             torch.set_num_threads(options.threads)
-        self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=options.device)
+        device = options.device
+        if device == "auto":
+            device = "cuda:0" if torch.cuda.is_available() else "cpu"
+        self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=device)
         encoder_exact = self._encoder.self_check()
         own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
         for name, path in pack_paths(own).items():

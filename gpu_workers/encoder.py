@@ -84,7 +84,9 @@ class Encoder:
         """
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         from sentence_transformers import SentenceTransformer
+        from transformers.utils.logging import disable_progress_bar
 
+        disable_progress_bar()
         self.path = path or bundled_path()
         self.device = torch.device(device)
         self.dtype = dtype or fastest_dtype(self.device)

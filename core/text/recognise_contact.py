@@ -145,7 +145,8 @@ def _score(piece: str, digits: str) -> float:
     if _NANP.fullmatch(piece):
         return 0.7 if not bare else _valid(piece, ("US",), 0.5, 0.3)
     if _THOUSANDS.fullmatch(piece) and digits[0] != "0":
-        return _valid(piece, REGIONS, 0.4, 0.2) if len(digits) >= 9 and "." not in piece else 0.1
+        round_number = digits.endswith("000") or "." in piece or len(digits) < 9
+        return 0.1 if round_number else _valid(piece, REGIONS, 0.4, 0.2)
     if digits.startswith("00") and len(digits) >= 10:
         return 0.6
     if bare:
@@ -209,10 +210,10 @@ def _parts(text: str, start: int, end: int) -> Iterator[Hit]:
     groups = [match.span() for match in _GROUP.finditer(text, start, end)]
     for first, (left, _) in enumerate(groups):
         international = left > start and text[left - 1] in "+＋"
-        if not international and (first == 0 or text[left] != "0"):
+        if not international and (first == 0 or text[left] != "0" or not text[left - 1].isspace()):
             continue
         count, right = 0, left
-        for group_start, group_end in groups[first:]:
+        for group_start, group_end in groups[first : first + PHONE_DIGITS_MAX]:
             if group_start > left and text[group_start - 1] in "+＋":
                 break
             if count + group_end - group_start > (15 if international else 11):

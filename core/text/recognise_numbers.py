@@ -63,7 +63,7 @@ def _card(text: str) -> Iterator[Hit]:
             digits, best = "", Hit(0, 0, 0.0)
             lengths: list[int] = []
             whole = first == 0
-            for group_start, group_end in groups[first:]:
+            for group_start, group_end in groups[first : first + CARD_DIGITS_MAX + 1]:
                 digits += text[group_start:group_end]
                 lengths.append(group_end - group_start)
                 if not whole and len(lengths) > 1 and lengths[:2] not in ([4, 4], [4, 6]):

@@ -8,7 +8,7 @@ from gpu_workers import encoder as encoder_module
 from gpu_workers.encoder import Encoder, bundled_path, fastest_dtype, weights_fingerprint
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
-VERBS = ("did not agree", "barked all night", "was lost", "left early, which surprised everybody", "fails")
+VERBS = ("did not agree", "was lost", "left early, which surprised everybody")
 ENDS = (
     ".",
     "!",

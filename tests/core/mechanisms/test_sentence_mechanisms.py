@@ -83,7 +83,7 @@ def test_bad_documents_are_refused_before_anything_is_drawn(
         ([good], [0]),
         ([torch.zeros(SENTENCES_MAX + 1, 64)], [NANO]),
     ):
-        with pytest.raises(ValueError, match="must|one epsilon"):
+        with pytest.raises(ValueError, match=r"must|one epsilon"):
             mechanism.release(documents, epsilons)
 
 
@@ -144,7 +144,7 @@ def test_codes_give_cosines() -> None:
 
 def test_contributions_fill_zero_to_the_clip_level(random_pack: DomainPack) -> None:
     mechanism = ClippedCosine(random_pack)
-    rows = torch.cat([torch.from_numpy(random_pack.candidates), random_pack.centre[None] * torch.ones(1, 64)])
+    rows = torch.cat([torch.from_numpy(random_pack.candidates), torch.from_numpy(random_pack.centre)[None]])
     level = clip_level(0.2, 64)
     terms = mechanism.contributions(rows, torch.full((301,), level, dtype=torch.int32))
     assert int(terms.min()) == 0

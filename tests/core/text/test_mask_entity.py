@@ -1,0 +1,200 @@
+"""Recognition, and that it fails closed."""
+
+import logging
+import socket
+
+import pytest
+import regex
+
+from core.errors import InvalidInput, RecogniserFailed
+from core.text import mask_entity, recogniser
+from core.text.lists import AllowLists
+from core.text.policy import ENTITIES, MaskPolicy
+from core.text.recogniser import Pattern, Recogniser, pattern_scan
+from core.text.sanitize import sanitize
+
+PLANTED = [
+    ("EMAIL_ADDRESS", "jo@example.org"),
+    ("EMAIL_ADDRESS", "jo.van+news@mail.example.co.uk"),
+    ("EMAIL_ADDRESS", "jo@host.internal"),
+    ("EMAIL_ADDRESS", "jörg@bücher.example"),
+    ("EMAIL_ADDRESS", "o'neil_99@sub-domain.example.com"),
+    ("EMAIL_ADDRESS", "jo [at] example [dot] com"),
+    ("EMAIL_ADDRESS", "jo at example dot com"),
+    ("PHONE_NUMBER", "(202) 555-0143"),
+    ("PHONE_NUMBER", "202-555-0143"),
+    ("PHONE_NUMBER", "202.555.0143"),
+    ("PHONE_NUMBER", "+1 202 555 0143"),
+    ("PHONE_NUMBER", "+12025550143"),
+    ("PHONE_NUMBER", "+44 20 7946 0958"),
+    ("PHONE_NUMBER", "020 7946 0958"),
+    ("PHONE_NUMBER", "+49 (0)30 901820"),
+    ("PHONE_NUMBER", "0049 30 901820"),
+    ("PHONE_NUMBER", "01 99 00 12 34"),
+    ("PHONE_NUMBER", "+91 98765 43210"),
+    ("PHONE_NUMBER", "+81-3-1234-5678"),
+    ("PHONE_NUMBER", "202-555-0143 ext. 22"),
+    ("CREDIT_CARD", "4111111111111111"),
+    ("CREDIT_CARD", "4111 1111 1111 1111"),
+    ("CREDIT_CARD", "4111-1111-1111-1111"),
+    ("CREDIT_CARD", "4111.1111.1111.1111"),
+    ("CREDIT_CARD", "3782 822463 10005"),
+    ("CREDIT_CARD", "2223003122003222"),
+    ("IBAN_CODE", "DE89370400440532013000"),
+    ("IBAN_CODE", "DE89 3704 0044 0532 0130 00"),
+    ("IBAN_CODE", "gb82 west 1234 5698 7654 32"),
+    ("US_SSN", "123-45-6789"),
+    ("US_SSN", "536 22 8145"),
+    ("IP_ADDRESS", "192.168.10.4"),
+    ("IP_ADDRESS", "2001:db8:85a3::8a2e:370:7334"),
+    ("MAC_ADDRESS", "00:1B:44:11:3A:B7"),
+    ("URL", "https://example.org/a?b=1"),
+    ("URL", "www.example.org"),
+    ("URL", "intranet.example.com"),
+    ("CRYPTO", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
+    ("UK_NINO", "AB 12 34 56 C"),
+    ("IN_PAN", "ABCPE1234F"),
+]
+
+
+def run(text: str, **options):
+    return sanitize(text, MaskPolicy(**options), "class_marker")
+
+
+@pytest.mark.parametrize("fill", ["marker", "class_marker", "surrogate"])
+@pytest.mark.parametrize(("entity", "value"), PLANTED)
+@pytest.mark.parametrize("frame", ["It was {} then, they said.", "({})", "one,\n{}\nand more"])
+def test_planted_values_are_gone(entity, value, fill, frame):
+    result = sanitize(frame.format(value), MaskPolicy(), fill)
+    assert value not in result.text
+    assert [span.type for span in result.spans] == [entity]
+    rest = frame.split("{}")
+    assert result.text.startswith(rest[0])
+    assert result.text.endswith(rest[1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "From 1998-2004 it rained on 2015-12-22 and 12/22/2015 at 10:45.",
+        "It cost $1234567.89, or 10.000.000 in all, 3.14159265 each, 100 000 000 people.",
+        "This film is great.It was long... and/or not. Mr.T came; e.g. this, i.e. that, the U.S.A. too.",
+        "Chapter 12, verse 3; version 2.10.3 has 12,345,678 users.",
+        "@handle wrote a@b and x @ y",
+    ],
+)
+def test_ordinary_text_is_left_alone(text):
+    result = run(text)
+    assert result.text == text
+    assert result.spans == ()
+
+
+def test_context_lets_a_weak_number_pass_and_its_copy_too():
+    assert run("The value 780 6326 was high.").spans == ()
+    both = run(
+        "Phone: 780 6326. " + "Nothing to say here, and nothing there, for many words in a row. " * 3 + "So 780 6326."
+    )
+    assert "780 6326" not in both.text
+    assert len(both.spans) == 2
+    assert run("Card number 4111 1111 1111 1112 was typed wrong.").spans[0].type == "CREDIT_CARD"
+
+
+def test_two_numbers_in_a_row_and_a_trailing_code_are_covered():
+    text = run("Dial 202-555-0143 202-555-0199 now, card 4111 1111 1111 1111 123 too.").text
+    assert not {"0143", "0199", "1111"} & set(text.replace("-", " ").split())
+
+
+def test_only_requested_entities_are_masked():
+    result = run("jo@example.org or 192.168.10.4", entities=("IP_ADDRESS",))
+    assert result.text == "jo@example.org or [IP_ADDRESS]"
+
+
+def test_a_higher_threshold_masks_less():
+    assert run("020 7946 0958", thresholds=(("PHONE_NUMBER", 0.99),), entities=("PHONE_NUMBER",)).spans == ()
+
+
+def test_every_entity_of_the_table_has_a_recogniser():
+    assert set(mask_entity.recognisers()) == set(ENTITIES)
+
+
+# ------------------------------------------------------------------ fail closed
+
+SECRET = "jo@example.org"
+
+
+def broken(monkeypatch, scan, entity="URL"):
+    table = dict(mask_entity.recognisers())
+    table[entity] = (Recogniser(entity, scan),)
+    monkeypatch.setattr(mask_entity, "recognisers", lambda: table)
+
+
+def test_a_recogniser_that_raises_is_an_error(monkeypatch):
+    def scan(text):
+        raise RuntimeError(text)
+        yield
+
+    broken(monkeypatch, scan)
+    with pytest.raises(RecogniserFailed) as caught:
+        run(SECRET)
+    assert caught.value.entity == "URL"
+    assert caught.value.__context__ is None
+    assert SECRET not in repr(caught.value) + str(caught.value) + str(caught.value.detail)
+
+
+def test_a_pattern_that_runs_out_of_time_is_an_error(monkeypatch):
+    monkeypatch.setattr(recogniser, "REGEX_TIMEOUT_S", 0.05)
+    broken(monkeypatch, pattern_scan([Pattern(regex.compile(r"(?:a|aa)+$"), 0.9)]))
+    with pytest.raises(RecogniserFailed):
+        run("a" * 60 + "b")
+
+
+def test_presidio_patterns_run_under_the_same_clock(monkeypatch):
+    monkeypatch.setattr(recogniser, "REGEX_TIMEOUT_S", 1e-6)
+    with pytest.raises(RecogniserFailed):
+        run("192.168.1." * 20_000, entities=("IP_ADDRESS",))
+
+
+def test_a_requested_entity_without_a_recogniser_is_an_error(monkeypatch):
+    table = {name: row for name, row in mask_entity.recognisers().items() if name != "URL"}
+    monkeypatch.setattr(mask_entity, "recognisers", lambda: table)
+    with pytest.raises(InvalidInput):
+        run("nothing here")
+
+
+def test_nothing_is_logged_and_no_network_is_used(monkeypatch, caplog):
+    def refuse(*args, **kwargs):
+        raise AssertionError("network")
+
+    mask_entity.recognisers.cache_clear()
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    with caplog.at_level(logging.DEBUG):
+        for _, value in PLANTED:
+            run(f"iban GB00 {value}")
+    assert not caplog.records
+
+
+def test_skipping_by_digit_count_changes_nothing():
+    """A recogniser that is skipped below `digits_min` finds nothing there anyway."""
+    texts = [value for _, value in PLANTED] + ["a1b2", "12 34 56", "ABCD 1234", "999999", "AB1234567", "X12345678"]
+    for entity, row in mask_entity.recognisers().items():
+        for each in row:
+            for text in texts:
+                if sum(map(str.isdecimal, text)) < each.digits_min:
+                    assert not list(each.scan(text)), entity
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "1", "1 ", "4-", "a@", "@", "(", "www.", "a.", "4111 ", "DE12 ", "[at] ", "a1:", "٤"]
+)
+def test_a_hostile_text_does_not_stall(unit):
+    text = (unit * 20_000)[:20_000]
+    mask_entity.find(text, (), MaskPolicy(), AllowLists())
+
+
+def test_a_long_text_and_its_last_value():
+    text = "All was well in the old town, and nobody wrote. " * 21_000 + "Write to jo@example.org."
+    assert len(text) > 1_000_000
+    result = run(text)
+    assert result.text.endswith("Write to [EMAIL_ADDRESS].")
+    assert len(result.spans) == 1

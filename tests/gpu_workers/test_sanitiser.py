@@ -1,0 +1,73 @@
+"""The worker's handler: warm-up, and one answer a document."""
+
+import pickle
+
+import pytest
+
+from core.errors import GatewayError, InvalidInput, RecogniserFailed, TaskFailed
+from core.text import mask_entity
+from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers import sanitiser
+from gpu_workers.sanitiser import CanaryMissed, Sanitiser
+
+SECRET = "jo.doe@corp.internal"
+
+
+def test_warm_up_reports_public_facts():
+    facts = Sanitiser().warm_up()
+    assert "general" in facts["allow_lists"]
+    assert "EMAIL_ADDRESS" in facts["entities"]
+    assert facts["versions"]["presidio-analyzer"]
+    pickle.dumps(facts)
+
+
+@pytest.mark.parametrize("entity", list(sanitiser.CANARY_VALUES))
+def test_warm_up_refuses_a_worker_that_misses_planted_data(monkeypatch, entity):
+    table = {**mask_entity.recognisers(), entity: ()}
+    monkeypatch.setattr(mask_entity, "recognisers", lambda: table)
+    with pytest.raises(CanaryMissed, match=entity):
+        Sanitiser().warm_up()
+
+
+def test_answers_come_in_order_and_one_failure_leaves_the_others_alone():
+    tasks = [
+        SanitizeTask(f"Write to {SECRET}", MaskPolicy(), "class_marker"),
+        SanitizeTask(SECRET, MaskPolicy(techniques=("allow_list",), allow_list="nosuch"), "marker"),
+        SanitizeTask("nothing", MaskPolicy(), "surrogate"),
+    ]
+    first, second, third = Sanitiser().run(tasks)
+    assert isinstance(first, Sanitised)
+    assert first.text == "Write to [EMAIL_ADDRESS]"
+    assert isinstance(second, InvalidInput)
+    assert isinstance(third, Sanitised)
+    assert third.text == "nothing"
+
+
+def test_an_unexpected_exception_says_nothing(monkeypatch):
+    def explode(text, *args, **kwargs):
+        raise ValueError(text)
+
+    monkeypatch.setattr(sanitiser, "sanitize", explode)
+    (answer,) = Sanitiser().run([SanitizeTask(SECRET, MaskPolicy(), "marker")])
+    assert isinstance(answer, TaskFailed)
+    assert answer.__context__ is None
+    assert answer.__traceback__ is None
+    assert SECRET not in repr(answer) + repr(vars(answer))
+
+
+def test_a_recogniser_failure_reaches_the_caller_without_text(monkeypatch):
+    def scan(text):
+        raise ValueError(text)
+        yield
+
+    broken = mask_entity.Recogniser("URL", scan)
+    monkeypatch.setattr(mask_entity, "recognisers", lambda: {**TABLE, "URL": (broken,)})
+    (answer,) = Sanitiser().run([SanitizeTask(SECRET, MaskPolicy(), "marker")])
+    assert isinstance(answer, RecogniserFailed)
+    back = pickle.loads(pickle.dumps(answer))
+    assert isinstance(back, GatewayError)
+    assert back.entity == "URL"
+    assert SECRET.encode() not in pickle.dumps(answer)
+
+
+TABLE = mask_entity.recognisers()
