@@ -55,6 +55,16 @@ class GatewayError(Exception):
         self.detail = detail or self.title
         super().__init__(self.detail)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors travel from a worker to the gateway; their constructors take keywords, which pickle does not."""
+        return _restore, (type(self), self.__dict__)
+
+
+def _restore(kind: type[GatewayError], state: dict[str, object]) -> GatewayError:
+    error = kind.__new__(kind, state["detail"])
+    error.__dict__.update(state)
+    return error
+
 
 class InvalidInput(GatewayError):
     code = "invalid-input"

@@ -87,7 +87,7 @@ def _url(text: str) -> Iterator[Hit]:
             yield Hit(match.start(), _trim(text, *match.span()), 1.0)
     for match in matches(_BARE, text):
         host, suffix = match.group(1), match.group(2)
-        tail = match.end() > match.end(2)
+        tail = text[match.end(2) : match.end(2) + 1] == "/"
         labels = host.count(".")
         if _STRONG.fullmatch(suffix) and (suffix.islower() or match.group().isupper()):
             score = 0.6
@@ -183,11 +183,13 @@ def _with_extension(text: str, end: int) -> int:
 
 def _phone(text: str) -> Iterator[Hit]:
     for cluster in matches(_CLUSTER, text):
-        piece = cluster.group()
+        start, end = cluster.span()
+        if text[start] == "(" and ")" not in cluster.group():
+            start += 1  # it opens a remark, not an area code
+        piece = text[start:end]
         digits = "".join(_GROUP.findall(piece))
         if len(digits) < PHONE_DIGITS_MIN:
             continue
-        start, end = cluster.span()
         if (start and text[start - 1] in "$€£#") or text[end : end + 1] == "%":
             whole = 0.1
         elif len(digits) <= PHONE_DIGITS_MAX:
@@ -195,8 +197,6 @@ def _phone(text: str) -> Iterator[Hit]:
         else:
             whole = 0.0
         if whole:
-            if piece[0] == "(" and ")" not in piece:
-                start += 1
             yield Hit(start, _with_extension(text, end), whole)
         if whole < 0.4 or len(digits) > 11:
             yield from _parts(text, *cluster.span())

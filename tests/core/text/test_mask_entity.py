@@ -76,7 +76,7 @@ def test_planted_values_are_gone(entity, value, fill, frame):
 @pytest.mark.parametrize(
     "text",
     [
-        "From 1998-2004 it rained on 2015-12-22 and 12/22/2015 at 10:45.",
+        "From 1998-2004 (call it 1982-1984, or so) (2/25/2007, it rained on 2015-12-22 and 12/22/2015 at 10:45.",
         "It cost $1234567.89, or 10.000.000 in all, 3.14159265 each, 100 000 000 people.",
         "This film is great.It was long... and/or not. Mr.T came; e.g. this, i.e. that, the U.S.A. too.",
         "Chapter 12, verse 3; version 2.10.3 has 12,345,678 users.",
