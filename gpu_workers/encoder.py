@@ -86,7 +86,7 @@ class Encoder:
         from sentence_transformers import SentenceTransformer
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()
+        disable_progress_bar()  # type: ignore[no-untyped-call]
         self.path = path or bundled_path()
         self.device = torch.device(device)
         self.dtype = dtype or fastest_dtype(self.device)

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from core.errors import GatewayError, TaskFailed
 from gpu_workers.engine import Role
@@ -60,7 +60,8 @@ def run_batch(handler: Handler, payloads: list[Any]) -> list[Any]:
         return [TaskFailed(reason=type(error).__name__)] * len(payloads)
 
 
-def serve(connection: Connection, role: Role) -> None:
+def serve(connection: Connection, role: Role) -> NoReturn:
+    """Load, then run batches until the socket closes, which raises EOFError."""
     options: WorkerOptions = connection.recv()
     connection.send(Stage("importing"))
     try:

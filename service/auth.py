@@ -1,4 +1,8 @@
-"""Who calls: a tenant by its API key, or the operator by the admin key. The tenant comes from the key alone."""
+"""Who calls: a tenant by its API key, or the operator by the admin key. The tenant comes from the key alone.
+
+`identify` runs before a body is read (`service/body.py`); the dependencies `caller` and `admin` then only say which of
+the two a route serves.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from service import metrics
 from service.house import House, house
 
-_bearer = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-
-_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+# for the API page; the header itself is read by `identify`
+_documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
 
 
 @dataclass(frozen=True)
@@ -26,33 +28,51 @@ class Caller:
     tenant: str
 
 
-async def caller(request: Request, given: Credentials, here: Annotated[House, Depends(house)]) -> Caller:
-    """The tenant of the presented key.
+@dataclass(frozen=True)
+class Admin:
+    """The operator."""
+
+
+async def identify(request: Request) -> Caller | Admin:
+    """Who presents the request's key; asked once a request.
 
     Raises:
-        HTTPException: 401 for no key, an unknown or a revoked one; 403 for the admin key, which releases nothing.
+        HTTPException: 401 for no key, an unknown or a revoked one.
         LedgerUnavailable: the key cannot be checked.
     """
-    if given is None:
-        raise HTTPException(401, headers=_CHALLENGE)
-    with metrics.stage("authenticate"):
-        if _is_admin(given.credentials, here):
-            raise HTTPException(403)
-        tenant = await here.keys.authenticate(given.credentials)
-    if tenant is None:
-        raise HTTPException(401, headers=_CHALLENGE)
-    request.state.tenant = tenant.name
-    request.state.headers = here.rate_limit.take(tenant.name)
-    return Caller(tenant=tenant.name)
+    known: Caller | Admin | None = getattr(request.state, "identity", None)
+    if known is None:
+        with metrics.stage("authenticate"):
+            known = await _look_up(request, request.app.state.house)
+        if known is None:
+            raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
+        request.state.identity = known
+    return known
 
 
-async def admin(given: Credentials, here: Annotated[House, Depends(house)]) -> None:
-    """Let only the admin key pass. Raises HTTPException 401 without a key, 403 for a tenant's."""
-    if given is None:
-        raise HTTPException(401, headers=_CHALLENGE)
-    if not _is_admin(given.credentials, here):
-        raise HTTPException(403 if await here.keys.authenticate(given.credentials) else 401, headers=_CHALLENGE)
+async def _look_up(request: Request, here: House) -> Caller | Admin | None:
+    scheme, _, presented = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    if hmac.compare_digest(presented.encode(), here.admin_key.encode()):
+        return Admin()
+    tenant = await here.keys.authenticate(presented)
+    return None if tenant is None else Caller(tenant.name)
 
 
-def _is_admin(presented: str, here: House) -> bool:
-    return hmac.compare_digest(presented.encode(), here.admin_key.encode())
+async def caller(
+    request: Request, here: Annotated[House, Depends(house)], _: Annotated[object, Depends(_documented)]
+) -> Caller:
+    """The tenant. Raises HTTPException 403 for the admin key, which releases nothing, and 429."""
+    who = await identify(request)
+    if not isinstance(who, Caller):
+        raise HTTPException(403)
+    request.state.tenant = who.tenant
+    request.state.headers = here.rate_limit.take(who.tenant)
+    return who
+
+
+async def admin(request: Request, _: Annotated[object, Depends(_documented)]) -> None:
+    """Let only the admin key pass. Raises HTTPException 403 for a tenant's."""
+    if not isinstance(await identify(request), Admin):
+        raise HTTPException(403)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import orjson
 from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
+
+from service.auth import identify
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -43,20 +44,22 @@ class JsonRequest(Request):
     async def json(self) -> Any:
         raw = await self.body()
         if nesting(raw) > self.app.state.settings.json_depth_max:
-            raise RequestValidationError([{"type": "json_too_deep", "loc": ("body",), "msg": "", "input": None}])
+            raise HTTPException(400)
         return orjson.loads(raw)
 
 
 class JsonRoute(APIRoute):
-    """An `APIRoute` that reads bodies as `JsonRequest` does."""
+    """An `APIRoute` that asks who calls before it reads a body, and reads it as `JsonRequest` does."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
         takes_body = self.body_field is not None
 
         async def handle(request: Request) -> Response:
-            if takes_body and not _is_json(request.headers.get("content-type", "")):
-                raise HTTPException(415)
+            if takes_body:
+                await identify(request)
+                if not _is_json(request.headers.get("content-type", "")):
+                    raise HTTPException(415)
             return await handler(JsonRequest(request.scope, request.receive))
 
         return handle

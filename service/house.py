@@ -15,6 +15,7 @@ from fastapi import Request
 from core.errors import GatewayError, InvalidInput, LedgerError
 from core.ledger.embedded import EmbeddedRedis
 from core.mechanisms.domain_pack import DomainPackInfo
+from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
 from gpu_workers.local import LaneOptions, LocalEngine
 from gpu_workers.messages import WorkerOptions
@@ -36,6 +37,7 @@ class House:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings)
         self.admin_key = load_admin_key(settings)
+        self.allow_lists = AllowLists(settings.allow_lists_dir)
         self.rate_limit = RateLimit(settings.rate_limit_per_minute)
         self.packs = {name: DomainPackInfo.read(path) for name, path in pack_paths(settings.domain_packs_dir).items()}
         self._redis = None

@@ -5,6 +5,7 @@ What was recognised does not reach the output; what was not recognised does. It 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -62,10 +63,12 @@ class SanitizeRequest(Strict):
     return_spans: bool = False
 
 
-def validate(body: SanitizeRequest, settings: Settings) -> list[SanitizeTask]:
+def validate(body: SanitizeRequest, settings: Settings, *, allow_lists: Sequence[str]) -> list[SanitizeTask]:
     """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
     if len(body.documents) > settings.documents_max:
         raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
+    if body.mask.allow_list not in allow_lists:
+        raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
     policy = MaskPolicy(
         techniques=tuple(body.mask.techniques),
         entities=tuple(body.mask.entities or ()),
@@ -91,7 +94,7 @@ async def sanitize(
     who: Annotated[Caller, Depends(caller)],
     here: Annotated[House, Depends(house)],
 ) -> Response:
-    tasks = validate(body, here.settings)
+    tasks = validate(body, here.settings, allow_lists=here.allow_lists.names)
 
     def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
         rows = enumerate(zip(body.documents, results, strict=True))

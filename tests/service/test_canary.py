@@ -21,7 +21,7 @@ def _everything_written(gateway: Gateway) -> dict[str, bytes]:
     for path in gateway.data_dir.rglob("*"):
         if path.is_file():
             written[str(path)] = path.read_bytes()
-    assert any("appendonly" in name for name in written)
+    assert any(name.endswith(".aof") for name in written)
     return written
 
 

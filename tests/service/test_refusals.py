@@ -24,7 +24,7 @@ BAD_BODIES = {
     "NaN": (_raw("NaN"), 400),
     "Infinity": (_raw("Infinity"), 400),
     "minus infinity": (_raw("-Infinity"), 400),
-    "a float beyond range": (_raw("1e999"), 422),
+    "a float beyond range": (_raw("1e999"), 400),
     "a number as a string": (_raw('"0.5"'), 422),
     "a boolean": (_raw("true"), 422),
     "zero": (_raw("0"), 422),
@@ -35,7 +35,7 @@ BAD_BODIES = {
     "not JSON": (b'{"documents": [{"text": "' + SECRET.encode(), 400),
     "an array": (b"[]", 422),
     "empty body": (b"", 422),
-    "deep nesting": (b'{"documents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 422),
+    "deep nesting": (b'{"documents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
     "invalid UTF-8": (b'{"documents": [{"text": "\xff"}], "epsilon": 1}', 400),
     "an unknown field": (_with(**{SECRET.replace("-", "_"): 1}), 422),
     "an unknown field in a document": (_with(documents=[{"text": "x", SECRET: 1}]), 422),
@@ -96,7 +96,7 @@ def test_another_media_type(tenant: Tenant) -> None:
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize("key", [None, "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef", "nonsense", ""])
+@pytest.mark.parametrize("key", [None, "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef", "nonsense"])
 def test_no_key_or_a_wrong_key(gateway: Gateway, key: str | None) -> None:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     for path in ("/embed/sentdp", "/sanitize", "/budget/estimate"):
