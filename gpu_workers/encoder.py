@@ -24,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gpu_workers.packed_bert import Group, PackedBert
+
 FloatArray = npt.NDArray[np.float32]
 
 _LENGTH_STEP = 8
@@ -114,6 +116,9 @@ class Encoder:
         self._tokens_max = _BATCH_TOKENS_MAX_GPU if self.device.type == "cuda" else _BATCH_TOKENS_MAX
         self._pad_id = int(self._tokenizer.pad_token_id or 0)
         self._fixed_batches = False
+        # on other devices the kernels are chosen by the number of rows, which packing would let vary freely
+        packable = self.device.type == "cpu" and PackedBert.supports(self._transformer)
+        self._packed = PackedBert(self._transformer) if packable else None
         self._tokenizer.backend_tokenizer.no_padding()
         self._tokenizer.backend_tokenizer.enable_truncation(self.length_max)
 
@@ -126,6 +131,7 @@ class Encoder:
             "tokens_max": self.length_max,
             "device": str(self.device),
             "dtype": str(self.dtype).removeprefix("torch."),
+            "packed": self._packed is not None,
             "fixed_batches": self._fixed_batches,
         }
 
@@ -142,42 +148,63 @@ class Encoder:
     def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> FloatArray:
         """`encode` for sentences that `tokenise` has read."""
         out = torch.empty((len(tokens), self.dimension), dtype=torch.float32, device=self.device)
-        for length, members in self._batches([len(ids) for ids in tokens]):
-            rows = self._rows(length) if self._fixed_batches else len(members)
-            ids = np.full((rows, length), self._pad_id, dtype=np.int64)
-            mask = np.zeros((rows, length), dtype=np.bool_)
-            mask[len(members) :, 0] = True  # a dummy row attends to one token, lest its softmax be empty
-            for row, member in enumerate(members):
-                own = tokens[member]
-                ids[row, : len(own)] = own
-                mask[row, : len(own)] = True
-            vectors = self._forward(torch.from_numpy(ids), torch.from_numpy(mask))
-            out[torch.tensor(members, device=self.device)] = vectors[: len(members)]
+        for batch in self._batches([len(ids) for ids in tokens]):
+            groups = [self._rectangle(length, [tokens[member] for member in members]) for length, members in batch]
+            hidden = self._packed(groups) if self._packed else [self._forward(*group) for group in groups]
+            for (_, members), (_, mask), states in zip(batch, groups, hidden, strict=True):
+                vectors = self._pool(states.float(), mask)
+                out[torch.tensor(members, device=self.device)] = vectors[: len(members)]
         return out.cpu().numpy()
 
+    def _rectangle(self, length: int, members: Sequence[Sequence[int]]) -> Group:
+        """Ids and mask `[rows, length]`; rows beyond the members are dummies, where batches have a fixed size."""
+        rows = self._rows(length) if self._fixed_batches else len(members)
+        ids = np.full((rows, length), self._pad_id, dtype=np.int64)
+        mask = np.zeros((rows, length), dtype=np.bool_)
+        mask[len(members) :, 0] = True  # a dummy row attends to one token, lest its softmax be empty
+        for row, own in enumerate(members):
+            ids[row, : len(own)] = own
+            mask[row, : len(own)] = True
+        return torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)
+
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        ids, mask = ids.to(self.device), mask.to(self.device)
         # A ready 4-D mask is passed on as it is; a 2-D one would be dropped whenever a batch has no padding.
         wide = mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
-        hidden = self._transformer(input_ids=ids, attention_mask=wide).last_hidden_state.float()
+        states: torch.Tensor = self._transformer(input_ids=ids, attention_mask=wide).last_hidden_state
+        return states
+
+    def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         # Unit length follows, so the sum over tokens serves as well as their mean.
-        pooled = hidden[:, 0] if self._pooling == "cls" else (hidden * mask[:, :, None]).sum(dim=1)
+        pooled = states[:, 0] if self._pooling == "cls" else (states * mask[:, :, None]).sum(dim=1)
         return torch.nn.functional.normalize(pooled, dim=1)
 
     def _rows(self, length: int) -> int:
         return max(1, self._tokens_max // length)
 
-    def _batches(self, lengths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-        """(padded length, members), every member's padded length its own."""
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[tuple[int, list[int]]]]:
+        """Batches of groups (padded length, members), every member's padded length its own.
+
+        A packed batch holds groups of several lengths, up to the token budget; any other batch holds one.
+        """
         buckets: dict[int, list[int]] = {}
         for i, length in enumerate(lengths):
             padded = min(-(-max(length, 1) // _LENGTH_STEP) * _LENGTH_STEP, self.length_max)
             buckets.setdefault(padded, []).append(i)
+        batch: list[tuple[int, list[int]]] = []
+        room = self._tokens_max
         for padded in sorted(buckets, reverse=True):
             members = buckets[padded]
-            rows = self._rows(padded)
-            for start in range(0, len(members), rows):
-                yield padded, members[start : start + rows]
+            while members:
+                fitting = room // padded if self._packed else self._rows(padded)
+                if batch and (fitting == 0 or not self._packed):
+                    yield batch
+                    batch, room = [], self._tokens_max
+                    continue
+                taken, members = members[: max(1, fitting)], members[max(1, fitting) :]
+                batch.append((padded, taken))
+                room -= padded * len(taken)
+        if batch:
+            yield batch
 
     def self_check(self) -> bool:
         """Whether vectors are bitwise independent of batch size and position; else switch to fixed batches.
@@ -186,7 +213,7 @@ class Encoder:
         """
         if self._invariant():
             return True
-        self._fixed_batches = True
+        self._packed, self._fixed_batches = None, True
         return self._invariant()
 
     def _invariant(self) -> bool:

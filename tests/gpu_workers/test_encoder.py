@@ -54,6 +54,7 @@ def test_vectors_are_those_of_sentence_transformers(encoder: Encoder) -> None:
 def test_a_device_that_is_not_invariant_gets_fixed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that changes with the number of rows is caught, and harmless once every batch has one size."""
     encoder = Encoder(dtype=torch.float32)
+    monkeypatch.setattr(encoder, "_packed", None)  # as on a device other than a CPU
     forward = Encoder._forward
 
     def depends_on_rows(self: Encoder, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -68,6 +69,7 @@ def test_a_device_that_is_not_invariant_gets_fixed_batches(monkeypatch: pytest.M
 
 def test_a_device_that_cannot_be_made_invariant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = Encoder(dtype=torch.float32)
+    monkeypatch.setattr(encoder, "_packed", None)  # as on a device other than a CPU
     forward = Encoder._forward
     calls = iter(range(1, 10**6))
     monkeypatch.setattr(
