@@ -1,8 +1,8 @@
 """How well and how fast texts are sanitised.
 
-    python benchmarks/sanitize.py DATA_FOLDER [--documents 1000]
+    python -m benchmarks.sanitize --data DATA [--documents 1000]
 
-DATA_FOLDER holds `pii/presidio_synth_v2.jsonl.gz` (texts with typed spans) and `imdb/test.jsonl.gz`. A labelled span
+DATA holds `pii/presidio_synth_v2.jsonl.gz` (texts with typed spans) and `imdb/test.jsonl.gz`. A labelled span
 counts as found when a mask of its type covers at least `COVER` of it; "hidden" when masks of any type do. A mask
 that overlaps no span of its type is a false positive. F2 weighs recall over precision.
 """
@@ -101,7 +101,7 @@ def speed(path: Path, documents: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--documents", type=int, default=1_000)
     parser.add_argument("--show", action="store_true", help="print missed and extra spans of the labelled texts")
     options = parser.parse_args()

@@ -11,6 +11,7 @@ over trials.
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def rows(pack: DomainPack, train: Embedded, test: Embedded, trials: int) -> list
 def main() -> None:
     parser = argparse.ArgumentParser(description="Macro-F1 of sentence-level releases.")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, required=True, help="folder for embeddings, outside the repository")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "privacy-gateway-embeddings")
     parser.add_argument("--pack", type=Path, default=PACK)
     parser.add_argument("--trials", type=int, default=2)
     arguments = parser.parse_args()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -17,30 +15,17 @@ from service import problems
 from service.house import House
 from service.middleware import BodyLimit, JsonLines, RequestContext
 from service.routes import admin, budget, catalogue, health, sanitize, sentdp
-from service.settings import Settings
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """One gateway. Its house is opened with the application and closed with it."""
-    settings = settings or Settings()
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.house = House(settings)
-        try:
-            await app.state.house.open()
-            yield
-        finally:
-            await app.state.house.close()
-
+def create_app(here: House) -> FastAPI:
+    """The application of an open house; whoever opened it closes it."""
     app = FastAPI(
         title="Privacy gateway",
         version=version("privacy-gateway"),
         summary="Private embeddings and sanitised text, against a durable privacy budget.",
-        lifespan=lifespan,
         middleware=[
             Middleware(RequestContext),
-            Middleware(BodyLimit, bytes_max=settings.body_bytes_max),
+            Middleware(BodyLimit, bytes_max=here.settings.body_bytes_max),
         ],
         exception_handlers={
             GatewayError: problems.on_gateway_error,
@@ -49,7 +34,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         },
         telemetry={"logs": False},  # the framework's own would export the text of exceptions
     )
-    app.state.settings = settings
+    app.state.house = here
 
     app.include_router(sentdp.router)
     app.include_router(sanitize.router)

@@ -43,7 +43,7 @@ class JsonRequest(Request):
 
     async def json(self) -> Any:
         raw = await self.body()
-        if nesting(raw) > self.app.state.settings.json_depth_max:
+        if nesting(raw) > self.app.state.house.settings.json_depth_max:
             raise HTTPException(400)
         return orjson.loads(raw)
 

@@ -125,9 +125,14 @@ class BodyLimit:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line. It prints the record's own fixed fields, never an exception's text."""
+    """One JSON object a line: the gateway's own fixed events and fields, and the server's messages about itself.
+
+    Of other libraries only the name is printed, and of exceptions nothing: either could hold text.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {"time": record.created, "level": record.levelname, "event": record.msg}
+        known = record.name.startswith("privacy_gateway.") or (record.name == "uvicorn.error" and not record.exc_info)
+        event = record.getMessage() if known else f"message of {record.name}"
+        line = {"time": record.created, "level": record.levelname, "event": event}
         line.update(getattr(record, "fields", {}))
         return orjson.dumps(line).decode()

@@ -9,7 +9,6 @@ import sys
 import time
 
 import uvicorn
-from fastapi import FastAPI
 
 from core.errors import GatewayError
 from gpu_workers.engine import Role
@@ -21,44 +20,51 @@ _POLL_S = 0.1
 
 
 def run(settings: Settings) -> None:
-    """Serve until interrupted. Exits with 1 when the gateway cannot start."""
+    """Serve until interrupted. Exits with 1, after one line that says why, when the gateway cannot start."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold text
     configure_logging()
-    app = create_app(settings)
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(asyncio.run(_serve(settings)))
+
+
+async def _serve(settings: Settings) -> int:
+    started = time.monotonic()
+    _say("starting the ledger ...")
+    try:
+        here = House(settings)
+    except (GatewayError, ValueError, OSError) as error:
+        _say(f"cannot start: {error}")
+        return 1
+    try:
+        await here.open()
+        server = _server(here)
+        narrator = asyncio.create_task(_narrate(server, here, started))
+        await server.serve()
+        narrator.cancel()
+        return 0 if server.started else 1
+    except GatewayError as error:
+        _say(f"cannot start: {error}")
+        return 1
+    finally:
+        await here.close()
+
+
+def _server(here: House) -> uvicorn.Server:
     config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
+        create_app(here),
+        host=here.settings.host,
+        port=here.settings.port,
+        lifespan="off",
         access_log=False,  # it prints paths, and a path may hold text
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=int(settings.request_timeout_s),
+        timeout_graceful_shutdown=int(here.settings.request_timeout_s),
     )
-    server = uvicorn.Server(config)
-
-    async def main() -> None:
-        started = time.monotonic()
-        narrator = asyncio.create_task(_narrate(server, app, started))
-        try:
-            await server.serve()
-        finally:
-            narrator.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await narrator
-
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main())
-    if not server.started:
-        sys.exit(1)
+    return uvicorn.Server(config)
 
 
-async def _narrate(server: uvicorn.Server, app: FastAPI, started: float) -> None:
+async def _narrate(server: uvicorn.Server, here: House, started: float) -> None:
     """Tell what is being loaded, and where the gateway is once it is ready."""
-    _say("starting the ledger ...")
-    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event
-        await asyncio.sleep(_POLL_S)
-    here: House = app.state.house
-    address = f"http://{here.settings.host}:{_port(server)}"
     told: dict[Role, str] = {}
     while True:
         for role in Role:
@@ -66,11 +72,12 @@ async def _narrate(server: uvicorn.Server, app: FastAPI, started: float) -> None
             if told.get(role) != stage:
                 told[role] = stage
                 _say(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
-        if all(here.engine.status(role).ready for role in Role):
+        if server.started and all(here.engine.status(role).ready for role in Role):
             with contextlib.suppress(GatewayError):
                 await here.check_ready()
                 break
         await asyncio.sleep(_POLL_S)
+    address = f"http://{here.settings.host}:{_port(server)}"
     _say(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
 
 

@@ -55,7 +55,7 @@ class Settings(BaseSettings):
     json_depth_max: int = Field(16, ge=4, le=1000)
     documents_max: int = Field(256, ge=1)
     document_chars_max: int = Field(1_000_000, ge=1)
-    sentences_per_document_max: int = Field(2048, ge=1)
+    sentences_per_document_max: int = Field(2048, ge=1, le=4096)  # the mechanisms take no more
     sentences_per_request_max: int = Field(8192, ge=1)
     epsilon_min: float = Field(0.001, gt=0)
     epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
