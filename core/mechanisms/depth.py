@@ -3,9 +3,11 @@
 Guarantee: pure epsilon-DP for replacing one sentence of a document; the number of sentences k is public. This holds
 for every input vector, candidate set and projections, as long as those are public.
 
-Score. With published unit projections v_1..v_p, for candidate f
-    h_j(f) = #{i : <s_i - c, v_j> >= <f - c, v_j>},    u(f) = -max_j |2 h_j(f) - k|,
-the (doubled, so integer) approximate Tukey depth at its lowest direction. The centre c is public and cancels.
+Score. With the public recoder H and published unit projections v_1..v_p, for candidate f (a public document's mean
+recoded sentence)
+    h_j(f) = #{i : <H(s_i), v_j> >= <f, v_j>},    u(f) = -max_j |2 h_j(f) - k|,
+the (doubled, so integer) approximate Tukey depth at its lowest direction, in the recoded space: there, documents of
+one kind lie close together, so that a deep candidate exists. A public factor scales the space to the integer grid.
 
 Sensitivity 2. Whether sentence i counts in h_j(f) depends on sentence i and public constants alone: its projection
 is an inner product of bounded integers, exact in any order, compared with a fixed integer. Replacing one sentence
@@ -15,9 +17,10 @@ Selection: the exponential mechanism with weights exp(eps u / (2 * 2)), exact. (
 sensitivity is 1, the weights are the same.)
 Released: the chosen candidate's recoded mean; post-processing.
 
-Assumption: the encoder maps a sentence alone to its vector (`gpu_workers.encoder` checks this on its device).
-Source: Meehan, Mrini and Chaudhuri 2022, sections 4.1 (depth, candidates) and 4.2 (recoder). Their Algorithm 1 in the
-appendix prints max_j u_j; the text's lowest depth is meant, and measured far better.
+Assumption: encoder and recoder map a sentence alone to its vector (`gpu_workers.encoder` and `Recoder` check this on
+their device).
+Source: Meehan, Mrini and Chaudhuri 2022, sections 4.1, 4.2 (depth, candidates) and 4.3 (recoder). Their Algorithm 1
+in the appendix prints max_j u_j; the text's lowest depth is meant, and measured far better.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import torch
 
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.integer_vectors import fine_integers
+from core.mechanisms.recoder import Recoder
 from core.mechanisms.release import SentenceMechanism, document_ids
 from core.mechanisms.sampling import exponential_mechanism
 
@@ -45,10 +49,13 @@ class DeepCandidate(SentenceMechanism):
 
     def __init__(self, pack: DomainPack, device: torch.device | str = "cpu") -> None:
         super().__init__(pack, pack.recoded, device)
-        zero = torch.zeros(pack.info.dimension)
+        self._origin = torch.zeros(pack.info.dimension, device=self.device)
+        self._recoder = Recoder(pack.recoder, self.device)
+        # The candidates fill [-1, 1]; a sentence's coordinate beyond 4 is clipped there, by itself.
+        self._factor = 1.0 / max(float(np.abs(pack.recoded).max()), 1e-6)
         # Integers of at most 2^15 and 2^14 a vector: float64 holds every partial sum of their products exactly.
-        self._directions = fine_integers(torch.tensor(pack.projections), zero).to(self.device)
-        thresholds = self._project(torch.tensor(pack.candidates, device=self.device), pack.info.projections)
+        self._directions = fine_integers(torch.tensor(pack.projections, device=self.device), self._origin)
+        thresholds = self._project(torch.tensor(pack.recoded, device=self.device), pack.info.projections)
         self._sorted, order = thresholds.sort(dim=1)
         self._ranks = order.argsort(dim=1)
 
@@ -59,7 +66,7 @@ class DeepCandidate(SentenceMechanism):
         knobs = [self.pack.info.knobs_for(epsilon) for epsilon in epsilon_nano]
         width = max(k.projections for k in knobs)
         ids = document_ids(documents, self.device)
-        below = self._below(torch.cat(list(documents)).to(self.device), ids, len(documents), width)
+        below = self._below(self._recoder(torch.cat(list(documents))), ids, len(documents), width)
         scores = []
         for i, k in enumerate(knobs):
             # h = k - below, so |2 h - k| = |k - 2 below|.
@@ -69,8 +76,8 @@ class DeepCandidate(SentenceMechanism):
         return scores
 
     def _project(self, vectors: torch.Tensor, count: int) -> torch.Tensor:
-        """Inner products with the first `count` directions: float64 holding integers, `[count, n]`."""
-        return (fine_integers(vectors, self._centre) @ self._directions[:count].t()).t().contiguous()
+        """Inner products of recoded vectors with `count` directions: float64 holding integers, `[count, n]`."""
+        return (fine_integers(vectors * self._factor, self._origin) @ self._directions[:count].t()).t().contiguous()
 
     def _below(self, rows: torch.Tensor, ids: torch.Tensor, documents: int, width: int) -> torch.Tensor:
         """For each document, direction and sorted threshold, how many sentences lie strictly below it: `[n, p, m]`.
@@ -88,11 +95,14 @@ class DeepCandidate(SentenceMechanism):
         return exponential_mechanism(scores, epsilon_nano=epsilon_nano, sensitivity=SENSITIVITY)
 
     def self_check(self) -> bool:
-        """Whether the device's projections equal int64 arithmetic, for single rows and for batches."""
+        """Whether the recoder ignores companions and projections equal int64 arithmetic, for rows and for batches."""
+        if not self._recoder.self_check():
+            return False
         for count in (1, 3, 16, 37):
-            rows = torch.nn.functional.normalize(torch.randn(count, self.pack.info.dimension), dim=1)
-            exact = self._directions.to("cpu", torch.int64) @ fine_integers(rows, self._centre.cpu()).long().t()
-            computed = self._project(rows.to(self.device), self.pack.info.projections)
+            rows = torch.randn(count, self.pack.info.dimension, device=self.device) / self._factor
+            codes = fine_integers(rows * self._factor, self._origin).to("cpu", torch.int64)
+            exact = self._directions.to("cpu", torch.int64) @ codes.t()
+            computed = self._project(rows, self.pack.info.projections)
             if not torch.equal(computed.to("cpu", torch.int64), exact):
                 return False
         return True

@@ -1,4 +1,4 @@
-"""The recoder: a map of sentence embeddings whose means separate public topics (Meehan et al. 2022, section 4.2).
+"""The recoder: a map of sentence embeddings whose means separate public topics (Meehan et al. 2022, section 4.3).
 
 Trained on public documents only, without labels: k-means clusters of the documents' mean embeddings are the targets.
 """
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from core.mechanisms.domain_pack import RECODER_LAYERS
+from core.mechanisms.recoder import Recoder
 from gpu_workers.training.public_text import Embedded, mean_by_document, show
 
 FloatArray = npt.NDArray[np.float32]
@@ -71,16 +72,7 @@ def _half(parameter: torch.Tensor) -> FloatArray:
     return rounded
 
 
-def recode(layers: Layers, vectors: FloatArray) -> FloatArray:
-    """H applied to sentence embeddings `[n, d]`."""
-    hidden = vectors
-    for i, (weight, bias) in enumerate(layers):
-        hidden = hidden @ weight.T + bias
-        if i + 1 < len(layers):
-            hidden = np.maximum(hidden, 0.0)
-    return hidden.astype(np.float32)
-
-
 def recoded_means(layers: Layers, corpus: Embedded) -> FloatArray:
     """Mean recoded embedding of each document, `[n, d]`."""
-    return mean_by_document(recode(layers, corpus.vectors), corpus.lengths)
+    recode = Recoder(layers, torch.device("cpu"))
+    return mean_by_document(recode(torch.from_numpy(corpus.vectors)).numpy(), corpus.lengths)

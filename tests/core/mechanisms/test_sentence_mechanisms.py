@@ -154,16 +154,22 @@ def test_contributions_fill_zero_to_the_clip_level(random_pack: DomainPack) -> N
 
 
 def test_depth_counts_sentences_at_or_above_each_candidate(random_pack: DomainPack) -> None:
-    """Against the definition in plain integers, ties included."""
+    """Against the definition in plain integers, in the recoded space."""
     mechanism = DeepCandidate(random_pack)
-    rows = torch.cat([document(9, 4), torch.from_numpy(random_pack.candidates[:4].copy())])
+    rows = document(13, 4)
     scores = mechanism.scores([rows], [20 * NANO])[0]
+    recoded = rows.numpy()
+    for index, (weight, bias) in enumerate(random_pack.recoder):
+        recoded = np.maximum(recoded, 0.0) if index else recoded
+        recoded = recoded @ weight.T + bias
+    assert np.allclose(mechanism._recoder(rows).numpy(), recoded, atol=1e-5)
+    factor = np.float32(1.0 / np.abs(random_pack.recoded).max())
 
     def projected(vectors: np.ndarray) -> np.ndarray:
-        fine = np.round((vectors.astype(np.float64) - random_pack.centre.astype(np.float64)) * 2**14)
+        fine = np.round(np.clip((vectors * factor).astype(np.float64), -4, 4) * 2**14)
         return fine @ np.round(random_pack.projections.astype(np.float64) * 2**14).T
 
-    s, f = projected(rows.numpy()), projected(random_pack.candidates)
+    s, f = projected(mechanism._recoder(rows).numpy()), projected(random_pack.recoded)
     above = (s[:, None, :] >= f[None, :, :]).sum(axis=0)
     assert np.array_equal(scores, -np.abs(2 * above - len(rows)).max(axis=1))
 
