@@ -42,13 +42,13 @@ def cosine_case(pack_of: Callable[..., DomainPack]) -> Case:
 
 
 def depth_case(pack_of: Callable[..., DomainPack]) -> Case:
-    """On a line: the rising candidate at 0, the falling ones at .5, sentences at .25 and at -.5 (neighbour: .75)."""
+    """On a line: the rising candidate at .5, the falling ones at 1, sentences at .75 and at 0 (neighbour: 1.25)."""
     e = torch.eye(8)[:1]
-    candidates = np.concatenate([0 * e.numpy(), 0.5 * e.numpy().repeat(FALLING, axis=0)])
+    candidates = np.concatenate([0.5 * e.numpy(), e.numpy().repeat(FALLING, axis=0)])
     return Case(
         sentence_mechanism("deep_candidate", pack_of(candidates)),
-        torch.cat([0.25 * e, -0.5 * e]),
-        torch.cat([0.25 * e, 0.75 * e]),
+        torch.cat([0.75 * e, 0 * e]),
+        torch.cat([0.75 * e, 1.25 * e]),
     )
 
 
