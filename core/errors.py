@@ -182,22 +182,23 @@ class DeadlineBeforeStart(NotStarted):
 
 class Started(GatewayError):
     code = "started"
-    title = "The work failed after it was started; its cost counts as spent."
+    title = "The work failed after it was started."
+    charged = True  # False where the work had no price
 
 
 class WorkerDied(Started):
     code = "worker-died"
-    title = "The worker died while it held this request; its cost counts as spent."
+    title = "The worker died while it held this request."
 
 
 class DeadlineExceeded(Started):
     code = "deadline-exceeded"
-    title = "The work took too long; its cost counts as spent."
+    title = "The work took too long."
 
 
 class TaskFailed(Started):
     code = "task-failed"
-    title = "The work failed in the worker; its cost counts as spent."
+    title = "The work failed in the worker."
 
     def __init__(self, *, reason: str = "internal") -> None:
         super().__init__()

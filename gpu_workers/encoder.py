@@ -37,6 +37,7 @@ _CHECK_SENTENCES = (
     "I was told that the parcel had left the warehouse, but nobody could say when it would arrive or who signed.",
     "Version 2.4 fixes the crash on start, adds a dark theme, and drops support for the oldest of the drivers.",
     "What a film!",
+    *(" ".join(["The road to the coast was closed and nobody had told the drivers"] * n) + "." for n in (4, 9, 15, 30)),
 )
 
 
@@ -218,7 +219,7 @@ class Encoder:
 
     def _invariant(self) -> bool:
         alone = np.concatenate([self.encode([sentence]) for sentence in _CHECK_SENTENCES])
-        for repeat in (1, 2, 3, 5, 8, 17, 40):
+        for repeat in (1, 2, 5, 12):
             order = np.random.default_rng(repeat).permutation(np.arange(len(_CHECK_SENTENCES)).repeat(repeat))
             if not np.array_equal(self.encode([_CHECK_SENTENCES[i] for i in order]), alone[order]):
                 return False

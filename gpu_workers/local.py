@@ -11,9 +11,10 @@ say that nothing was read; after that the worker may have drawn noise at any mom
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,8 @@ from gpu_workers import metrics
 from gpu_workers.engine import Role, RoleStatus, Task
 from gpu_workers.messages import Batch, Done, Ready, Stage, WorkerOptions
 from gpu_workers.process import WorkerProcess
+
+log = logging.getLogger("privacy_gateway.engine")
 
 BATCHES_IN_FLIGHT = 2
 RESTART_DELAY_S_MAX = 10.0
@@ -106,16 +109,15 @@ class Lane:
     def start(self) -> None:
         for slot in self._slots:
             self._launch(slot)
-        self._spawn(self._dispatch())
-        self._spawn(self._watch())
+        self._spawn(self._for_ever(self._dispatch))
+        self._spawn(self._for_ever(self._watch))
 
     async def stop(self) -> None:
         self._stopping = True
         for task in self._background:
             task.cancel()
         for pending in self._queue:
-            if not pending.group.started:
-                pending.group.settle(pending.index, WorkerCold())
+            pending.group.settle(pending.index, WorkerDied() if pending.group.started else WorkerCold())
         self._queue.clear()
         processes = [slot.process for slot in self._slots if slot.process is not None]
         await asyncio.gather(*(process.stop() for process in processes))
@@ -172,6 +174,16 @@ class Lane:
     def _refused(self, error: NotStarted) -> NotStarted:
         metrics.REFUSED.labels(self.role, error.code).inc()
         return error
+
+    async def _for_ever(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """A lane whose loop ended would take work and never do it."""
+        while True:
+            try:
+                await loop()
+            except Exception as error:
+                log.error("engine-loop", extra={"fields": {"role": self.role.value, "kind": type(error).__name__}})
+                self._wake.set()
+                await asyncio.sleep(0.1)
 
     async def _dispatch(self) -> None:
         """Close batches and hand them out, for as long as the lane lives."""

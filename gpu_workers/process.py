@@ -26,6 +26,12 @@ from gpu_workers.messages import Batch, WorkerOptions
 _ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
+def _environment() -> dict[str, str]:
+    """The gateway's environment without its settings: keys and passwords stay with the gateway."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("PRIVACY_GATEWAY_") and k != "REDIS_URL"}
+    return _ENVIRONMENT | own
+
+
 class WorkerProcess:
     """Starts on construction. `on_message` and `on_death` are called on the event loop; after `on_death`, nothing
     more is called."""
@@ -45,7 +51,7 @@ class WorkerProcess:
         with theirs:
             command = [sys.executable, "-m", "gpu_workers.worker", role.value, str(theirs.fileno())]
             self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_ENVIRONMENT | os.environ
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_environment()
             )
         self._connection = Connection(ours.detach())
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()

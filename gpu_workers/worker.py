@@ -8,6 +8,7 @@ exception of a handler leaves as a code without a message, core dumps are off.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import resource
 import signal
@@ -48,16 +49,20 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
 
 
 def run_batch(handler: Handler, payloads: list[Any]) -> list[Any]:
-    """Run one batch; whatever goes wrong becomes an error that carries no text."""
+    """Run one batch; whatever goes wrong becomes an error that carries no text.
+
+    A batch that fails is run again one by one, so that a document does not take its neighbours along. Nothing of
+    the first attempt has left the worker: each document still has one draw that anybody sees.
+    """
     try:
         results = handler.run(payloads)
         if len(results) != len(payloads):
             raise TaskFailed(reason="result-count")
         return results
-    except GatewayError as error:
-        return [error] * len(payloads)
     except Exception as error:
-        return [TaskFailed(reason=type(error).__name__)] * len(payloads)
+        if len(payloads) > 1:
+            return [result for payload in payloads for result in run_batch(handler, [payload])]
+        return [error if isinstance(error, GatewayError) else TaskFailed(reason=type(error).__name__)]
 
 
 def serve(connection: Connection, role: Role) -> NoReturn:
@@ -66,7 +71,10 @@ def serve(connection: Connection, role: Role) -> NoReturn:
     connection.send(Stage("importing"))
     try:
         handler = make_handler(role, options)
-        connection.send(Stage("loading models"))
+    except Exception as error:
+        raise LoadFailed from error
+    connection.send(Stage("loading models"))
+    try:
         facts = handler.warm_up()
     except Exception as error:
         raise LoadFailed from error
@@ -83,6 +91,7 @@ def serve(connection: Connection, role: Role) -> NoReturn:
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the gateway, which closes the socket
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    logging.disable(logging.CRITICAL)  # a library's record may hold text
     role, fd = Role(sys.argv[1]), int(sys.argv[2])
     with contextlib.closing(Connection(fd)) as connection:
         try:

@@ -15,7 +15,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from service import metrics
-from service.house import House, house
+from service.house import House
 
 # for the API page; the header itself is read by `identify`
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
@@ -37,7 +37,7 @@ async def identify(request: Request) -> Caller | Admin:
     """Who presents the request's key; asked once a request.
 
     Raises:
-        HTTPException: 401 for no key, an unknown or a revoked one.
+        HTTPException: 401 for no key, an unknown or a revoked one; 429 beyond the tenant's rate.
         LedgerUnavailable: the key cannot be checked.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)
@@ -47,6 +47,10 @@ async def identify(request: Request) -> Caller | Admin:
         if known is None:
             raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
         request.state.identity = known
+        request.state.headers = {}
+        if isinstance(known, Caller):
+            request.state.tenant = known.tenant
+            request.state.headers = request.app.state.house.rate_limit.take(known.tenant)
     return known
 
 
@@ -60,15 +64,11 @@ async def _look_up(request: Request, here: House) -> Caller | Admin | None:
     return None if tenant is None else Caller(tenant.name)
 
 
-async def caller(
-    request: Request, here: Annotated[House, Depends(house)], _: Annotated[object, Depends(_documented)]
-) -> Caller:
-    """The tenant. Raises HTTPException 403 for the admin key, which releases nothing, and 429."""
+async def caller(request: Request, _: Annotated[object, Depends(_documented)]) -> Caller:
+    """The tenant. Raises HTTPException 403 for the admin key, which releases nothing."""
     who = await identify(request)
     if not isinstance(who, Caller):
         raise HTTPException(403)
-    request.state.tenant = who.tenant
-    request.state.headers = here.rate_limit.take(who.tenant)
     return who
 
 

@@ -19,7 +19,8 @@ from starlette.exceptions import HTTPException
 
 from service.auth import identify
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+# a string, or one that never ends: a pattern that gave up there would try again at every quote inside it
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 

@@ -161,9 +161,16 @@ def ledger_audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 
 
 def _settings(data_dir: Path | None, **given: Any) -> Settings:
+    from pydantic import ValidationError
+
     from service.settings import Settings
 
-    return Settings(**given) if data_dir is None else Settings(data_dir=data_dir, **given)
+    try:
+        return Settings(**given) if data_dir is None else Settings(data_dir=data_dir, **given)
+    except ValidationError as error:
+        for entry in error.errors(include_input=False, include_url=False, include_context=False):
+            typer.echo(f"error: setting {'.'.join(map(str, entry['loc'])).upper()}: {entry['msg']}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _number(text: str) -> Decimal:

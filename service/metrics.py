@@ -14,9 +14,7 @@ REQUEST_SECONDS = Histogram("gateway_request_seconds", "Time of a request", ["ro
 STAGE_SECONDS = Histogram(
     "gateway_stage_seconds", "Time of one stage of the way of a request", ["stage"], buckets=_SECONDS
 )
-LEDGER_SECONDS = Histogram("gateway_ledger_seconds", "Time of a ledger transition", ["transition"], buckets=_SECONDS)
-LEDGER_ERRORS = Counter("gateway_ledger_errors", "Ledger transitions that ended in an error", ["transition", "code"])
-LEDGER_RESTARTS = Counter("gateway_ledger_restarts", "Restarts of the embedded ledger server")
+PROBLEMS = Counter("gateway_problems", "Answers that were problems, by code", ["code"])
 SPENT_EPSILON = Counter(
     "gateway_spent_epsilon", "Epsilon spent since this process started", ["tenant", "unit", "outcome"]
 )

@@ -97,9 +97,7 @@ class BodyLimit:
         announced = Headers(scope=scope).get("content-length", "")
         if announced.isdigit() and int(announced) > self.bytes_max:
             await self._discard(receive, 0)
-            await problems.problem(413, "body-too-large", "Content Too Large", bytes_max=self.bytes_max)(
-                scope, receive, send
-            )
+            await problems.too_large()(scope, receive, send)
             return
         received = 0
 

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from core import errors
 from core.amounts import delta_of, epsilon_of
+from service import metrics
 
 # Most specific class first: the first match wins.
 STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
@@ -67,6 +68,7 @@ def problem(
     **members: Any,
 ) -> Response:
     """One problem document. `members` must be numbers, fixed words or structures of those."""
+    metrics.PROBLEMS.labels(code).inc()
     content: dict[str, Any] = {
         "type": f"urn:privacy-gateway:problem:{code}",
         "code": code,
@@ -105,7 +107,7 @@ def from_error(error: errors.GatewayError) -> Response:
     elif isinstance(error, errors.InvalidInput) and error.field is not None:
         members = {"errors": [{"field": error.field, "message": error.detail}]}
     elif isinstance(error, errors.Started):
-        members = {"charged": True}
+        members = {"charged": error.charged}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}
     return problem(status_of(error), error.code, error.title, detail=error.detail, **members)
@@ -141,6 +143,10 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     code = _CODES.get(error.status_code, "http-error")
     title = HTTPStatus(error.status_code).phrase
     return problem(error.status_code, code, title, headers=error.headers)
+
+
+def too_large() -> Response:
+    return problem(413, _CODES[413], HTTPStatus(413).phrase)
 
 
 def internal_error() -> Response:

@@ -39,6 +39,8 @@ class RateLimit:
         headers = {"RateLimit-Policy": f'"tenant";q={self._per_minute};w=60'}
         if bucket.tokens < 1:
             wait_s = math.ceil((1 - bucket.tokens) / per_second)
-            raise HTTPException(429, headers=headers | {"Retry-After": str(wait_s)})
+            raise HTTPException(
+                429, headers=headers | {"Retry-After": str(wait_s), "RateLimit": f'"tenant";r=0;t={wait_s}'}
+            )
         bucket.tokens -= 1
         return headers | {"RateLimit": f'"tenant";r={int(bucket.tokens)};t={reset_s}'}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,7 +22,7 @@ from fastapi import Request, Response
 
 from core.accounting.events import Guarantee, PrivacyEvent
 from core.amounts import delta_of, epsilon_of
-from core.errors import GatewayError, InvalidInput, LedgerError, NotStarted
+from core.errors import GatewayError, InvalidInput, LedgerError, NotStarted, Started
 from core.ledger.records import AccountState, Charge, Replay, Reserved
 from gpu_workers.engine import Role, Task
 from service import metrics
@@ -54,9 +55,9 @@ class Release:
 async def release(here: House, request: Request, who: Caller, job: Release) -> Response:
     """Run `job` for `who` and answer. Raises the errors of `core.errors`; see `service/problems.py`."""
     key = idempotency_key(request)
+    request.state.headers["Idempotency-Key"] = key  # on a problem, too: it is how a lost answer is asked for again
     if job.event is None:
-        results = await _run(here, request, job)
-        return _answer(orjson.dumps(job.render(results, _without_guarantee()), option=_JSON), key)
+        return await _without_price(here, request, job)
 
     with metrics.stage("reserve"):
         outcome = await here.ledger.reserve(
@@ -68,31 +69,42 @@ async def release(here: House, request: Request, who: Caller, job: Release) -> R
             ),
         )
     if isinstance(outcome, Replay):
-        return _answer(zlib.decompress(outcome.response), key, replayed=True)
+        return _answer(zlib.decompress(outcome.response), replayed=True)
 
-    results = await _run_held(here, request, who, job, outcome)
-    common = _with_guarantee(job.event, outcome, job.adjacency)
-    body = orjson.dumps(job.render(results, common), option=_JSON)
+    body = await _run_held(here, request, who, job, job.event, outcome)
     with metrics.stage("commit"):
         await here.ledger.commit(who.tenant, outcome.release_id, response=zlib.compress(body, _STORED_LEVEL))
     _count(who.tenant, job, outcome="released")
-    return _answer(body, key)
+    return _answer(body)
 
 
-async def _run_held(here: House, request: Request, who: Caller, job: Release, held: Reserved) -> list[Any]:
-    """Run under a hold. Work that did not start refunds it; work that did start, and failed, spends it."""
+async def _run_held(
+    here: House, request: Request, who: Caller, job: Release, event: PrivacyEvent, held: Reserved
+) -> bytes:
+    """Run under a hold and make the answer. Work that did not start refunds the hold; any other failure spends it."""
     try:
-        return await _run(here, request, job)
+        results = await _run(here, request, job)
+        return orjson.dumps(job.render(results, _with_guarantee(event, held, job.adjacency)), option=_JSON)
     except NotStarted as error:
         await _settle(here, who.tenant, held.release_id, cancel=True, reason=error.code)
         raise
-    except GatewayError as error:
-        await _settle(here, who.tenant, held.release_id, cancel=False, reason=error.code)
+    except Exception as error:
+        reason = error.code if isinstance(error, GatewayError) else "internal"
+        await _settle(here, who.tenant, held.release_id, cancel=False, reason=reason)
         _count(who.tenant, job, outcome="lost")
         raise
-    except Exception:
-        await _settle(here, who.tenant, held.release_id, cancel=False, reason="internal")
+
+
+async def _without_price(here: House, request: Request, job: Release) -> Response:
+    """Work without a guarantee: nothing is held, charged or kept, and its timing may be told."""
+    started = time.perf_counter()
+    try:
+        results = await _run(here, request, job)
+    except Started as error:
+        error.charged = False
         raise
+    request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
+    return _answer(orjson.dumps(job.render(results, _without_guarantee()), option=_JSON))
 
 
 async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
@@ -175,8 +187,8 @@ def _without_guarantee() -> dict[str, Any]:
     }
 
 
-def _answer(body: bytes, key: str, *, replayed: bool = False) -> Response:
-    headers = {"Idempotency-Key": key, "Idempotency-Replayed": str(replayed).lower()}
+def _answer(body: bytes, *, replayed: bool = False) -> Response:
+    headers = {"Idempotency-Replayed": str(replayed).lower()}
     return Response(body, headers=headers, media_type="application/json")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from core.ledger.keys import MasterKey
@@ -12,8 +13,12 @@ from service.settings import Settings
 
 def write_secret(path: Path, secret: str) -> None:
     """Write a secret for its owner's eyes only (mode 0600)."""
+    _write(path, secret, os.O_TRUNC)
+
+
+def _write(path: Path, secret: str, flag: int) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flag, 0o600)
     with os.fdopen(fd, "w") as file:
         os.fchmod(fd, 0o600)
         file.write(secret + "\n")
@@ -31,6 +36,9 @@ def load_admin_key(settings: Settings) -> str:
     if settings.admin_key is not None:
         return settings.admin_key.get_secret_value()
     path = settings.data_dir / "admin.key"
-    if not path.exists():
-        write_secret(path, f"pga_{secrets.token_hex(16)}")
+    try:
+        _write(path, f"pga_{secrets.token_hex(16)}", os.O_EXCL)
+    except FileExistsError:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise ValueError("admin.key must be readable by its owner only") from None
     return path.read_text().strip()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+import signal
 import sys
 import time
+from collections.abc import Iterator
 
 import uvicorn
 
@@ -23,12 +25,30 @@ def run(settings: Settings) -> None:
     """Serve until interrupted. Exits with 1, after one line that says why, when the gateway cannot start."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold text
     configure_logging()
-    with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(asyncio.run(_serve(settings)))
+    sys.exit(asyncio.run(_serve(settings)))
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its own signal handling, which ends the process before the house can be closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 async def _serve(settings: Settings) -> int:
     started = time.monotonic()
+    server: _Server | None = None
+    myself = asyncio.current_task()
+
+    def stop(number: int) -> None:
+        if server is not None:
+            server.handle_exit(number, None)
+        elif myself is not None:
+            myself.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
     _say("starting the ledger ...")
     try:
         here = House(settings)
@@ -42,6 +62,8 @@ async def _serve(settings: Settings) -> int:
         await server.serve()
         narrator.cancel()
         return 0 if server.started else 1
+    except asyncio.CancelledError:
+        return 0  # stopped while starting
     except GatewayError as error:
         _say(f"cannot start: {error}")
         return 1
@@ -49,7 +71,7 @@ async def _serve(settings: Settings) -> int:
         await here.close()
 
 
-def _server(here: House) -> uvicorn.Server:
+def _server(here: House) -> _Server:
     config = uvicorn.Config(
         create_app(here),
         host=here.settings.host,
@@ -60,7 +82,7 @@ def _server(here: House) -> uvicorn.Server:
         server_header=False,
         timeout_graceful_shutdown=int(here.settings.request_timeout_s),
     )
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 async def _narrate(server: uvicorn.Server, here: House, started: float) -> None:

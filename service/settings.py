@@ -17,7 +17,9 @@ MIB = 1024 * 1024
 class Settings(BaseSettings):
     """Settings of one gateway process and its workers."""
 
-    model_config = SettingsConfigDict(env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
+    )
 
     # where things are
     data_dir: Path = Path(".data")

@@ -30,7 +30,7 @@ from core.errors import LedgerUnavailable
 from core.ledger.durability import REQUIRED_SETTINGS
 
 MAX_CONNECTIONS = 64
-TIMEOUT_S = 2.0
+TIMEOUT_S = 5.0
 
 _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
     (BusyLoadingError, "Redis is reading its data."),

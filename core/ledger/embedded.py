@@ -122,7 +122,7 @@ class EmbeddedRedis:
                 break
             try:
                 await self._spawn()
-            except LedgerUnavailable:
+            except Exception:  # whatever it was: the server has to come back
                 self._process = None  # tried again after the next, longer pause
         await self._end_process()  # `stop` may have come while a server was being started
 
@@ -160,6 +160,7 @@ class EmbeddedRedis:
                     stdout=log,
                     stderr=log,
                     pass_fds=(alive.fileno(),),
+                    env={"PATH": os.defpath, "LC_ALL": "C"},  # not the gateway's: its settings hold keys
                     # a Ctrl-C is for the gateway, which still has to commit what it is working on
                     start_new_session=True,
                 )

@@ -33,7 +33,6 @@ class Purpose(StrEnum):
     FINGERPRINT = "fingerprint"
     SUBJECT = "subject"
     RESPONSE = "response-encryption"
-    JOURNAL = "journal-seal"
     CHECK = "master-key-check"
 
 

@@ -53,7 +53,7 @@ class DeepCandidate(SentenceMechanism):
         self._recoder = Recoder(pack.recoder, self.device)
         # The candidates fill [-1, 1]; a sentence's coordinate beyond 4 is clipped there, by itself.
         self._factor = 1.0 / max(float(np.abs(pack.recoded).max()), 1e-6)
-        # Integers of at most 2^15 and 2^14 a vector: float64 holds every partial sum of their products exactly.
+        # Coordinates are integers of at most 2^16 and 2^14: float64 holds every partial sum of their products exactly.
         self._directions = fine_integers(torch.tensor(pack.projections, device=self.device), self._origin)
         thresholds = self._project(torch.tensor(pack.recoded, device=self.device), pack.info.projections)
         self._sorted, order = thresholds.sort(dim=1)

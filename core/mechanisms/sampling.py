@@ -16,7 +16,8 @@ and the quotient round once each, so |x' - x| <= 5 * 2^-53 x, which moves exp(-x
 exp(700 * 5 * 2^-53) < 1 + 2^-41; that leaves 2^-41, some 2,000 units in the last place, for the exponential
 itself (NumPy's tests hold it to a few). For x >= 700 the same number is still an upper bound, and lo = 0.
 
-Time depends on the draw in the rare exact step only (microseconds, one coin in 2^32).
+Time is not hidden: the exact step adds microseconds to one coin in 2^32, and the number of rounds of
+`exponential_mechanism` (1 to 1.6 on average) depends on the scores.
 """
 
 from __future__ import annotations
@@ -101,8 +102,9 @@ def _exact_coin(word: int, numerator: int, denominator: int) -> bool:
         down = Context(rounding=ROUND_FLOOR, **limits)
         up = Context(rounding=ROUND_CEILING, **limits)
         top, bottom = Decimal(numerator), Decimal(denominator)
-        exp_low = down.next_minus(down.exp(-up.divide(top, bottom)))
-        exp_high = up.next_plus(up.exp(-down.divide(top, bottom)))
+        # copy_negate: a unary minus would round to the thread's own context
+        exp_low = down.next_minus(down.exp(up.divide(top, bottom).copy_negate()))
+        exp_high = up.next_plus(up.exp(down.divide(top, bottom).copy_negate()))
         scale = Decimal(1 << bits)
         # The products are rounded outwards, so both comparisons stay on the safe side.
         if Decimal(uniform + 1) <= down.multiply(exp_low, scale):

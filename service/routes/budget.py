@@ -61,7 +61,7 @@ async def journal(
     account: str,
     who: Who,
     here: Here,
-    cursor: Annotated[int, Query(ge=0, description="`next_cursor` of the page before")] = 0,
+    cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
 ) -> dict[str, Any]:
     page = await here.ledger.journal(

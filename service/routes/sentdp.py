@@ -68,8 +68,10 @@ def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
     """The event that each document costs. Looks at the parameters, never at a document.
 
     Raises:
-        InvalidInput: epsilon outside the operator's range.
+        InvalidInput: epsilon outside the operator's range, too many documents.
     """
+    if len(body.documents) > settings.documents_max:
+        raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
     if not settings.epsilon_min <= body.epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
@@ -89,8 +91,6 @@ def validate(body: SentDPRequest, settings: Settings, *, dimension: int, event: 
         InvalidInput: a limit is passed, a document is empty, an embedding is ragged, not finite, of another
             dimension or not of unit length.
     """
-    if len(body.documents) > settings.documents_max:
-        raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
     tasks = []
     total = 0
     for index, document in enumerate(body.documents):

@@ -31,6 +31,7 @@ def test_a_killed_worker_costs_its_request_and_the_next_one_works(gateway: Gatew
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "worker-died"
     assert answer.json()["charged"] is True
+    assert answer.headers["idempotency-key"]
     assert tenant.committed() == 150.0
     assert tenant.account()["reserved"]["epsilon"] == 0.0
 

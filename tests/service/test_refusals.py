@@ -36,6 +36,7 @@ BAD_BODIES = {
     "an array": (b"[]", 422),
     "empty body": (b"", 422),
     "deep nesting": (b'{"documents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
+    "a string that never ends": (b'{"documents": [{"text": "' + b'\\"' * 4_000_000, 400),
     "invalid UTF-8": (b'{"documents": [{"text": "\xff"}], "epsilon": 1}', 400),
     "an unknown field": (_with(**{SECRET.replace("-", "_"): 1}), 422),
     "an unknown field in a document": (_with(documents=[{"text": "x", SECRET: 1}]), 422),

@@ -66,6 +66,13 @@ def test_a_replay_is_computed_again_and_never_stored(tenant: Tenant) -> None:
     assert again.headers["idempotency-replayed"] == "false"
 
 
+def test_invisible_characters_do_not_hide_a_card(tenant: Tenant) -> None:
+    text = "Card 4111\u200b1111 1111\u00ad1111, mail jane\u200b.roe@acme-corp.com."
+    row = tenant.http.post("/sanitize", json={"documents": [{"text": text}]}).json()["data"][0]
+
+    assert row["text"] == "Card [CREDIT_CARD], mail [EMAIL_ADDRESS]."
+
+
 @pytest.mark.parametrize(
     "fields",
     [

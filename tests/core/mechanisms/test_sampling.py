@@ -189,3 +189,21 @@ def test_forked_processes_never_share_a_stream() -> None:
     words = np.concatenate([np.frombuffer(stream, dtype=np.uint32) for stream in streams])
     # 192 words: a repeated one has probability 4e-6, and a shared stream repeats 64.
     assert len(np.unique(words)) > 180
+
+
+@pytest.mark.parametrize(("offset", "heads"), [(-1, True), (1, False)])
+def test_the_exact_coin_is_right_to_160_bits(offset: int, heads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A uniform that leaves exp(-x) at its 160th bit, far beyond the 28 digits of Python's default context."""
+    numerator, denominator = 7_000_000_001, 3_000_000_007
+    context = Context(prec=200)
+    bias = context.exp(context.divide(Decimal(numerator), Decimal(denominator)).copy_negate())
+    uniform = (int(context.multiply(bias, Decimal(1 << 160))) + offset) << 96
+    left = 224
+
+    def urandom(size: int) -> bytes:
+        nonlocal left
+        left -= 8 * size
+        return ((uniform >> left) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+    monkeypatch.setattr(sampling.os, "urandom", urandom)
+    assert sampling._exact_coin(uniform >> 224, numerator, denominator) is heads
