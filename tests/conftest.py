@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from gateway_kit import Gateway, Tenant
+
+# as the gateway sets it for its workers: spinning threads of a test and of a gateway would fight for the cores
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @pytest.fixture(scope="session")
