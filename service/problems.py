@@ -24,6 +24,7 @@ from core.amounts import delta_of, epsilon_of
 STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.InvalidInput, 422),
     (errors.UnitMismatch, 422),
+    (errors.CalculationTimeout, 504),
     (errors.LedgerUnavailable, 503),
     (errors.BudgetExhausted, 403),
     (errors.UnknownAccount, 404),
