@@ -8,10 +8,10 @@ them in a process pool.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
+from core.accounting.answers import CalibratedNoise, CalibratedSteps, Certificate
 from core.accounting.contract import Direction
 from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian
@@ -32,34 +32,6 @@ from core.errors import NoUniqueRoot, OutOfRange
 EPSILON_MIN, EPSILON_MAX = 1e-3, 1e3
 _SLACK = 2e-4  # the certified epsilon may end this far under the target, as a part of it
 _EVALUATIONS_MAX = 40
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """The certified epsilon of a plan: never under the truth. `loss_interval` is the grid (0: solved exactly)."""
-
-    epsilon: float
-    delta: float
-    loss_interval: float
-
-
-@dataclass(frozen=True)
-class CalibratedNoise:
-    """The least certified noise for a target, to 1e-3 (absolute below 1, relative above)."""
-
-    noise_multiplier: float
-    certificate: Certificate
-    seed: float
-    evaluations: int
-
-
-@dataclass(frozen=True)
-class CalibratedSteps:
-    """The largest number of steps whose certificate, on its loss grid, meets the target; 0 if not even one does."""
-
-    steps: int
-    certificate: Certificate | None
-    evaluations: int
 
 
 def _check_target(epsilon: float, delta: float) -> None:
