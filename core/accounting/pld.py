@@ -8,7 +8,9 @@ faster, which is what calibration lives on.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.privacy_accountant import NeighboringRelation
 
@@ -32,9 +34,8 @@ def certified_epsilon(
 
     Guarantee: an upper bound on the tight epsilon, both directions, whatever the `interval` of the loss grid
     (default: fine enough for about 4 digits, within POINTS_MAX points). `optimistic` gives a lower bound instead,
-    up to the same discretisation. Without an
-    `interval`, plans of Gaussian events only and of one pure event are solved exactly. Infinite if the truncated tails
-    alone exceed `delta`.
+    up to the same discretisation. Without an `interval`, plans of Gaussian events only and of one pure event are
+    solved exactly. Infinite if the truncated tails alone exceed `delta`.
     """
     plan = tuple((simplest(event), count) for event, count in plan)
     noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
@@ -44,14 +45,57 @@ def certified_epsilon(
         return epsilon_of_gaussian(delta, mu)
     if interval is None and not noisy and len(others) == 1 and isinstance(others[0][0], Pure):
         return epsilon_of_pure(delta, others[0][0].epsilon, others[0][1])
-    step = interval or grid_interval(plan)
+    return epsilon_of(compose(plan, interval or grid_interval(plan), optimistic=optimistic), delta)
+
+
+def compose(
+    plan: tuple[tuple[PlanEvent, int], ...], step: float, *, optimistic: bool = False
+) -> google.PrivacyLossDistribution:
+    """The privacy loss distribution of `plan` on a grid of `step`, rounded up, or down if `optimistic`."""
+    plan = tuple((simplest(event), count) for event, count in plan)
+    noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
+    mu = math.sqrt(sum(count / event.noise_multiplier**2 for event, count in noisy))
+    others = [(event, count) for event, count in plan if not isinstance(event, Gaussian)]
     parts = [_distribution(event, step, optimistic).self_compose(count) for event, count in others]
     if noisy:
         parts.append(_distribution(Gaussian(1 / mu, noisy[0][0].adjacency), step, optimistic))
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part)
-    return float(total.get_epsilon_for_delta(delta))
+    return total
+
+
+def epsilon_of(distribution: google.PrivacyLossDistribution, delta: float) -> float:
+    """The least epsilon >= 0 with delta(eps) <= `delta`, the larger of both directions; infinite if there is none.
+
+    The library's own search forms e^-loss in a double, which overflows or loses its digits from epsilon 700 on, and
+    walks in Python; this one sums in logarithms. The fields it reads are private, hence the pinned minor version.
+    """
+    pmfs = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
+    return max(_epsilon_of_pmf(pmf.to_dense_pmf(), delta) for pmf in pmfs)
+
+
+def _epsilon_of_pmf(pmf: Any, delta: float) -> float:
+    at_infinity = float(pmf._infinity_mass)
+    if at_infinity > delta:
+        return math.inf
+    probs = np.maximum(np.asarray(pmf._probs, dtype=np.float64), 0.0)
+    losses = pmf._discretization * (pmf._lower_loss + np.arange(probs.size, dtype=np.float64))
+    keep = losses > 0
+    probs, losses = probs[keep][::-1], losses[keep][::-1]  # descending
+    if not probs.size:
+        return 0.0
+    upper = at_infinity + np.cumsum(probs)
+    with np.errstate(divide="ignore"):
+        log_lower = np.logaddexp.accumulate(np.log(probs) - losses)
+        # delta at each next loss, the last one 0: sum of p_i (1 - e^(eps - l_i)) over the losses above it
+        following = np.append(losses[1:], 0.0)
+        above = upper - np.exp(np.minimum(following + log_lower, 0.0)) > delta
+    if not above.any():
+        return 0.0
+    first = int(np.argmax(above))
+    epsilon = math.log(upper[first] - delta) - log_lower[first] if math.isfinite(log_lower[first]) else losses[first]
+    return float(max(0.0, epsilon))
 
 
 def _distribution(event: PlanEvent, step: float, optimistic: bool) -> google.PrivacyLossDistribution:
