@@ -91,14 +91,14 @@ def draw(points: dict[int, list[Point]], path: Path) -> None:
         for under, colour in ((True, "#c0392b"), (False, "#7f8c8d")):
             part = [(x, max(y, 1e-2)) for x, y in shown if (y < UNDER) is under]
             label = f"{'under' if under else 'not under'} ({len(part)})"
-            pane.plot(*zip(*part, strict=True), ".", markersize=3, color=colour, label=label)
+            pane.plot(*zip(*part, strict=True), ".", markersize=3, color=colour, label=label, rasterized=True)
         pane.axhline(1, color="black", linewidth=0.8)
         pane.set(xscale="log", yscale="log", ylim=(8e-3, 20), xlabel="tight epsilon (PLD)", title=f"order {order}")
         pane.legend(fontsize=7, loc="upper right")
     panes[0].set_ylabel("estimate / tight (0.01: that or less)")
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, metadata={"Date": None}, dpi=130)
 
 
 def fastest(work: Callable[[], object], repeats: int) -> float:

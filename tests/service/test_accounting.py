@@ -12,6 +12,7 @@ import httpx
 import pytest
 from gateway_kit import COMMAND, Gateway, Tenant, clean_environment
 
+from core.accounting.contract import Kind
 from core.accounting.plans import SubsampledGaussian
 from core.errors import CalculationTimeout, QueueFull
 from service.calculations import Calculations
@@ -117,6 +118,23 @@ def test_the_deadline_and_the_queue_hold() -> None:
             pool.close()
 
     asyncio.run(main())
+
+
+def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
+    slow = SubsampledGaussian(1e-6, 50.0)
+
+    async def main() -> Any:
+        pool = Calculations(workers=1, queue_max=1, timeout_s=20)
+        try:
+            await pool.run("compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5)  # the worker has loaded its libraries
+            pool._timeout_s = 5
+            return await pool.run("compare", slow, 10**7, 1e-12)
+        finally:
+            pool.close()
+
+    lines = {line.name: line.result for line in asyncio.run(main())}
+    assert lines["pld"].kind is Kind.VACUOUS
+    assert lines["rdp"].kind is Kind.BOUND
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
