@@ -54,7 +54,7 @@ def check_bounds() -> tuple[int, dict[int, list[Point]], dict[int, list[int]]]:
     counts = {order: [0, 0, 0] for order in ORDERS}
     for (rate, noise, steps), delta in itertools.product(PLANS, DELTAS):
         event = SubsampledGaussian(rate, noise)
-        low = epsilon_of(distribution(rate, noise, steps, optimistic=True), delta)
+        low = epsilon_of(distribution(rate, noise, steps, optimistic=True), delta, optimistic=True)
         high = epsilon_of(distribution(rate, noise, steps, optimistic=False), delta)
         bounds = {"pld": high}
         for kind in (BasicAccountant, RdpAccountant):

@@ -45,7 +45,8 @@ def certified_epsilon(
         return epsilon_of_gaussian(delta, mu)
     if interval is None and not noisy and len(others) == 1 and isinstance(others[0][0], Pure):
         return epsilon_of_pure(delta, others[0][0].epsilon, others[0][1])
-    return epsilon_of(compose(plan, interval or grid_interval(plan), optimistic=optimistic), delta)
+    step = interval or grid_interval(plan)
+    return epsilon_of(compose(plan, step, optimistic=optimistic), delta, optimistic=optimistic)
 
 
 def compose(
@@ -65,21 +66,24 @@ def compose(
     return total
 
 
-def epsilon_of(distribution: google.PrivacyLossDistribution, delta: float) -> float:
+def epsilon_of(distribution: google.PrivacyLossDistribution, delta: float, *, optimistic: bool = False) -> float:
     """The least epsilon >= 0 with delta(eps) <= `delta`, the larger of both directions; infinite if there is none.
 
     The library's own search forms e^-loss in a double, which overflows or loses its digits from epsilon 700 on, and
     walks in Python; this one sums in logarithms. The fields it reads are private, hence the pinned minor version.
     """
     pmfs = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
-    return max(_epsilon_of_pmf(pmf.to_dense_pmf(), delta) for pmf in pmfs)
+    return max(_epsilon_of_pmf(pmf.to_dense_pmf(), delta, optimistic) for pmf in pmfs)
 
 
-def _epsilon_of_pmf(pmf: Any, delta: float) -> float:
+def _epsilon_of_pmf(pmf: Any, delta: float, optimistic: bool) -> float:
     at_infinity = float(pmf._infinity_mass)
+    probs = np.maximum(np.asarray(pmf._probs, dtype=np.float64), 0.0)
+    if not optimistic:
+        # probability that rounding lost may have been anywhere: count it as an infinite loss
+        at_infinity += max(0.0, 1.0 - at_infinity - float(probs.sum()))
     if at_infinity > delta:
         return math.inf
-    probs = np.maximum(np.asarray(pmf._probs, dtype=np.float64), 0.0)
     losses = pmf._discretization * (pmf._lower_loss + np.arange(probs.size, dtype=np.float64))
     keep = losses > 0
     probs, losses = probs[keep][::-1], losses[keep][::-1]  # descending
