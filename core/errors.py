@@ -3,7 +3,11 @@
     GatewayError
     ├── InvalidInput                what the caller sent cannot be used; nothing was charged
     │   ├── SubjectRequired         the tenant protects subjects and the call names none
-    │   └── SubjectNotAllowed       the tenant has one account a unit and the call names a subject
+    │   ├── SubjectNotAllowed       the tenant has one account a unit and the call names a subject
+    │   ├── OutOfRange              a parameter of a plan, a delta or a target outside what can be computed
+    │   ├── UnsupportedEvent        an accountant cannot price this event, or not beside those it holds
+    │   └── NoUniqueRoot            an Edgeworth curve crosses the delta several times or never
+    ├── CalculationTimeout          an accounting calculation ran past its deadline; nothing was charged
     ├── UnitMismatch                an event met an account of another unit or adjacency
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
@@ -83,6 +87,26 @@ class SubjectRequired(InvalidInput):
 class SubjectNotAllowed(InvalidInput):
     code = "subject-not-allowed"
     title = "This tenant has one account a unit: `subject` is not accepted."
+
+
+class OutOfRange(InvalidInput):
+    code = "out-of-range"
+    title = "A number is outside the range that can be computed."
+
+
+class UnsupportedEvent(InvalidInput):
+    code = "unsupported-event"
+    title = "This accountant cannot price this event."
+
+
+class NoUniqueRoot(InvalidInput):
+    code = "no-unique-root"
+    title = "The estimate has no single epsilon for this delta."
+
+
+class CalculationTimeout(GatewayError):
+    code = "calculation-timeout"
+    title = "The calculation took too long; nothing was charged."
 
 
 class UnitMismatch(GatewayError):

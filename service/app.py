@@ -14,7 +14,7 @@ from core.errors import GatewayError
 from service import problems
 from service.house import House
 from service.middleware import BodyLimit, JsonLines, RequestContext
-from service.routes import admin, budget, catalogue, health, sanitize, sentdp
+from service.routes import accounting, admin, budget, catalogue, health, sanitize, sentdp
 
 
 def create_app(here: House) -> FastAPI:
@@ -39,6 +39,7 @@ def create_app(here: House) -> FastAPI:
     app.include_router(sentdp.router)
     app.include_router(sanitize.router)
     app.include_router(budget.router)
+    app.include_router(accounting.router)
     app.include_router(catalogue.router)
     app.include_router(health.router)
     app.include_router(admin.router)

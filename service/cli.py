@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli_accounting import accounting_app
+
 if TYPE_CHECKING:
     from core.accounting.events import Unit
     from core.ledger.keystore import KeyStore
@@ -27,6 +29,7 @@ app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(accounting_app, name="accounting")
 
 
 class EngineName(StrEnum):

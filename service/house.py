@@ -21,6 +21,7 @@ from gpu_workers.local import LaneOptions, LocalEngine
 from gpu_workers.messages import WorkerOptions
 from gpu_workers.packs import pack_paths
 from service import canary
+from service.calculations import Calculations
 from service.ledger_access import build_ledger
 from service.rate_limit import RateLimit
 from service.secrets import load_admin_key, load_master_key
@@ -49,6 +50,11 @@ class House:
             settings, self.master_key, socket=self._redis.socket if self._redis else None
         )
         self.engine: Engine = LocalEngine(_lanes(settings))
+        self.calculations = Calculations(
+            workers=settings.accounting_workers,
+            queue_max=settings.accounting_queue_max,
+            timeout_s=settings.accounting_timeout_s,
+        )
         self._background: list[asyncio.Task[None]] = []
         self._ready_until = 0.0
         self._checking = asyncio.Lock()
@@ -74,6 +80,7 @@ class House:
         self._background.append(asyncio.create_task(self._expire_overdue()))
 
     async def close(self) -> None:
+        self.calculations.close()
         await self.engine.stop()
         for task in self._background:
             task.cancel()

@@ -25,6 +25,7 @@ from service import metrics
 STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.InvalidInput, 422),
     (errors.UnitMismatch, 422),
+    (errors.CalculationTimeout, 504),
     (errors.LedgerUnavailable, 503),
     (errors.BudgetExhausted, 403),
     (errors.UnknownAccount, 404),

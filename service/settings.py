@@ -46,6 +46,11 @@ class Settings(BaseSettings):
     batch_linger_ms: float = Field(2.0, ge=0)
     request_timeout_s: float = Field(60.0, gt=0)
 
+    # accounting
+    accounting_workers: int = Field(1, ge=1)
+    accounting_queue_max: int = Field(32, ge=1)
+    accounting_timeout_s: float = Field(30.0, gt=0)
+
     # ledger
     hold_ttl_s: float = Field(300.0, gt=0)
     expire_interval_s: float = Field(5.0, gt=0)

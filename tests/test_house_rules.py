@@ -16,6 +16,7 @@ from service.settings import Settings
 ROOT = Path(__file__).parent.parent
 ROOMS = ("service", "gpu_workers", "core")
 HEAVY = {"torch", "transformers", "sentence_transformers", "presidio_analyzer", "spacy", "faker", "wordfreq"}
+HEAVY |= {"scipy", "dp_accounting", "matplotlib"}
 
 
 def modules(room: str) -> dict[str, Path]:

@@ -1,0 +1,58 @@
+"""Basic composition: epsilons and deltas add. The loosest bound, and the only one that needs no plan."""
+
+from __future__ import annotations
+
+import math
+
+from core.accounting.contract import Accountant, Kind, Result
+from core.accounting.gaussian import epsilon_of_gaussian
+from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian, simplest
+from core.errors import UnsupportedEvent
+
+
+class BasicAccountant(Accountant):
+    """Guarantee: (sum eps_i, sum delta_i)-DP, a bound under adaptive choice too.
+
+    Pure and Laplace events spend no delta. Those with Gaussian noise share the target delta evenly: each is charged
+    its exact epsilon (Balle and Wang 2018) at that share, amplified by Poisson sampling under add-remove adjacency
+    (eps = ln(1 + q(e^eps' - 1)) at delta = q delta'; Balle, Barthe and Gaboardi 2018, Theorem 8).
+    """
+
+    name = "basic"
+
+    def __init__(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> None:
+        super().__init__(adjacency)
+        self._pure = 0.0
+        self._noisy: dict[Gaussian | SubsampledGaussian, int] = {}
+
+    def _check(self, event: PlanEvent) -> None:
+        event = simplest(event)
+        if isinstance(event, SubsampledGaussian) and event.adjacency is PlanAdjacency.REPLACE_ONE:
+            raise UnsupportedEvent("basic composition prices Poisson sampling under add-remove adjacency only")
+
+    def _add(self, event: PlanEvent, count: int) -> None:
+        event = simplest(event)
+        if isinstance(event, Pure | Laplace):
+            self._pure += event.epsilon * count * (1 + 1e-15)
+        else:
+            self._noisy[event] = self._noisy.get(event, 0) + count
+
+    def _epsilon(self, delta: float) -> Result:
+        total = self._pure
+        releases = sum(self._noisy.values())
+        for event, count in self._noisy.items():
+            total += count * _one(event, delta / releases)
+        return Result(total, Kind.BOUND)
+
+
+def _one(event: Gaussian | SubsampledGaussian, delta: float) -> float:
+    mu = 1 / event.noise_multiplier
+    if isinstance(event, Gaussian):
+        return epsilon_of_gaussian(delta, mu)
+    rate = event.sampling_rate
+    if delta >= rate:
+        return 0.0
+    inner = epsilon_of_gaussian(delta / rate, mu)
+    if inner > 500.0:
+        return inner
+    return math.log1p(rate * math.expm1(inner)) * (1 + 1e-14)

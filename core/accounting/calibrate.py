@@ -1,0 +1,236 @@
+"""Noise for a target, and steps for a noise: the Edgeworth estimate seeds, the PLD certificate decides.
+
+What is returned was certified: its certified epsilon is at most the target. The estimate only saves evaluations.
+All functions are pure and picklable; an evaluation of the certificate takes tens of milliseconds, so a service runs
+them in a process pool.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+
+from core.accounting.answers import CalibratedNoise, CalibratedSteps, Certificate
+from core.accounting.contract import Direction
+from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian
+from core.accounting.plans import (
+    COUNT_MAX,
+    NOISE_MULTIPLIER_MAX,
+    NOISE_MULTIPLIER_MIN,
+    Gaussian,
+    PlanEvent,
+    SubsampledGaussian,
+    check_count,
+    check_delta,
+    check_number,
+)
+from core.accounting.pld import COARSE, FINE, certified_epsilon, grid_interval
+from core.errors import NoUniqueRoot, OutOfRange
+
+EPSILON_MIN, EPSILON_MAX = 1e-3, 1e3
+_SLACK = 2e-4  # the certified epsilon may end this far under the target, as a part of it
+_EVALUATIONS_MAX = 40
+
+
+def _check_target(epsilon: float, delta: float) -> None:
+    check_number(epsilon, field="epsilon", low=EPSILON_MIN, high=EPSILON_MAX)
+    check_delta(delta)
+
+
+def _mu_for(epsilon: float, delta: float) -> float:
+    """The largest mu whose Gaussian release is (epsilon, delta)-DP."""
+    low, high = 1e-12, 1.0
+    while delta_of_gaussian(epsilon, high) <= delta and high < 1e6:
+        low, high = high, 2 * high
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if delta_of_gaussian(epsilon, middle) <= delta else (low, middle)
+    return low
+
+
+def estimated_noise(
+    epsilon: float,
+    delta: float,
+    *,
+    sampling_rate: float,
+    steps: int,
+    order: int = 1,
+    direction: Direction = Direction.REMOVE,
+) -> float:
+    """The noise multiplier at which the Edgeworth *estimate* is `epsilon`: too small to be used without a certificate.
+
+    The multipliers of Table I of the EW-Tune paper (Behnia et al. 2022) are this number, order 1, direction remove.
+
+    Raises:
+        OutOfRange: an argument outside its range.
+        NoUniqueRoot: the estimate has no single epsilon near the solution.
+    """
+    _check_target(epsilon, delta)
+    check_count(steps)
+
+    def gap(log_noise: float) -> float:
+        account = EdgeworthAccountant(order=order, direction=direction)
+        account.compose(SubsampledGaussian(sampling_rate, math.exp(log_noise)), steps)
+        return account.epsilon(delta).require() - epsilon
+
+    centre = math.log(_central_limit_noise(epsilon, delta, sampling_rate, steps))
+    low, high = centre - 0.05, centre + 0.05
+    for _ in range(12):
+        if gap(low) > 0:
+            break
+        low -= 0.15
+    for _ in range(12):
+        if gap(high) < 0:
+            break
+        high += 0.15
+    if not gap(low) > 0 > gap(high):
+        raise NoUniqueRoot
+    return math.exp(float(brentq(gap, low, high, xtol=1e-7)))
+
+
+def _central_limit_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """The closed-form seed: mu = q sqrt(m (e^(1/sigma^2) - 1)), Bu, Dong, Long and Su 2020."""
+    mu = _mu_for(epsilon, delta)
+    noise = 1 / math.sqrt(math.log1p(mu * mu / (steps * rate * rate)))
+    return min(max(noise, 2 * NOISE_MULTIPLIER_MIN), NOISE_MULTIPLIER_MAX / 2)
+
+
+class _Search:
+    """Certified epsilon as a function of the noise, with the bracket of what was seen."""
+
+    def __init__(self, epsilon: float, delta: float, rate: float, steps: int) -> None:
+        self.target, self.delta, self.rate, self.steps = epsilon, delta, rate, steps
+        self.evaluations = 0
+
+    def epsilon(self, noise: float, share: float) -> tuple[float, float]:
+        plan: tuple[tuple[PlanEvent, int], ...] = ((SubsampledGaussian(self.rate, noise), self.steps),)
+        interval = grid_interval(plan, share)
+        self.evaluations += 1
+        return certified_epsilon(plan, self.delta, interval=interval), interval
+
+    def solve(self, seed: float, share: float, slack: float, slope: float) -> tuple[float, float, float, float]:
+        """Noise, its certified epsilon in [target (1 - slack), target], the grid, and d ln(eps) / d ln(noise)."""
+        low, high = math.log(NOISE_MULTIPLIER_MIN), math.log(NOISE_MULTIPLIER_MAX)
+        aim = math.log(self.target) - slack / 2
+        here = math.log(seed)
+        before: tuple[float, float] | None = None
+        for _ in range(_EVALUATIONS_MAX):
+            value, interval = self.epsilon(math.exp(here), share)
+            if self.target * (1 - slack) <= value <= self.target:
+                return math.exp(here), value, interval, slope
+            if value > self.target:
+                low = max(low, here)
+            else:
+                high = min(high, here)
+            if high - low < 1e-5 and value <= self.target:
+                return math.exp(here), value, interval, slope
+            height = math.log(value) if 0 < value < math.inf else math.nan
+            if before is not None and math.isfinite(before[1]) and here != before[0] and height != before[1]:
+                slope = min(-0.05, (height - before[1]) / (here - before[0]))
+            before = (here, height)
+            step = (aim - height) / slope
+            there = here + max(-1.0, min(1.0, step)) if math.isfinite(step) else math.nan
+            if not low < there < high:
+                wide = high - low > 2.0
+                there = here + math.copysign(1.0, value - self.target) if wide else (low + high) / 2
+            here = min(max(there, low), high)
+            if high - low < 1e-5:
+                here = high
+        raise OutOfRange("no noise multiplier in range meets this target", field="target")
+
+
+def calibrate_noise(epsilon: float, delta: float, *, sampling_rate: float, steps: int) -> CalibratedNoise:
+    """The least noise multiplier, to 1e-3, with which `steps` Poisson-sampled steps are (epsilon, delta)-DP.
+
+    Guarantee: the certified epsilon at the returned noise is at most `epsilon`. Adjacency: add-remove, both
+    directions. Assumes a fixed plan. The seed comes from the Edgeworth estimate, coarse loss grids (sound, and some
+    parts in a thousand loose) bring it close, two or three evaluations on a fine grid certify.
+
+    Raises:
+        OutOfRange: an argument outside its range, or no noise multiplier within range that meets the target.
+    """
+    _check_target(epsilon, delta)
+    check_count(steps)
+    SubsampledGaussian(sampling_rate, 1.0)
+    if sampling_rate == 1.0:
+        return _gaussian_noise(epsilon, delta, steps)
+    try:
+        seed = estimated_noise(epsilon, delta, sampling_rate=sampling_rate, steps=steps)
+    except (NoUniqueRoot, OutOfRange):
+        seed = _central_limit_noise(epsilon, delta, sampling_rate, steps)
+    search = _Search(epsilon, delta, sampling_rate, steps)
+    coarse, coarse_epsilon, _, slope = search.solve(seed, COARSE, 0.01, -2.0)
+    fine_epsilon, _ = search.epsilon(coarse, FINE)
+    shift = (math.log(epsilon) - _SLACK / 2 - math.log(max(fine_epsilon, 1e-300))) / slope
+    start = coarse * math.exp(max(-0.5, min(0.5, shift))) if coarse_epsilon > 0 else coarse
+    noise, certified, interval, _ = search.solve(start, FINE, _SLACK, slope)
+    return CalibratedNoise(noise, Certificate(certified, delta, interval), seed, search.evaluations)
+
+
+def _gaussian_noise(epsilon: float, delta: float, steps: int) -> CalibratedNoise:
+    noise = math.sqrt(steps) / _mu_for(epsilon, delta)
+    for _ in range(60):
+        check_number(noise, field="target", low=NOISE_MULTIPLIER_MIN, high=NOISE_MULTIPLIER_MAX)
+        certified = epsilon_of_gaussian(delta, math.sqrt(steps) / noise)
+        if certified <= epsilon:
+            return CalibratedNoise(noise, Certificate(certified, delta, 0.0), noise, 1)
+        noise *= 1 + 1e-9
+    raise OutOfRange("no noise multiplier in range meets this target", field="target")
+
+
+def calibrate_steps(epsilon: float, delta: float, *, sampling_rate: float, noise_multiplier: float) -> CalibratedSteps:
+    """The largest number of steps that is certified (epsilon, delta)-DP, at most COUNT_MAX.
+
+    Guarantee: the certified epsilon of the returned number is at most `epsilon`, that of one step more is not, on the
+    loss grid of the certificate. Adjacency: add-remove, both directions. Assumes a fixed plan.
+
+    Raises:
+        OutOfRange: an argument outside its range.
+    """
+    _check_target(epsilon, delta)
+    event: PlanEvent = SubsampledGaussian(sampling_rate, noise_multiplier)
+    if sampling_rate == 1.0:
+        event = Gaussian(noise_multiplier)
+    seen: dict[int, float] = {}
+
+    def interval(steps: int) -> float:
+        return 0.0 if isinstance(event, Gaussian) else grid_interval(((event, steps),), FINE)
+
+    def certified(steps: int) -> float:
+        if steps not in seen:
+            seen[steps] = certified_epsilon(((event, steps),), delta, interval=interval(steps) or None)
+        return seen[steps]
+
+    if certified(1) > epsilon:
+        return CalibratedSteps(0, None, len(seen))
+    mu = _mu_for(epsilon, delta)
+    per_step = sampling_rate**2 * math.expm1(min(700.0, noise_multiplier**-2)) or math.inf
+    low, high = 1, COUNT_MAX + 1
+    guess = round(min(max(mu * mu / per_step, 2), COUNT_MAX))
+    for _ in range(200):
+        if high - low <= 1:
+            break
+        guess = min(max(guess, low + 1), high - 1)
+        value = certified(guess)
+        if value <= epsilon:
+            low = guess
+        else:
+            high = guess
+        guess = _next_guess(low, high, seen, epsilon)
+    return CalibratedSteps(low, Certificate(seen[low], delta, interval(low)), len(seen))
+
+
+def _next_guess(low: int, high: int, seen: dict[int, float], epsilon: float) -> int:
+    """By the power law through the two ends of the bracket, kept away from them; doubling while there is no end."""
+    if high not in seen:
+        return min(2 * low, (low + high) // 2) if low > 1 else low + 1
+    if low == 1 or not 0 < seen[low] < seen[high] < math.inf:
+        return max(low + 1, high // 2) if low == 1 else (low + high) // 2
+    power: float = math.log(seen[high] / seen[low]) / math.log(high / low)
+    guess = round(low * math.exp(math.log(epsilon / seen[low]) / power))
+    margin = (high - low) // 50
+    return min(max(guess, low + margin), high - margin)

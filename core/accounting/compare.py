@@ -1,0 +1,64 @@
+"""One plan, every accountant: side by side, each answer saying what it claims.
+
+Pure functions of picklable arguments; the certificate takes up to some seconds, so a service runs them in a process
+pool.
+"""
+
+from __future__ import annotations
+
+from core.accounting.answers import Line
+from core.accounting.basic import BasicAccountant
+from core.accounting.contract import Accountant, Direction, Kind, Result
+from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.plans import PlanEvent, check_count, check_delta
+from core.accounting.pld import PldCertificate
+from core.accounting.rdp import RdpAccountant
+from core.errors import CalculationTimeout, UnsupportedEvent
+
+ORDERS = (1, 2, 3)
+
+
+def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | None = None) -> tuple[Line, ...]:
+    """Epsilon at `delta` of `steps` releases of `event` by every accountant, the certificate included.
+
+    An accountant that cannot price the event answers `vacuous` and says why; so does a certificate that the caller's
+    deadline interrupts with CalculationTimeout. `interval` is the loss grid of the
+    certificate (default: its own choice). Adjacency: the event's. Assumes a fixed plan.
+
+    Raises:
+        OutOfRange: `steps` or `delta` outside its range.
+    """
+    check_count(steps)
+    check_delta(delta)
+    bounds: list[Accountant] = [BasicAccountant(event.adjacency), RdpAccountant(event.adjacency)]
+    lines = [Line(account.name, _price(account, event, steps, delta)) for account in bounds]
+    for order in ORDERS:
+        found = {
+            direction: _price(
+                EdgeworthAccountant(event.adjacency, order=order, direction=direction), event, steps, delta
+            )
+            for direction in Direction
+        }
+        lines.append(
+            Line(
+                EdgeworthAccountant.name,
+                found[Direction.MAX],
+                order=order,
+                remove=found[Direction.REMOVE],
+                add=found[Direction.ADD],
+            )
+        )
+    # last, so that running out of time costs no other answer
+    certificate = PldCertificate(event.adjacency, interval=interval)
+    try:
+        certified = _price(certificate, event, steps, delta)
+    except CalculationTimeout as late:
+        certified = Result(None, Kind.VACUOUS, late.detail)
+    return (*lines[:2], Line(certificate.name, certified), *lines[2:])
+
+
+def _price(account: Accountant, event: PlanEvent, steps: int, delta: float) -> Result:
+    try:
+        return account.compose(event, steps).epsilon(delta)
+    except UnsupportedEvent as refusal:
+        return Result(None, Kind.VACUOUS, refusal.detail)

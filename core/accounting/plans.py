@@ -1,0 +1,116 @@
+"""Plan events: what a mechanism will run, frozen before anything is released, for the fixed-plan accountants.
+
+A plan event names one release; an accountant composes it `count` times. The parameters of a plan must not depend on
+earlier outputs: that is what "fixed" means, and the Edgeworth estimate and the PLD certificate hold for nothing else.
+
+Adjacency. With `ADD_REMOVE` two inputs are neighbours if one has one more privacy unit than the other, with
+`REPLACE_ONE` if one unit has another value. The sensitivity behind a parameter is that of the stated adjacency, so
+`Gaussian`, `Laplace` and `Pure` are priced alike under both. Poisson sampling is not: `SubsampledGaussian` says which.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from core.errors import OutOfRange
+
+NOISE_MULTIPLIER_MIN = 0.05
+NOISE_MULTIPLIER_MAX = 1e7
+SAMPLING_RATE_MIN = 1e-9
+PURE_EPSILON_MIN = 1e-6
+PURE_EPSILON_MAX = 100.0
+COUNT_MAX = 10**9
+DELTA_MIN = 1e-13
+
+
+class PlanAdjacency(StrEnum):
+    """Which pairs of inputs are neighbours under a plan."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+
+def check_number(value: float, *, field: str, low: float, high: float) -> None:
+    """Raise OutOfRange unless `value` is a finite number with low <= value <= high."""
+    if isinstance(value, bool) or not math.isfinite(value) or not low <= value <= high:
+        raise OutOfRange(f"{field} must be between {low:g} and {high:g}", field=field)
+
+
+def check_count(count: int) -> None:
+    """Raise OutOfRange unless 1 <= count <= COUNT_MAX."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= COUNT_MAX:
+        raise OutOfRange(f"steps must be a whole number between 1 and {COUNT_MAX}", field="steps")
+
+
+def check_delta(delta: float) -> None:
+    """Raise OutOfRange unless DELTA_MIN <= delta < 1."""
+    if isinstance(delta, bool) or not math.isfinite(delta) or not DELTA_MIN <= delta < 1:
+        raise OutOfRange(f"delta must be at least {DELTA_MIN:g} and below 1", field="delta")
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise of standard deviation `noise_multiplier` times the l2 sensitivity. Raises OutOfRange."""
+
+    noise_multiplier: float
+    adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        check_number(
+            self.noise_multiplier, field="noise_multiplier", low=NOISE_MULTIPLIER_MIN, high=NOISE_MULTIPLIER_MAX
+        )
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian:
+    """One step of DP-SGD: each unit joins independently with `sampling_rate`, the sum gets Gaussian noise.
+
+    Assumes Poisson sampling; shuffled or fixed-size batches are not that. `noise_multiplier` is the standard
+    deviation over the clipping norm of one unit, under either adjacency. Raises OutOfRange.
+    """
+
+    sampling_rate: float
+    noise_multiplier: float
+    adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        check_number(self.sampling_rate, field="sampling_rate", low=SAMPLING_RATE_MIN, high=1.0)
+        check_number(
+            self.noise_multiplier, field="noise_multiplier", low=NOISE_MULTIPLIER_MIN, high=NOISE_MULTIPLIER_MAX
+        )
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Laplace noise on one number, scale = sensitivity / `epsilon`. Raises OutOfRange."""
+
+    epsilon: float
+    adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        check_number(self.epsilon, field="epsilon", low=PURE_EPSILON_MIN, high=PURE_EPSILON_MAX)
+
+
+@dataclass(frozen=True)
+class Pure:
+    """Any release with pure `epsilon`-DP, of which nothing else is known. Raises OutOfRange."""
+
+    epsilon: float
+    adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        check_number(self.epsilon, field="epsilon", low=PURE_EPSILON_MIN, high=PURE_EPSILON_MAX)
+
+
+PlanEvent = Gaussian | SubsampledGaussian | Laplace | Pure
+
+
+def simplest(event: PlanEvent) -> PlanEvent:
+    """The event itself, or the plain Gaussian that Poisson sampling at rate 1 under add-remove adjacency is."""
+    if isinstance(event, SubsampledGaussian) and event.sampling_rate == 1.0:
+        if event.adjacency is PlanAdjacency.ADD_REMOVE:
+            return Gaussian(event.noise_multiplier)
+        return Gaussian(max(event.noise_multiplier / 2, NOISE_MULTIPLIER_MIN), PlanAdjacency.REPLACE_ONE)
+    return event

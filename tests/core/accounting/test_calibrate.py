@@ -1,0 +1,99 @@
+"""The estimate's multipliers, what they cost, and what is certified instead."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from core.accounting.calibrate import calibrate_noise, calibrate_steps, estimated_noise
+from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.eeai import edgeworth_error
+from core.accounting.moments import loss_moments
+from core.accounting.plans import SubsampledGaussian
+from core.accounting.pld import certified_epsilon
+from core.errors import OutOfRange
+
+EWTUNE = [
+    pytest.param(2000 / 393000, 3930, 0.573, 9.60, 0.6055, id="MNLI"),
+    pytest.param(2000 / 105000, 1050, 0.739, 8.74, 0.7649, id="QNLI"),
+    pytest.param(2000 / 364000, 3640, 0.579, 9.61, 0.6124, id="QQP"),
+]
+
+
+@pytest.mark.parametrize(("rate", "steps", "printed", "cost", "certified"), EWTUNE)
+def test_what_the_multipliers_of_ewtune_are(
+    rate: float, steps: int, printed: float, cost: float, certified: float
+) -> None:
+    estimate = estimated_noise(8.0, 1e-6, sampling_rate=rate, steps=steps)
+    assert estimate == pytest.approx(printed, abs=1.1e-3)
+
+    plan = ((SubsampledGaussian(rate, printed), steps),)
+    assert certified_epsilon(plan, 1e-6, interval=5e-4) == pytest.approx(cost, abs=6e-3)
+
+    found = calibrate_noise(8.0, 1e-6, sampling_rate=rate, steps=steps)
+    assert found.noise_multiplier == pytest.approx(certified, abs=1e-3)
+    assert found.certificate.epsilon <= 8.0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rate", "steps"),
+    [
+        (1.0, 1e-5, 0.01, 1000),
+        (0.1, 1e-6, 0.001, 10_000),
+        (20.0, 1e-5, 0.05, 5000),
+        (8.0, 1e-5, 1.0, 1000),
+        (4.0, 1e-6, 0.001, 1),
+    ],
+)
+def test_the_certified_noise_meets_the_target_and_wastes_nothing(
+    epsilon: float, delta: float, rate: float, steps: int
+) -> None:
+    found = calibrate_noise(epsilon, delta, sampling_rate=rate, steps=steps)
+    noise = found.noise_multiplier
+    interval = found.certificate.loss_interval or None
+
+    assert certified_epsilon(((SubsampledGaussian(rate, noise), steps),), delta, interval=interval) <= epsilon
+    less = noise - 1e-3 * max(1.0, noise)
+    tight = certified_epsilon(((SubsampledGaussian(rate, less), steps),), delta, interval=(interval or 1e-3) / 3)
+    assert tight > epsilon
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(0.01, 0.8), (1.0, 30.0)])
+def test_one_step_more_than_calibrated_is_too_many(rate: float, noise: float) -> None:
+    found = calibrate_steps(3.0, 1e-5, sampling_rate=rate, noise_multiplier=noise)
+    assert found.certificate is not None
+    interval = found.certificate.loss_interval or None
+    event = SubsampledGaussian(rate, noise)
+
+    assert certified_epsilon(((event, found.steps),), 1e-5, interval=interval) <= 3.0
+    assert certified_epsilon(((event, found.steps + 1),), 1e-5, interval=interval) > 3.0
+
+
+def test_no_step_at_all_may_be_the_answer() -> None:
+    found = calibrate_steps(0.01, 1e-9, sampling_rate=0.5, noise_multiplier=0.5)
+    assert (found.steps, found.certificate) == (0, None)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, 1e6])
+def test_a_target_has_a_range(epsilon: float) -> None:
+    with pytest.raises(OutOfRange):
+        calibrate_noise(epsilon, 1e-5, sampling_rate=0.01, steps=10)
+
+
+@pytest.mark.parametrize("count", [1000, 10**7])
+def test_an_evaluation_takes_less_than_a_millisecond(count: int) -> None:
+    account = EdgeworthAccountant(order=3).compose(SubsampledGaussian(0.01, 1.1), count)
+    best = math.inf
+    for _ in range(20):
+        start = time.perf_counter()
+        account.epsilon(1e-5)
+        best = min(best, time.perf_counter() - start)
+    assert best < 1e-3
+
+
+def test_the_error_of_the_expansion_is_that_of_the_paper() -> None:
+    side = loss_moments(SubsampledGaussian(0.01, 1.0)).y
+    assert edgeworth_error(side, 1000) == pytest.approx(0.255, abs=6e-4)
+    assert edgeworth_error(side, 10**8) == pytest.approx(1.3e-4, abs=6e-6)
