@@ -14,6 +14,7 @@ import itertools
 import math
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from core.accounting.basic import BasicAccountant
 from core.accounting.calibrate import calibrate_noise
 from core.accounting.contract import Accountant, Direction, Kind
 from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.fourier import FourierAccountant
 from core.accounting.plans import SubsampledGaussian
 from core.accounting.pld import compose, epsilon_of, grid_interval
 from core.accounting.rdp import RdpAccountant
@@ -50,6 +52,7 @@ def distribution(rate: float, noise: float, steps: int, *, optimistic: bool) -> 
 def check_bounds() -> tuple[int, dict[int, list[Point]], dict[int, list[int]]]:
     """Violations; for each order (tight, estimate) where there is one; and counts of [under, over, no root]."""
     violations = 0
+    ratios: defaultdict[str, list[float]] = defaultdict(list)
     points: dict[int, list[Point]] = {order: [] for order in ORDERS}
     counts = {order: [0, 0, 0] for order in ORDERS}
     for (rate, noise, steps), delta in itertools.product(PLANS, DELTAS):
@@ -57,7 +60,7 @@ def check_bounds() -> tuple[int, dict[int, list[Point]], dict[int, list[int]]]:
         low = epsilon_of(distribution(rate, noise, steps, optimistic=True), delta, optimistic=True)
         high = epsilon_of(distribution(rate, noise, steps, optimistic=False), delta)
         bounds = {"pld": high}
-        for kind in (BasicAccountant, RdpAccountant):
+        for kind in (BasicAccountant, RdpAccountant, FourierAccountant):
             result = kind().compose(event, steps).epsilon(delta)
             if result.value is not None:
                 bounds[kind.name] = result.value
@@ -70,10 +73,18 @@ def check_bounds() -> tuple[int, dict[int, list[Point]], dict[int, list[int]]]:
                 continue
             counts[order][0 if result.value < UNDER * high else 1] += 1
             points[order].append((high, result.value))
+        if high > 1e-4:
+            for name, value in bounds.items():
+                ratios[name].append(value / high)
         for name, value in bounds.items():
             if value < low - 1e-9:
                 violations += 1
                 print(f"VIOLATION {name} {value} under {low} at {(rate, noise, steps, delta)}")
+    print("| bound | over the PLD: median | p95 | worst | points |\n|" + " --- |" * 5)
+    for name, found in ratios.items():
+        ordered = sorted(found)
+        shown = [ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.95, 1.0)]
+        print(f"| {name} | " + " | ".join(f"{value:.4g}" for value in shown) + f" | {len(ordered)} |")
     return violations, points, counts
 
 

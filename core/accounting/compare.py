@@ -10,6 +10,7 @@ from core.accounting.answers import Line
 from core.accounting.basic import BasicAccountant
 from core.accounting.contract import Accountant, Direction, Kind, Result
 from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.fourier import FourierAccountant
 from core.accounting.plans import PlanEvent, check_count, check_delta
 from core.accounting.pld import PldCertificate
 from core.accounting.rdp import RdpAccountant
@@ -30,7 +31,11 @@ def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | Non
     """
     check_count(steps)
     check_delta(delta)
-    bounds: list[Accountant] = [BasicAccountant(event.adjacency), RdpAccountant(event.adjacency)]
+    bounds: list[Accountant] = [
+        BasicAccountant(event.adjacency),
+        RdpAccountant(event.adjacency),
+        FourierAccountant(event.adjacency),
+    ]
     lines = [Line(account.name, _price(account, event, steps, delta)) for account in bounds]
     for order in ORDERS:
         found = {
@@ -54,7 +59,7 @@ def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | Non
         certified = _price(certificate, event, steps, delta)
     except CalculationTimeout as late:
         certified = Result(None, Kind.VACUOUS, late.detail)
-    return (*lines[:2], Line(certificate.name, certified), *lines[2:])
+    return (*lines[: len(bounds)], Line(certificate.name, certified), *lines[len(bounds) :])
 
 
 def _price(account: Accountant, event: PlanEvent, steps: int, delta: float) -> Result:
