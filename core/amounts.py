@@ -35,11 +35,6 @@ def limit_nano(epsilon: float | int | str | Decimal) -> int:
     return _scaled(epsilon, unit=NANO, maximum=EPSILON_MAX, rounding=ROUND_FLOOR)
 
 
-def cost_femto(delta: float | int | str | Decimal) -> int:
-    """Delta as a cost in femto-delta, rounded **up**. Raises ValueError outside [0, 1]."""
-    return _scaled(delta, unit=FEMTO, maximum=1, rounding=ROUND_CEILING)
-
-
 def limit_femto(delta: float | int | str | Decimal) -> int:
     """Delta as a limit in femto-delta, rounded **down**. Raises ValueError outside [0, 1]."""
     return _scaled(delta, unit=FEMTO, maximum=1, rounding=ROUND_FLOOR)

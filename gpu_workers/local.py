@@ -25,6 +25,7 @@ from core.errors import (
     GatewayError,
     NotStarted,
     QueueFull,
+    TaskFailed,
     WorkerCold,
     WorkerDied,
 )
@@ -275,7 +276,8 @@ class Lane:
                 _, batch = slot.in_flight.pop(batch_id)
                 metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
                 for pending, result in zip(batch, results, strict=True):
-                    pending.group.settle(pending.index, result)
+                    # whatever a worker says, it was handed the work: its answer can never lead to a refund
+                    pending.group.settle(pending.index, TaskFailed() if isinstance(result, NotStarted) else result)
             case _:
                 raise TypeError("unknown message from a worker")
         self._wake.set()

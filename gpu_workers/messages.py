@@ -12,7 +12,6 @@ class WorkerOptions:
 
     device: str = "cpu"
     threads: int = 0
-    batch_tokens_max: int = 4096
     encoder_path: str | None = None
     domain_packs_dir: str | None = None
     allow_lists_dir: str | None = None

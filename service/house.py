@@ -33,7 +33,7 @@ CANARY_S_MAX = 10.0
 
 
 class House:
-    """One gateway process. Opened and closed by the application's lifespan."""
+    """One gateway process. `service/serve.py` opens and closes it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -126,7 +126,6 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
         return WorkerOptions(
             device=device,
             threads=settings.encoder_threads,
-            batch_tokens_max=settings.batch_tokens_max,
             encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
             domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,

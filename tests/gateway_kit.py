@@ -53,6 +53,20 @@ def children(pid: int) -> dict[int, str]:
     return found
 
 
+def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
+    """What `serve` says when these settings keep it from starting; it ends with 1 and without a traceback."""
+    refused = subprocess.run(
+        [str(COMMAND), "serve", "--port", "0", "--data-dir", str(data_dir)],
+        capture_output=True,
+        text=True,
+        env=clean_environment() | settings,
+        timeout=60,
+    )
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+    return refused.stderr
+
+
 @dataclass
 class Tenant:
     """A tenant of the gateway under test and an HTTP client with its key."""

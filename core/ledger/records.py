@@ -22,10 +22,6 @@ class Tenant:
     mode: TenantMode
     created_ms: int
 
-    @property
-    def subject_mode(self) -> bool:
-        return self.mode is TenantMode.SUBJECT
-
 
 @dataclass(frozen=True)
 class Charge:
