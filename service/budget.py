@@ -63,7 +63,10 @@ def _arms(state: AccountState) -> list[dict[str, Any]]:
     """Each rule that may admit a release: what it has counted, committed or held, of what it allows."""
     limit = state.limit_vector
     spent = [committed + held for committed, held in zip(state.committed_vector, state.held_vector, strict=True)]
-    arms = [("basic", None, EPSILON, NO_EPSILON), ("squares", None, SQUARE, NO_SQUARE)]
+    arms: list[tuple[str, str | None, int, int]] = [
+        ("basic", None, EPSILON, NO_EPSILON),
+        ("squares", None, SQUARE, NO_SQUARE),
+    ]
     arms += [("renyi", order, FIXED + index, NO_RHO) for index, order in enumerate(state.orders)]
     return [
         {
