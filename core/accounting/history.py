@@ -1,2 +1,0 @@
-def moments_of(event):
-    return None
