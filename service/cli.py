@@ -16,7 +16,6 @@ from service.cli_accounting import accounting_app
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
-
     from core.accounting.events import PrivacyEvent, Unit
     from core.ledger.keystore import KeyStore
     from core.ledger.ledger import Ledger
