@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test check format bench clean
+.PHONY: setup run test check format bench soak mutants clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -50,6 +50,14 @@ bench: setup
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.sentdp_utility --data $(DATA)
+
+## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (20 minutes)
+soak: setup
+	PYTHONPATH=.:tests $(BIN)/python -m soak.kill_cycles --cycles 200
+
+## mutants: seed bugs in the ledger's scripts and see that the tests catch each (5 minutes)
+mutants: setup
+	PYTHONPATH=.:tests $(BIN)/python -m soak.mutants
 
 ## clean: remove what setup and the tools made; the ledger in $(DATA_DIR) stays
 clean:

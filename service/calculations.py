@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import multiprocessing
+import multiprocessing.connection
+import os
 import signal
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -28,6 +31,15 @@ _MODULES = {
 def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which ends its workers
     signal.signal(signal.SIGALRM, _out_of_time)
+    threading.Thread(target=_end_with_the_gateway, daemon=True).start()
+
+
+def _end_with_the_gateway() -> None:
+    """A pool's worker waits on a pipe of which it holds both ends: it would outlive a killed gateway for good."""
+    gateway = multiprocessing.parent_process()
+    if gateway is not None:
+        multiprocessing.connection.wait([gateway.sentinel])
+        os._exit(1)
 
 
 def _out_of_time(*_: object) -> None:

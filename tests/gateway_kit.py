@@ -53,6 +53,14 @@ def children(pid: int) -> dict[int, str]:
     return found
 
 
+def command_line(pid: int) -> str:
+    """What `pid` runs; nothing for a process that has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
     """What `serve` says when these settings keep it from starting; it ends with 1 and without a traceback."""
     refused = subprocess.run(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import COMMAND, Gateway, Tenant, clean_environment
+from gateway_kit import COMMAND, Gateway, Tenant, clean_environment, command_line
 
 from core.accounting.contract import Kind
 from core.accounting.plans import SubsampledGaussian
@@ -135,6 +138,28 @@ def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
     lines = {line.name: line.result for line in asyncio.run(main())}
     assert lines["pld"].kind is Kind.VACUOUS
     assert lines["rdp"].kind is Kind.BOUND
+
+
+def test_a_killed_gateway_leaves_no_calculation_behind() -> None:
+    """The gateway's last act here is to tell the process ids of its pool."""
+    program = """
+import asyncio, multiprocessing, os, signal
+from core.accounting.plans import SubsampledGaussian
+from service.calculations import Calculations
+
+if __name__ == "__main__":
+    pool = Calculations(workers=1, queue_max=1, timeout_s=60)
+    asyncio.run(pool.run("compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5))
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (worker,) = map(int, killed.stdout.split())
+    deadline = time.monotonic() + 30
+    while "spawn_main" in command_line(worker):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

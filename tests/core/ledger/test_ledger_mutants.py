@@ -1,0 +1,133 @@
+"""Behaviour that only a seeded bug asked about: each of these bugs had survived the other tests."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import orjson
+import pytest
+from ledger_kit import MASTER_KEY, charge, claim, limits
+
+from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.accounting.filters import Arms, Sums, admits, cost_of
+from core.amounts import FEMTO, NANO
+from core.errors import Amount, BudgetExhausted, LedgerUnavailable
+from core.ledger.debits import Debits
+from core.ledger.ledger import Ledger
+from core.ledger.records import Charge, Replay, Reserved
+
+
+@pytest.fixture
+def acme(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    return ledger
+
+
+def spent(go, ledger):
+    return go(ledger.account("acme", "acme/sentence")).committed
+
+
+def closed(arms: Arms, arm: str) -> Arms:
+    """The same account without one arm: `square` or the place of a Renyi order."""
+    if arm == "square":
+        return replace(arms, square_nano=-1)
+    place = int(arm)
+    return replace(arms, rho_nano=(*arms.rho_nano[:place], -1, *arms.rho_nano[place + 1 :]))
+
+
+@pytest.mark.parametrize(
+    ("arm", "kind", "limit", "delta_femto", "epsilon", "count"),
+    [
+        ("square", "pure", 0.01, FEMTO // 10**6, 5.4e-5, 939),
+        ("0", "exponential", 3, FEMTO // 10**6, 0.1, 147),
+        ("1", "exponential", 3, FEMTO // 10**9, 0.338783, 10),
+        ("2", "exponential", 0.5, FEMTO // 10**6, 0.169981, 3),
+        ("3", "exponential", 10, FEMTO // 10**4, 3.370423, 3),
+    ],
+)
+def test_each_arm_admits_what_no_other_arm_does(go, ledger, arm, kind, limit, delta_femto, epsilon, count):
+    go(ledger.open_tenant("acme", limits=limits(limit, delta_femto)))
+    event = PrivacyEvent(
+        mechanism="test",
+        kind=kind,
+        unit=Unit.SENTENCE,
+        adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
+        guarantee=Guarantee.PURE_DP,
+        epsilon_nano=round(epsilon * NANO),
+        delta_femto=0,
+    )
+    go(ledger.reserve("acme", [Charge(event)] * count))
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("acme", [Charge(event)]))
+    state = go(ledger.account("acme", "acme/sentence"))
+    assert state.total.count == count
+    assert not admits(closed(state.arms, arm), state.total), "another arm admits it as well"
+    assert not admits(state.arms, state.total + Sums.of(cost_of(event), state.orders))
+
+
+def test_a_release_debits_an_account_once(go, acme, client):
+    """Two rows of one account would be checked one by one and the second would overwrite the first one's hold."""
+    orders = go(acme.account("acme", "acme/token")).orders
+    debits = Debits("acme", [charge(unit=Unit.TOKEN)], MASTER_KEY)
+    at = {(Unit.TOKEN, ""): orders}
+    args = debits.args(at)
+    twice = {name: rows * 2 if name == "accounts" else rows for name, rows in args.items()}
+    more = {"release": "0" * 32, "scope": "", "fingerprint": "", "mechanism": "x"}
+    times = {"hold_ttl_ms": 1000, "tombstone_ttl_ms": 1000}
+    rows = orjson.dumps(orjson.loads(debits.amounts(at)) * 2)
+    with pytest.raises(LedgerUnavailable):
+        go(client.run("reserve", key="{acme}:tenant", args=twice | more | times, blob=rows))
+    assert go(acme.account("acme", "acme/token")).reserved == Amount(0)
+
+
+def test_a_denied_key_is_new_again_after_its_tombstone(go, acme, client):
+    brief = Ledger(client, MASTER_KEY, response_retention_ms=0, tombstone_ttl_ms=50)
+    big = go(acme.reserve("acme", [charge(5)]))
+    with pytest.raises(BudgetExhausted):
+        go(brief.reserve("acme", [charge(1)], claim=claim()))
+    go(acme.cancel("acme", big.release_id, reason="queue-full"))
+    time.sleep(0.1)
+    assert isinstance(go(brief.reserve("acme", [charge(1)], claim=claim())), Reserved)
+
+
+def test_a_repeated_commit_keeps_the_first_response(go, acme):
+    hold = go(acme.reserve("acme", [charge(1)], claim=claim()))
+    first = go(acme.commit("acme", hold.release_id, response=b"first"))
+    assert go(acme.commit("acme", hold.release_id, response=b"second")) == first
+    assert go(acme.reserve("acme", [charge(1)], claim=claim())) == Replay(hold.release_id, b"first")
+
+
+@pytest.mark.parametrize("ending", ["commit", "cancel", "expire"])
+def test_a_hold_whose_account_is_missing_stays(go, acme, client, ending):
+    hold = go(acme.reserve("acme", [charge(1)]))
+    options = {} if ending == "commit" else {"reason": "test"}
+    go(client.call("RENAME", "{acme}:account:token", "aside"))
+    with pytest.raises(LedgerUnavailable):
+        go(getattr(acme, ending)("acme", hold.release_id, **options))
+    go(client.call("RENAME", "aside", "{acme}:account:token"))
+    assert go(acme.account("acme", "acme/sentence")).reserved == Amount(NANO)
+    go(getattr(acme, ending)("acme", hold.release_id, **options))
+    assert spent(go, acme) == Amount(0 if ending == "cancel" else NANO)
+
+
+def test_the_history_tells_one_epsilon_only_while_all_are_of_it(go, acme):
+    told = []
+    for epsilon in (0.5, 0.5, 1, 1, 0.5):
+        hold = go(acme.reserve("acme", [charge(epsilon)]))
+        go(acme.commit("acme", hold.release_id))
+        told.append(go(acme.account("acme", "acme/sentence")).history.pure_epsilon_nano)
+    assert told == [NANO // 2, NANO // 2, None, None, None]
+
+
+@pytest.mark.parametrize("unknown_at", [0, 1, 2])
+def test_a_history_with_an_unknown_loss_has_no_moments(go, ledger, unknown_at):
+    go(ledger.open_tenant("acme", limits=limits(5, 10, basic_delta_femto=10)))
+    for number in range(3):
+        event = charge(0.5).event
+        if number == unknown_at:
+            event = replace(event, kind="approximate", guarantee=Guarantee.APPROX_DP, delta_femto=1)
+        hold = go(ledger.reserve("acme", [Charge(event)]))
+        go(ledger.commit("acme", hold.release_id))
+        history = go(ledger.account("acme", "acme/sentence")).history
+        assert (history.moments is None) == (number >= unknown_at)

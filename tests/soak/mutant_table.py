@@ -1,0 +1,250 @@
+"""The seeded bugs: what goes wrong, in which script, and how its text changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`edits` are pairs of an exact text, found once in `script`.lua, and what replaces it."""
+
+    name: str
+    script: str
+    edits: tuple[tuple[str, str], ...]
+
+
+def bug(name: str, script: str, *edits: tuple[str, str]) -> Mutant:
+    return Mutant(name, script, edits)
+
+
+_WRITE_HELD = 'redis.call("HSET", base .. "account:" .. a.name, "held", held[i])'
+_WRITE_CLAIM = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)'
+_WRITE_OVERDUE = 'redis.call("ZADD", base .. "overdue", deadline, args.release)'
+_WRITE_DENIED = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)'
+_UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-account" })\n  end'
+_DENY = "elseif not fits[i] and not refused then"
+_RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2])'
+_SETTLE_JOURNAL = "journal(transition, args.release, r[5], args.reason, r[3])"
+_REPEATED = "return answer({ outcome = state, at_ms = r[2] })"
+_NOT_HELD = 'if r[1] ~= "held" then'
+_TAKE_HOLD = "a.held = sum(a.held, debit[3], -1)"
+_SPEND = "a.committed = sum(a.committed, debit[3], 1)"
+_FORGET = '"debits", "", "losses", "", "reserved", "")'
+
+ADMISSION = (
+    bug("limit-not-checked", "reserve", ("fits[i] = admits(a, total)", "fits[i] = true")),
+    bug(
+        "basic-epsilon-strict",
+        "reserve",
+        ("total[EPSILON] <= limit[EPSILON] and", "total[EPSILON] < limit[EPSILON] and"),
+    ),
+    bug(
+        "basic-epsilon-one-too-many",
+        "reserve",
+        ("total[EPSILON] <= limit[EPSILON] and", "total[EPSILON] <= limit[EPSILON] + 1 and"),
+    ),
+    bug("basic-delta-unchecked", "reserve", (" and total[DELTA] <= limit[DELTA] then", " then")),
+    bug("basic-open-for-the-unpriced", "reserve", ("total[NO_EPSILON] == 0 and total[EPSILON]", "total[EPSILON]")),
+    bug("whitehouse-open-for-the-unpriced", "reserve", ("total[NO_SQUARE] == 0 and total[SQUARE]", "total[SQUARE]")),
+    bug("whitehouse-always", "reserve", ("total[SQUARE] <= limit[SQUARE]", "limit[SQUARE] >= 0")),
+    bug("whitehouse-missing", "reserve", ("total[SQUARE] <= limit[SQUARE]", "false")),
+    bug("renyi-open-for-the-unpriced", "reserve", ("if total[NO_RHO] == 0 then", "if true then")),
+    bug(
+        "renyi-compared-with-its-neighbour",
+        "reserve",
+        ("if total[i] <= limit[i] then", "if total[i] <= limit[i + 1 <= #limit and i + 1 or i] then"),
+    ),
+    bug("renyi-first-order-forgotten", "reserve", ("for i = NO_RHO + 1, #limit do", "for i = NO_RHO + 2, #limit do")),
+    bug(
+        "renyi-last-order-forgotten", "reserve", ("for i = NO_RHO + 1, #limit do", "for i = NO_RHO + 1, #limit - 1 do")
+    ),
+    bug("plan-admits-one-more", "reserve", ("total[COUNT] <= limit[COUNT]", "total[COUNT] <= limit[COUNT] + 1")),
+    bug("plan-admits-one-less", "reserve", ("total[COUNT] <= limit[COUNT]", "total[COUNT] < limit[COUNT]")),
+    bug(
+        "plan-signature-unchecked",
+        "reserve",
+        ('if a.plan ~= "" and a.plan ~= args.accounts[i][2] then', "if false then"),
+    ),
+    bug("holds-do-not-count", "reserve", ("integer(a.committed[j] + a.held[j])", "integer(a.committed[j])")),
+    bug("committed-does-not-count", "reserve", ("integer(a.committed[j] + a.held[j])", "integer(a.held[j])")),
+    bug("full-counter-not-told", "reserve", ("no_room = no_room or total[j] > LARGEST", "no_room = false")),
+    bug("only-the-first-account-checked", "reserve", (_DENY, "elseif i == 1 and not fits[i] and not refused then")),
+    bug(
+        "quota-unchecked-in-subject-mode",
+        "reserve",
+        (_DENY, 'elseif not fits[i] and not refused and (mode == "tenant" or subject ~= "") then'),
+    ),
+    bug(
+        "subject-unchecked-in-subject-mode",
+        "reserve",
+        (_DENY, 'elseif not fits[i] and not refused and subject == "" then'),
+    ),
+    bug(
+        "subject-limit-is-the-tenants",
+        "reserve",
+        ("terms[2] = subject\n", "terms[2] = subject\n      terms[7] = read_account(unit).limit\n"),
+    ),
+    bug(
+        "subject-may-be-missing",
+        "reserve",
+        (
+            'if mode == "subject" and args.subjects ~= "all" then',
+            'if mode == "subject" and args.subjects == "none" then',
+        ),
+    ),
+    bug(
+        "subject-accepted-in-tenant-mode",
+        "reserve",
+        ('if mode == "tenant" and args.subjects ~= "none" then', "if false then"),
+    ),
+    bug(
+        "missing-account-is-a-fresh-budget",
+        "reserve",
+        (
+            _UNKNOWN_ACCOUNT,
+            "if not a then\n"
+            '    a = new_account({ unit, subject, "", "0 0", "", "", { 0, 5000000000, 0, 0, 0, 0, 0 } })\n'
+            "    opened[#opened + 1] = a\n  end",
+        ),
+    ),
+    bug("an-account-debited-twice", "reserve", ("if seen[a.name] then", "if false then")),
+    bug("estimate-admits-everything", "reserve", ("fits = fits }", "fits = { true, true, true, true } }")),
+)
+
+IDEMPOTENCY = (
+    bug(
+        "own-hold-not-recognised",
+        "reserve",
+        ('local own = redis.call("HMGET", release_key, "state", "reserved")', "local own = {}"),
+    ),
+    bug("claim-not-written", "reserve", (_WRITE_CLAIM, "")),
+    bug(
+        "claim-vanishes-while-held",
+        "reserve",
+        (_WRITE_CLAIM, _WRITE_CLAIM + '\n  redis.call("PEXPIRE", claim_key, tombstone_ttl)'),
+    ),
+    bug("claimed-again-without-persist", "reserve", ('redis.call("PERSIST", claim_key)', "")),
+    bug("fingerprint-not-compared", "reserve", ("if claim[1] ~= args.fingerprint then", "if false then")),
+    bug("denied-key-not-remembered", "reserve", (_WRITE_DENIED, "")),
+    bug("denied-key-never-forgotten", "reserve", ('redis.call("PEXPIRE", claim_key, tombstone_ttl)', "")),
+    bug("denied-key-is-gone", "reserve", ("return { claim[3] } --", 'return answer({ outcome = "gone" }) --')),
+    bug(
+        "in-flight-key-holds-again",
+        "reserve",
+        ('if state == "held" then', "if false then"),
+        ('if state ~= "cancelled" then', 'if state ~= "cancelled" and state ~= "held" then'),
+    ),
+    bug(
+        "committed-key-draws-again",
+        "reserve",
+        ('if state ~= "cancelled" then', 'if state ~= "cancelled" and state ~= "committed" then'),
+    ),
+    bug(
+        "spent-key-draws-again",
+        "reserve",
+        ('if state ~= "cancelled" then', 'if state ~= "cancelled" and state ~= "spent" then'),
+    ),
+    bug(
+        "replay-draws-again",
+        "reserve",
+        ("if response then", "if false then"),
+        ('if state ~= "cancelled" then', 'if state ~= "cancelled" and state ~= "committed" then'),
+    ),
+    bug("cancelled-key-is-gone", "reserve", ('if state ~= "cancelled" then', "if true then")),
+    bug("response-without-ttl", "commit", (', "PX", retention)', ")")),
+    bug("response-stored-without-key", "commit", (' and scope and scope ~= ""', " and scope")),
+    bug("response-not-stored", "commit", ('if retention and scope and scope ~= "" then', "if false then")),
+    bug("repeated-commit-replaces-the-response", "settle", (_REPEATED, _REPEATED + ", r[6]")),
+    bug(
+        "claim-outlives-its-tombstone",
+        "settle",
+        ('redis.call("PEXPIRE", base .. "claim:" .. r[6], tombstone_ttl)', "local _ = 0"),
+    ),
+    bug("opened-twice", "open", ("if opened_by == args.operation then", "if true then")),
+    bug("opened-anew", "open", ("if opened_by then", "if false then")),
+)
+
+SETTLEMENT = (
+    bug("cancel-adds-the-hold", "settle", (_TAKE_HOLD, "a.held = sum(a.held, debit[3], spends and -1 or 1)")),
+    bug("cancel-keeps-the-hold", "settle", (_TAKE_HOLD, "if spends then\n      " + _TAKE_HOLD + "\n    end")),
+    bug("commit-keeps-the-hold", "settle", (_TAKE_HOLD, "if not spends then\n      " + _TAKE_HOLD + "\n    end")),
+    bug("commit-spends-nothing", "settle", (_SPEND, "")),
+    bug("commit-refunds", "commit", ('settle("commit", "committed", true)', 'settle("commit", "committed", false)')),
+    bug("expire-refunds", "expire", ('settle("expire", "spent", true)', 'settle("expire", "spent", false)')),
+    bug("cancel-spends", "cancel", ('settle("cancel", "cancelled", false)', 'settle("cancel", "cancelled", true)')),
+    bug(
+        "cancel-refunds-a-committed-release",
+        "settle",
+        (_NOT_HELD, 'if r[1] ~= "held" and not (r[1] == "committed" and transition == "cancel") then'),
+        (
+            _TAKE_HOLD,
+            'if r[1] == "committed" then\n      a.committed = sum(a.committed, debit[3], -1)\n    else\n      '
+            + _TAKE_HOLD
+            + "\n    end",
+        ),
+        (_FORGET, '"reserved", "")'),
+    ),
+    bug(
+        "late-commit-after-expire",
+        "settle",
+        ("if r[1] == state then", 'if r[1] == state or (state == "committed" and r[1] == "spent") then'),
+    ),
+    bug(
+        "late-cancel-after-expire",
+        "settle",
+        ("if r[1] == state then", 'if r[1] == state or (state == "cancelled" and r[1] == "spent") then'),
+    ),
+    bug("end-not-repeatable", "settle", ("if r[1] == state then", "if false then")),
+    bug("missing-account-is-skipped", "settle", ('error("the account of a hold is missing")', "break")),
+    bug("only-the-first-account-settled", "settle", ("accounts[i] = a\n", "accounts[i] = a\n    do break end\n")),
+    bug("overdue-entry-not-removed", "settle", ('redis.call("ZREM", base .. "overdue", args.release)', "")),
+    bug("overdue-entry-not-written", "reserve", (_WRITE_OVERDUE, "")),
+    bug("overdue-at-once", "reserve", ("text(now + integer(args.hold_ttl_ms))", "text(now)")),
+    bug(
+        "cancelled-release-in-the-history",
+        "settle",
+        ("    if spends then\n      spend_loss", "    if true then\n      spend_loss"),
+    ),
+    bug("history-keeps-only-the-last", "settle", ("loss[i] and total[i] + loss[i]", "loss[i]")),
+    bug("history-forgets-an-unknown-loss", "settle", ("loss[i] and total[i] + loss[i]", "total[i] + (loss[i] or 0)")),
+    bug(
+        "history-calls-a-mixture-one-epsilon",
+        "settle",
+        ("if history[3] and history[3] ~= pure_epsilon then", "if false then"),
+    ),
+)
+
+RECORDS = (
+    bug("hold-not-written", "reserve", (_WRITE_HELD, "")),
+    bug("hold-not-journalled", "reserve", (_RESERVE_JOURNAL, "")),
+    bug("hold-journalled-without-amounts", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("ARGV[2]", '"[]"'))),
+    bug("end-not-journalled", "settle", (_SETTLE_JOURNAL, "")),
+    bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
+    bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r[3]", '"[]"'))),
+    bug("subject-opening-not-journalled", "reserve", ("journal_openings(opened)", "")),
+    bug("journal-number-skipped", "common", ('"HINCRBY", KEYS[1], "seq", 1)', '"HINCRBY", KEYS[1], "seq", 2)')),
+    bug(
+        "journal-number-not-raised",
+        "common",
+        ('redis.call("HINCRBY", KEYS[1], "seq", 1)', '(redis.call("HGET", KEYS[1], "seq") or 0) + 1'),
+    ),
+    bug("account-not-indexed", "common", ('redis.call("ZADD", base .. "accounts", 0, a.name)', "")),
+    bug(
+        "account-with-a-ttl",
+        "reserve",
+        (_WRITE_HELD, _WRITE_HELD + '\n  redis.call("PEXPIRE", base .. "account:" .. a.name, tombstone_ttl)'),
+    ),
+    bug(
+        "held-release-with-a-ttl",
+        "reserve",
+        (_WRITE_OVERDUE, _WRITE_OVERDUE + '\nredis.call("PEXPIRE", release_key, tombstone_ttl)'),
+    ),
+    bug("ended-release-without-a-ttl", "settle", ('redis.call("PEXPIRE", release_key, tombstone_ttl)', "")),
+    bug("counters-may-go-negative", "common", ("v[i] = integer(a[i] + sign * b[i])", "v[i] = a[i] + sign * b[i]")),
+    bug("amounts-may-be-negative", "common", ("number < 0 or number > LARGEST", "number > LARGEST")),
+    bug("amounts-may-be-inexact", "common", (" or number % 1 ~= 0 then", " then")),
+    bug("answer-shows-the-state-before", "reserve", ("state_of(a, sum(a.committed, debits[i][3], 1))", "state_of(a)")),
+)
+
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS)
