@@ -6,7 +6,8 @@
 #   REDIS_ADMIN_PASSWORD  the operator's, for the user `admin`; without one nobody can log in as `admin`
 #
 # users.acl is an ACL file, and such a file has no comments, so they are here.
-#   default   off: who sends no user name is nobody
+#   default   off: who sends no user name is nobody. It still needs every right: Redis 7.0 reads its append-only file
+#             as this user, and drops each transaction in it that the user may not run - and then starts, empty.
 #   gateway   the commands that core/ledger sends or its scripts call, which Redis checks against the same user, on
 #             the ledger's keys. No DEL, no FLUSHALL, no CONFIG SET, no KEYS, no SHUTDOWN: whoever has taken over the
 #             gateway can spend budgets, but cannot wipe the ledger in one command. `config|get` is how the gateway

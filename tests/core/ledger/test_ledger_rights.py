@@ -83,7 +83,9 @@ def test_a_script_has_no_more_rights_than_its_caller(go, ledger, server):
 
 
 @on_a_deployment
-@pytest.mark.parametrize("credentials", ["", f":{REDIS_PASSWORD}@", "gateway:wrong@", f"admin:{REDIS_PASSWORD}@"])
+@pytest.mark.parametrize(
+    "credentials", ["", f":{REDIS_PASSWORD}@", "default:@", "gateway:wrong@", f"admin:{REDIS_PASSWORD}@"]
+)
 def test_nobody_else_gets_in(go, server, credentials):
     client = LedgerClient(connect(url=f"redis://{credentials}127.0.0.1:{server.port}/0"))
     with pytest.raises(LedgerUnavailable):
@@ -106,6 +108,18 @@ def test_an_operator_without_a_password_is_nobody(server, tmp_path):
         assert "SHA256" not in written
     finally:
         locked.stop()
+
+
+@on_a_deployment
+def test_everything_is_there_after_a_restart(go, ledger, server):
+    """Redis 7.0 reads its file as the user `default`, and drops the transactions that this user may not run."""
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    go(ledger.commit("acme", go(ledger.reserve("acme", [charge(1)])).release_id))
+    before = go(ledger.accounts("acme"))
+    server.stop()
+    server.start()
+    assert go(ledger.accounts("acme")) == before
+    assert "NOPERM" not in server.log.read_text()
 
 
 @on_a_deployment
