@@ -10,6 +10,7 @@ for i, name in ipairs(redis.call("ZRANGEBYLEX", base .. "accounts", args.first, 
     error("an indexed account is missing")
   end
   states[i] = state_of(a)
+  states[i][10], states[i][11] = a.moments, a.pure_epsilon
 end
 if #states == 0 then
   return answer({ outcome = "unknown-account" })

@@ -102,8 +102,9 @@ def connect(
 
 @cache
 def _script_text(name: str) -> str:
+    shared = ("common", "settle") if name in ("commit", "cancel", "expire") else ("common",)
     files = resources.files("core.ledger")
-    return files.joinpath("common.lua").read_text() + files.joinpath(f"{name}.lua").read_text()
+    return "".join(files.joinpath(f"{part}.lua").read_text() for part in (*shared, name))
 
 
 class LedgerClient:

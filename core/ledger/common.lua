@@ -23,10 +23,6 @@ local function text(number)
   return string.format("%.0f", number)
 end
 
-local function add(a, b)
-  return integer(a + b)
-end
-
 local function answer(value)
   return { cjson.encode(value) }
 end
@@ -38,6 +34,61 @@ if not now then
 end
 integer(now)
 
+-- What an account counts is a vector of integers, written as decimals with a blank between them. After these
+-- seven positions follow the Renyi costs in nano, one for each of the account's orders.
+local COUNT = 1 -- releases
+local EPSILON = 2 -- sum of epsilon, nano
+local DELTA = 3 -- sum of delta, femto
+local SQUARE = 4 -- sum of epsilon^2, nano
+local NO_EPSILON = 5 -- releases that basic composition cannot price
+local NO_SQUARE = 6 -- releases that the Whitehouse arm cannot price
+local NO_RHO = 7 -- releases that the Renyi arms cannot price
+
+local function words(blank_separated)
+  local found = {}
+  for word in string.gmatch(blank_separated, "%S+") do
+    found[#found + 1] = word
+  end
+  return found
+end
+
+local function vector(packed)
+  local v = words(packed)
+  for i = 1, #v do
+    v[i] = integer(v[i])
+  end
+  return v
+end
+
+local function packed(v)
+  local texts = {}
+  for i = 1, #v do
+    texts[i] = text(v[i])
+  end
+  return table.concat(texts, " ")
+end
+
+-- The limit of an account: -1 stands where an arm is not offered.
+local function limits(packed)
+  local v = words(packed)
+  for i = 1, #v do
+    v[i] = v[i] == "-1" and -1 or integer(v[i])
+  end
+  return v
+end
+
+-- a + sign * b. A difference below 0 or a sum above 2^53 is refused: no counter is ever wrong in silence.
+local function sum(a, b, sign)
+  if #a ~= #b then
+    error("two vectors of another length")
+  end
+  local v = {}
+  for i = 1, #a do
+    v[i] = integer(a[i] + sign * b[i])
+  end
+  return v
+end
+
 local function account_name(unit, subject)
   if subject == "" then
     return unit
@@ -45,94 +96,58 @@ local function account_name(unit, subject)
   return unit .. ":" .. subject
 end
 
--- The account as integers, or nil when it does not exist.
-local function read_account(name)
-  local f = redis.call("HMGET", base .. "account:" .. name, "unit", "adjacency", "subject_hash", "limit_epsilon",
-    "limit_delta", "committed_epsilon", "committed_delta", "held_epsilon", "held_delta")
-  if not f[1] then
-    return nil
-  end
+-- An account is opened with terms that never change: {unit, subject, adjacency, guarantee, orders, plan, limit}.
+local function account_of(terms)
   return {
-    name = name, unit = f[1], adjacency = f[2], subject = f[3],
-    limit_epsilon = integer(f[4]), limit_delta = integer(f[5]),
-    committed_epsilon = integer(f[6]), committed_delta = integer(f[7]),
-    held_epsilon = integer(f[8]), held_delta = integer(f[9]),
+    name = account_name(terms[1], terms[2]), unit = terms[1], subject = terms[2], adjacency = terms[3],
+    guarantee = terms[4], orders = terms[5], plan = terms[6], limit = terms[7],
   }
 end
 
--- What Python reads as an AccountState.
-local function state_of(a)
-  return { a.unit, a.adjacency, a.subject, text(a.limit_epsilon), text(a.limit_delta), text(a.committed_epsilon),
-    text(a.committed_delta), text(a.held_epsilon), text(a.held_delta) }
+local function new_account(terms)
+  local a = account_of(terms)
+  local size = #limits(a.limit)
+  if size ~= NO_RHO + #words(a.orders) then
+    error("a limit that does not fit the orders")
+  end
+  a.committed = string.rep("0 ", size - 1) .. "0"
+  a.held, a.moments, a.pure_epsilon = a.committed, "", ""
+  return a
+end
+
+-- The account, its vectors still as texts, or nil when it does not exist.
+local function read_account(name)
+  local f = redis.call("HMGET", base .. "account:" .. name, "unit", "subject_hash", "adjacency", "guarantee", "orders",
+    "plan", "limit", "committed", "held", "moments", "pure_epsilon")
+  if not f[1] then
+    return nil
+  end
+  local a = account_of(f)
+  a.committed, a.held, a.moments, a.pure_epsilon = f[8], f[9], f[10], f[11]
+  return a
+end
+
+-- What Python reads as an AccountState; `committed` replaces the account's.
+local function state_of(a, committed)
+  return { a.unit, a.subject, a.adjacency, a.guarantee, a.orders, a.plan, a.limit, committed or a.committed, a.held }
 end
 
 local function write_new_account(a)
-  redis.call("HSET", base .. "account:" .. a.name, "unit", a.unit, "adjacency", a.adjacency,
-    "subject_hash", a.subject, "limit_epsilon", text(a.limit_epsilon), "limit_delta", text(a.limit_delta),
-    "committed_epsilon", "0", "committed_delta", "0", "held_epsilon", "0", "held_delta", "0", "created_ms", now)
+  redis.call("HSET", base .. "account:" .. a.name, "unit", a.unit, "subject_hash", a.subject,
+    "adjacency", a.adjacency, "guarantee", a.guarantee, "orders", a.orders, "plan", a.plan, "limit", a.limit,
+    "committed", a.committed, "held", a.held, "moments", a.moments, "pure_epsilon", a.pure_epsilon,
+    "created_ms", now)
   redis.call("ZADD", base .. "accounts", 0, a.name)
 end
 
--- One entry a transition under the next sequence number, so that a lost entry is a visible gap.
--- `amounts` is a list of {unit, subject, epsilon, delta}.
+-- One entry a transition under the next sequence number, so that a lost entry is a visible gap. `amounts` is a
+-- list of {unit, subject, vector, ...}; what follows the vector is the account's terms where one is opened.
 local function journal(transition, release, mechanism, reason, amounts)
   local seq = redis.call("HINCRBY", KEYS[1], "seq", 1)
   redis.call("XADD", base .. "journal", text(seq) .. "-0", "transition", transition, "release", release,
     "mechanism", mechanism, "reason", reason, "at_ms", now, "amounts", cjson.encode(amounts))
 end
 
--- Ends a hold. `state` is the absorbing state, `spends` says whether the hold is spent or refunded.
--- Returns the answer and, when this call was the one that ended the hold, the claim's scope ("" for none).
-local function settle(transition, state, spends)
-  local release_key = base .. "release:" .. args.release
-  local r = redis.call("HMGET", release_key, "state", "settled", "debits", "mechanism", "scope")
-  if not r[1] then
-    return answer({ outcome = "not-open", state = "unknown" })
-  end
-  if r[1] == state then
-    return { r[2] }
-  end
-  if r[1] ~= "held" then
-    return answer({ outcome = "not-open", state = r[1] })
-  end
-
-  local debits = cjson.decode(r[3])
-  local states = {}
-  local moves = {}
-  for i, debit in ipairs(debits) do
-    local a = read_account(account_name(debit[1], debit[2]))
-    if not a then
-      error("the account of a hold is missing")
-    end
-    local epsilon, delta = integer(debit[3]), integer(debit[4])
-    -- a hold that the account does not have would make a counter negative: `integer` refuses it
-    a.held_epsilon = integer(a.held_epsilon - epsilon)
-    a.held_delta = integer(a.held_delta - delta)
-    if spends then
-      a.committed_epsilon = add(a.committed_epsilon, epsilon)
-      a.committed_delta = add(a.committed_delta, delta)
-    end
-    states[i] = state_of(a)
-    moves[i] = a
-  end
-  local tombstone_ttl = text(integer(args.tombstone_ttl_ms))
-  local settled = cjson.encode({ outcome = state, release = args.release, at_ms = now, accounts = states })
-
-  journal(transition, args.release, r[4], args.reason, debits)
-  for _, a in ipairs(moves) do
-    redis.call("HSET", base .. "account:" .. a.name, "committed_epsilon", text(a.committed_epsilon),
-      "committed_delta", text(a.committed_delta), "held_epsilon", text(a.held_epsilon),
-      "held_delta", text(a.held_delta))
-  end
-  redis.call("HSET", release_key, "state", state, "settled", settled, "reason", args.reason)
-  redis.call("HDEL", release_key, "debits", "reserved")
-  redis.call("PEXPIRE", release_key, tombstone_ttl)
-  redis.call("ZREM", base .. "overdue", args.release)
-  if r[5] ~= "" then
-    local claim_key = base .. "claim:" .. r[5]
-    if redis.call("HGET", claim_key, "release") == args.release then
-      redis.call("PEXPIRE", claim_key, tombstone_ttl)
-    end
-  end
-  return { settled }, r[5]
+local function opening(a)
+  return { a.unit, a.subject, a.limit, a.adjacency, a.guarantee, a.orders, a.plan }
 end

@@ -13,11 +13,11 @@ from typing import Any
 
 from core.accounting.events import Unit
 from core.errors import (
-    Amount,
     BudgetExhausted,
     HoldNotOpen,
     IdempotencyConflict,
     LedgerUnavailable,
+    PlanMismatch,
     ReleaseGone,
     ReleaseInFlight,
     SubjectNotAllowed,
@@ -28,19 +28,21 @@ from core.errors import (
 )
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
+from core.ledger.debits import debit_args
 from core.ledger.keys import Claim, MasterKey, Purpose
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
-    AccountState,
     Charge,
     Estimate,
     EstimateLine,
+    Limit,
     Replay,
     Reserved,
     Settled,
     Tenant,
     TenantMode,
 )
+from core.ledger.vectors import amount_of, unpack
 
 DAY_MS = 24 * 3600 * 1000
 TOMBSTONE_TTL_MS = 30 * DAY_MS
@@ -103,7 +105,7 @@ class Ledger(LedgerReader):
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def open_tenant(
-        self, name: str, *, limits: Mapping[Unit, Amount], subject_limits: Mapping[Unit, Amount] | None = None
+        self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
     ) -> Tenant:
         """Open a tenant with one account a unit, all or nothing; with `subject_limits` in `subject` mode.
 
@@ -114,8 +116,8 @@ class Ledger(LedgerReader):
         args = {
             "operation": secrets.token_hex(16),
             "mode": mode.value,
-            "limits": wire.limit_rows(limits, adjacency=True),
-            "subject_limits": wire.limit_rows(subject_limits, adjacency=False) if subject_limits else [],
+            "accounts": wire.account_terms(limits),
+            "subject_accounts": wire.account_terms(subject_limits) if subject_limits else [],
         }
         names.check_tenant(name)
         # The list of tenants is in another slot than the tenant. A name without a record is skipped by readers,
@@ -136,7 +138,7 @@ class Ledger(LedgerReader):
         With a `claim` (an Idempotency-Key and its body): a denial repeats with the same numbers for as long as
         its tombstone lives, and a claim whose release was cancelled can be used again.
 
-        Raises BudgetExhausted, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
+        Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
         SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput.
         """
         if hold_ttl_ms is None:
@@ -152,8 +154,8 @@ class Ledger(LedgerReader):
                 "scope": names.check_hex(claim.scope, length=64) if claim else "",
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
                 "mechanism": wire.mechanism_label(charges),
-                "debits": wire.debit_rows(tenant, charges, self._master_key),
                 "hold_ttl_ms": str(hold_ttl_ms),
+                **debit_args(tenant, charges, self._master_key),
             },
         )
         if found["outcome"] == "replay":
@@ -220,12 +222,15 @@ class Ledger(LedgerReader):
                 "estimate": True,
                 "release": "",
                 "scope": "",
-                "debits": wire.debit_rows(tenant, charges, self._master_key),
+                **debit_args(tenant, charges, self._master_key),
             },
         )
-        states = wire.account_states(tenant, found["accounts"])
-        rows = zip(states, found["amounts"], strict=True)
-        return Estimate(tuple(_estimate_line(state, wire.amount(row[2:4])) for state, row in rows))
+        lines = []
+        for row, (_, _, cost), fits in zip(found["accounts"], found["amounts"], found["fits"], strict=True):
+            state, vector = wire.account_state(tenant, row), unpack(cost)
+            after = state.remaining_after(vector) if fits else None
+            lines.append(EstimateLine(state, amount_of(vector), after))
+        return Estimate(tuple(lines))
 
     async def ping_write(self) -> None:
         """Write one small key durably; raises LedgerUnavailable when a transition could not be written now."""
@@ -244,8 +249,7 @@ class Ledger(LedgerReader):
             names.check_label(reason)
         args = {"release": names.check_hex(release_id, length=32), "reason": reason, **(extra or {})}
         found, _ = await self._transition(transition, tenant, args, blob)
-        accounts = wire.account_states(tenant, found["accounts"])
-        return Settled(release_id, found["outcome"], int(found["at_ms"]), accounts)
+        return Settled(release_id, found["outcome"], int(found["at_ms"]))
 
     async def _transition(
         self, script: str, tenant: str, args: Mapping[str, Any], blob: bytes = b""
@@ -260,20 +264,13 @@ class Ledger(LedgerReader):
             raise _REFUSALS[outcome]
         if outcome == "not-open":
             raise HoldNotOpen(state=found["state"])
+        if outcome == "plan-mismatch":
+            raise PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
         if outcome == "denied":
-            raise BudgetExhausted(
-                account=names.account_id(tenant, Unit(found["unit"]), found["subject"] or None),
-                requested=wire.amount(found["requested"]),
-                remaining=wire.amount(found["remaining"]),
-            )
+            state, requested = wire.account_state(tenant, found["account"]), amount_of(unpack(found["requested"]))
+            raise BudgetExhausted(account=state.account, requested=requested, remaining=state.remaining)
         return found, stored
 
     async def _redis_now_ms(self) -> int:
         seconds, micros = await self._client.call("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
-
-
-def _estimate_line(state: AccountState, cost: Amount) -> EstimateLine:
-    epsilon = state.remaining.epsilon_nano - cost.epsilon_nano
-    delta = state.remaining.delta_femto - cost.delta_femto
-    return EstimateLine(state, cost, Amount(epsilon, delta) if epsilon >= 0 and delta >= 0 else None)

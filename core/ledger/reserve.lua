@@ -1,6 +1,10 @@
 -- Claims the idempotency key, checks every debit and holds all of them, or holds nothing.
 -- With `estimate` it stops before the first write and tells what it would have decided.
--- args.debits: list of {unit, subject hash or "", epsilon, delta}.
+--
+-- args.debits: one row an account, {unit, subject hash or "", plan, counts, rho, moments, pure epsilon}: the first
+-- seven positions of the account's vector, then the Renyi costs at args.orders.
+-- args.subjects: whether "all", "some" or "none" of the charges name a subject; where they do, the rows without a
+-- subject are the sums over all of them.
 local mode = redis.call("HGET", KEYS[1], "mode")
 if not mode then
   return answer({ outcome = "unknown-tenant" })
@@ -45,81 +49,126 @@ if not args.estimate then
   end
 end
 
--- One debit an account, in the order given; after them, in subject mode, the tenant's quota over all subjects.
-local debits, by_name = {}, {}
-local function debit(unit, subject, epsilon, delta)
-  local name = account_name(unit, subject)
-  local d = by_name[name]
-  if not d then
-    d = { name = name, unit = unit, subject = subject, epsilon = 0, delta = 0 }
-    by_name[name] = d
-    debits[#debits + 1] = d
-  end
-  d.epsilon = add(d.epsilon, epsilon)
-  d.delta = add(d.delta, delta)
+if mode == "tenant" and args.subjects ~= "none" then
+  return answer({ outcome = "subject-not-allowed" })
 end
-for _, d in ipairs(args.debits) do
-  if mode == "tenant" and d[2] ~= "" then
-    return answer({ outcome = "subject-not-allowed" })
-  end
-  if mode == "subject" and d[2] == "" then
-    return answer({ outcome = "subject-required" })
-  end
-  debit(d[1], d[2], integer(d[3]), integer(d[4]))
+if mode == "subject" and args.subjects ~= "all" then
+  return answer({ outcome = "subject-required" })
 end
-if mode == "subject" then
-  for _, d in ipairs(args.debits) do
-    debit(d[1], "", integer(d[3]), integer(d[4]))
-  end
-end
-if #debits == 0 then
+if #args.debits == 0 then
   error("a release debits at least one account")
 end
 
-local accounts, opened, opened_amounts, amounts, denied = {}, {}, {}, {}, nil
-for i, d in ipairs(debits) do
-  local a = read_account(d.name)
-  if not a and d.subject ~= "" then
-    -- the first use of a subject: at the tenant's subject limit; a unit without one stays unknown
-    local quota = read_account(d.unit)
-    local limit = redis.call("HMGET", KEYS[1], "subject_epsilon:" .. d.unit, "subject_delta:" .. d.unit)
-    if quota and limit[1] and limit[2] then
-      a = {
-        name = d.name, unit = d.unit, adjacency = quota.adjacency, subject = d.subject,
-        limit_epsilon = integer(limit[1]), limit_delta = integer(limit[2]),
-        committed_epsilon = 0, committed_delta = 0, held_epsilon = 0, held_delta = 0,
-      }
+-- The debit as a vector of the account: the Renyi costs at the account's own orders.
+local at = {}
+for i, order in ipairs(args.orders) do
+  at[order] = i
+end
+local function cost_to(a, counts, rho)
+  local cost = vector(counts)
+  local priced = vector(rho)
+  if #cost ~= NO_RHO or #priced ~= #args.orders then
+    error("a debit with missing positions")
+  end
+  for _, order in ipairs(words(a.orders)) do
+    local nano = priced[at[order]]
+    if not nano then
+      nano = 0
+      cost[NO_RHO] = cost[COUNT]
+    end
+    cost[#cost + 1] = nano
+  end
+  return cost
+end
+
+-- Whether the account admits what it would count: a plan by its number of releases, a filter by any of its arms.
+-- The limit of an arm that is not offered is -1, which nothing fits. A sum above 2^53 fits nothing either.
+local function admits(a, total)
+  for i = 1, #total do
+    if total[i] > LARGEST then
+      return false
+    end
+  end
+  local limit = limits(a.limit)
+  if a.plan ~= "" then
+    return total[COUNT] <= limit[COUNT]
+  end
+  if total[NO_EPSILON] == 0 and total[EPSILON] <= limit[EPSILON] and total[DELTA] <= limit[DELTA] then
+    return true
+  end
+  if total[NO_SQUARE] == 0 and total[SQUARE] <= limit[SQUARE] then
+    return true
+  end
+  if total[NO_RHO] == 0 then
+    for i = NO_RHO + 1, #limit do
+      if total[i] <= limit[i] then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+local accounts, opened, opened_amounts, amounts, debits, fits, seen, refused = {}, {}, {}, {}, {}, {}, {}, nil
+for i, debit in ipairs(args.debits) do
+  local unit, subject, plan, counts, rho, moments, pure_epsilon = unpack(debit)
+  local name = account_name(unit, subject)
+  if seen[name] then
+    error("two debits of one account")
+  end
+  seen[name] = true
+  local a = read_account(name)
+  if not a and subject ~= "" then
+    -- the first use of a subject: on the terms that the tenant was opened with; else it stays unknown
+    local terms = redis.call("HGET", KEYS[1], "subject:" .. unit)
+    if terms then
+      terms = cjson.decode(terms)
+      terms[2] = subject
+      a = new_account(terms)
       opened[#opened + 1] = a
-      opened_amounts[#opened_amounts + 1] = { d.unit, d.subject, limit[1], limit[2] }
+      opened_amounts[#opened_amounts + 1] = opening(a)
     end
   end
   if not a then
     return answer({ outcome = "unknown-account" })
   end
+
+  local cost = cost_to(a, counts, rho)
+  local committed, held = vector(a.committed), vector(a.held)
+  local total = {}
+  for j = 1, #cost do
+    total[j] = committed[j] + held[j] + cost[j]
+  end
+  fits[i] = admits(a, total)
+  if a.plan ~= "" and a.plan ~= plan then
+    refused = { outcome = "plan-mismatch", account = state_of(a) }
+  elseif not fits[i] and not refused then
+    refused = { outcome = "denied", account = state_of(a), requested = packed(cost) }
+  end
   accounts[i] = a
-  amounts[i] = { d.unit, d.subject, text(d.epsilon), text(d.delta) }
-  local remaining_epsilon = integer(a.limit_epsilon - a.committed_epsilon - a.held_epsilon)
-  local remaining_delta = integer(a.limit_delta - a.committed_delta - a.held_delta)
-  if not denied and (d.epsilon > remaining_epsilon or d.delta > remaining_delta) then
-    denied = {
-      outcome = "denied", unit = d.unit, subject = d.subject,
-      requested = { text(d.epsilon), text(d.delta) },
-      remaining = { text(remaining_epsilon), text(remaining_delta) },
-    }
+  amounts[i] = { unit, subject, packed(cost) }
+  debits[i] = { unit, subject, amounts[i][3], moments, pure_epsilon }
+  if fits[i] then
+    -- what the response shows: this release as committed, the other open holds as reserved
+    a.next_held = packed(sum(held, cost, 1))
+    a.next_committed = packed(sum(committed, cost, 1))
   end
 end
 
 if args.estimate then
+  if refused and refused.outcome == "plan-mismatch" then
+    return answer(refused)
+  end
   local states = {}
   for i, a in ipairs(accounts) do
     states[i] = state_of(a)
   end
-  return answer({ outcome = "estimate", accounts = states, amounts = amounts })
+  return answer({ outcome = "estimate", accounts = states, amounts = amounts, fits = fits })
 end
 
 local tombstone_ttl = text(integer(args.tombstone_ttl_ms))
-if denied then
-  local encoded = cjson.encode(denied)
+if refused then
+  local encoded = cjson.encode(refused)
   if args.scope ~= "" then
     redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", encoded)
     redis.call("PEXPIRE", claim_key, tombstone_ttl)
@@ -127,16 +176,10 @@ if denied then
   return { encoded }
 end
 
-local deadline = text(add(integer(now), integer(args.hold_ttl_ms)))
+local deadline = text(integer(integer(now) + integer(args.hold_ttl_ms)))
 local states = {}
 for i, a in ipairs(accounts) do
-  -- what the response shows: this release as committed, the other open holds as reserved
-  local d = debits[i]
-  d.held_epsilon = text(add(a.held_epsilon, d.epsilon))
-  d.held_delta = text(add(a.held_delta, d.delta))
-  a.committed_epsilon = add(a.committed_epsilon, d.epsilon)
-  a.committed_delta = add(a.committed_delta, d.delta)
-  states[i] = state_of(a)
+  states[i] = state_of(a, a.next_committed)
 end
 local reserved = cjson.encode({ outcome = "reserved", release = args.release, accounts = states })
 
@@ -147,11 +190,11 @@ if #opened > 0 then
   end
 end
 journal("reserve", args.release, args.mechanism, "", amounts)
-for _, d in ipairs(debits) do
-  redis.call("HSET", base .. "account:" .. d.name, "held_epsilon", d.held_epsilon, "held_delta", d.held_delta)
+for _, a in ipairs(accounts) do
+  redis.call("HSET", base .. "account:" .. a.name, "held", a.next_held)
 end
 redis.call("HSET", release_key, "state", "held", "scope", args.scope, "mechanism", args.mechanism,
-  "debits", cjson.encode(amounts), "reserved", reserved, "created_ms", now)
+  "debits", cjson.encode(debits), "reserved", reserved, "at_ms", now)
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then
   redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from ledger_kit import charge, claim, limits
+from ledger_kit import MASTER_KEY, charge, claim, limits
 
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, NANO
@@ -20,6 +20,8 @@ from core.errors import (
     UnknownAccount,
     UnknownTenant,
 )
+from core.ledger.debits import debit_args
+from core.ledger.records import Limit
 
 
 async def admitted(ledger, charges, attempts, tenant="acme"):
@@ -52,7 +54,7 @@ def test_a_stampede_gets_exactly_the_budget(go, ledger):
 
 
 def test_delta_is_a_limit_of_its_own(go, ledger):
-    go(ledger.open_tenant("acme", limits=limits(100, 3)))
+    go(ledger.open_tenant("acme", limits=limits(100, 3, basic_delta_femto=3)))
     done = go(ledger.reserve("acme", [charge(1, delta_femto=1)]))
     go(ledger.commit("acme", done.release_id))
     assert go(ledger.account("acme", "acme/sentence")).committed == Amount(NANO, 1)
@@ -81,10 +83,17 @@ def test_a_script_takes_nothing_but_integers_that_stay_exact(go, ledger, client,
         "mechanism": "x",
         "hold_ttl_ms": "1000",
         "tombstone_ttl_ms": "1000",
+        "subjects": "none",
     }
-    for debit in (["token", "", amount, "0"], ["token", "", "1", amount]):
-        with pytest.raises(LedgerUnavailable):
-            go(client.run("reserve", key="{acme}:tenant", args={**args, "debits": [debit]}))
+    sound = debit_args("acme", [charge(unit=Unit.TOKEN)], MASTER_KEY)
+    [row] = sound["debits"]
+    for field, packed in ((3, row[3]), (4, row[4])):  # the counts and the Renyi costs
+        numbers = packed.split()
+        for position in range(len(numbers)):
+            broken = [*numbers[:position], amount, *numbers[position + 1 :]]
+            debits = [[*row[:field], " ".join(broken), *row[field + 1 :]]]
+            with pytest.raises(LedgerUnavailable):
+                go(client.run("reserve", key="{acme}:tenant", args={**args, **sound, "debits": debits}))
     assert go(ledger.account("acme", "acme/token")).reserved == Amount(0)
 
 
@@ -114,7 +123,8 @@ def test_reserve_tells_the_states_that_the_response_will_show(go, ledger):
     assert (shown.committed, shown.reserved) == (Amount(2 * NANO), Amount(1 * NANO))
     assert shown.remaining == Amount(7 * NANO)
     go(ledger.commit("acme", first.release_id))
-    left = go(ledger.commit("acme", second.release_id)).accounts[0]
+    go(ledger.commit("acme", second.release_id))
+    left = go(ledger.account("acme", "acme/sentence"))
     assert (left.committed, left.reserved) == (Amount(3 * NANO), Amount(0))
 
 
@@ -141,7 +151,7 @@ def test_open_refuses_a_second_tenant_of_the_name_and_bad_names(go, ledger):
         with pytest.raises(InvalidInput):
             go(ledger.open_tenant(name, limits=limits(5)))
     with pytest.raises(InvalidInput):
-        go(ledger.open_tenant("partial", limits={Unit.TOKEN: Amount(1)}))
+        go(ledger.open_tenant("partial", limits={Unit.TOKEN: Limit(1)}))
     assert [tenant.name for tenant in go(ledger.tenants())] == ["acme"]
 
 
