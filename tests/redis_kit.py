@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -109,13 +110,16 @@ class RedisProcess:
         self._process.wait()
 
     def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGCONT)
+        """An orderly end. A server that writes its first append-only file refuses one, hence the repetition."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGCONT)
+        for _ in range(20):
             self._process.terminate()
-            try:
-                self._process.wait(10)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.5)
+                return
+        self.kill()
 
 
 class EmbeddedServer(RedisProcess):

@@ -77,25 +77,6 @@ def test_a_full_server_holds_nothing(go, ledger, config):
     assert go(ledger.account("acme", "acme/sentence")).reserved == Amount(NANO)
 
 
-@pytest.mark.parametrize(
-    ("break_it", "mend_it"),
-    [
-        (("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")),
-        (("CONFIG", "SET", "min-replicas-to-write", 1), ("CONFIG", "SET", "min-replicas-to-write", 0)),
-    ],
-    ids=["replica", "too-few-replicas"],
-)
-def test_a_server_that_refuses_writes_holds_nothing(go, ledger, admin, break_it, mend_it):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    go(admin.call(*break_it))
-    try:
-        with pytest.raises(LedgerUnavailable):
-            go(ledger.reserve("acme", [charge(1)]))
-    finally:
-        go(admin.call(*mend_it))
-    assert go(ledger.account("acme", "acme/sentence")).reserved == Amount(0)
-
-
 def test_a_stopped_server_is_a_timeout_and_not_a_hang(go, ledger, server):
     go(ledger.open_tenant("acme", limits=limits(5)))
     hasty = LedgerClient(connect(url=server.url, timeout_s=0.1))
