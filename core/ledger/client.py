@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import orjson
 from redis.asyncio import BlockingConnectionPool, Redis, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
@@ -148,7 +149,7 @@ class LedgerClient:
             script = self._scripts[name] = self._redis.register_script(_script_text(name))
         with _unavailable():
             reply = await script(keys=[key], args=[orjson.dumps(args), blob])
-        return orjson.loads(reply[0]), reply[1] if len(reply) > 1 else b""
+        return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
     async def check_configuration(self) -> None:
         """Refuse a server on which an acknowledged write could be lost or evicted.

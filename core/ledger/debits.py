@@ -2,106 +2,138 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import orjson
 
 from core.accounting.events import PrivacyEvent, Unit
-from core.accounting.filters import FILTER_ORDERS, cost_of
-from core.accounting.history import moments_of
+from core.accounting.filters import Sums, cost_of
+from core.accounting.loss_cumulants import CUMULANTS, moments_of, pure_epsilon_nano
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import InvalidInput
 from core.ledger.keys import MasterKey
 from core.ledger.records import Charge, plan_signature
-from core.ledger.vectors import LARGEST, pack
+from core.ledger.vectors import (
+    COUNT,
+    DELTA,
+    EPSILON,
+    FIXED,
+    LARGEST,
+    NO_EPSILON,
+    NO_RHO,
+    NO_SQUARE,
+    SQUARE,
+    Vector,
+    vector_of,
+)
 
 CHARGES_MAX = 4096
 SUBJECT_LENGTH_MAX = 256
-MIXED = "mixed"
+MIXED_PLAN = "mixed"
+MIXED_EPSILON = 0
+
+Account = tuple[Unit, str]  # the subject's hash, "" for the tenant's own
+Orders = tuple[str, ...]
 
 
-@dataclass
-class _Debit:
-    """The sum of what a release costs one account, at all orders of the menu."""
+Events = tuple[tuple[PrivacyEvent, int], ...]  # an event and how often it is run
 
-    count: int = 0
-    epsilon: int = 0
-    delta: int = 0
-    square: int = 0
-    no_epsilon: int = 0
-    no_square: int = 0
-    no_rho: int = 0
-    rho: list[int] = field(default_factory=lambda: [0] * len(FILTER_ORDERS))
-    moments: list[float] | None = None
-    plan: str = ""
-    pure_epsilon: str = ""
 
-    def add(self, event: PrivacyEvent, times: int) -> None:
-        cost = cost_of(event)
+@lru_cache(maxsize=4096)
+def _vector(events: Events, orders: Orders) -> Vector:
+    total = [0] * (FIXED + len(orders))
+    for event, times in events:
+        cost = vector_of(Sums.of(cost_of(event), orders))
+        total = [have + times * more for have, more in zip(total, cost, strict=True)]
+    return tuple(total)
+
+
+def _vector_within(events: Events, orders: Orders, room: Sequence[int]) -> Vector:
+    """The vector for an account whose counters can take `room` more.
+
+    Sums of epsilon, squares or Renyi costs that do not fit become releases that their arm cannot price, which closes
+    it: a sum is never cut. The other arms go on.
+    """
+    total = list(_vector(events, orders))
+    if total[EPSILON] > room[EPSILON]:
+        total[EPSILON], total[DELTA], total[NO_EPSILON] = 0, 0, total[COUNT]
+    if total[SQUARE] > room[SQUARE]:
+        total[SQUARE], total[NO_SQUARE] = 0, total[COUNT]
+    if any(rho > left for rho, left in zip(total[FIXED:], room[FIXED:], strict=True)):
+        total[FIXED:], total[NO_RHO] = [0] * len(orders), total[COUNT]
+    return tuple(total)
+
+
+@lru_cache(maxsize=4096)
+def _plan(events: Events) -> str:
+    """The signature of the plan that admits them."""
+    signatures = {plan_signature(event) for event, _ in events}
+    return signatures.pop() if len(signatures) == 1 else MIXED_PLAN
+
+
+@lru_cache(maxsize=4096)
+def _loss(events: Events) -> bytes:
+    """The cumulants of the privacy loss, of X and of Y, and the pure epsilon of every release if it is one."""
+    total = [0.0] * (2 * CUMULANTS)
+    for event, times in events:
         moments = moments_of(event)
-        pure = str(event.epsilon_nano) if cost.square_nano is not None else MIXED
-        if self.count == 0:
-            self.plan, self.pure_epsilon = plan_signature(event), pure
-            self.moments = None if moments is None else [times * value for value in moments]
-        else:
-            self.plan = self.plan if self.plan == plan_signature(event) else MIXED
-            self.pure_epsilon = self.pure_epsilon if self.pure_epsilon == pure else MIXED
-            if self.moments is not None and moments is not None:
-                self.moments = [total + times * value for total, value in zip(self.moments, moments, strict=True)]
-            else:
-                self.moments = None
-        self.count += times
-        self.delta += times * cost.delta_femto
-        if cost.epsilon_nano is None:
-            self.no_epsilon += times
-        else:
-            self.epsilon += times * cost.epsilon_nano
-        if cost.square_nano is None:
-            self.no_square += times
-        else:
-            self.square += times * cost.square_nano
-        if cost.rho_nano is None:
-            self.no_rho += times
-        else:
-            self.rho = [total + times * rho for total, rho in zip(self.rho, cost.rho_nano, strict=True)]
-
-    def row(self, unit: Unit, subject_hash: str) -> list[str]:
-        """Sums that no counter can hold become releases that their arm cannot price, which closes it."""
-        square, no_square, rho, no_rho = self.square, self.no_square, self.rho, self.no_rho
-        if square > LARGEST:
-            square, no_square = 0, self.count
-        if max(rho) > LARGEST:
-            rho, no_rho = [0] * len(rho), self.count
-        counts = (self.count, self.epsilon, self.delta, square, self.no_epsilon, no_square, no_rho)
-        moments = "none" if self.moments is None else " ".join(f"{value:.17g}" for value in self.moments)
-        return [unit.value, subject_hash, self.plan, pack(counts), pack(rho), moments, self.pure_epsilon]
+        if moments is None:
+            total = []
+            break
+        total = [have + times * more for have, more in zip(total, moments, strict=True)]
+    epsilons = {pure_epsilon_nano(event) or MIXED_EPSILON for event, _ in events}
+    pure = epsilons.pop() if len(epsilons) == 1 else MIXED_EPSILON
+    return orjson.dumps((total[:CUMULANTS], total[CUMULANTS:], pure))
 
 
-def debit_args(tenant: str, charges: Sequence[Charge], master_key: MasterKey) -> dict[str, object]:
-    """The arguments `debits`, `orders` and `subjects` of reserve.lua: what all charges together debit each account.
+class Debits:
+    """The debits of a release: those of the subjects first, then the sums over all subjects.
 
-    All charges compose by sum, an event also in the finer units. Where charges name subjects, the subjects' rows
-    come first and rows without a subject, the sums over all of them, last.
-
+    All charges compose by sum, an event also in the finer units.
     Raises InvalidInput for no charge, too many, an empty or overlong subject, and a sum that no account can hold.
     """
-    if not 0 < len(charges) <= CHARGES_MAX:
-        raise InvalidInput(f"A release has 1 to {CHARGES_MAX} charges.")
-    named = [charge.subject for charge in charges if charge.subject is not None]
-    if not all(0 < len(subject) <= SUBJECT_LENGTH_MAX for subject in named):
-        raise InvalidInput(f"A subject has 1 to {SUBJECT_LENGTH_MAX} characters.", field="subject")
-    subjects: dict[tuple[Unit, str], _Debit] = {}
-    totals: dict[tuple[Unit, str], _Debit] = {}
-    for charge, times in Counter(charges).items():
-        subject_hash = master_key.subject_hash(tenant, charge.subject) if charge.subject is not None else ""
-        for unit in charge.event.debited_units:
-            totals.setdefault((unit, ""), _Debit()).add(charge.event, times)
-            if subject_hash:
-                subjects.setdefault((unit, subject_hash), _Debit()).add(charge.event, times)
-    if any(total.epsilon > EPSILON_MAX * NANO or total.delta > FEMTO for total in totals.values()):
-        raise InvalidInput("The cost of this release is larger than any limit can be.")
-    return {
-        "debits": [debit.row(*at) for at, debit in (*subjects.items(), *totals.items())],
-        "orders": FILTER_ORDERS,
-        "subjects": "none" if not named else "all" if len(named) == len(charges) else "some",
-    }
+
+    def __init__(self, tenant: str, charges: Sequence[Charge], master_key: MasterKey) -> None:
+        if not 0 < len(charges) <= CHARGES_MAX:
+            raise InvalidInput(f"A release has 1 to {CHARGES_MAX} charges.")
+        named = [charge.subject for charge in charges if charge.subject is not None]
+        if not all(0 < len(subject) <= SUBJECT_LENGTH_MAX for subject in named):
+            raise InvalidInput(f"A subject has 1 to {SUBJECT_LENGTH_MAX} characters.", field="subject")
+        self.subjects = "none" if not named else "all" if len(named) == len(charges) else "some"
+        by_subject: dict[Account, Counter[PrivacyEvent]] = defaultdict(Counter)
+        totals: dict[Account, Counter[PrivacyEvent]] = defaultdict(Counter)
+        for charge, times in Counter(charges).items():
+            subject = master_key.subject_hash(tenant, charge.subject) if charge.subject is not None else ""
+            for unit in charge.event.debited_units:
+                totals[unit, ""][charge.event] += times
+                if subject:
+                    by_subject[unit, subject][charge.event] += times
+        self._rows = {account: tuple(events.items()) for account, events in (by_subject | totals).items()}
+        for account in totals:
+            total = _vector(self._rows[account], ())
+            if total[EPSILON] > EPSILON_MAX * NANO or total[DELTA] > FEMTO:
+                raise InvalidInput("The cost of this release is larger than any limit can be.")
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        return tuple(self._rows)
+
+    def args(self, orders: Mapping[Account, Orders]) -> dict[str, object]:
+        """The arguments `accounts`, `subjects` and `losses` of reserve.lua."""
+        return {
+            "accounts": [[" ".join(orders[account]), _plan(events)] for account, events in self._rows.items()],
+            "subjects": self.subjects,
+            "losses": (b"[%b]" % b",".join(map(_loss, self._rows.values()))).decode(),
+        }
+
+    def amounts(self, orders: Mapping[Account, Orders], room: Sequence[Sequence[int]] | None = None) -> bytes:
+        """The rows that the script holds and that the journal keeps. `room`: what each account can still count."""
+        rooms = room or [[LARGEST] * (FIXED + len(orders[account])) for account in self._rows]
+        return orjson.dumps(
+            [
+                [account[0].value, account[1], _vector_within(events, orders[account], left)]
+                for (account, events), left in zip(self._rows.items(), rooms, strict=True)
+            ]
+        )

@@ -28,7 +28,7 @@ from core.errors import (
 )
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
-from core.ledger.debits import debit_args
+from core.ledger.debits import Account, Debits, Orders
 from core.ledger.keys import Claim, MasterKey, Purpose
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
@@ -42,13 +42,14 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
-from core.ledger.vectors import amount_of, unpack
+from core.ledger.vectors import amount_of
 
 DAY_MS = 24 * 3600 * 1000
 TOMBSTONE_TTL_MS = 30 * DAY_MS
 RESPONSE_RETENTION_MS = 3600 * 1000
 HOLD_TTL_MS = 5 * 60 * 1000
 SWEEP_BATCH = 256
+PRICINGS_MAX = 5
 
 _REFUSALS: dict[str, type[Exception]] = {
     "unknown-tenant": UnknownTenant,
@@ -91,6 +92,7 @@ class Ledger(LedgerReader):
         self._response_retention_ms = response_retention_ms
         self._tombstone_ttl_ms = tombstone_ttl_ms
         self._clock = clock
+        self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # of a tenant's own and of its subjects' accounts
 
     async def check(self) -> None:
         """Call at start: raises LedgerUnavailable for a Redis that could lose a hold, or another master key.
@@ -146,16 +148,15 @@ class Ledger(LedgerReader):
         elif hold_ttl_ms <= 0:
             raise ValueError("a hold lives for at least a millisecond")
         release_id = secrets.token_hex(16)
-        found, stored = await self._transition(
-            "reserve",
+        found, stored = await self._priced(
             tenant,
+            Debits(tenant, charges, self._master_key),
             {
                 "release": release_id,
                 "scope": names.check_hex(claim.scope, length=64) if claim else "",
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
                 "mechanism": wire.mechanism_label(charges),
-                "hold_ttl_ms": str(hold_ttl_ms),
-                **debit_args(tenant, charges, self._master_key),
+                "hold_ttl_ms": hold_ttl_ms,
             },
         )
         if found["outcome"] == "replay":
@@ -172,7 +173,7 @@ class Ledger(LedgerReader):
         blob = b""
         if response is not None and self._response_retention_ms > 0:
             blob = self._master_key.encrypt(response, tenant=tenant, release_id=release_id)
-        args = {"retention_ms": str(self._response_retention_ms)}
+        args = {"retention_ms": self._response_retention_ms}
         return await self._settle("commit", tenant, release_id, "", args, blob)
 
     async def cancel(self, tenant: str, release_id: str, *, reason: str) -> Settled:
@@ -215,26 +216,41 @@ class Ledger(LedgerReader):
 
         Raises as `reserve` does, except BudgetExhausted and the errors of a claim.
         """
-        found, _ = await self._transition(
-            "reserve",
-            tenant,
-            {
-                "estimate": True,
-                "release": "",
-                "scope": "",
-                **debit_args(tenant, charges, self._master_key),
-            },
-        )
+        debits = Debits(tenant, charges, self._master_key)
+        found, _ = await self._priced(tenant, debits, {"estimate": True, "release": "", "scope": ""})
         lines = []
-        for row, (_, _, cost), fits in zip(found["accounts"], found["amounts"], found["fits"], strict=True):
-            state, vector = wire.account_state(tenant, row), unpack(cost)
-            after = state.remaining_after(vector) if fits else None
-            lines.append(EstimateLine(state, amount_of(vector), after))
+        for row, cost, fits in zip(found["accounts"], found["costs"], found["fits"], strict=True):
+            state = wire.account_state(tenant, row)
+            after = state.remaining_after(cost) if fits else None
+            lines.append(EstimateLine(state, amount_of(cost), after))
         return Estimate(tuple(lines))
 
     async def ping_write(self) -> None:
         """Write one small key durably; raises LedgerUnavailable when a transition could not be written now."""
         await self._client.call("SET", names.READINESS_KEY, secrets.token_hex(8))
+
+    async def _priced(self, tenant: str, debits: Debits, args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Run reserve.lua with every debit priced at the orders of its account.
+
+        An account's orders never change, so they are learnt once: the script tells them when they are others. It
+        also tells what its counters can still take, should a sum not fit.
+        """
+        room: list[list[int]] | None = None
+        for _ in range(PRICINGS_MAX):
+            orders = {account: self._orders_of(tenant, account) for account in debits.accounts}
+            blob = debits.amounts(orders, room)
+            found, stored = await self._transition("reserve", tenant, {**args, **debits.args(orders)}, blob)
+            if found["outcome"] == "no-room":
+                room = found["room"]
+            elif found["outcome"] == "other-orders":
+                for account, learnt in zip(debits.accounts, found["orders"], strict=True):
+                    self._orders[tenant, account[0], bool(account[1])] = tuple(learnt.split())
+            else:
+                return found, stored
+        raise LedgerUnavailable("The accounts change too fast to be priced; try again.")
+
+    def _orders_of(self, tenant: str, account: Account) -> Orders:
+        return self._orders.get((tenant, account[0], bool(account[1])), ())
 
     async def _settle(
         self,
@@ -242,7 +258,7 @@ class Ledger(LedgerReader):
         tenant: str,
         release_id: str,
         reason: str,
-        extra: Mapping[str, str] | None = None,
+        extra: Mapping[str, int] | None = None,
         blob: bytes = b"",
     ) -> Settled:
         if transition != "commit":
@@ -255,9 +271,9 @@ class Ledger(LedgerReader):
         self, script: str, tenant: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
         """Run a script of this tenant and raise what it refused with."""
-        full = {**args, "tombstone_ttl_ms": str(self._tombstone_ttl_ms)}
+        full = {**args, "tombstone_ttl_ms": self._tombstone_ttl_ms}
         if self._clock:
-            full["now_ms"] = str(self._clock())
+            full["now_ms"] = self._clock()
         found, stored = await self._client.run(script, key=names.tenant_key(tenant), args=full, blob=blob)
         outcome = found["outcome"]
         if outcome in _REFUSALS:
@@ -267,7 +283,7 @@ class Ledger(LedgerReader):
         if outcome == "plan-mismatch":
             raise PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
         if outcome == "denied":
-            state, requested = wire.account_state(tenant, found["account"]), amount_of(unpack(found["requested"]))
+            state, requested = wire.account_state(tenant, found["account"]), amount_of(found["requested"])
             raise BudgetExhausted(account=state.account, requested=requested, remaining=state.remaining)
         return found, stored
 

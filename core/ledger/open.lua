@@ -9,19 +9,18 @@ end
 if args.mode ~= "tenant" and args.mode ~= "subject" then
   error("unknown mode")
 end
-local accounts, amounts = {}, {}
+local accounts = {}
 for i, terms in ipairs(args.accounts) do
   accounts[i] = new_account(terms)
-  amounts[i] = opening(accounts[i])
 end
 for _, terms in ipairs(args.subject_accounts) do
   new_account(terms) -- refuses terms that no account can have
 end
 
-journal("open", "", "", "", amounts)
-redis.call("HSET", KEYS[1], "operation", args.operation, "mode", args.mode, "created_ms", now)
+journal_openings(accounts)
+redis.call("HSET", KEYS[1], "operation", args.operation, "mode", args.mode, "created_ms", text(now))
 for _, terms in ipairs(args.subject_accounts) do
-  redis.call("HSET", KEYS[1], "subject:" .. terms[1], cjson.encode(terms))
+  redis.call("HSET", KEYS[1], "subject:" .. terms[1], cmsgpack.pack(terms))
 end
 for _, a in ipairs(accounts) do
   write_new_account(a)

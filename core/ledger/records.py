@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -122,7 +123,7 @@ class AccountState:
         """What may still be asked for: the epsilon of one more pure release, or of the rest of the plan together."""
         return self.remaining_after((0,) * len(self.limit_vector))
 
-    def remaining_after(self, cost: Vector) -> Amount:
+    def remaining_after(self, cost: Sequence[int]) -> Amount:
         """What would remain after a release that costs `cost`; zero where nothing would."""
         total = sums_of(plus(plus(self.committed_vector, self.held_vector), cost))
         if self.plan is not None:

@@ -1,10 +1,10 @@
 -- Claims the idempotency key, checks every debit and holds all of them, or holds nothing.
 -- With `estimate` it stops before the first write and tells what it would have decided.
 --
--- args.debits: one row an account, {unit, subject hash or "", plan, counts, rho, moments, pure epsilon}: the first
--- seven positions of the account's vector, then the Renyi costs at args.orders.
--- args.subjects: whether "all", "some" or "none" of the charges name a subject; where they do, the rows without a
--- subject are the sums over all of them.
+-- ARGV[2] is the JSON text of the debits, one row an account: {unit, subject hash or "", vector}. It goes into the
+-- journal as it is. args.accounts has, row by row, the orders of the vector's Renyi costs and the plan that the
+-- release follows. args.subjects says whether "all", "some" or "none" of the charges name a subject; where they do,
+-- the rows without a subject are the sums over all of them. args.losses is kept for the settlement.
 local mode = redis.call("HGET", KEYS[1], "mode")
 if not mode then
   return answer({ outcome = "unknown-tenant" })
@@ -12,6 +12,7 @@ end
 
 local release_key = base .. "release:" .. args.release
 local claim_key = base .. "claim:" .. args.scope
+local claimed_before = false
 if not args.estimate then
   -- the same attempt again: its reply was lost, or it arrives after its hold has ended
   local own = redis.call("HMGET", release_key, "state", "reserved")
@@ -25,6 +26,7 @@ if not args.estimate then
   if args.scope ~= "" then
     local claim = redis.call("HMGET", claim_key, "fingerprint", "release", "denied")
     if claim[1] then
+      claimed_before = true
       if claim[1] ~= args.fingerprint then
         return answer({ outcome = "conflict" })
       end
@@ -38,7 +40,7 @@ if not args.estimate then
       if state == "committed" then
         local response = redis.call("GET", base .. "response:" .. claim[2])
         if response then
-          return { cjson.encode({ outcome = "replay", release = claim[2] }), response }
+          return { cmsgpack.pack({ outcome = "replay", release = claim[2] }), response }
         end
       end
       if state ~= "cancelled" then
@@ -55,41 +57,11 @@ end
 if mode == "subject" and args.subjects ~= "all" then
   return answer({ outcome = "subject-required" })
 end
-if #args.debits == 0 then
-  error("a release debits at least one account")
-end
-
--- The debit as a vector of the account: the Renyi costs at the account's own orders.
-local at = {}
-for i, order in ipairs(args.orders) do
-  at[order] = i
-end
-local function cost_to(a, counts, rho)
-  local cost = vector(counts)
-  local priced = vector(rho)
-  if #cost ~= NO_RHO or #priced ~= #args.orders then
-    error("a debit with missing positions")
-  end
-  for _, order in ipairs(words(a.orders)) do
-    local nano = priced[at[order]]
-    if not nano then
-      nano = 0
-      cost[NO_RHO] = cost[COUNT]
-    end
-    cost[#cost + 1] = nano
-  end
-  return cost
-end
 
 -- Whether the account admits what it would count: a plan by its number of releases, a filter by any of its arms.
--- The limit of an arm that is not offered is -1, which nothing fits. A sum above 2^53 fits nothing either.
+-- The limit of an arm that is not offered is -1, which nothing fits.
 local function admits(a, total)
-  for i = 1, #total do
-    if total[i] > LARGEST then
-      return false
-    end
-  end
-  local limit = limits(a.limit)
+  local limit = a.limit
   if a.plan ~= "" then
     return total[COUNT] <= limit[COUNT]
   end
@@ -109,95 +81,116 @@ local function admits(a, total)
   return false
 end
 
-local accounts, opened, opened_amounts, amounts, debits, fits, seen, refused = {}, {}, {}, {}, {}, {}, {}, nil
-for i, debit in ipairs(args.debits) do
-  local unit, subject, plan, counts, rho, moments, pure_epsilon = unpack(debit)
-  local name = account_name(unit, subject)
-  if seen[name] then
-    error("two debits of one account")
-  end
-  seen[name] = true
-  local a = read_account(name)
+-- The account of a debit. The first use of a subject opens it, on the terms that the tenant was opened with; any
+-- other account that is not there stays unknown: it is never a fresh budget.
+local opened = {}
+local function account_for(unit, subject)
+  local a = read_account(account_name(unit, subject))
   if not a and subject ~= "" then
-    -- the first use of a subject: on the terms that the tenant was opened with; else it stays unknown
     local terms = redis.call("HGET", KEYS[1], "subject:" .. unit)
     if terms then
-      terms = cjson.decode(terms)
+      terms = cmsgpack.unpack(terms)
       terms[2] = subject
       a = new_account(terms)
       opened[#opened + 1] = a
-      opened_amounts[#opened_amounts + 1] = opening(a)
     end
   end
+  return a
+end
+
+local debits = cjson.decode(ARGV[2])
+if #debits == 0 or #debits ~= #args.accounts then
+  error("a release debits at least one account, on the terms of each")
+end
+local accounts, orders, room, fits, seen = {}, {}, {}, {}, {}
+local other_orders, no_room, refused = false, false, nil
+for i, debit in ipairs(debits) do
+  local unit, subject, cost = unpack(debit)
+  local a = account_for(unit, subject)
   if not a then
     return answer({ outcome = "unknown-account" })
   end
-
-  local cost = cost_to(a, counts, rho)
-  local committed, held = vector(a.committed), vector(a.held)
-  local total = {}
-  for j = 1, #cost do
-    total[j] = committed[j] + held[j] + cost[j]
+  if seen[a.name] then
+    error("two debits of one account")
   end
-  fits[i] = admits(a, total)
-  if a.plan ~= "" and a.plan ~= plan then
-    refused = { outcome = "plan-mismatch", account = state_of(a) }
-  elseif not fits[i] and not refused then
-    refused = { outcome = "denied", account = state_of(a), requested = packed(cost) }
+  seen[a.name] = true
+  accounts[i], orders[i] = a, a.orders
+  if a.orders ~= args.accounts[i][1] then
+    other_orders = true
+  else
+    if #cost ~= #a.limit then
+      error("a debit with missing positions")
+    end
+    local total = {}
+    room[i] = {}
+    for j = 1, #cost do
+      local counted = integer(a.committed[j] + a.held[j])
+      total[j] = counted + integer(cost[j])
+      room[i][j] = LARGEST - counted
+      no_room = no_room or total[j] > LARGEST
+    end
+    fits[i] = admits(a, total)
+    if a.plan ~= "" and a.plan ~= args.accounts[i][2] then
+      refused = { outcome = "plan-mismatch", account = state_of(a) }
+    elseif not fits[i] and not refused then
+      refused = { outcome = "denied", account = state_of(a), requested = cost }
+    end
   end
-  accounts[i] = a
-  amounts[i] = { unit, subject, packed(cost) }
-  debits[i] = { unit, subject, amounts[i][3], moments, pure_epsilon }
-  if fits[i] then
-    -- what the response shows: this release as committed, the other open holds as reserved
-    a.next_held = packed(sum(held, cost, 1))
-    a.next_committed = packed(sum(committed, cost, 1))
-  end
+end
+if other_orders then
+  return answer({ outcome = "other-orders", orders = orders }) -- to be priced again at these
+end
+if no_room and not refused then
+  return answer({ outcome = "no-room", room = room }) -- a counter would pass 2^53: its arm cannot price this
 end
 
 if args.estimate then
   if refused and refused.outcome == "plan-mismatch" then
     return answer(refused)
   end
-  local states = {}
+  local states, costs = {}, {}
   for i, a in ipairs(accounts) do
-    states[i] = state_of(a)
+    states[i], costs[i] = state_of(a), debits[i][3]
   end
-  return answer({ outcome = "estimate", accounts = states, amounts = amounts, fits = fits })
+  return answer({ outcome = "estimate", accounts = states, costs = costs, fits = fits })
 end
 
-local tombstone_ttl = text(integer(args.tombstone_ttl_ms))
+local tombstone_ttl = integer(args.tombstone_ttl_ms)
 if refused then
-  local encoded = cjson.encode(refused)
+  local denial = cmsgpack.pack(refused)
   if args.scope ~= "" then
-    redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", encoded)
+    redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)
     redis.call("PEXPIRE", claim_key, tombstone_ttl)
   end
-  return { encoded }
+  return { denial }
 end
 
-local deadline = text(integer(integer(now) + integer(args.hold_ttl_ms)))
-local states = {}
+local deadline = text(now + integer(args.hold_ttl_ms))
+local states, held = {}, {}
 for i, a in ipairs(accounts) do
-  states[i] = state_of(a, a.next_committed)
+  -- what the response shows: this release as committed, the other open holds as reserved
+  states[i] = state_of(a, sum(a.committed, debits[i][3], 1))
+  held[i] = cmsgpack.pack(sum(a.held, debits[i][3], 1))
 end
-local reserved = cjson.encode({ outcome = "reserved", release = args.release, accounts = states })
+local reserved = cmsgpack.pack({ outcome = "reserved", release = args.release, accounts = states })
 
 if #opened > 0 then
-  journal("open", "", "", "", opened_amounts)
+  journal_openings(opened)
   for _, a in ipairs(opened) do
     write_new_account(a)
   end
 end
-journal("reserve", args.release, args.mechanism, "", amounts)
-for _, a in ipairs(accounts) do
-  redis.call("HSET", base .. "account:" .. a.name, "held", a.next_held)
+journal("reserve", args.release, args.mechanism, "", ARGV[2])
+for i, a in ipairs(accounts) do
+  redis.call("HSET", base .. "account:" .. a.name, "held", held[i])
 end
 redis.call("HSET", release_key, "state", "held", "scope", args.scope, "mechanism", args.mechanism,
-  "debits", cjson.encode(debits), "reserved", reserved, "at_ms", now)
+  "debits", ARGV[2], "losses", args.losses, "reserved", reserved, "at_ms", text(now))
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then
   redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)
-  redis.call("PERSIST", claim_key)
+  if claimed_before then
+    redis.call("PERSIST", claim_key)
+  end
 end
 return { reserved }

@@ -1,4 +1,4 @@
-"""Between the records and what the scripts read and write: integers are decimal strings, absent texts are ""."""
+"""Between the records and what the scripts read and write. Absent texts are ""."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import Amount, InvalidInput
 from core.ledger.names import account_id, check_label
 from core.ledger.records import AccountState, Charge, EntryAmount, History, JournalEntry, Limit
-from core.ledger.vectors import LARGEST, filter_limit, pack, plan_limit, unpack
+from core.ledger.vectors import LARGEST, filter_limit, plan_limit
 
 EPSILON_NANO_MAX = EPSILON_MAX * NANO
 
 
-def account_terms(limits: Mapping[Unit, Limit]) -> list[list[str]]:
+def account_terms(limits: Mapping[Unit, Limit]) -> list[list[Any]]:
     """The terms of one account a unit, in the units' order; they never change.
 
     Raises InvalidInput when a unit has no limit or one is outside [0, EPSILON_MAX] x [0, 1].
@@ -33,20 +33,20 @@ def account_terms(limits: Mapping[Unit, Limit]) -> list[list[str]]:
         ):
             raise InvalidInput(f"The limit of the unit {unit.value} is out of range.", field="limits")
         arms = filter_arms(limit.epsilon_nano, limit.delta_femto, basic_delta_femto=limit.basic_delta_femto)
-        packed = filter_limit(arms)
+        vector = filter_limit(arms)
         if limit.plan is not None:
             if not 0 < limit.plan.count <= LARGEST:
                 raise InvalidInput(f"The plan of the unit {unit.value} has no releases.", field="limits")
-            packed = plan_limit(limit.plan.count, arms.orders)
+            vector = plan_limit(limit.plan.count, arms.orders)
         rows.append(
             [
                 unit.value,
                 "",
                 ACCOUNT_ADJACENCY[unit].value,
-                pack((limit.epsilon_nano, limit.delta_femto)),
+                f"{limit.epsilon_nano} {limit.delta_femto}",
                 " ".join(arms.orders),
                 limit.plan.signature if limit.plan else "",
-                packed,
+                vector,
             ]
         )
     return rows
@@ -57,7 +57,7 @@ def mechanism_label(charges: Sequence[Charge]) -> str:
     return check_label("+".join(dict.fromkeys(charge.event.mechanism for charge in charges)))
 
 
-def account_state(tenant: str, row: Sequence[str]) -> AccountState:
+def account_state(tenant: str, row: Sequence[Any]) -> AccountState:
     """The state that `state_of` in common.lua wrote, with or without the history."""
     unit, subject, adjacency, guarantee, orders, plan, limit, committed, held, *history = row
     return AccountState(
@@ -65,24 +65,24 @@ def account_state(tenant: str, row: Sequence[str]) -> AccountState:
         unit=Unit(unit),
         adjacency=Adjacency(adjacency),
         subject_hash=subject or None,
-        limit=Amount(*unpack(guarantee)),
+        limit=Amount(*map(int, guarantee.split())),
         orders=tuple(orders.split()),
         plan_signature=plan,
-        limit_vector=unpack(limit),
-        committed_vector=unpack(committed),
-        held_vector=unpack(held),
+        limit_vector=tuple(limit),
+        committed_vector=tuple(committed),
+        held_vector=tuple(held),
         history=_history(*history) if history else None,
     )
 
 
-def _history(moments: str, pure_epsilon: str) -> History:
+def _history(loss_x: Sequence[float], loss_y: Sequence[float], pure_epsilon: str) -> History:
     return History(
-        moments=None if moments in ("", "none") else tuple(map(float, moments.split())),
-        pure_epsilon_nano=int(pure_epsilon) if pure_epsilon.isdecimal() else None,
+        moments=(*loss_x, *loss_y) if loss_x and loss_y else None,
+        pure_epsilon_nano=int(pure_epsilon or 0) or None,
     )
 
 
-def account_states(tenant: str, rows: Sequence[Sequence[str]]) -> tuple[AccountState, ...]:
+def account_states(tenant: str, rows: Sequence[Sequence[Any]]) -> tuple[AccountState, ...]:
     return tuple(account_state(tenant, row) for row in rows)
 
 
@@ -102,7 +102,7 @@ def journal_entry(tenant: str, raw: Sequence[Any]) -> JournalEntry:
                 account=account_id(tenant, Unit(row[0]), row[1] or None),
                 unit=Unit(row[0]),
                 subject_hash=row[1] or None,
-                vector=unpack(row[2]),
+                vector=tuple(row[2]),
             )
             for row in orjson.loads(texts["amounts"])
         ),
