@@ -11,7 +11,7 @@ from pydantic import Field
 from core.accounting.events import Unit
 from service.auth import admin
 from service.body import JsonRoute, Strict
-from service.budget import account_block
+from service.budget import Paging, page_block, paging
 from service.house import House, house
 from service.tenants import TenantPlan, open_tenant
 
@@ -56,9 +56,9 @@ async def tenants(here: Here) -> dict[str, Any]:
     return {"tenants": [asdict(tenant) for tenant in await here.ledger.tenants()]}
 
 
-@router.get("/tenants/{tenant}/budgets", summary="Every account of a tenant")
-async def budgets(tenant: str, here: Here) -> dict[str, Any]:
-    return {"accounts": [account_block(state) for state in await here.ledger.accounts(tenant)]}
+@router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
+async def budgets(tenant: str, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
+    return page_block(await here.ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit))
 
 
 @router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")
