@@ -33,7 +33,7 @@ RETENTION_S: Mapping[int, int | None] = {
 RANGE_DEFAULT_MS = DAY_S * 1000
 POINTS_MAX = 1500
 SERIES_MAX = 32
-FOLD_BATCH = 256  # one entry may have a row for each of 256 subjects
+FOLD_BATCH = 64  # an entry may have a thousand rows, and no request is served while a batch is added up
 
 # What a transition does with its amount: times committed, times held, releases ended.
 _EFFECTS = {"reserve": (0, 1, 0), "commit": (1, -1, 1), "expire": (1, -1, 1), "cancel": (0, -1, 0)}
@@ -292,23 +292,16 @@ def _changes(entry: JournalEntry) -> dict[str, Totals]:
     if entry.transition not in _EFFECTS:
         return {}
     committed, held, releases = _EFFECTS[entry.transition]
-    sums: dict[str, Amount] = {}
-    for line in entry.amounts:
-        kind = SubjectClass.TENANT if line.subject_hash is None else SubjectClass.SUBJECT
-        name = f"{line.unit}:{entry.mechanism}:{kind}"
-        before = sums.get(name, Amount(0))
-        sums[name] = Amount(
-            before.epsilon_nano + line.amount.epsilon_nano, before.delta_femto + line.amount.delta_femto
-        )
+    sums: dict[tuple[Unit, bool], tuple[int, int]] = {}
+    for line in entry.amounts:  # up to a thousand: one for each subject and unit
+        key = (line.unit, line.subject_hash is None)
+        epsilon, delta = sums.get(key, (0, 0))
+        sums[key] = (epsilon + line.amount.epsilon_nano, delta + line.amount.delta_femto)
     return {
-        name: Totals(
-            committed * amount.epsilon_nano,
-            committed * amount.delta_femto,
-            held * amount.epsilon_nano,
-            held * amount.delta_femto,
-            releases,
+        f"{unit}:{entry.mechanism}:{SubjectClass.TENANT if own else SubjectClass.SUBJECT}": Totals(
+            committed * epsilon, committed * delta, held * epsilon, held * delta, releases
         )
-        for name, amount in sums.items()
+        for (unit, own), (epsilon, delta) in sums.items()
     }
 
 

@@ -403,6 +403,13 @@ def test_pages_of_accounts_are_complete_and_begin_with_the_tenants_own(go, ledge
     assert list(go(ledger.accounts("clinic"))) == found
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+def test_pages_of_a_tenant_without_subjects(go, ledger, limit):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    found = pages(go, ledger, "acme", limit)
+    assert [state.account for state in found] == [f"acme/{unit}" for unit in Unit]
+
+
 def test_pages_neither_lose_nor_double_an_account_while_subjects_come(go, ledger):
     go(ledger.open_tenant("clinic", limits=limits(100_000), subject_limits=limits(5)))
     go(ledger.reserve("clinic", [charge(1, subject=f"early-{number}") for number in range(30)]))
