@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from core.errors import Amount
 from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
+from core.ledger.vectors import Vector
 
 _Key = tuple[str, str]  # unit, subject hash or ""
-_COUNTERS = (
-    "limit_epsilon",
-    "limit_delta",
-    "committed_epsilon",
-    "committed_delta",
-    "held_epsilon",
-    "held_delta",
-)
 LISTED_MAX = 1000
 
 
@@ -37,7 +29,7 @@ class JournalReplay:
     last_seq: int = 0
     gaps: list[int] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    _counters: dict[_Key, dict[str, int]] = field(default_factory=dict)
+    _counters: dict[_Key, dict[str, Vector]] = field(default_factory=dict)
     _open: dict[str, tuple[EntryAmount, ...]] = field(default_factory=dict)
     _names: dict[_Key, str] = field(default_factory=dict)
 
@@ -52,9 +44,9 @@ class JournalReplay:
                 if _key(opened) in self._counters:
                     self._fault(entry, "opens an account a second time")
                     continue
-                self._counters[_key(opened)] = dict.fromkeys(_COUNTERS, 0)
+                nothing = (0,) * len(opened.vector)
+                self._counters[_key(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
                 self._names[_key(opened)] = opened.account
-                self._add(entry, opened, "limit", 1)
         elif entry.transition == "reserve":
             if release in self._open:
                 self._fault(entry, "reserves a release a second time")
@@ -79,14 +71,14 @@ class JournalReplay:
         for state in accounts:
             key = (state.unit.value, state.subject_hash or "")
             seen.add(key)
-            expected = self._counters.get(key, dict.fromkeys(_COUNTERS, 0))
-            found = _flat(state.limit, state.committed, state.reserved)
+            expected = self._counters.get(key, {})
+            found = {"limit": state.limit_vector, "committed": state.committed_vector, "held": state.held_vector}
             differences += [
-                Difference(state.account, counter, expected[counter], value)
-                for counter, value in zip(_COUNTERS, found, strict=True)
-                if expected[counter] != value
+                Difference(state.account, counter, expected.get(counter, ()), vector)
+                for counter, vector in found.items()
+                if expected.get(counter) != vector
             ]
-            if min(state.remaining.epsilon_nano, state.remaining.delta_femto) < 0:
+            if not state.within_limit:
                 self.faults.append(f"{state.account} holds more than its limit")
         for key in self._counters.keys() - seen:
             self.faults.append(f"{self._names[key]} is in the journal and has no account")
@@ -104,8 +96,10 @@ class JournalReplay:
         if counters is None:
             self._fault(entry, "debits an account that was not opened")
             return
-        counters[f"{counter}_epsilon"] += sign * change.amount.epsilon_nano
-        counters[f"{counter}_delta"] += sign * change.amount.delta_femto
+        if len(change.vector) != len(counters[counter]):
+            self._fault(entry, "debits an account at other orders than it has")
+            return
+        counters[counter] = tuple(a + sign * b for a, b in zip(counters[counter], change.vector, strict=True))
 
     def _miss(self, numbers: Sequence[int]) -> None:
         self.gaps.extend(numbers[: max(0, LISTED_MAX - len(self.gaps))])
@@ -113,7 +107,3 @@ class JournalReplay:
     def _fault(self, entry: JournalEntry, what: str) -> None:
         if len(self.faults) < LISTED_MAX:
             self.faults.append(f"entry {entry.seq} {what}")
-
-
-def _flat(*amounts: Amount) -> list[int]:
-    return [number for amount in amounts for number in (amount.epsilon_nano, amount.delta_femto)]

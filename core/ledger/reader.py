@@ -80,11 +80,8 @@ class LedgerReader:
             own = own[own.index(cursor) + 1 :]
         elif cursor is not None:
             own, first = [], f"({cursor}"
-        args = {"own": own[: limit + 1], "first": first, "limit": str(limit + 1)}  # one more: is there a next page?
-        found, _ = await self._client.run("accounts_page", key=names.tenant_key(tenant), args=args)
-        if found["outcome"] == "unknown-tenant":
-            raise UnknownTenant
-        states = wire.account_states(tenant, found["accounts"])
+        # one more than the page: is there a next one?
+        states, _ = await self._snapshot(tenant, first=first, last="+", own=own[: limit + 1], limit=limit + 1)
         if len(states) <= limit:
             return AccountPage(states, None)
         last = states[limit - 1]
@@ -152,8 +149,9 @@ class LedgerReader:
         raw = await self._client.call("XRANGE", names.journal_key(tenant), str(after + 1), end, "COUNT", count)
         return [wire.journal_entry(tenant, entry) for entry in raw]
 
-    async def _snapshot(self, tenant: str, *, first: str, last: str) -> tuple[tuple[AccountState, ...], int]:
-        found, _ = await self._client.run("accounts", key=names.tenant_key(tenant), args={"first": first, "last": last})
+    async def _snapshot(self, tenant: str, **args: str | int | list[str]) -> tuple[tuple[AccountState, ...], int]:
+        """What accounts.lua reads, and the number of the last entry that made it so."""
+        found, _ = await self._client.run("accounts", key=names.tenant_key(tenant), args=args)
         if found["outcome"] == "unknown-tenant":
             raise UnknownTenant
         if found["outcome"] == "unknown-account":

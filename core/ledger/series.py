@@ -141,9 +141,7 @@ class LedgerSeries(LedgerReader):
             if not entries:
                 return counted
             args = _fold({name.decode(): _totals(value) for name, value in totals.items()}, entries, int(at_ms or 0))
-            found, _ = await self._client.run(
-                "fold", key=names.tenant_key(tenant), args={"expected": str(after), **args}
-            )
+            found, _ = await self._client.run("fold", key=names.tenant_key(tenant), args={"expected": after, **args})
             if found["outcome"] == "moved":
                 return counted
             counted += len(entries)
@@ -277,11 +275,11 @@ def _fold(totals: dict[str, Totals], entries: Iterable[JournalEntry], at_ms: int
                 bucket = at_ms // 1000 // step_s * step_s
                 points.setdefault((step_s, name), {})[bucket] = changed[name]
     return {
-        "folded": str(seq),
-        "folded_at_ms": str(at_ms),
+        "folded": seq,
+        "folded_at_ms": at_ms,
         "totals": {name: _text(value) for name, value in changed.items()},
         "points": [
-            [str(step_s), name, str(min(buckets)), _horizon(step_s, at_ms), _scored(buckets)]
+            [step_s, name, min(buckets), _horizon(step_s, at_ms), _scored(buckets)]
             for (step_s, name), buckets in points.items()
         ],
     }
@@ -296,7 +294,8 @@ def _changes(entry: JournalEntry) -> dict[str, Totals]:
     for line in entry.amounts:  # up to a thousand: one for each subject and unit
         key = (line.unit, line.subject_hash is None)
         epsilon, delta = sums.get(key, (0, 0))
-        sums[key] = (epsilon + line.amount.epsilon_nano, delta + line.amount.delta_femto)
+        amount = line.amount
+        sums[key] = (epsilon + amount.epsilon_nano, delta + amount.delta_femto)
     return {
         f"{unit}:{entry.mechanism}:{SubjectClass.TENANT if own else SubjectClass.SUBJECT}": Totals(
             committed * epsilon, committed * delta, held * epsilon, held * delta, releases
@@ -305,11 +304,12 @@ def _changes(entry: JournalEntry) -> dict[str, Totals]:
     }
 
 
-def _horizon(step_s: int, at_ms: int) -> str:
+def _horizon(step_s: int, at_ms: int) -> int:
+    """Where what is kept begins, in seconds; 0 when everything is."""
     keep_s = RETENTION_S[step_s]
-    return "" if keep_s is None else str(max(0, at_ms // 1000 - keep_s))
+    return 0 if keep_s is None else max(0, at_ms // 1000 - keep_s)
 
 
-def _scored(buckets: Mapping[int, Totals]) -> list[str]:
+def _scored(buckets: Mapping[int, Totals]) -> list[int | str]:
     """Score and member by turns; the bucket is in the member too, so that equal values stay different members."""
-    return [text for bucket, totals in buckets.items() for text in (str(bucket), f"{bucket} {_text(totals)}")]
+    return [item for bucket, totals in buckets.items() for item in (bucket, f"{bucket} {_text(totals)}")]

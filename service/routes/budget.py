@@ -15,8 +15,9 @@ from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
 from service.auth import Caller, caller
 from service.body import JsonRoute
-from service.budget import Paging, account_block, page_block, paging, series_block
+from service.budget import account_block, page_block, series_block
 from service.house import House, house
+from service.paging import Paging, paging
 from service.problems import amount
 from service.routes import sentdp
 

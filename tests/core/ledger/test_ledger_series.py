@@ -34,8 +34,8 @@ class History:
         self.series = LedgerSeries(client, clock=lambda: self.now)
         self.tenant = f"series-{next(_names)}"
         self.subjects = subjects
-        opening = {"subject_limits": limits(1000, 10**12)} if subjects else {}
-        go(self.ledger.open_tenant(self.tenant, limits=limits(1000, 10**12), **opening))
+        opening = {"subject_limits": limits(1000, 10**12, basic_delta_femto=10**12)} if subjects else {}
+        go(self.ledger.open_tenant(self.tenant, limits=limits(1000, 10**12, basic_delta_femto=10**12), **opening))
 
     def charge(self, cost, who, **fields):
         return charge(cost, subject=f"p{who}" if self.subjects else None, **fields)
@@ -220,7 +220,7 @@ def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, server, tmp_
             run = bad.run
 
             async def run_and_lose_the_reply(name, **call):
-                await run(name, key="{nobody}:tenant", args={"expected": "1"})  # the server knows the script now
+                await run(name, key="{nobody}:tenant", args={"expected": 1})  # the server knows the script now
                 proxy.drops_left = 1
                 return await run(name, **call)
 
@@ -251,12 +251,12 @@ def test_one_tenant_that_cannot_be_read_does_not_hold_up_the_others(go, ledger, 
 def test_a_fold_takes_nothing_but_integers_and_writes_nothing_else(go, ledger, client):
     history = History(go, client)
     history.release(1)
-    good = {"expected": "0", "folded": "3", "folded_at_ms": "1", "totals": {}, "points": []}
+    good = {"expected": 0, "folded": 3, "folded_at_ms": 1, "totals": {}, "points": []}
     for wrong in (
-        {"folded": "99"},
-        {"folded": "x"},
-        {"folded_at_ms": "-1"},
-        {"points": [["60", "a:b:tenant", "0", "", ["x", "y"]]], "totals": {"a:b:tenant": "1"}},
+        {"folded": 99},
+        {"folded": "3"},
+        {"folded_at_ms": -1},
+        {"points": [[60, "a:b:tenant", 0, 0, ["x", "y"]]], "totals": {"a:b:tenant": "1"}},
     ):
         with pytest.raises(LedgerUnavailable):
             go(client.run("fold", key=f"{{{history.tenant}}}:tenant", args={**good, **wrong}))
