@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from core.accounting.events import Unit
 from core.errors import UnknownAccount, UnknownTenant
 from core.ledger import names, wire
@@ -145,9 +147,15 @@ class LedgerReader:
         return replay.report(states, last_seq=last_seq)
 
     async def _entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[JournalEntry]:
-        end = "+" if last is None else str(last)
-        raw = await self._client.call("XRANGE", names.journal_key(tenant), str(after + 1), end, "COUNT", count)
+        raw = await self._raw_entries(tenant, after=after, count=count, last=last)
         return [wire.journal_entry(tenant, entry) for entry in raw]
+
+    async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
+        end = "+" if last is None else str(last)
+        found: list[Any] = await self._client.call(
+            "XRANGE", names.journal_key(tenant), str(after + 1), end, "COUNT", count
+        )
+        return found
 
     async def _snapshot(self, tenant: str, **args: str | int | list[str]) -> tuple[tuple[AccountState, ...], int]:
         """What accounts.lua reads, and the number of the last entry that made it so."""
