@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 from fastapi import Request
 
 from core.errors import DeadlineBeforeStart, InvalidInput, LedgerError, QueueFull
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.series import LedgerSeries
 from core.mechanisms.domain_pack import DomainPackInfo
 from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
@@ -22,7 +24,7 @@ from gpu_workers.messages import WorkerOptions
 from gpu_workers.packs import pack_paths
 from service import canary
 from service.calculations import Calculations
-from service.ledger_access import build_ledger
+from service.ledger_access import build_client, build_ledger
 from service.rate_limit import RateLimit
 from service.secrets import load_admin_key, load_master_key
 from service.settings import Settings
@@ -46,9 +48,9 @@ class House:
         self._redis = None
         if settings.redis_url is None:
             self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
-        self.ledger, self.keys = build_ledger(
-            settings, self.master_key, socket=self._redis.socket if self._redis else None
-        )
+        client = build_client(settings, socket=self._redis.socket if self._redis else None)
+        self.ledger, self.keys = build_ledger(settings, self.master_key, client)
+        self.series = LedgerSeries(client, points_max=settings.series_points_max, series_max=settings.series_max)
         self.engine: Engine = LocalEngine(_lanes(settings))
         self.calculations = Calculations(
             workers=settings.accounting_workers,
@@ -77,7 +79,11 @@ class House:
             self._background.append(asyncio.create_task(self._redis.supervise()))
         await self.ledger.check()
         await self.engine.start()
-        self._background.append(asyncio.create_task(self._expire_overdue()))
+        for work, interval_s, failure in (
+            (self.ledger.expire_overdue, self.settings.expire_interval_s, "expire-failed"),
+            (self.series.fold_all, self.settings.series_interval_s, "fold-failed"),
+        ):
+            self._background.append(asyncio.create_task(_regularly(work, interval_s, failure)))
 
     async def close(self) -> None:
         self.calculations.close()
@@ -111,14 +117,15 @@ class House:
             raise
         canary.check(role, results[0])
 
-    async def _expire_overdue(self) -> None:
-        """Move holds whose deadline has passed to spent, for as long as the house stands."""
-        while True:
-            await asyncio.sleep(self.settings.expire_interval_s)
-            try:
-                await self.ledger.expire_overdue()
-            except Exception as error:  # whatever it was, the next round tries again
-                log.warning("expire-failed", extra={"fields": {"kind": type(error).__name__}})
+
+async def _regularly(work: Callable[[], Awaitable[object]], interval_s: float, failure: str) -> None:
+    """Do `work` every `interval_s`, for as long as the house stands."""
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await work()
+        except Exception as error:  # whatever it was, the next round tries again
+            log.warning(failure, extra={"fields": {"kind": type(error).__name__}})
 
 
 def _lanes(settings: Settings) -> dict[Role, LaneOptions]:

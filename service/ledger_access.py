@@ -15,9 +15,9 @@ from service.secrets import load_master_key
 from service.settings import Settings
 
 
-def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> tuple[Ledger, KeyStore]:
-    """The ledger over the embedded server's `socket`, or over `redis_url` when there is none. Nothing is sent yet."""
-    client = LedgerClient(
+def build_client(settings: Settings, *, socket: Path | None) -> LedgerClient:
+    """The connection to the embedded server's `socket`, or to `redis_url` when there is none. Nothing is sent yet."""
+    return LedgerClient(
         connect(
             socket_path=socket,
             url=settings.redis_url if socket is None else None,
@@ -25,6 +25,10 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
             max_connections=settings.redis_connections_max,
         )
     )
+
+
+def build_ledger(settings: Settings, master_key: MasterKey, client: LedgerClient) -> tuple[Ledger, KeyStore]:
+    """The ledger and the API keys over `client`, which they share."""
     ledger = Ledger(
         client,
         master_key,
@@ -53,7 +57,7 @@ async def ledger_access(settings: Settings) -> AsyncIterator[tuple[Ledger, KeySt
 async def _checked(
     settings: Settings, master_key: MasterKey, socket: Path | None
 ) -> AsyncIterator[tuple[Ledger, KeyStore]]:
-    ledger, keys = build_ledger(settings, master_key, socket=socket)
+    ledger, keys = build_ledger(settings, master_key, build_client(settings, socket=socket))
     try:
         await ledger.check()
         yield ledger, keys
