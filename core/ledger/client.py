@@ -24,7 +24,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from core.errors import LedgerUnavailable
-from core.ledger.connection import Endpoint, Link, Links, connect, packed
+from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 from core.ledger.durability import REQUIRED_SETTINGS
 
 __all__ = ["LedgerClient", "connect"]
@@ -54,7 +54,7 @@ class _LinkFailed(LedgerUnavailable):
 
 def _unavailable(error: Exception) -> LedgerUnavailable:
     lost = isinstance(error, RedisConnectionError | RedisTimeoutError | OSError) and not isinstance(
-        error, BusyLoadingError | AuthenticationError | AuthorizationError
+        error, BusyLoadingError | AuthenticationError | AuthorizationError | NoTurn
     )
     return (_LinkFailed if lost else LedgerUnavailable)(_detail(error))
 
@@ -90,7 +90,7 @@ def _head(command: bytes, script: bytes) -> bytes:
 class LedgerClient:
     """Every Redis call of the project goes through here; each raises LedgerUnavailable and no Redis error.
 
-    Replies are bytes. A call waits at most the endpoint's time for its turn, a connection and its reply. A caller
+    Replies are bytes. A command waits at most the endpoint's time for its turn, a connection and its reply. A caller
     that is cancelled does not take its command back: what was sent may be applied.
     """
 

@@ -39,6 +39,11 @@ REOPEN_PAUSE_S = 1.0
 # Replies that redis-py raises as if the connection had failed; the order of replies is intact.
 _ANSWERS = (ResponseError, BusyLoadingError, AuthenticationError, AuthorizationError)
 
+
+class NoTurn(RedisTimeoutError):
+    """So many commands are in flight that this one was not sent in time."""
+
+
 Greeting = Callable[["Link"], Awaitable[None]]
 
 
@@ -160,32 +165,33 @@ class Link:
                 self._has_outgoing.clear()
                 batch, self._outgoing = self._outgoing, []
                 await self._connection.send_packed_command(batch, check_health=False)
-        except (RedisError, OSError) as error:
-            self.end(error)
+        except Exception as error:  # whatever it was: nothing more can be sent
+            self.end(_as_lost(error))
 
     async def _read(self) -> None:
         read = self._connection.read_response
         in_flight = self._in_flight
         try:
             while True:
-                answer: Any
-                error: Exception | None = None
+                answer: Any = None
+                refusal: Exception | None = None
                 try:
                     answer = await read(timeout=math.inf, disconnect_on_error=False)
-                except _ANSWERS as refusal:
-                    error = refusal
+                except _ANSWERS as error:
+                    refusal = error
                 if not in_flight:
-                    raise RedisConnectionError("a reply without a command") from error
+                    raise RedisConnectionError("a reply without a command")
                 reply, on_reply = in_flight.popleft()
-                if not reply.done():  # else its caller was cancelled
-                    if error is None:
-                        reply.set_result(answer)
-                    else:
-                        reply.set_exception(error)
+                if reply.done():
+                    pass  # its caller was cancelled
+                elif refusal is None:
+                    reply.set_result(answer)
+                else:
+                    reply.set_exception(refusal)
                 if on_reply:
                     on_reply()
-        except (RedisError, OSError) as lost:
-            self.end(lost)
+        except Exception as error:  # whatever it was: the order of the replies is no longer known
+            self.end(_as_lost(error))
         finally:
             self.end(RedisConnectionError("the client is closing"))  # the loop ends; else it has ended already
             with contextlib.suppress(RedisError, OSError):
@@ -206,14 +212,17 @@ class Links:
     async def request(self, pieces: Sequence[bytes]) -> Any:
         """The reply to one packed command, sent once.
 
-        Raises TimeoutError when its turn or the connection does not come in time; nothing was sent then. A reply
-        that does not come in time ends its connection, and this raises what ended it.
+        Raises NoTurn or TimeoutError when its turn or the connection does not come in time: nothing was sent then.
+        A reply that does not come in time ends its connection, and every command in flight there raises that.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._endpoint.timeout_s
         if self._turns.locked():
-            async with asyncio.timeout_at(deadline):
-                await self._turns.acquire()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._turns.acquire()
+            except TimeoutError:
+                raise NoTurn("too many commands are in flight") from None
         else:
             await self._turns.acquire()
         try:
@@ -296,3 +305,8 @@ class Links:
 
 def _load(link: Link) -> int:
     return link.load
+
+
+def _as_lost(error: Exception) -> Exception:
+    # event loops have errors of their own for a transport that is closed, uvloop a RuntimeError
+    return error if isinstance(error, RedisError | OSError) else RedisConnectionError(type(error).__name__)
