@@ -23,6 +23,7 @@ def build_client(settings: Settings, *, socket: Path | None) -> LedgerClient:
             url=settings.redis_url if socket is None else None,
             timeout_s=settings.redis_timeout_s,
             max_connections=settings.redis_connections_max,
+            max_commands=settings.redis_commands_max,
         )
     )
 

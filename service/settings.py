@@ -30,7 +30,8 @@ class Settings(BaseSettings):
     )
     redis_server: Path | None = None
     redis_timeout_s: float = Field(5.0, gt=0)
-    redis_connections_max: int = Field(64, ge=1)
+    redis_connections_max: int = Field(8, ge=1)
+    redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
 
