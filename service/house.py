@@ -14,6 +14,7 @@ from fastapi import Request
 
 from core.errors import DeadlineBeforeStart, InvalidInput, LedgerError, QueueFull
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.seals import LedgerNotTrusted
 from core.mechanisms.domain_pack import DomainPackInfo
 from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
@@ -46,9 +47,9 @@ class House:
         self._redis = None
         if settings.redis_url is None:
             self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
-        self.ledger, self.keys = build_ledger(
-            settings, self.master_key, socket=self._redis.socket if self._redis else None
-        )
+        parts = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
+        self.ledger, self.keys, self._sealer = parts.ledger, parts.keys, parts.sealer
+        self._sealing = False
         self.engine: Engine = LocalEngine(_lanes(settings))
         self.calculations = Calculations(
             workers=settings.accounting_workers,
@@ -76,8 +77,12 @@ class House:
             await self._redis.start()
             self._background.append(asyncio.create_task(self._redis.supervise()))
         await self.ledger.check()
+        await self._sealer.check()
+        await self._sealer.seal(always=True)  # a copy from before this start is an older one from now on
+        self._sealing = True
         await self.engine.start()
         self._background.append(asyncio.create_task(self._expire_overdue()))
+        self._background.append(asyncio.create_task(self._seal()))
 
     async def close(self) -> None:
         self.calculations.close()
@@ -87,6 +92,9 @@ class House:
         for task in self._background:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
+        with contextlib.suppress(LedgerError):
+            if self._sealing:
+                await self._sealer.seal()
         with contextlib.suppress(LedgerError):
             await self.ledger.close()
         if self._redis is not None:
@@ -119,6 +127,18 @@ class House:
                 await self.ledger.expire_overdue()
             except Exception as error:  # whatever it was, the next round tries again
                 log.warning("expire-failed", extra={"fields": {"kind": type(error).__name__}})
+
+    async def _seal(self) -> None:
+        """Seal what is new, for as long as the house stands. A ledger that is not trusted any more answers nothing."""
+        while True:
+            await asyncio.sleep(self.settings.seal_interval_s)
+            try:
+                await self._sealer.seal()
+            except LedgerNotTrusted as error:
+                log.error("ledger-not-trusted", extra={"fields": {"detail": error.detail}})
+                return
+            except Exception as error:  # whatever it was, the next round tries again
+                log.warning("seal-failed", extra={"fields": {"kind": type(error).__name__}})
 
 
 def _lanes(settings: Settings) -> dict[Role, LaneOptions]:

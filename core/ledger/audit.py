@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
-from core.errors import Amount
 from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
 
 _Key = tuple[str, str]  # unit, subject hash or ""
@@ -26,32 +26,63 @@ def _key(amount: EntryAmount) -> _Key:
 
 @dataclass
 class JournalReplay:
-    """Applies entries in order; `report` compares what they add up to with the counters that were found.
+    """Applies entries in order; `compare` holds what they add up to so far against counters that were found.
 
     A journal that lost entries is reported, never repaired: `gaps` lists up to 1,000 missing numbers and `faults`
     up to 1,000 entries that cannot follow from the ones before.
+
+    With `own_accounts_only` neither subjects' accounts nor holds from before the first entry are followed.
     """
 
     tenant: str
     entries: int = 0
     last_seq: int = 0
+    own_accounts_only: bool = False
     gaps: list[int] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    _compared_from: int | None = None
+    _seen: set[_Key] = field(default_factory=set)
+    _opened_at: dict[_Key, int] = field(default_factory=dict)
     _counters: dict[_Key, dict[str, int]] = field(default_factory=dict)
     _open: dict[str, tuple[EntryAmount, ...]] = field(default_factory=dict)
     _names: dict[_Key, str] = field(default_factory=dict)
 
+    @classmethod
+    def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int) -> Self:
+        """Begins after the entry `seq`, with the tenant's own accounts as that entry left them."""
+        replay = cls(tenant, last_seq=seq, own_accounts_only=True)
+        for state in accounts:
+            key = (state.unit.value, state.subject_hash or "")
+            replay._counters[key] = dict(zip(_COUNTERS, _counters_of(state), strict=True))
+            replay._names[key] = state.account
+        return replay
+
+    def skip(self, seq: int, why: str) -> None:
+        """An entry that cannot be applied: `why` becomes a fault."""
+        self._miss(range(self.last_seq + 1, seq))
+        self.last_seq = max(self.last_seq, seq)
+        self.entries += 1
+        if len(self.faults) < LISTED_MAX:
+            self.faults.append(f"entry {seq} {why}")
+
     def apply(self, entry: JournalEntry) -> None:
         """Take the next entry into account."""
+        if entry.seq <= self.last_seq:
+            self._fault(entry, "comes a second time")
         self._miss(range(self.last_seq + 1, entry.seq))
         self.last_seq = entry.seq
         self.entries += 1
+        if self.own_accounts_only:
+            own = tuple(amount for amount in entry.amounts if amount.subject_hash is None)
+            entry = replace(entry, amounts=own)
         release = entry.release_id or ""
         if entry.transition == "open":
             for opened in entry.amounts:
                 if _key(opened) in self._counters:
                     self._fault(entry, "opens an account a second time")
                     continue
+                self._opened_at[_key(opened)] = entry.seq
                 self._counters[_key(opened)] = dict.fromkeys(_COUNTERS, 0)
                 self._names[_key(opened)] = opened.account
                 self._add(entry, opened, "limit", 1)
@@ -62,7 +93,8 @@ class JournalReplay:
             for held in entry.amounts:
                 self._add(entry, held, "held", 1)
         elif entry.transition in ("commit", "cancel", "expire"):
-            if self._open.pop(release, None) != entry.amounts:
+            unknown_before = entry.amounts if self.own_accounts_only else None
+            if self._open.pop(release, unknown_before) != entry.amounts:
                 self._fault(entry, "ends a hold that is not open with these amounts")
             for ended in entry.amounts:
                 self._add(entry, ended, "held", -1)
@@ -71,30 +103,36 @@ class JournalReplay:
         else:
             self._fault(entry, "is of no known kind")
 
-    def report(self, accounts: Iterable[AccountState], *, last_seq: int) -> TenantAudit:
-        """Compare with the counters as they stood after the entry `last_seq`."""
-        self._miss(range(self.last_seq + 1, last_seq + 1))
-        differences: list[Difference] = []
-        seen: set[_Key] = set()
+    def compare(self, accounts: Iterable[AccountState]) -> None:
+        """Compare accounts with their counters as the last applied entry left them."""
+        if self._compared_from is None:
+            self._compared_from = self.last_seq
         for state in accounts:
-            key = (state.unit.value, state.subject_hash or "")
-            seen.add(key)
-            expected = self._counters.get(key, dict.fromkeys(_COUNTERS, 0))
-            found = _flat(state.limit, state.committed, state.reserved)
-            differences += [
-                Difference(state.account, counter, expected[counter], value)
-                for counter, value in zip(_COUNTERS, found, strict=True)
-                if expected[counter] != value
-            ]
+            self._seen.add((state.unit.value, state.subject_hash or ""))
+            self.differences += self.differences_of(state)[: max(0, LISTED_MAX - len(self.differences))]
             if min(state.remaining.epsilon_nano, state.remaining.delta_femto) < 0:
                 self.faults.append(f"{state.account} holds more than its limit")
-        for key in self._counters.keys() - seen:
-            self.faults.append(f"{self._names[key]} is in the journal and has no account")
+
+    def differences_of(self, state: AccountState) -> list[Difference]:
+        """Where one account is not the sum of the entries so far."""
+        expected = self._counters.get((state.unit.value, state.subject_hash or ""), dict.fromkeys(_COUNTERS, 0))
+        return [
+            Difference(state.account, counter, expected[counter], value)
+            for counter, value in zip(_COUNTERS, _counters_of(state), strict=True)
+            if expected[counter] != value
+        ]
+
+    def report(self, *, last_seq: int) -> TenantAudit:
+        """What was found. Every account must have been compared, save those opened since the first comparison."""
+        self._miss(range(self.last_seq + 1, last_seq + 1))
+        for key in self._counters.keys() - self._seen:
+            if self._opened_at.get(key, 0) <= (self._compared_from or 0):
+                self.faults.append(f"{self._names[key]} is in the journal and has no account")
         return TenantAudit(
             tenant=self.tenant,
             entries=self.entries,
-            accounts=len(seen),
-            differences=tuple(differences),
+            accounts=len(self._seen),
+            differences=tuple(self.differences),
             gaps=tuple(self.gaps),
             faults=tuple(self.faults),
         )
@@ -115,5 +153,6 @@ class JournalReplay:
             self.faults.append(f"entry {entry.seq} {what}")
 
 
-def _flat(*amounts: Amount) -> list[int]:
+def _counters_of(state: AccountState) -> list[int]:
+    amounts = (state.limit, state.committed, state.reserved)
     return [number for amount in amounts for number in (amount.epsilon_nano, amount.delta_femto)]

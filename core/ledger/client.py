@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
@@ -115,6 +115,15 @@ class LedgerClient:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._scripts: dict[str, AsyncScript] = {}
+        self._stopped: str | None = None
+
+    def stop(self, reason: str) -> None:
+        """Fail closed: from now on every call of this client raises LedgerUnavailable with this sentence."""
+        self._stopped = reason
+
+    def _refuse_when_stopped(self) -> None:
+        if self._stopped is not None:
+            raise LedgerUnavailable(self._stopped)
 
     async def close(self) -> None:
         with _unavailable():
@@ -123,8 +132,18 @@ class LedgerClient:
 
     async def call(self, *command: str | bytes | int) -> Any:
         """One command, sent once."""
+        self._refuse_when_stopped()
         with _unavailable():
             return await self._redis.execute_command(*command)  # type: ignore[no-untyped-call]
+
+    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
+        """Several reads in one round trip, on one connection; no transaction. The replies in order."""
+        self._refuse_when_stopped()
+        with _unavailable():
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for command in commands:
+                    pipeline.execute_command(*command)
+                return await pipeline.execute()
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""
@@ -142,6 +161,7 @@ class LedgerClient:
     async def _run_once(
         self, name: str, key: str, args: Mapping[str, Any], blob: bytes
     ) -> tuple[dict[str, Any], bytes]:
+        self._refuse_when_stopped()
         script = self._scripts.get(name)
         if script is None:
             script = self._scripts[name] = self._redis.register_script(_script_text(name))
