@@ -161,7 +161,10 @@ class SealChain:
     async def head(self, known: ChainHead | None = None) -> ChainHead:
         """The end of the chain; `known` itself while that is still the end."""
         asked = {"known_n": str(known.id.n), "known_mac": known.id.mac} if known else {}
-        found, _ = await self._client.run("seal", key=names.SEAL_CHAIN_KEY, args=asked)
+        try:
+            found, _ = await self._client.run("seal", key=names.SEAL_CHAIN_KEY, args=asked)
+        except ValueError:  # not even text
+            raise LedgerNotTrusted("The last seal of the ledger cannot be read.") from None
         if known and found["outcome"] == "same":
             return known
         flat = found["heads"] or []
