@@ -13,7 +13,7 @@ from core.ledger.records import AccountState, JournalEntry
 from core.ledger.seals import RawEntry
 
 # small, so that a sealing round holds the event loop for milliseconds at a time
-ENTRY_BATCH = 200
+ENTRY_BATCH = 100
 ACCOUNT_BATCH = 1000
 OWN_ACCOUNTS = tuple(unit.value for unit in Unit)
 
