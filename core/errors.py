@@ -12,6 +12,7 @@
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
     │   ├── BudgetExhausted         carries `requested` and `remaining`
+    │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
     │   ├── TenantExists
     │   ├── UnknownTenant
@@ -133,6 +134,15 @@ class BudgetExhausted(LedgerError):
         self.account = account
         self.requested = requested
         self.remaining = remaining
+
+
+class PlanMismatch(LedgerError):
+    code = "plan-mismatch"
+    title = "This account admits only the mechanism and parameters of its plan."
+
+    def __init__(self, *, account: str) -> None:
+        super().__init__()
+        self.account = account
 
 
 class UnknownAccount(LedgerError):

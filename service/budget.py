@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.amounts import epsilon_of
-from core.ledger.records import AccountState
+from core.amounts import NANO, epsilon_of
+from core.ledger.records import AccountState, Plan
+from core.ledger.vectors import EPSILON, FIXED, NO_EPSILON, NO_RHO, NO_SQUARE, NOT_OFFERED, SQUARE
 from service.problems import amount
 
 
-def account_block(state: AccountState) -> dict[str, Any]:
-    """One account. `remaining` is the limit less what is committed and what is held."""
+def account_block(state: AccountState, accountants: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """One account. `committed` and `reserved` are sums; `remaining` is what may still be asked for.
+
+    `accountants` say what has been spent: by default basic composition, which is known without a calculation.
+    """
     block: dict[str, Any] = {
         "account": state.account,
         "unit": state.unit.value,
         "adjacency": state.adjacency.value,
+        "kind": "filter" if state.plan is None else "plan",
     }
     if state.subject_hash is not None:
         block["subject_hash"] = state.subject_hash
@@ -23,8 +28,54 @@ def account_block(state: AccountState) -> dict[str, Any]:
         "committed": amount(state.committed),
         "reserved": amount(state.reserved),
         "remaining": amount(state.remaining),
-        "accountants": [
-            {"name": "basic", "epsilon": epsilon_of(state.committed.epsilon_nano), "kind": "bound"},
-        ],
+        "accountants": accountants or [_basic(state)],
     }
+    if state.plan is not None:
+        block["plan"] = _plan_block(state, state.plan)
+    elif state.limit.delta_femto:
+        block["arms"] = _arms(state)
     return block
+
+
+def _basic(state: AccountState) -> dict[str, Any]:
+    if state.committed_vector[NO_EPSILON]:
+        return {"name": "basic", "epsilon": None, "kind": "vacuous"}
+    return {"name": "basic", "epsilon": epsilon_of(state.committed.epsilon_nano), "kind": "bound"}
+
+
+def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
+    """The frozen mechanism and its count: the limit is the certified guarantee of all of them together."""
+    mechanism, _, epsilon_nano, *_ = plan.signature.split("/")
+    committed, reserved = state.committed_vector[0], state.held_vector[0]
+    return {
+        "mechanism": mechanism,
+        "epsilon": epsilon_of(int(epsilon_nano)),
+        "releases": {
+            "limit": plan.count,
+            "committed": committed,
+            "reserved": reserved,
+            "remaining": plan.count - committed - reserved,
+        },
+    }
+
+
+def _arms(state: AccountState) -> list[dict[str, Any]]:
+    """Each rule that may admit a release: what it has counted, committed or held, of what it allows."""
+    limit = state.limit_vector
+    spent = [committed + held for committed, held in zip(state.committed_vector, state.held_vector, strict=True)]
+    arms: list[tuple[str, str | None, int, int]] = [
+        ("basic", None, EPSILON, NO_EPSILON),
+        ("squares", None, SQUARE, NO_SQUARE),
+    ]
+    arms += [("renyi", order, FIXED + index, NO_RHO) for index, order in enumerate(state.orders)]
+    return [
+        {
+            "name": name,
+            "order": None if order is None else float(order),
+            "spent": spent[at] / NANO,
+            "limit": limit[at] / NANO,
+            "open": spent[unpriced] == 0 and spent[at] <= limit[at],
+        }
+        for name, order, at, unpriced in arms
+        if limit[at] != NOT_OFFERED
+    ]

@@ -21,6 +21,7 @@ _MODULES = {
     "compare": "core.accounting.compare",
     "calibrate_noise": "core.accounting.calibrate",
     "calibrate_steps": "core.accounting.calibrate",
+    "largest_count": "core.accounting.certificate",
 }
 
 
@@ -53,7 +54,7 @@ class Calculations:
         self._waiting = 0
 
     async def run(self, name: str, *arguments: Any, **keywords: Any) -> Any:
-        """The result of `compare`, `calibrate_noise` or `calibrate_steps`, with that function's own errors.
+        """The result of one function of the table above, with that function's own errors.
 
         Raises:
             QueueFull: too many calculations wait already.

@@ -15,9 +15,11 @@ from service.cli_common import AsJson, DataDir, load_settings, print_json, with_
 from service.cli_ledger import ledger_app
 
 if TYPE_CHECKING:
-    from core.accounting.events import Unit
+    from core.accounting.certificate import PlanCertificate
+    from core.accounting.events import PrivacyEvent, Unit
     from core.ledger.keystore import KeyStore
     from core.ledger.ledger import Ledger
+    from service.tenants import UnitLimit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
@@ -58,8 +60,16 @@ def tenant_create(
     name: str,
     epsilon: Annotated[str, typer.Option(help="Limit of every account, in epsilon.")],
     delta: Annotated[str, typer.Option(help="Limit of every account, in delta.")] = "0",
+    basic_delta: Annotated[str, typer.Option(help="Part of delta for releases that have a delta of their own.")] = "0",
     limit: Annotated[
-        list[str] | None, typer.Option(help="UNIT=EPS[,DELTA]: another limit for one unit. May be repeated.")
+        list[str] | None,
+        typer.Option(help="UNIT=EPS[,DELTA[,BASIC_DELTA]]: another limit for one unit. May be repeated."),
+    ] = None,
+    plan: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="MECHANISM=EPS: admit only this, as often as is certified to fit the limit. May be repeated."
+        ),
     ] = None,
     subject_epsilon: Annotated[
         str | None, typer.Option(help="Give each subject its own accounts at this epsilon (subject mode).")
@@ -69,16 +79,18 @@ def tenant_create(
     data_dir: DataDir = None,
 ) -> None:
     """Open a tenant with one account a unit; print its first API key."""
-    from service.tenants import TenantPlan, open_tenant
+    from service.tenants import TenantTerms, open_tenant
 
-    plan = TenantPlan(
+    terms = TenantTerms(
         name=name,
         epsilon=_number(epsilon),
         delta=_number(delta),
+        basic_delta=_number(basic_delta),
         limits=dict(_unit_limit(text) for text in limit or []),
+        plans=dict(_plan(text) for text in plan or []),
         subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),
     )
-    key = _with_ledger(data_dir, lambda ledger, keys: open_tenant(ledger, keys, plan))
+    key = _with_ledger(data_dir, lambda ledger, keys: open_tenant(ledger, keys, terms, certify=_certify))
     _show_key(name, key, key_file, as_json)
 
 
@@ -137,14 +149,26 @@ def _number(text: str) -> Decimal:
         raise typer.BadParameter("epsilon and delta are numbers") from None
 
 
-def _unit_limit(text: str) -> tuple[Unit, tuple[Decimal, Decimal]]:
+def _unit_limit(text: str) -> tuple[Unit, UnitLimit]:
     from core.accounting.events import Unit
+    from service.tenants import UnitLimit
 
     unit, _, amounts = text.partition("=")
-    epsilon, _, delta = amounts.partition(",")
-    if unit not in set(Unit):
-        raise typer.BadParameter(f"a limit is UNIT=EPS[,DELTA]; the units are {', '.join(Unit)}")
-    return Unit(unit), (_number(epsilon), _number(delta or "0"))
+    numbers = [_number(number) for number in amounts.split(",")]
+    if unit not in set(Unit) or len(numbers) > 3:
+        raise typer.BadParameter(f"a limit is UNIT=EPS[,DELTA[,BASIC_DELTA]]; the units are {', '.join(Unit)}")
+    return Unit(unit), UnitLimit(*numbers)
+
+
+def _plan(text: str) -> tuple[str, Decimal]:
+    mechanism, _, epsilon = text.partition("=")
+    return mechanism, _number(epsilon)
+
+
+async def _certify(event: PrivacyEvent, /, *, epsilon_nano: int, delta_femto: int) -> PlanCertificate:
+    from core.accounting.certificate import largest_count
+
+    return largest_count(event, epsilon_nano=epsilon_nano, delta_femto=delta_femto)
 
 
 def _with_ledger(data_dir: Path | None, use: Callable[[Ledger, KeyStore], Awaitable[Any]]) -> Any:

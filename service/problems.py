@@ -28,6 +28,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.CalculationTimeout, 504),
     (errors.LedgerUnavailable, 503),
     (errors.BudgetExhausted, 403),
+    (errors.PlanMismatch, 403),
     (errors.UnknownAccount, 404),
     (errors.UnknownTenant, 404),
     (errors.UnknownKey, 404),
@@ -105,6 +106,8 @@ def from_error(error: errors.GatewayError) -> Response:
             "requested": amount(error.requested),
             "remaining": amount(error.remaining),
         }
+    elif isinstance(error, errors.PlanMismatch):
+        members = {"account": error.account}
     elif isinstance(error, errors.InvalidInput) and error.field is not None:
         members = {"errors": [{"field": error.field, "message": error.detail}]}
     elif isinstance(error, errors.Started):

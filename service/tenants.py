@@ -3,50 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import TYPE_CHECKING, Protocol
 
-from core.accounting.events import Unit
+from core.accounting.events import PrivacyEvent, Unit
 from core.amounts import limit_femto, limit_nano
-from core.errors import Amount, InvalidInput
+from core.errors import InvalidInput
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
+from core.ledger.records import Limit, Plan, plan_signature
+from core.mechanisms.pricing import SENTENCE_MECHANISMS, sentence_event
+
+if TYPE_CHECKING:
+    from core.accounting.certificate import PlanCertificate
 
 Number = float | int | str | Decimal
 
 
+class Certify(Protocol):
+    """`core.accounting.certificate.largest_count`, wherever it runs."""
+
+    async def __call__(self, event: PrivacyEvent, /, *, epsilon_nano: int, delta_femto: int) -> PlanCertificate: ...
+
+
 @dataclass(frozen=True)
-class TenantPlan:
-    """What to open. `limits` replace the tenant's (epsilon, delta) for single units."""
+class UnitLimit:
+    """An account's (epsilon, delta), and the part of delta for releases that have a delta of their own."""
+
+    epsilon: Number
+    delta: Number = 0
+    basic_delta: Number = 0
+
+
+@dataclass(frozen=True)
+class TenantTerms:
+    """What to open. `limits` replace the tenant's for single units; `plans` maps a mechanism to its frozen epsilon.
+
+    With `subject_epsilon` each subject has accounts of its own at that epsilon and the tenant's delta; the tenant's
+    limits are then a quota over the sum of all subjects, and plans are those of the subjects.
+    """
 
     name: str
     epsilon: Number
     delta: Number = 0
-    limits: Mapping[Unit, tuple[Number, Number]] | None = None
+    basic_delta: Number = 0
+    limits: Mapping[Unit, UnitLimit] = field(default_factory=dict)
+    plans: Mapping[str, Number] = field(default_factory=dict)
     subject_epsilon: Number | None = None
 
 
-def limit(epsilon: Number, delta: Number) -> Amount:
-    """A limit in ledger units, rounded down. Raises InvalidInput."""
+def limit(terms: UnitLimit) -> Limit:
+    """A filter's limit in ledger units, rounded down. Raises InvalidInput."""
     try:
-        found = Amount(limit_nano(epsilon), limit_femto(delta))
+        found = Limit(limit_nano(terms.epsilon), limit_femto(terms.delta), limit_femto(terms.basic_delta))
     except ValueError:
         raise InvalidInput("epsilon is between 0 and 4000000, delta between 0 and 1", field="epsilon") from None
     if found.epsilon_nano == 0:
         raise InvalidInput("a limit is at least one nano-epsilon", field="epsilon")
+    if found.basic_delta_femto > found.delta_femto:
+        raise InvalidInput("basic_delta is a part of delta", field="basic_delta")
     return found
 
 
-async def open_tenant(ledger: Ledger, keys: KeyStore, plan: TenantPlan) -> str:
+async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify) -> str:
     """Open the tenant with one account a unit and return its first API key, shown this once.
 
+    The units of a plan's mechanism become plan accounts: they admit the largest number of releases whose certified
+    epsilon fits the unit's limit, and nothing else.
+
     Raises:
-        InvalidInput, TenantExists, LedgerUnavailable.
+        InvalidInput, OutOfRange (a plan of not one release), TenantExists, LedgerUnavailable.
     """
-    overrides = plan.limits or {}
-    limits = {unit: limit(*overrides.get(unit, (plan.epsilon, plan.delta))) for unit in Unit}
-    subject_limits = None
-    if plan.subject_epsilon is not None:
-        subject_limits = {unit: limit(plan.subject_epsilon, plan.delta) for unit in Unit}
-    await ledger.open_tenant(plan.name, limits=limits, subject_limits=subject_limits)
-    return await keys.create(plan.name)
+    own = UnitLimit(terms.epsilon, terms.delta, terms.basic_delta)
+    limits = {unit: limit(terms.limits.get(unit, own)) for unit in Unit}
+    subjects = None
+    if terms.subject_epsilon is not None:
+        per_subject = limit(UnitLimit(terms.subject_epsilon, terms.delta, terms.basic_delta))
+        subjects = await _planned(dict.fromkeys(Unit, per_subject), terms.plans, certify)
+    else:
+        limits = await _planned(limits, terms.plans, certify)
+    await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
+    return await keys.create(terms.name)
+
+
+async def _planned(limits: dict[Unit, Limit], plans: Mapping[str, Number], certify: Certify) -> dict[Unit, Limit]:
+    """The limits with every unit of a plan's mechanism turned into that plan."""
+    planned = dict(limits)
+    for mechanism, epsilon in plans.items():
+        event = _event(mechanism, epsilon)
+        for unit in event.debited_units:
+            if planned[unit].plan is not None:
+                raise InvalidInput("two plans for one unit", field="plans")
+            certificate = await certify(
+                event, epsilon_nano=limits[unit].epsilon_nano, delta_femto=limits[unit].delta_femto
+            )
+            planned[unit] = replace(
+                limits[unit],
+                epsilon_nano=certificate.epsilon_nano,
+                basic_delta_femto=0,
+                plan=Plan(plan_signature(event), certificate.count),
+            )
+    return planned
+
+
+def _event(mechanism: str, epsilon: Number) -> PrivacyEvent:
+    if mechanism not in SENTENCE_MECHANISMS:
+        raise InvalidInput(f"a plan is for one of {', '.join(SENTENCE_MECHANISMS)}", field="plans")
+    try:
+        return sentence_event(mechanism, epsilon)
+    except ValueError:
+        raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None

@@ -6,6 +6,7 @@ unit or adjacency is never summed into an account.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,6 +45,19 @@ ACCOUNT_ADJACENCY: dict[Unit, Adjacency] = {
     Unit.RECORD: Adjacency.REPLACE_ONE,
 }
 
+# What is known about a release, which is what prices it (see `core.accounting.filters`):
+KINDS = frozenset(
+    {
+        "exponential",  # exponential mechanism with weights e^(eps u / 2 Delta): eps-bounded range
+        "permute_and_flip",  # pure eps, not bounded range: priced as Laplace
+        "laplace",  # Laplace noise on one number, scale = sensitivity / eps
+        "pure",  # pure eps and nothing else
+        "metric",  # metric DP whose domain's diameter D is enforced by clipping: pure at eps * D
+        "gaussian",  # Gaussian noise of `noise_multiplier` times the l2 sensitivity
+        "approximate",  # an (eps, delta) of its own and nothing else: basic composition only
+    }
+)
+
 # A release at a coarser unit is one at every finer unit that it contains: replacing one token of a sentence is
 # one way of replacing that sentence.
 _DEBITED: dict[Unit, tuple[Unit, ...]] = {
@@ -58,8 +72,12 @@ _DEBITED: dict[Unit, tuple[Unit, ...]] = {
 class PrivacyEvent:
     """One release of one mechanism on one document.
 
-    `kind` names the row of the accounting table that prices the event: `exponential` (bounded range),
-    `permute_and_flip`, `laplace`, `gaussian`, ... `epsilon_nano` and `delta_femto` are rounded up.
+    `kind` names the row of the accounting table that prices the event, one of KINDS. `epsilon_nano` and `delta_femto`
+    are rounded up. A `gaussian` event has a `noise_multiplier` (standard deviation over the l2 sensitivity under the
+    event's adjacency, a lower bound of what was run), and either no epsilon of its own, both numbers 0, or one
+    (epsilon, delta) that it satisfies, both positive. No other kind has a noise multiplier.
+
+    Raises: ValueError for anything else; UnitMismatch when the adjacency is not that of the unit's accounts.
     """
 
     mechanism: str
@@ -69,9 +87,20 @@ class PrivacyEvent:
     guarantee: Guarantee
     epsilon_nano: int
     delta_femto: int = 0
+    noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        if self.epsilon_nano <= 0 or self.delta_femto < 0:
+        if self.kind not in KINDS:
+            raise ValueError("unknown kind of event")
+        if self.kind == "gaussian":
+            noise = self.noise_multiplier
+            if noise is None or not math.isfinite(noise) or noise <= 0:
+                raise ValueError("a gaussian event has a positive, finite noise multiplier")
+            if min(self.epsilon_nano, self.delta_femto) < 0 or (self.epsilon_nano == 0) != (self.delta_femto == 0):
+                raise ValueError("a gaussian event has an epsilon and a delta of its own, or neither")
+        elif self.noise_multiplier is not None:
+            raise ValueError("only a gaussian event has a noise multiplier")
+        elif self.epsilon_nano <= 0 or self.delta_femto < 0:
             raise ValueError("an event costs a positive epsilon and a delta of at least 0")
         if ACCOUNT_ADJACENCY[self.unit] is not self.adjacency:
             raise UnitMismatch

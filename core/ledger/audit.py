@@ -7,16 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
+from core.ledger.vectors import Vector
 
 _Key = tuple[str, str]  # unit, subject hash or ""
-_COUNTERS = (
-    "limit_epsilon",
-    "limit_delta",
-    "committed_epsilon",
-    "committed_delta",
-    "held_epsilon",
-    "held_delta",
-)
 LISTED_MAX = 1000
 
 
@@ -44,7 +37,7 @@ class JournalReplay:
     _compared_from: int | None = None
     _seen: set[_Key] = field(default_factory=set)
     _opened_at: dict[_Key, int] = field(default_factory=dict)
-    _counters: dict[_Key, dict[str, int]] = field(default_factory=dict)
+    _counters: dict[_Key, dict[str, Vector]] = field(default_factory=dict)
     _open: dict[str, tuple[EntryAmount, ...]] = field(default_factory=dict)
     _names: dict[_Key, str] = field(default_factory=dict)
 
@@ -54,7 +47,7 @@ class JournalReplay:
         replay = cls(tenant, last_seq=seq, own_accounts_only=True)
         for state in accounts:
             key = (state.unit.value, state.subject_hash or "")
-            replay._counters[key] = dict(zip(_COUNTERS, _counters_of(state), strict=True))
+            replay._counters[key] = _counters_of(state)
             replay._names[key] = state.account
         return replay
 
@@ -83,9 +76,9 @@ class JournalReplay:
                     self._fault(entry, "opens an account a second time")
                     continue
                 self._opened_at[_key(opened)] = entry.seq
-                self._counters[_key(opened)] = dict.fromkeys(_COUNTERS, 0)
+                nothing = (0,) * len(opened.vector)
+                self._counters[_key(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
                 self._names[_key(opened)] = opened.account
-                self._add(entry, opened, "limit", 1)
         elif entry.transition == "reserve":
             if release in self._open:
                 self._fault(entry, "reserves a release a second time")
@@ -110,16 +103,16 @@ class JournalReplay:
         for state in accounts:
             self._seen.add((state.unit.value, state.subject_hash or ""))
             self.differences += self.differences_of(state)[: max(0, LISTED_MAX - len(self.differences))]
-            if min(state.remaining.epsilon_nano, state.remaining.delta_femto) < 0:
+            if not state.within_limit:
                 self.faults.append(f"{state.account} holds more than its limit")
 
     def differences_of(self, state: AccountState) -> list[Difference]:
         """Where one account is not the sum of the entries so far."""
-        expected = self._counters.get((state.unit.value, state.subject_hash or ""), dict.fromkeys(_COUNTERS, 0))
+        expected = self._counters.get((state.unit.value, state.subject_hash or ""), {})
         return [
-            Difference(state.account, counter, expected[counter], value)
-            for counter, value in zip(_COUNTERS, _counters_of(state), strict=True)
-            if expected[counter] != value
+            Difference(state.account, counter, expected.get(counter, ()), vector)
+            for counter, vector in _counters_of(state).items()
+            if expected.get(counter) != vector
         ]
 
     def report(self, *, last_seq: int) -> TenantAudit:
@@ -142,8 +135,10 @@ class JournalReplay:
         if counters is None:
             self._fault(entry, "debits an account that was not opened")
             return
-        counters[f"{counter}_epsilon"] += sign * change.amount.epsilon_nano
-        counters[f"{counter}_delta"] += sign * change.amount.delta_femto
+        if len(change.vector) != len(counters[counter]):
+            self._fault(entry, "debits an account at other orders than it has")
+            return
+        counters[counter] = tuple(a + sign * b for a, b in zip(counters[counter], change.vector, strict=True))
 
     def _miss(self, numbers: Sequence[int]) -> None:
         self.gaps.extend(numbers[: max(0, LISTED_MAX - len(self.gaps))])
@@ -153,6 +148,5 @@ class JournalReplay:
             self.faults.append(f"entry {entry.seq} {what}")
 
 
-def _counters_of(state: AccountState) -> list[int]:
-    amounts = (state.limit, state.committed, state.reserved)
-    return [number for amount in amounts for number in (amount.epsilon_nano, amount.delta_femto)]
+def _counters_of(state: AccountState) -> dict[str, Vector]:
+    return {"limit": state.limit_vector, "committed": state.committed_vector, "held": state.held_vector}

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import orjson
 from redis.asyncio import BlockingConnectionPool, Redis, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
@@ -102,8 +103,9 @@ def connect(
 
 @cache
 def _script_text(name: str) -> str:
+    shared = ("common", "settle") if name in ("commit", "cancel", "expire") else ("common",)
     files = resources.files("core.ledger")
-    return files.joinpath("common.lua").read_text() + files.joinpath(f"{name}.lua").read_text()
+    return "".join(files.joinpath(f"{part}.lua").read_text() for part in (*shared, name))
 
 
 class LedgerClient:
@@ -167,7 +169,7 @@ class LedgerClient:
             script = self._scripts[name] = self._redis.register_script(_script_text(name))
         with _unavailable():
             reply = await script(keys=[key], args=[orjson.dumps(args), blob])
-        return orjson.loads(reply[0]), reply[1] if len(reply) > 1 else b""
+        return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
     async def check_configuration(self) -> None:
         """Refuse a server on which an acknowledged write could be lost or evicted.

@@ -1,6 +1,6 @@
 -- Moves a hold to committed and stores the encrypted response (ARGV[2], "" for none) for args.retention_ms.
 -- A release without an idempotency key cannot be replayed: its response is not kept.
-local retention = ARGV[2] ~= "" and text(integer(args.retention_ms))
+local retention = ARGV[2] ~= "" and integer(args.retention_ms)
 local settled, scope = settle("commit", "committed", true)
 if retention and scope and scope ~= "" then
   redis.call("SET", base .. "response:" .. args.release, ARGV[2], "PX", retention)

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from core.amounts import FEMTO, NANO
 from core.errors import UnknownTenant
 from core.ledger import names
@@ -16,6 +14,7 @@ from core.ledger.epoch import EpochFile
 from core.ledger.history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, readable_entry
+from core.ledger.records import EntryAmount
 from core.ledger.seals import RawEntry, Seal
 
 FAULTS_MAX = 1000
@@ -82,7 +81,7 @@ class _Writer:
             "type": "entry",
             "tenant": tenant,
             "seq": seq,
-            "amounts": None if entry is None else _amounts(entry.amounts, raw),
+            "amounts": None if entry is None else [_amount(amount) for amount in entry.amounts],
             "stored": {
                 "id": _text(raw[0]),
                 "fields": {_text(name): _text(value) for name, value in raw[1].items()},
@@ -90,18 +89,15 @@ class _Writer:
         }
 
 
-def _amounts(amounts: Any, raw: RawEntry) -> list[dict[str, Any]]:
-    return [
-        {
-            "account": amount.account,
-            "unit": amount.unit.value,
-            "subject_hash": amount.subject_hash,
-            "epsilon": _decimal(amount.amount.epsilon_nano, NANO),
-            "delta": _decimal(amount.amount.delta_femto, FEMTO),
-            "vector": row[2:],
-        }
-        for amount, row in zip(amounts, orjson.loads(raw[1][b"amounts"]), strict=True)
-    ]
+def _amount(amount: EntryAmount) -> dict[str, Any]:
+    return {
+        "account": amount.account,
+        "unit": amount.unit.value,
+        "subject_hash": amount.subject_hash,
+        "epsilon": _decimal(amount.amount.epsilon_nano, NANO),
+        "delta": _decimal(amount.amount.delta_femto, FEMTO),
+        "vector": amount.vector,
+    }
 
 
 def _seal(seal: Seal, ends: list[SegmentEnd], *, whole: bool) -> dict[str, Any]:
@@ -125,8 +121,10 @@ def _seal(seal: Seal, ends: list[SegmentEnd], *, whole: bool) -> dict[str, Any]:
     }
 
 
-def _decimal(number: int, unit: int) -> str:
-    """Exact, without an exponent: 1500000000 nano is "1.5"."""
+def _decimal(number: int, unit: int) -> str | None:
+    """Exact, without an exponent: 1500000000 nano is "1.5". None for a limit that the account does not have."""
+    if number < 0:
+        return None
     whole, part = divmod(number, unit)
     digits = f"{part:0{len(str(unit)) - 1}d}".rstrip("0")
     return f"{whole}.{digits}" if digits else str(whole)

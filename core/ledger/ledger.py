@@ -13,11 +13,11 @@ from typing import Any
 
 from core.accounting.events import Unit
 from core.errors import (
-    Amount,
     BudgetExhausted,
     HoldNotOpen,
     IdempotencyConflict,
     LedgerUnavailable,
+    PlanMismatch,
     ReleaseGone,
     ReleaseInFlight,
     SubjectNotAllowed,
@@ -28,19 +28,21 @@ from core.errors import (
 )
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
+from core.ledger.debits import Account, Debits, Orders
 from core.ledger.keys import Claim, MasterKey, Purpose
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
-    AccountState,
     Charge,
     Estimate,
     EstimateLine,
+    Limit,
     Replay,
     Reserved,
     Settled,
     Tenant,
     TenantMode,
 )
+from core.ledger.vectors import amount_of
 
 DAY_MS = 24 * 3600 * 1000
 TOMBSTONE_TTL_MS = 30 * DAY_MS
@@ -89,6 +91,7 @@ class Ledger(LedgerReader):
         self._response_retention_ms = response_retention_ms
         self._tombstone_ttl_ms = tombstone_ttl_ms
         self._clock = clock
+        self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # of a tenant's own and of its subjects' accounts
 
     async def check(self) -> None:
         """Call at start: raises LedgerUnavailable for a Redis that could lose a hold, or another master key.
@@ -103,7 +106,7 @@ class Ledger(LedgerReader):
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def open_tenant(
-        self, name: str, *, limits: Mapping[Unit, Amount], subject_limits: Mapping[Unit, Amount] | None = None
+        self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
     ) -> Tenant:
         """Open a tenant with one account a unit, all or nothing; with `subject_limits` in `subject` mode.
 
@@ -114,8 +117,8 @@ class Ledger(LedgerReader):
         args = {
             "operation": secrets.token_hex(16),
             "mode": mode.value,
-            "limits": wire.limit_rows(limits, adjacency=True),
-            "subject_limits": wire.limit_rows(subject_limits, adjacency=False) if subject_limits else [],
+            "accounts": wire.account_terms(limits),
+            "subject_accounts": wire.account_terms(subject_limits) if subject_limits else [],
         }
         names.check_tenant(name)
         # The list of tenants is in another slot than the tenant. A name without a record is skipped by readers,
@@ -136,7 +139,7 @@ class Ledger(LedgerReader):
         With a `claim` (an Idempotency-Key and its body): a denial repeats with the same numbers for as long as
         its tombstone lives, and a claim whose release was cancelled can be used again.
 
-        Raises BudgetExhausted, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
+        Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
         SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput.
         """
         if hold_ttl_ms is None:
@@ -144,16 +147,15 @@ class Ledger(LedgerReader):
         elif hold_ttl_ms <= 0:
             raise ValueError("a hold lives for at least a millisecond")
         release_id = secrets.token_hex(16)
-        found, stored = await self._transition(
-            "reserve",
+        found, stored = await self._priced(
             tenant,
+            Debits(tenant, charges, self._master_key),
             {
                 "release": release_id,
                 "scope": names.check_hex(claim.scope, length=64) if claim else "",
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
                 "mechanism": wire.mechanism_label(charges),
-                "debits": wire.debit_rows(tenant, charges, self._master_key),
-                "hold_ttl_ms": str(hold_ttl_ms),
+                "hold_ttl_ms": hold_ttl_ms,
             },
         )
         if found["outcome"] == "replay":
@@ -170,7 +172,7 @@ class Ledger(LedgerReader):
         blob = b""
         if response is not None and self._response_retention_ms > 0:
             blob = self._master_key.encrypt(response, tenant=tenant, release_id=release_id)
-        args = {"retention_ms": str(self._response_retention_ms)}
+        args = {"retention_ms": self._response_retention_ms}
         return await self._settle("commit", tenant, release_id, "", args, blob)
 
     async def cancel(self, tenant: str, release_id: str, *, reason: str) -> Settled:
@@ -213,23 +215,36 @@ class Ledger(LedgerReader):
 
         Raises as `reserve` does, except BudgetExhausted and the errors of a claim.
         """
-        found, _ = await self._transition(
-            "reserve",
-            tenant,
-            {
-                "estimate": True,
-                "release": "",
-                "scope": "",
-                "debits": wire.debit_rows(tenant, charges, self._master_key),
-            },
-        )
-        states = wire.account_states(tenant, found["accounts"])
-        rows = zip(states, found["amounts"], strict=True)
-        return Estimate(tuple(_estimate_line(state, wire.amount(row[2:4])) for state, row in rows))
+        debits = Debits(tenant, charges, self._master_key)
+        found, _ = await self._priced(tenant, debits, {"estimate": True, "release": "", "scope": ""})
+        lines = []
+        for row, cost, fits in zip(found["accounts"], found["costs"], found["fits"], strict=True):
+            state = wire.account_state(tenant, row)
+            after = state.remaining_after(cost) if fits else None
+            lines.append(EstimateLine(state, amount_of(cost), after))
+        return Estimate(tuple(lines))
 
     async def ping_write(self) -> None:
         """Write one small key durably; raises LedgerUnavailable when a transition could not be written now."""
         await self._client.call("SET", names.READINESS_KEY, secrets.token_hex(8))
+
+    async def _priced(self, tenant: str, debits: Debits, args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Run reserve.lua with every debit priced at the orders of its account.
+
+        An account's orders never change, so they are learnt once: the script tells them when they are others.
+        """
+        for _ in range(2):
+            orders = {account: self._orders_of(tenant, account) for account in debits.accounts}
+            blob = debits.amounts(orders)
+            found, stored = await self._transition("reserve", tenant, {**args, **debits.args(orders)}, blob)
+            if found["outcome"] != "other-orders":
+                return found, stored
+            for account, learnt in zip(debits.accounts, found["orders"], strict=True):
+                self._orders[tenant, account[0], bool(account[1])] = tuple(learnt.split())
+        raise LedgerUnavailable("An account's orders are not those that it was opened with.")
+
+    def _orders_of(self, tenant: str, account: Account) -> Orders:
+        return self._orders.get((tenant, account[0], bool(account[1])), ())
 
     async def _settle(
         self,
@@ -237,43 +252,35 @@ class Ledger(LedgerReader):
         tenant: str,
         release_id: str,
         reason: str,
-        extra: Mapping[str, str] | None = None,
+        extra: Mapping[str, int] | None = None,
         blob: bytes = b"",
     ) -> Settled:
         if transition != "commit":
             names.check_label(reason)
         args = {"release": names.check_hex(release_id, length=32), "reason": reason, **(extra or {})}
         found, _ = await self._transition(transition, tenant, args, blob)
-        accounts = wire.account_states(tenant, found["accounts"])
-        return Settled(release_id, found["outcome"], int(found["at_ms"]), accounts)
+        return Settled(release_id, found["outcome"], int(found["at_ms"]))
 
     async def _transition(
         self, script: str, tenant: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
         """Run a script of this tenant and raise what it refused with."""
-        full = {**args, "tombstone_ttl_ms": str(self._tombstone_ttl_ms)}
+        full = {**args, "tombstone_ttl_ms": self._tombstone_ttl_ms}
         if self._clock:
-            full["now_ms"] = str(self._clock())
+            full["now_ms"] = self._clock()
         found, stored = await self._client.run(script, key=names.tenant_key(tenant), args=full, blob=blob)
         outcome = found["outcome"]
         if outcome in _REFUSALS:
             raise _REFUSALS[outcome]
         if outcome == "not-open":
             raise HoldNotOpen(state=found["state"])
+        if outcome == "plan-mismatch":
+            raise PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
         if outcome == "denied":
-            raise BudgetExhausted(
-                account=names.account_id(tenant, Unit(found["unit"]), found["subject"] or None),
-                requested=wire.amount(found["requested"]),
-                remaining=wire.amount(found["remaining"]),
-            )
+            state, requested = wire.account_state(tenant, found["account"]), amount_of(found["requested"])
+            raise BudgetExhausted(account=state.account, requested=requested, remaining=state.remaining)
         return found, stored
 
     async def _redis_now_ms(self) -> int:
         seconds, micros = await self._client.call("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
-
-
-def _estimate_line(state: AccountState, cost: Amount) -> EstimateLine:
-    epsilon = state.remaining.epsilon_nano - cost.epsilon_nano
-    delta = state.remaining.delta_femto - cost.delta_femto
-    return EstimateLine(state, cost, Amount(epsilon, delta) if epsilon >= 0 and delta >= 0 else None)

@@ -9,28 +9,18 @@ end
 if args.mode ~= "tenant" and args.mode ~= "subject" then
   error("unknown mode")
 end
-local accounts, amounts = {}, {}
-for i, l in ipairs(args.limits) do
-  accounts[i] = {
-    name = l[1], unit = l[1], adjacency = l[2], subject = "",
-    limit_epsilon = integer(l[3]), limit_delta = integer(l[4]),
-  }
-  amounts[i] = { l[1], "", l[3], l[4] }
+local accounts = {}
+for i, terms in ipairs(args.accounts) do
+  accounts[i] = new_account(terms)
 end
-local subject_limits = {}
-if args.mode == "subject" then
-  for _, l in ipairs(args.subject_limits) do
-    subject_limits[#subject_limits + 1] = "subject_epsilon:" .. l[1]
-    subject_limits[#subject_limits + 1] = text(integer(l[2]))
-    subject_limits[#subject_limits + 1] = "subject_delta:" .. l[1]
-    subject_limits[#subject_limits + 1] = text(integer(l[3]))
-  end
+for _, terms in ipairs(args.subject_accounts) do
+  new_account(terms) -- refuses terms that no account can have
 end
 
-journal("open", "", "", "", amounts)
-redis.call("HSET", KEYS[1], "operation", args.operation, "mode", args.mode, "created_ms", now)
-if #subject_limits > 0 then
-  redis.call("HSET", KEYS[1], unpack(subject_limits))
+journal_openings(accounts)
+redis.call("HSET", KEYS[1], "operation", args.operation, "mode", args.mode, "created_ms", text(now))
+for _, terms in ipairs(args.subject_accounts) do
+  redis.call("HSET", KEYS[1], "subject:" .. terms[1], cmsgpack.pack(terms))
 end
 for _, a in ipairs(accounts) do
   write_new_account(a)

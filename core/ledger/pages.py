@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from core.accounting.events import Unit
 from core.errors import UnknownTenant
@@ -26,7 +27,7 @@ class AccountPage:
     """
 
     seq: int
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Any, ...], ...]
     states: tuple[AccountState, ...]
     faults: tuple[str, ...]
     last: str

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from core.accounting.events import Adjacency, PrivacyEvent, Unit
+from core.accounting.filters import Arms, Sums, admits, largest_pure_nano
 from core.errors import Amount
+from core.ledger.vectors import Vector, amount_of, arms_of, plus, sums_of
 
 
 class TenantMode(StrEnum):
@@ -32,23 +35,106 @@ class Charge:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """What a plan account admits: up to `count` releases of one mechanism with frozen parameters.
+
+    `signature` is the `plan_signature` of its event.
+    """
+
+    signature: str
+    count: int
+
+
+def plan_signature(event: PrivacyEvent) -> str:
+    """The mechanism and every parameter that prices it: two releases of one signature cost the same."""
+    noise = "" if event.noise_multiplier is None else repr(event.noise_multiplier)
+    return f"{event.mechanism}/{event.kind}/{event.epsilon_nano}/{event.delta_femto}/{noise}"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What an account is opened with: the (epsilon, delta) that it guarantees and the rule that keeps it.
+
+    Without a `plan` the account is a filter: parameters may be chosen adaptively, from earlier outputs.
+    `basic_delta_femto` is the part of delta for releases that have a delta of their own. With a plan, epsilon is the
+    certified epsilon of the whole plan at delta.
+    """
+
+    epsilon_nano: int
+    delta_femto: int = 0
+    basic_delta_femto: int = 0
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True)
+class History:
+    """What was spent, in sums that an estimate of its epsilon needs. `pure_epsilon_nano`: each release's, if equal."""
+
+    moments: tuple[float, ...] | None
+    pure_epsilon_nano: int | None
+
+
+@dataclass(frozen=True)
 class AccountState:
-    """An account at one moment. `reserved` are open holds; they count against the limit."""
+    """An account at one moment: its guarantee `limit`, and its vectors as the ledger keeps them.
+
+    `committed` and `reserved` are sums of epsilon and delta, as basic composition has them; on an account with
+    further arms or a plan they may pass the limit, which still holds. Open holds count in every arm.
+    `history` is there in answers of `LedgerReader` only.
+    """
 
     account: str
     unit: Unit
     adjacency: Adjacency
     subject_hash: str | None
     limit: Amount
-    committed: Amount
-    reserved: Amount
+    orders: tuple[str, ...]
+    plan_signature: str
+    limit_vector: Vector
+    committed_vector: Vector
+    held_vector: Vector
+    history: History | None = None
+
+    @property
+    def arms(self) -> Arms:
+        """What a filter account admits."""
+        return arms_of(self.orders, self.limit_vector)
+
+    @property
+    def plan(self) -> Plan | None:
+        """What a plan account admits."""
+        return Plan(self.plan_signature, self.limit_vector[0]) if self.plan_signature else None
+
+    @property
+    def total(self) -> Sums:
+        """Everything that counts against the limit."""
+        return sums_of(plus(self.committed_vector, self.held_vector))
+
+    @property
+    def committed(self) -> Amount:
+        return amount_of(self.committed_vector)
+
+    @property
+    def reserved(self) -> Amount:
+        return amount_of(self.held_vector)
 
     @property
     def remaining(self) -> Amount:
-        return Amount(
-            self.limit.epsilon_nano - self.committed.epsilon_nano - self.reserved.epsilon_nano,
-            self.limit.delta_femto - self.committed.delta_femto - self.reserved.delta_femto,
-        )
+        """What may still be asked for: the epsilon of one more pure release, or of the rest of the plan together."""
+        return self.remaining_after((0,) * len(self.limit_vector))
+
+    def remaining_after(self, cost: Sequence[int]) -> Amount:
+        """What would remain after a release that costs `cost`; zero where nothing would."""
+        total = sums_of(plus(plus(self.committed_vector, self.held_vector), cost))
+        if self.plan is not None:
+            each = int(self.plan.signature.split("/")[2])
+            return Amount(max(0, self.plan.count - total.count) * each)
+        return Amount(largest_pure_nano(self.arms, total), max(0, self.arms.delta_femto - total.delta_femto))
+
+    @property
+    def within_limit(self) -> bool:
+        """Whether the account's own rule admits what it counts."""
+        return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)
 
 
 @dataclass(frozen=True)
@@ -74,17 +160,16 @@ class Replay:
 
 @dataclass(frozen=True)
 class Settled:
-    """A hold that has ended: `state` is `committed`, `cancelled` or `spent`; `accounts` are as it left them."""
+    """A hold that has ended: `state` is `committed`, `cancelled` or `spent`."""
 
     release_id: str
     state: str
     at_ms: int
-    accounts: tuple[AccountState, ...]
 
 
 @dataclass(frozen=True)
 class EstimateLine:
-    """What a release would cost one account. `remaining_after` is None where the account does not cover it."""
+    """What a release would cost one account. `remaining_after` is None where the account does not admit it."""
 
     account: AccountState
     cost: Amount
@@ -108,12 +193,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class EntryAmount:
-    """One account's share of a transition; for `open` the account's limit."""
+    """One account's share of a transition: its vector as in the ledger; for `open` the account's limit vector."""
 
     account: str
     unit: Unit
     subject_hash: str | None
-    amount: Amount
+    vector: Vector
+
+    @property
+    def amount(self) -> Amount:
+        """The epsilon and delta in it."""
+        return amount_of(self.vector)
 
 
 @dataclass(frozen=True)
@@ -139,12 +229,12 @@ class JournalPage:
 
 @dataclass(frozen=True)
 class Difference:
-    """A counter that is not the sum of the journal. `account` is an account id."""
+    """A vector that is not the sum of the journal. `account` is an account id, `counter` limit, committed or held."""
 
     account: str
     counter: str
-    journal: int
-    found: int
+    journal: Vector
+    found: Vector
 
 
 @dataclass(frozen=True)

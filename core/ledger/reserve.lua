@@ -1,6 +1,10 @@
 -- Claims the idempotency key, checks every debit and holds all of them, or holds nothing.
 -- With `estimate` it stops before the first write and tells what it would have decided.
--- args.debits: list of {unit, subject hash or "", epsilon, delta}.
+--
+-- ARGV[2] is the JSON text of the debits, one row an account: {unit, subject hash or "", vector}. It goes into the
+-- journal as it is. args.accounts has, row by row, the orders of the vector's Renyi costs and the plan that the
+-- release follows. args.subjects says whether "all", "some" or "none" of the charges name a subject; where they do,
+-- the rows without a subject are the sums over all of them. args.losses is kept for the settlement.
 local mode = redis.call("HGET", KEYS[1], "mode")
 if not mode then
   return answer({ outcome = "unknown-tenant" })
@@ -8,6 +12,7 @@ end
 
 local release_key = base .. "release:" .. args.release
 local claim_key = base .. "claim:" .. args.scope
+local claimed_before = false
 if not args.estimate then
   -- the same attempt again: its reply was lost, or it arrives after its hold has ended
   local own = redis.call("HMGET", release_key, "state", "reserved")
@@ -21,6 +26,7 @@ if not args.estimate then
   if args.scope ~= "" then
     local claim = redis.call("HMGET", claim_key, "fingerprint", "release", "denied")
     if claim[1] then
+      claimed_before = true
       if claim[1] ~= args.fingerprint then
         return answer({ outcome = "conflict" })
       end
@@ -34,7 +40,7 @@ if not args.estimate then
       if state == "committed" then
         local response = redis.call("GET", base .. "response:" .. claim[2])
         if response then
-          return { cjson.encode({ outcome = "replay", release = claim[2] }), response }
+          return { cmsgpack.pack({ outcome = "replay", release = claim[2] }), response }
         end
       end
       if state ~= "cancelled" then
@@ -45,116 +51,143 @@ if not args.estimate then
   end
 end
 
--- One debit an account, in the order given; after them, in subject mode, the tenant's quota over all subjects.
-local debits, by_name = {}, {}
-local function debit(unit, subject, epsilon, delta)
-  local name = account_name(unit, subject)
-  local d = by_name[name]
-  if not d then
-    d = { name = name, unit = unit, subject = subject, epsilon = 0, delta = 0 }
-    by_name[name] = d
-    debits[#debits + 1] = d
-  end
-  d.epsilon = add(d.epsilon, epsilon)
-  d.delta = add(d.delta, delta)
+if mode == "tenant" and args.subjects ~= "none" then
+  return answer({ outcome = "subject-not-allowed" })
 end
-for _, d in ipairs(args.debits) do
-  if mode == "tenant" and d[2] ~= "" then
-    return answer({ outcome = "subject-not-allowed" })
-  end
-  if mode == "subject" and d[2] == "" then
-    return answer({ outcome = "subject-required" })
-  end
-  debit(d[1], d[2], integer(d[3]), integer(d[4]))
-end
-if mode == "subject" then
-  for _, d in ipairs(args.debits) do
-    debit(d[1], "", integer(d[3]), integer(d[4]))
-  end
-end
-if #debits == 0 then
-  error("a release debits at least one account")
+if mode == "subject" and args.subjects ~= "all" then
+  return answer({ outcome = "subject-required" })
 end
 
-local accounts, opened, opened_amounts, amounts, denied = {}, {}, {}, {}, nil
-for i, d in ipairs(debits) do
-  local a = read_account(d.name)
-  if not a and d.subject ~= "" then
-    -- the first use of a subject: at the tenant's subject limit; a unit without one stays unknown
-    local quota = read_account(d.unit)
-    local limit = redis.call("HMGET", KEYS[1], "subject_epsilon:" .. d.unit, "subject_delta:" .. d.unit)
-    if quota and limit[1] and limit[2] then
-      a = {
-        name = d.name, unit = d.unit, adjacency = quota.adjacency, subject = d.subject,
-        limit_epsilon = integer(limit[1]), limit_delta = integer(limit[2]),
-        committed_epsilon = 0, committed_delta = 0, held_epsilon = 0, held_delta = 0,
-      }
-      opened[#opened + 1] = a
-      opened_amounts[#opened_amounts + 1] = { d.unit, d.subject, limit[1], limit[2] }
+-- Whether the account admits what it would count: a plan by its number of releases, a filter by any of its arms.
+-- The limit of an arm that is not offered is -1, which nothing fits. A sum above 2^53 fits nothing either.
+local function admits(a, total)
+  for i = 1, #total do
+    if total[i] > LARGEST then
+      return false
     end
   end
+  local limit = a.limit
+  if a.plan ~= "" then
+    return total[COUNT] <= limit[COUNT]
+  end
+  if total[NO_EPSILON] == 0 and total[EPSILON] <= limit[EPSILON] and total[DELTA] <= limit[DELTA] then
+    return true
+  end
+  if total[NO_SQUARE] == 0 and total[SQUARE] <= limit[SQUARE] then
+    return true
+  end
+  if total[NO_RHO] == 0 then
+    for i = NO_RHO + 1, #limit do
+      if total[i] <= limit[i] then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+-- The account of a debit. The first use of a subject opens it, on the terms that the tenant was opened with; any
+-- other account that is not there stays unknown: it is never a fresh budget.
+local opened = {}
+local function account_for(unit, subject)
+  local a = read_account(account_name(unit, subject))
+  if not a and subject ~= "" then
+    local terms = redis.call("HGET", KEYS[1], "subject:" .. unit)
+    if terms then
+      terms = cmsgpack.unpack(terms)
+      terms[2] = subject
+      a = new_account(terms)
+      opened[#opened + 1] = a
+    end
+  end
+  return a
+end
+
+local debits = cjson.decode(ARGV[2])
+if #debits == 0 or #debits ~= #args.accounts then
+  error("a release debits at least one account, on the terms of each")
+end
+local accounts, orders, fits, seen, other_orders, refused = {}, {}, {}, {}, false, nil
+for i, debit in ipairs(debits) do
+  local unit, subject, cost = unpack(debit)
+  local a = account_for(unit, subject)
   if not a then
     return answer({ outcome = "unknown-account" })
   end
-  accounts[i] = a
-  amounts[i] = { d.unit, d.subject, text(d.epsilon), text(d.delta) }
-  local remaining_epsilon = integer(a.limit_epsilon - a.committed_epsilon - a.held_epsilon)
-  local remaining_delta = integer(a.limit_delta - a.committed_delta - a.held_delta)
-  if not denied and (d.epsilon > remaining_epsilon or d.delta > remaining_delta) then
-    denied = {
-      outcome = "denied", unit = d.unit, subject = d.subject,
-      requested = { text(d.epsilon), text(d.delta) },
-      remaining = { text(remaining_epsilon), text(remaining_delta) },
-    }
+  if seen[a.name] then
+    error("two debits of one account")
   end
+  seen[a.name] = true
+  accounts[i], orders[i] = a, a.orders
+  if a.orders ~= args.accounts[i][1] then
+    other_orders = true
+  else
+    if #cost ~= #a.limit then
+      error("a debit with missing positions")
+    end
+    local total = {}
+    for j = 1, #cost do
+      total[j] = a.committed[j] + a.held[j] + integer(cost[j])
+    end
+    fits[i] = admits(a, total)
+    if a.plan ~= "" and a.plan ~= args.accounts[i][2] then
+      refused = { outcome = "plan-mismatch", account = state_of(a) }
+    elseif not fits[i] and not refused then
+      refused = { outcome = "denied", account = state_of(a), requested = cost }
+    end
+  end
+end
+if other_orders then
+  return answer({ outcome = "other-orders", orders = orders }) -- to be priced again at these
 end
 
 if args.estimate then
-  local states = {}
-  for i, a in ipairs(accounts) do
-    states[i] = state_of(a)
+  if refused and refused.outcome == "plan-mismatch" then
+    return answer(refused)
   end
-  return answer({ outcome = "estimate", accounts = states, amounts = amounts })
+  local states, costs = {}, {}
+  for i, a in ipairs(accounts) do
+    states[i], costs[i] = state_of(a), debits[i][3]
+  end
+  return answer({ outcome = "estimate", accounts = states, costs = costs, fits = fits })
 end
 
-local tombstone_ttl = text(integer(args.tombstone_ttl_ms))
-if denied then
-  local encoded = cjson.encode(denied)
+local tombstone_ttl = integer(args.tombstone_ttl_ms)
+if refused then
+  local denial = cmsgpack.pack(refused)
   if args.scope ~= "" then
-    redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", encoded)
+    redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)
     redis.call("PEXPIRE", claim_key, tombstone_ttl)
   end
-  return { encoded }
+  return { denial }
 end
 
-local deadline = text(add(integer(now), integer(args.hold_ttl_ms)))
-local states = {}
+local deadline = text(now + integer(args.hold_ttl_ms))
+local states, held = {}, {}
 for i, a in ipairs(accounts) do
   -- what the response shows: this release as committed, the other open holds as reserved
-  local d = debits[i]
-  d.held_epsilon = text(add(a.held_epsilon, d.epsilon))
-  d.held_delta = text(add(a.held_delta, d.delta))
-  a.committed_epsilon = add(a.committed_epsilon, d.epsilon)
-  a.committed_delta = add(a.committed_delta, d.delta)
-  states[i] = state_of(a)
+  states[i] = state_of(a, sum(a.committed, debits[i][3], 1))
+  held[i] = cmsgpack.pack(sum(a.held, debits[i][3], 1))
 end
-local reserved = cjson.encode({ outcome = "reserved", release = args.release, accounts = states })
+local reserved = cmsgpack.pack({ outcome = "reserved", release = args.release, accounts = states })
 
 if #opened > 0 then
-  journal("open", "", "", "", opened_amounts)
+  journal_openings(opened)
   for _, a in ipairs(opened) do
     write_new_account(a)
   end
 end
-journal("reserve", args.release, args.mechanism, "", amounts)
-for _, d in ipairs(debits) do
-  redis.call("HSET", base .. "account:" .. d.name, "held_epsilon", d.held_epsilon, "held_delta", d.held_delta)
+journal("reserve", args.release, args.mechanism, "", ARGV[2])
+for i, a in ipairs(accounts) do
+  redis.call("HSET", base .. "account:" .. a.name, "held", held[i])
 end
 redis.call("HSET", release_key, "state", "held", "scope", args.scope, "mechanism", args.mechanism,
-  "debits", cjson.encode(amounts), "reserved", reserved, "created_ms", now)
+  "debits", ARGV[2], "losses", args.losses, "reserved", reserved, "at_ms", text(now))
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then
   redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)
-  redis.call("PERSIST", claim_key)
+  if claimed_before then
+    redis.call("PERSIST", claim_key)
+  end
 end
 return { reserved }

@@ -28,7 +28,7 @@ end
 if n ~= args.after_n or mac ~= args.after_mac then
   return answer({ outcome = "overtaken" })
 end
-redis.call("XADD", KEYS[1], text(integer(args.n)) .. "-0", "body", args.body, "mac", args.mac)
+redis.call("XADD", KEYS[1], args.n .. "-0", "body", args.body, "mac", args.mac)
 for _, head in ipairs(args.heads) do
   redis.call("HSET", heads_key, head[1], head[2])
 end

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from core.errors import LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
@@ -215,7 +216,7 @@ class Sealer:
             )
         return Segment(tenant, first, page.seq, digest.hexdigest(), page.rows)
 
-    async def _sealed_accounts(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> tuple[tuple[str, ...], ...]:
+    async def _sealed_accounts(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> tuple[tuple[Any, ...], ...]:
         if sealed.n not in seals:
             seals[sealed.n] = await self._chain.seal(sealed.n)
         segment = seals[sealed.n].segment(tenant)

@@ -44,7 +44,7 @@ class Segment:
     first: int
     last: int
     digest: str
-    accounts: tuple[tuple[str, ...], ...]
+    accounts: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -13,42 +14,54 @@ from service.auth import admin
 from service.body import JsonRoute, Strict
 from service.budget import account_block
 from service.house import House, house
-from service.tenants import TenantPlan, open_tenant
+from service.tenants import TenantTerms, UnitLimit, open_tenant
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(admin)])
 
 Here = Annotated[House, Depends(house)]
 
 
-class Limit(Strict):
+class LimitBody(Strict):
+    """An account's guarantee; `basic_delta` is the part of delta for releases with a delta of their own."""
+
     epsilon: float = Field(gt=0)
     delta: float = Field(0.0, ge=0, lt=1)
+    basic_delta: float = Field(0.0, ge=0, lt=1)
 
 
-class NewTenant(Strict):
-    """Body of `POST /admin/tenants`: a limit for every unit, and other limits for single units."""
+class NewTenant(LimitBody):
+    """Body of `POST /admin/tenants`: a limit for every unit, and other limits for single units.
+
+    `plans` maps a mechanism to its frozen epsilon: its units then admit only that, as often as is certified.
+    """
 
     name: str
-    epsilon: float = Field(gt=0)
-    delta: float = Field(0.0, ge=0, lt=1)
-    token: Limit | None = None
-    sentence: Limit | None = None
-    vector: Limit | None = None
-    record: Limit | None = None
+    token: LimitBody | None = None
+    sentence: LimitBody | None = None
+    vector: LimitBody | None = None
+    record: LimitBody | None = None
+    plans: dict[str, float] = Field(default_factory=dict, max_length=16)
     subject_epsilon: float | None = Field(None, gt=0)
 
 
 @router.post("/tenants", status_code=201, summary="Open a tenant; shows its first key once")
 async def create_tenant(body: NewTenant, here: Here) -> dict[str, str]:
     own = {unit: getattr(body, unit.value) for unit in Unit}
-    plan = TenantPlan(
+    terms = TenantTerms(
         name=body.name,
         epsilon=body.epsilon,
         delta=body.delta,
-        limits={unit: (limit.epsilon, limit.delta) for unit, limit in own.items() if limit is not None},
+        basic_delta=body.basic_delta,
+        limits={
+            unit: UnitLimit(limit.epsilon, limit.delta, limit.basic_delta)
+            for unit, limit in own.items()
+            if limit is not None
+        },
+        plans=body.plans,
         subject_epsilon=body.subject_epsilon,
     )
-    return {"tenant": body.name, "key": await open_tenant(here.ledger, here.keys, plan)}
+    certify = partial(here.calculations.run, "largest_count")
+    return {"tenant": body.name, "key": await open_tenant(here.ledger, here.keys, terms, certify=certify)}
 
 
 @router.get("/tenants", summary="All tenants")

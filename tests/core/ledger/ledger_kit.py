@@ -8,16 +8,19 @@ from pathlib import Path
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_nano
-from core.errors import Amount
 from core.ledger.keys import MasterKey
-from core.ledger.records import Charge
+from core.ledger.records import Charge, Limit
 
 MASTER_KEY = MasterKey(bytes(range(32)))
 
 
-def limits(epsilon: float, delta_femto: int = 0, **overrides: float) -> dict[Unit, Amount]:
+def limits(
+    epsilon: float, delta_femto: int = 0, *, basic_delta_femto: int = 0, **overrides: float
+) -> dict[Unit, Limit]:
     """The same limit for every unit, save for `unit=epsilon`."""
-    return {unit: Amount(limit_nano(overrides.get(unit.value, epsilon)), delta_femto) for unit in Unit}
+    return {
+        unit: Limit(limit_nano(overrides.get(unit.value, epsilon)), delta_femto, basic_delta_femto) for unit in Unit
+    }
 
 
 def charge(

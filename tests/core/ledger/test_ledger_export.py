@@ -22,7 +22,7 @@ def lines(go, ledger, client, tmp_path):
 
     async def history():
         await sealer.check()
-        await ledger.open_tenant("acme", limits=limits(1.5, 3))
+        await ledger.open_tenant("acme", limits=limits(1.5, 10, basic_delta_femto=3))
         await ledger.open_tenant("clinic", limits=limits(10), subject_limits=limits(2))
         await ledger.reserve("acme", [charge(0.1, delta_femto=1)])
         await sealer.seal()
@@ -78,6 +78,7 @@ def test_amounts_are_exact_decimals(lines):
     acme = [line for line in lines("acme") if line["type"] == "entry"]
     (sentence,) = [a for a in acme[1]["amounts"] if a["account"] == "acme/sentence"]
     assert (sentence["unit"], sentence["epsilon"], sentence["delta"]) == ("sentence", "0.1", "0.000000000000001")
+    assert sentence["vector"][:3] == [1, 100_000_000, 1]
     assert {a["epsilon"] for a in acme[0]["amounts"]} == {"1.5"}
     assert acme[-1]["stored"]["fields"]["transition"] == "commit"
 

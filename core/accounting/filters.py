@@ -1,0 +1,297 @@
+"""The online privacy filter: what a release costs, what an account admits.
+
+A filter account holds for adaptively chosen releases, parameters included. It has several *arms*, bounds on the same
+history, each with a cap fixed when the account was created; a release is admitted while **some** arm admits the sum of
+everything committed, held and asked for. An arm takes only events that it can price; one that it cannot closes it.
+
+Guarantee: (epsilon, delta)-DP of everything admitted, under the adjacency of the account's events. Proof: let J be an
+arm that admits the final sum. No sum ever falls (a cancelled release has shown nothing), so arm j, run alone, would
+have admitted every release of a history with J = j; alone, it is an (epsilon, delta_j)-DP filter: basic composition
+(Rogers, Roth, Ullman and Vadhan 2016), a Renyi filter of one fixed order (Feldman and Zrnic 2021) or Theorem 2 of
+Whitehouse, Ramdas, Rogers and Wu 2022. Hence P[E, J = j] <= e^epsilon Q[E, J = j] + delta_j for every event E, and
+summed over the arms P[E] <= e^epsilon Q[E] + delta. That sum is why the arms *share* delta: with the whole delta for
+each of them two orders already break it (tests/core/accounting/test_filter_counterexample.py).
+
+Only `math` and `decimal`: the front end prices a request with this module.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from core.accounting.events import PrivacyEvent
+from core.amounts import EPSILON_MAX, FEMTO, NANO
+
+COUNTED_MAX = 2**53 - 1  # Redis' Lua counts in doubles
+
+FILTER_ORDERS: tuple[str, ...] = (
+    *("1.5", "2", "2.5", "3", "3.5", "4", "5", "6", "8", "10", "12", "16", "24", "32", "48", "64", "128", "256", "512"),
+)
+_ALPHAS = tuple(float(order) for order in FILTER_ORDERS)  # all exact in binary
+
+# How the delta of a filter is divided. Nearly all of it goes to the order that is best for many small releases; the
+# others come into play for fewer, larger ones, whose Renyi divergence saturates: hence higher orders. A share of 1 %
+# costs an order 4.6 / (alpha - 1) of epsilon, so the shares can be small.
+_PERMILLE = 1000
+_MAIN_SHARE = 920
+_OTHER_SHARES = ((1.5, 30), (3.0, 20), (8.0, 10))  # the first order at least so many times the main one, its share
+_SQUARE_SHARE = 20
+_DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # chooses the orders of an account without delta
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one event adds to an account. None: that arm cannot price the event. Everything is rounded up.
+
+    `epsilon_nano` and `delta_femto` for basic composition (delta 0 where epsilon is None), `square_nano` is eps^2 in
+    nano for Whitehouse et al., `rho_nano` the Renyi divergence of each order of FILTER_ORDERS.
+    """
+
+    epsilon_nano: int | None
+    delta_femto: int
+    square_nano: int | None
+    rho_nano: tuple[int, ...] | None
+
+
+@lru_cache(maxsize=4096)
+def cost_of(event: PrivacyEvent) -> Cost:
+    """The cost of one release of `event` on every arm: never below the true one, above it by 2 nano or parts in 10^6.
+
+    A number above COUNTED_MAX is one that its arm cannot price. An event of a pure kind that carries a delta is
+    approximate: basic composition only.
+    """
+    basic = 0 < event.epsilon_nano <= COUNTED_MAX and event.delta_femto <= COUNTED_MAX
+    square: int | None = None
+    rho: tuple[int, ...] | None = None
+    if event.noise_multiplier is not None:
+        rho = _gaussian_nano(event.noise_multiplier)
+    elif event.kind != "approximate" and event.delta_femto == 0:
+        square = -(-(event.epsilon_nano**2) // NANO)
+        rho = tuple(_rho_nano(event.kind, event.epsilon_nano, alpha) for alpha in _ALPHAS)
+    return Cost(
+        epsilon_nano=event.epsilon_nano if basic else None,
+        delta_femto=event.delta_femto if basic else 0,
+        square_nano=square if square is not None and square <= COUNTED_MAX else None,
+        rho_nano=rho if rho is not None and max(rho) <= COUNTED_MAX else None,
+    )
+
+
+def _gaussian_nano(noise_multiplier: float) -> tuple[int, ...]:
+    """alpha / (2 sigma^2) (Mironov 2017), in exact fractions."""
+    scale = Fraction(NANO) / (2 * Fraction(noise_multiplier) ** 2)
+    return tuple(math.ceil(Fraction(alpha) * scale) for alpha in _ALPHAS)
+
+
+def _rho_nano(kind: str, epsilon_nano: int, alpha: float) -> int:
+    """An upper bound of `divergence` in nano; the 1e-5 outweighs the rounding of the product near 0."""
+    rho = divergence(kind, epsilon_nano / NANO, alpha)
+    return min(math.ceil(rho * (1 + 1e-15) * NANO + 1e-5), epsilon_nano)
+
+
+def divergence(kind: str, epsilon: float, alpha: float) -> float:
+    """An upper bound, tight to parts in 10^12 or 1e-14, on the Renyi divergence of order `alpha` of a pure kind.
+
+    The rows below add epsilon to logarithms of numbers that expm1 and log1p give to a few units of rounding, and the
+    divisor alpha - 1 is at least 1/2: an absolute error below 1e-14 while epsilon < 90, a relative one below 1e-12
+    from there on, where the result is above epsilon - 2. Both are added. No exponential overflows: every argument is
+    negative. The divergence is at most epsilon at every order (van Erven and Harremoes 2014).
+    """
+    if kind == "exponential":
+        rho = _bounded_range(epsilon, alpha)
+    elif kind in ("permute_and_flip", "laplace"):
+        rho = _laplace(epsilon, alpha)
+    else:
+        rho = _randomised_response(epsilon, alpha)
+    return min(rho * (1 + 1e-12) + 1e-14, epsilon)
+
+
+def _randomised_response(epsilon: float, alpha: float) -> float:
+    """The largest divergence of a pure mechanism, that of randomised response (Mironov 2017, Proposition 5)."""
+    ratio = math.log1p(math.exp(-epsilon)) - math.log1p(math.exp(-(2 * alpha - 1) * epsilon))
+    return epsilon - ratio / (alpha - 1)
+
+
+def _laplace(epsilon: float, alpha: float) -> float:
+    """Laplace noise of scale 1/epsilon times the sensitivity (Mironov 2017, Proposition 6)."""
+    falling = (alpha - 1) * math.expm1(-(2 * alpha - 1) * epsilon) / (2 * alpha - 1)
+    return epsilon + math.log1p(falling) / (alpha - 1)
+
+
+def _bounded_range(epsilon: float, alpha: float) -> float:
+    """The largest divergence under epsilon-bounded range (Dong, Durfee and Rogers 2020): the exponential mechanism."""
+    whole, most, one = (-math.expm1(-power * epsilon) for power in (alpha, alpha - 1, 1.0))
+    return epsilon + math.log((alpha - 1) * whole / (alpha * most)) + math.log(whole / (alpha * one)) / (alpha - 1)
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The caps of a filter account, fixed when it is created. Rounded down; -1: the arm is not offered.
+
+    `epsilon_nano` and `delta_femto` cap basic composition, `square_nano` the sum of eps^2, `rho_nano` the Renyi
+    divergence of each order of `orders` (at most 4, out of FILTER_ORDERS).
+    """
+
+    epsilon_nano: int
+    delta_femto: int
+    square_nano: int
+    orders: tuple[str, ...]
+    rho_nano: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What an account has counted, or one charge: sums of costs, and how many events each arm could not price."""
+
+    count: int
+    epsilon_nano: int
+    delta_femto: int
+    square_nano: int
+    no_epsilon: int
+    no_square: int
+    no_rho: int
+    rho_nano: tuple[int, ...]
+
+    @classmethod
+    def of(cls, cost: Cost, orders: tuple[str, ...]) -> Sums:
+        """The charge of one event to an account with these orders."""
+        rho = (0,) * len(orders)
+        if cost.rho_nano is not None:
+            rho = tuple(cost.rho_nano[FILTER_ORDERS.index(order)] for order in orders)
+        return cls(
+            count=1,
+            epsilon_nano=cost.epsilon_nano or 0,
+            delta_femto=cost.delta_femto,
+            square_nano=cost.square_nano or 0,
+            no_epsilon=int(cost.epsilon_nano is None),
+            no_square=int(cost.square_nano is None),
+            no_rho=int(cost.rho_nano is None),
+            rho_nano=rho,
+        )
+
+    @classmethod
+    def zero(cls, orders: tuple[str, ...]) -> Sums:
+        """An account in which nothing was counted."""
+        return cls(0, 0, 0, 0, 0, 0, 0, (0,) * len(orders))
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            count=self.count + other.count,
+            epsilon_nano=self.epsilon_nano + other.epsilon_nano,
+            delta_femto=self.delta_femto + other.delta_femto,
+            square_nano=self.square_nano + other.square_nano,
+            no_epsilon=self.no_epsilon + other.no_epsilon,
+            no_square=self.no_square + other.no_square,
+            no_rho=self.no_rho + other.no_rho,
+            rho_nano=tuple(mine + theirs for mine, theirs in zip(self.rho_nano, other.rho_nano, strict=True)),
+        )
+
+
+def filter_arms(epsilon_nano: int, delta_femto: int, *, basic_delta_femto: int = 0) -> Arms:
+    """The arms of a filter account of (epsilon, delta), of which `basic_delta_femto` is for basic composition.
+
+    Guarantee: that at the top of this module; the shares of delta are a public function of the arguments and sum to
+    at most delta, in whole femto. Renyi arms: Canonne, Kamath and Steinke 2020, Proposition 12, solved for rho at a
+    fixed order. Square arm: sqrt(2 L s) + s/2 <= epsilon with L = ln(1/share), solved for s (Whitehouse et al. 2022,
+    Theorem 2; pure events only). Without delta only basic composition is offered; the orders then serve a display.
+
+    Raises: ValueError unless 0 <= epsilon <= EPSILON_MAX and 0 <= basic delta <= delta <= 1.
+    """
+    if not (0 <= epsilon_nano <= EPSILON_MAX * NANO and 0 <= basic_delta_femto <= delta_femto <= FEMTO):
+        raise ValueError("a filter needs an epsilon in range and 0 <= basic delta <= delta <= 1")
+    shared = delta_femto - basic_delta_femto
+    epsilon = Decimal(epsilon_nano) / NANO
+    main = max(
+        FILTER_ORDERS, key=lambda order: _rho_cap(epsilon, shared or _DISPLAY_DELTA_FEMTO, order) / Decimal(order)
+    )
+    shares = {main: _MAIN_SHARE}
+    for ratio, share in _OTHER_SHARES:
+        higher = [order for order in FILTER_ORDERS if float(order) >= ratio * float(main) and order not in shares]
+        if higher:
+            shares[higher[0]] = share
+    deltas = [shared * share // _PERMILLE for share in shares.values()]
+    return Arms(
+        epsilon_nano=epsilon_nano,
+        delta_femto=basic_delta_femto,
+        square_nano=_floor_nano(_square_cap(epsilon, shared * _SQUARE_SHARE // _PERMILLE)),
+        orders=tuple(shares),
+        rho_nano=tuple(
+            _floor_nano(_rho_cap(epsilon, delta, order)) for order, delta in zip(shares, deltas, strict=True)
+        ),
+    )
+
+
+_DIGITS = 50
+_NOT_OFFERED = Decimal(-1)
+
+
+def _rho_cap(epsilon: Decimal, delta_femto: int, order: str) -> Decimal:
+    """B(alpha): a Renyi divergence of at most this at `order` gives (epsilon, delta)-DP. Negative: none does."""
+    if delta_femto == 0:
+        return _NOT_OFFERED
+    with localcontext() as context:
+        context.prec = _DIGITS
+        alpha, delta = Decimal(order), Decimal(delta_femto) / FEMTO
+        return epsilon - ((alpha - 1) / alpha).ln() + (delta.ln() + alpha.ln()) / (alpha - 1)
+
+
+def _square_cap(epsilon: Decimal, delta_femto: int) -> Decimal:
+    if delta_femto == 0:
+        return _NOT_OFFERED
+    with localcontext() as context:
+        context.prec = _DIGITS
+        twice = -2 * (Decimal(delta_femto) / FEMTO).ln()
+        return ((twice + 2 * epsilon).sqrt() - twice.sqrt()) ** 2
+
+
+def _floor_nano(cap: Decimal) -> int:
+    """Rounded down after a margin of 1e-30 for the last of 50 digits; -1 below 0."""
+    if cap < 0:
+        return -1
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return max(0, int(((cap - Decimal("1e-30")) * NANO).to_integral_value(rounding=ROUND_FLOOR)))
+
+
+def admits(arms: Arms, sums: Sums) -> bool:
+    """Whether some arm admits `sums`: committed, held and the candidate together.
+
+    The rule itself: what the ledger's script must agree with.
+    """
+    if sums.no_epsilon == 0 and sums.epsilon_nano <= arms.epsilon_nano and sums.delta_femto <= arms.delta_femto:
+        return True
+    if sums.no_square == 0 and sums.square_nano <= arms.square_nano:
+        return True
+    return sums.no_rho == 0 and any(rho <= cap for rho, cap in zip(sums.rho_nano, arms.rho_nano, strict=True))
+
+
+def largest_pure_nano(arms: Arms, sums: Sums) -> int:
+    """The largest epsilon, in nano, of one further event of kind `pure` that would be admitted; 0 if none would."""
+    largest = 0
+    if sums.no_epsilon == 0 and sums.delta_femto <= arms.delta_femto:
+        largest = arms.epsilon_nano - sums.epsilon_nano
+    if sums.no_square == 0 and sums.square_nano <= arms.square_nano:
+        largest = max(largest, math.isqrt((arms.square_nano - sums.square_nano) * NANO))
+    if sums.no_rho == 0:
+        for order, cap, rho in zip(arms.orders, arms.rho_nano, sums.rho_nano, strict=True):
+            largest = max(largest, _pure_within(cap - rho, float(order)))
+    return min(max(largest, 0), EPSILON_MAX * NANO)
+
+
+def _pure_within(rest_nano: int, alpha: float) -> int:
+    """The largest pure epsilon, in nano, found by bisection, whose divergence is at most `rest_nano`."""
+    if rest_nano <= 0:
+        return 0
+    low = high = rest_nano  # the divergence is at most epsilon
+    while high <= EPSILON_MAX * NANO and _rho_nano("pure", high, alpha) <= rest_nano:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _rho_nano("pure", middle, alpha) <= rest_nano:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,2 @@
+def moments_of(event):
+    return None

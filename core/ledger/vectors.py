@@ -1,0 +1,58 @@
+"""An account's vectors, as common.lua names their positions: what it counts, and what its limits are.
+
+Seven positions - releases, epsilon, delta, epsilon squared, and the releases that basic composition, the Whitehouse
+arm and the Renyi arms cannot price - then the Renyi costs at the account's orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.accounting.filters import Arms, Sums
+from core.errors import Amount
+
+Vector = tuple[int, ...]
+
+COUNT, EPSILON, DELTA, SQUARE, NO_EPSILON, NO_SQUARE, NO_RHO, FIXED = range(8)
+LARGEST = 2**53 - 1  # Lua counts in doubles
+NOT_OFFERED = -1
+
+
+def sums_of(vector: Vector) -> Sums:
+    count, epsilon, delta, square, no_epsilon, no_square, no_rho, *rho = vector
+    return Sums(count, epsilon, delta, square, no_epsilon, no_square, no_rho, tuple(rho))
+
+
+def vector_of(sums: Sums) -> Vector:
+    fixed = (sums.count, sums.epsilon_nano, sums.delta_femto, sums.square_nano)
+    return (*fixed, sums.no_epsilon, sums.no_square, sums.no_rho, *sums.rho_nano)
+
+
+def filter_limit(arms: Arms) -> Vector:
+    """The limit of a filter account: one bound an arm; the number of releases is not limited."""
+    return (0, arms.epsilon_nano, arms.delta_femto, arms.square_nano, 0, 0, 0, *arms.rho_nano)
+
+
+def plan_limit(count: int, orders: tuple[str, ...]) -> Vector:
+    """The limit of a plan account: its number of releases and no arm."""
+    return (count, *(NOT_OFFERED,) * (FIXED - 1 + len(orders)))
+
+
+def arms_of(orders: tuple[str, ...], limit: Vector) -> Arms:
+    """The arms that a limit vector offers."""
+    return Arms(
+        epsilon_nano=limit[EPSILON],
+        delta_femto=limit[DELTA],
+        square_nano=limit[SQUARE],
+        orders=orders,
+        rho_nano=limit[FIXED:],
+    )
+
+
+def amount_of(vector: Sequence[int]) -> Amount:
+    """The epsilon and delta in it."""
+    return Amount(vector[EPSILON], vector[DELTA])
+
+
+def plus(a: Sequence[int], b: Sequence[int]) -> Vector:
+    return tuple(x + y for x, y in zip(a, b, strict=True))

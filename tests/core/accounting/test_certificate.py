@@ -1,0 +1,165 @@
+"""Plan accounts: what is certified is a bound, and it admits more than a filter does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from core.accounting.binomial import epsilon_of_pure
+from core.accounting.certificate import PLD_COUNT_MAX, PlanCertificate, certify, largest_count, plan_event
+from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.accounting.filters import Sums, admits, cost_of, filter_arms
+from core.accounting.gaussian import delta_of_gaussian
+from core.accounting.plans import COUNT_MAX, Gaussian, Laplace, PlanAdjacency, Pure
+from core.accounting.pld import certified_epsilon
+from core.amounts import FEMTO, NANO
+from core.errors import OutOfRange, UnsupportedEvent
+
+MICRO = 10**9  # a delta of 1e-6, in femto
+
+
+def event(
+    kind: str, epsilon: float = 0, *, delta_femto: int = 0, noise: float | None = None, unit: Unit = Unit.SENTENCE
+) -> PrivacyEvent:
+    return PrivacyEvent(
+        mechanism="test-mechanism",
+        kind=kind,
+        unit=unit,
+        adjacency=ACCOUNT_ADJACENCY[unit],
+        guarantee=Guarantee.APPROX_DP,
+        epsilon_nano=round(epsilon * NANO),
+        delta_femto=delta_femto,
+        noise_multiplier=noise,
+    )
+
+
+EVENTS = [
+    pytest.param(event("pure", 0.1), id="pure"),
+    pytest.param(event("metric", 0.1, unit=Unit.VECTOR), id="metric"),
+    pytest.param(event("exponential", 0.1), id="exponential"),
+    pytest.param(event("permute_and_flip", 0.1), id="permute-and-flip"),
+    pytest.param(event("gaussian", noise=5.0), id="gaussian"),
+]
+
+
+@pytest.mark.parametrize(
+    ("made", "plan"),
+    [
+        (event("pure", 0.5), Pure(0.5, PlanAdjacency.REPLACE_ONE)),
+        (event("exponential", 0.5), Pure(0.5, PlanAdjacency.REPLACE_ONE)),
+        (event("metric", 0.5, unit=Unit.VECTOR), Pure(0.5, PlanAdjacency.REPLACE_ONE)),
+        (event("permute_and_flip", 0.5), Laplace(0.5, PlanAdjacency.REPLACE_ONE)),
+        (event("laplace", 0.5), Laplace(0.5, PlanAdjacency.REPLACE_ONE)),
+        (event("gaussian", noise=2.0), Gaussian(2.0, PlanAdjacency.REPLACE_ONE)),
+    ],
+)
+def test_the_dominating_pair_of_each_kind(made: PrivacyEvent, plan: object) -> None:
+    assert plan_event(made) == plan
+
+
+@pytest.mark.parametrize("made", [event("approximate", 1, delta_femto=5), event("pure", 1, delta_femto=5)])
+def test_an_event_of_which_only_epsilon_and_delta_are_known_has_no_plan(made: PrivacyEvent) -> None:
+    with pytest.raises(UnsupportedEvent):
+        certify(made, count=1, delta_femto=MICRO)
+
+
+@pytest.mark.parametrize("made", EVENTS)
+def test_a_plan_admits_as_many_as_a_filter_or_more_and_a_filter_more_than_summing(made: PrivacyEvent) -> None:
+    budget = 10 * NANO
+    arms = filter_arms(budget, MICRO)
+    sums = charge = Sums.of(cost_of(made), arms.orders)
+    while admits(arms, sums + charge):
+        sums += charge
+    plan = largest_count(made, epsilon_nano=budget, delta_femto=MICRO)
+
+    assert plan.count >= sums.count > 70
+    if made.epsilon_nano:
+        assert sums.count > 3 * (budget // made.epsilon_nano)
+
+
+@pytest.mark.parametrize("made", EVENTS)
+@pytest.mark.parametrize("epsilon_nano", [NANO, 30 * NANO])
+def test_the_largest_count_is_certified_and_one_more_is_not(made: PrivacyEvent, epsilon_nano: int) -> None:
+    plan = largest_count(made, epsilon_nano=epsilon_nano, delta_femto=MICRO)
+
+    assert plan.epsilon_nano <= epsilon_nano
+    assert plan == certify(made, count=plan.count, delta_femto=MICRO)
+    assert certify(made, count=plan.count + 1, delta_femto=MICRO).epsilon_nano > epsilon_nano
+
+
+@pytest.mark.parametrize("count", [1, 7, 100])
+def test_a_certificate_is_above_what_is_known_exactly(count: int) -> None:
+    gaussian = certify(event("gaussian", noise=5.0), count=count, delta_femto=MICRO)
+    assert delta_of_gaussian(gaussian.epsilon_nano / NANO, math.sqrt(count) / 5) <= 1e-6
+
+    pure = certify(event("pure", 0.3), count=count, delta_femto=MICRO)
+    assert pure.epsilon_nano >= min(epsilon_of_pure(1e-6, 0.3, count) * NANO, count * 0.3 * NANO) - 1
+
+    laplace = certify(event("laplace", 0.3), count=count, delta_femto=MICRO)
+    lowest = certified_epsilon(((Laplace(0.3), count),), 1e-6, interval=1e-4, optimistic=True)
+    assert laplace.epsilon_nano >= lowest * NANO - 1
+
+
+def test_the_exponential_mechanism_is_bounded_below_by_one_that_has_its_range() -> None:
+    """Many releases of bounded range eta: the two-point mechanism with losses +-eta/2 is pure eta/2."""
+    certified = certify(event("exponential", 0.2), count=1000, delta_femto=MICRO)
+
+    assert certified.accountant == "rdp"
+    assert certified.epsilon_nano >= epsilon_of_pure(1e-6, 0.1, 1000) * NANO
+    assert certified.epsilon_nano < 0.5 * certify(event("pure", 0.2), count=1000, delta_femto=MICRO).epsilon_nano
+
+
+@pytest.mark.parametrize("kind", ["pure", "exponential", "laplace"])
+@pytest.mark.parametrize("delta_femto", [0, 50])
+def test_without_a_delta_to_speak_of_a_plan_sums(kind: str, delta_femto: int) -> None:
+    plan = largest_count(event(kind, 0.3), epsilon_nano=NANO, delta_femto=delta_femto)
+
+    assert plan == PlanCertificate(900_000_000, delta_femto, 3, "basic")
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1, 50])
+@pytest.mark.parametrize("count", [1, 1000, PLD_COUNT_MAX])
+def test_laplace_noise_is_certified_from_one_release_to_very_many(epsilon: float, count: int) -> None:
+    certified = certify(event("laplace", epsilon), count=count, delta_femto=MICRO)
+    mean = epsilon + math.expm1(-epsilon)  # of the loss of one release
+
+    assert mean * count * 0.99 <= certified.epsilon_nano / NANO <= epsilon * count
+    if count > 1:
+        assert certified.epsilon_nano < 0.999 * epsilon * count * NANO
+
+
+def test_a_plan_is_searched_up_to_the_largest_count() -> None:
+    plan = largest_count(event("gaussian", noise=1e7), epsilon_nano=10 * NANO, delta_femto=MICRO)
+    assert plan.count == COUNT_MAX
+
+    many = largest_count(event("laplace", 0.002), epsilon_nano=10 * NANO, delta_femto=MICRO)
+    assert many.accountant == "rdp"
+    assert many.count > PLD_COUNT_MAX
+
+
+@pytest.mark.parametrize(("epsilon", "limit"), [(1e-8, 1e-5), (200, 1000)])
+def test_epsilons_outside_the_exact_composition_are_summed(epsilon: float, limit: float) -> None:
+    plan = largest_count(
+        event("metric", epsilon, unit=Unit.VECTOR), epsilon_nano=round(limit * NANO), delta_femto=MICRO
+    )
+
+    assert (plan.count, plan.accountant) == (round(limit / epsilon), "basic")
+
+
+@pytest.mark.parametrize(
+    ("made", "epsilon_nano", "delta_femto", "field"),
+    [
+        (event("pure", 2), NANO, MICRO, "epsilon"),
+        (event("gaussian", noise=0.1), NANO, MICRO, "epsilon"),
+        (event("gaussian", noise=5.0), NANO, 0, "delta"),
+        (event("gaussian", noise=0.01), NANO, MICRO, "noise_multiplier"),
+        (event("pure", 0.1), NANO, FEMTO, "delta"),
+    ],
+)
+def test_what_cannot_be_planned_names_its_field(
+    made: PrivacyEvent, epsilon_nano: int, delta_femto: int, field: str
+) -> None:
+    with pytest.raises(OutOfRange) as refusal:
+        largest_count(made, epsilon_nano=epsilon_nano, delta_femto=delta_femto)
+    assert refusal.value.field == field

@@ -1,0 +1,269 @@
+"""What an event costs against slow exact arithmetic, and what a filter admits."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.accounting.binomial import epsilon_of_pure
+from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
+from core.accounting.filters import (
+    COUNTED_MAX,
+    FILTER_ORDERS,
+    Arms,
+    Sums,
+    admits,
+    cost_of,
+    filter_arms,
+    largest_pure_nano,
+)
+from core.accounting.gaussian import epsilon_of_gaussian
+from core.amounts import EPSILON_MAX, FEMTO, NANO
+from core.errors import UnitMismatch
+
+PURE_KINDS = ("pure", "metric", "exponential", "permute_and_flip", "laplace")
+MICRO = 10**9  # a delta of 1e-6, in femto
+
+epsilons = st.one_of(
+    st.integers(1, 10**4),
+    st.integers(1, 100 * NANO),
+    st.integers(1, EPSILON_MAX * NANO),
+    st.sampled_from([1, 2, NANO, 700 * NANO, 745 * NANO, EPSILON_MAX * NANO]),
+)
+
+
+def event(kind: str, epsilon_nano: int = 0, delta_femto: int = 0, noise: float | None = None) -> PrivacyEvent:
+    return PrivacyEvent(
+        mechanism="test-mechanism",
+        kind=kind,
+        unit=Unit.SENTENCE,
+        adjacency=Adjacency.REPLACE_ONE,
+        guarantee=Guarantee.APPROX_DP,
+        epsilon_nano=epsilon_nano,
+        delta_femto=delta_femto,
+        noise_multiplier=noise,
+    )
+
+
+def true_divergence(kind: str, epsilon_nano: int, order: str) -> mpmath.mpf:
+    """The Renyi divergence of the worst pair of the kind, from its definition."""
+    epsilon, alpha = mpmath.mpf(epsilon_nano) / NANO, mpmath.mpf(order)
+    if kind in ("laplace", "permute_and_flip"):
+        # |x| - |x - 1| has atoms at both ends and is uniform in x between them
+        rising, falling = mpmath.exp((alpha - 1) * epsilon), mpmath.exp(-alpha * epsilon)
+        inner = (rising - falling) / (2 * alpha - 1)
+        return mpmath.log((rising + falling + inner) / 2) / (alpha - 1)
+    if kind == "exponential":
+        # loss t or t - eps; the t below is where the moment is largest
+        def moment(t: mpmath.mpf) -> mpmath.mpf:
+            p = (mpmath.exp(epsilon) - mpmath.exp(t)) / mpmath.expm1(epsilon)
+            return p * mpmath.exp((alpha - 1) * t) + (1 - p) * mpmath.exp((alpha - 1) * (t - epsilon))
+
+        rise = -mpmath.expm1(-(alpha - 1) * epsilon)
+        t = mpmath.log((alpha - 1) * mpmath.exp(epsilon) * -mpmath.expm1(-alpha * epsilon) / (alpha * rise))
+        assert moment(t) >= max(moment(t * (1 - mpmath.mpf("1e-3"))), moment(t * (1 + mpmath.mpf("1e-3"))))
+        return mpmath.log(moment(t)) / (alpha - 1)
+    p = 1 / (1 + mpmath.exp(-epsilon))
+    q = mpmath.exp(-epsilon) * p
+    return mpmath.log(p**alpha * q ** (1 - alpha) + q**alpha * p ** (1 - alpha)) / (alpha - 1)
+
+
+class TestEvents:
+    @pytest.mark.parametrize("noise", [None, 0.0, -1.0, math.inf, math.nan])
+    def test_a_gaussian_event_needs_its_noise(self, noise: float | None) -> None:
+        with pytest.raises(ValueError, match="noise"):
+            event("gaussian", noise=noise)
+
+    @pytest.mark.parametrize(
+        ("kind", "epsilon_nano", "delta_femto", "noise"),
+        [
+            ("gaussian", NANO, 0, 2.0),
+            ("gaussian", 0, 1, 2.0),
+            ("gaussian", -1, -1, 2.0),
+            ("pure", NANO, 0, 2.0),
+            ("pure", 0, 0, None),
+            ("pure", NANO, -1, None),
+            ("unheard-of", NANO, 0, None),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(
+        self, kind: str, epsilon_nano: int, delta_femto: int, noise: float | None
+    ) -> None:
+        with pytest.raises(ValueError, match="event"):
+            event(kind, epsilon_nano, delta_femto, noise)
+
+    def test_an_event_of_another_adjacency_than_its_accounts_is_refused(self) -> None:
+        assert ACCOUNT_ADJACENCY[Unit.VECTOR] is Adjacency.METRIC
+        with pytest.raises(UnitMismatch):
+            PrivacyEvent("m", "pure", Unit.VECTOR, Adjacency.REPLACE_ONE, Guarantee.PURE_DP, NANO)
+
+
+class TestCosts:
+    @given(kind=st.sampled_from(PURE_KINDS), epsilon_nano=epsilons, order=st.sampled_from(FILTER_ORDERS))
+    @settings(deadline=None, max_examples=400)
+    def test_a_renyi_cost_is_the_true_one_rounded_up(self, kind: str, epsilon_nano: int, order: str) -> None:
+        cost = cost_of(event(kind, epsilon_nano))
+        assert cost.rho_nano is not None
+        with mpmath.workdps(80):
+            true = true_divergence(kind, epsilon_nano, order) * NANO
+            found = cost.rho_nano[FILTER_ORDERS.index(order)]
+
+            assert true <= found <= true * (1 + mpmath.mpf("1e-6")) + 2
+
+    @given(noise=st.floats(1e-3, 1e7), order=st.sampled_from(FILTER_ORDERS))
+    def test_a_gaussian_cost_is_the_true_one_rounded_up(self, noise: float, order: str) -> None:
+        rho = cost_of(event("gaussian", noise=noise)).rho_nano
+        with mpmath.workdps(80):
+            true = [mpmath.mpf(each) / (2 * mpmath.mpf(noise) ** 2) * NANO for each in FILTER_ORDERS]
+        if rho is None:
+            assert true[-1] > COUNTED_MAX
+            return
+        index = FILTER_ORDERS.index(order)
+        assert true[index] <= rho[index] <= true[index] + 1
+
+    @given(epsilon_nano=epsilons)
+    def test_a_square_is_rounded_up_or_not_priced(self, epsilon_nano: int) -> None:
+        square = cost_of(event("pure", epsilon_nano)).square_nano
+        if square is None:
+            assert epsilon_nano**2 > (COUNTED_MAX - 1) * NANO
+        else:
+            assert (square - 1) * NANO < epsilon_nano**2 <= square * NANO
+
+    def test_each_arm_takes_only_what_it_can_price(self) -> None:
+        alone = cost_of(event("gaussian", noise=5.0))
+        assert (alone.epsilon_nano, alone.delta_femto, alone.square_nano) == (None, 0, None)
+        assert alone.rho_nano is not None
+
+        known = cost_of(event("gaussian", NANO, MICRO, 5.0))
+        assert (known.epsilon_nano, known.delta_femto, known.square_nano) == (NANO, MICRO, None)
+        assert known.rho_nano == alone.rho_nano
+
+        for kind in ("approximate", "pure"):
+            approximate = cost_of(event(kind, NANO, MICRO))
+            assert (approximate.epsilon_nano, approximate.delta_femto) == (NANO, MICRO)
+            assert approximate.square_nano is approximate.rho_nano is None
+
+        assert cost_of(event("gaussian", noise=1e-4)).rho_nano is None
+        assert cost_of(event("approximate", COUNTED_MAX + 1)).epsilon_nano is None
+
+    def test_the_front_end_may_import_it(self) -> None:
+        code = "import sys, core.accounting.filters; print({'numpy', 'scipy', 'dp_accounting'} & set(sys.modules))"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert loaded.stdout.strip() == "set()"
+
+
+class TestArms:
+    @given(
+        epsilon_nano=st.integers(0, 200 * NANO) | st.just(EPSILON_MAX * NANO),
+        delta_femto=st.integers(1, FEMTO),
+        basic_part=st.floats(0, 1),
+    )
+    @settings(deadline=None)
+    def test_the_deltas_of_all_arms_sum_to_at_most_delta(
+        self, epsilon_nano: int, delta_femto: int, basic_part: float
+    ) -> None:
+        """The delta behind each cap, recovered from the cap by the forward conversion."""
+        basic = int(delta_femto * basic_part)
+        arms = filter_arms(epsilon_nano, delta_femto, basic_delta_femto=basic)
+        assert 1 <= len(arms.orders) <= 4
+        assert set(arms.orders) <= set(FILTER_ORDERS)
+        with mpmath.workdps(50):
+            epsilon = mpmath.mpf(epsilon_nano) / NANO
+            spent = mpmath.mpf(arms.delta_femto) / FEMTO
+            for order, cap in zip(arms.orders, arms.rho_nano, strict=True):
+                alpha, rho = mpmath.mpf(order), mpmath.mpf(cap) / NANO
+                if cap >= 0:
+                    spent += mpmath.exp((alpha - 1) * (rho - epsilon + mpmath.log((alpha - 1) / alpha))) / alpha
+            square = mpmath.mpf(arms.square_nano) / NANO
+            if arms.square_nano > 0:  # epsilon = sqrt(2 L s) + s/2
+                spent += mpmath.exp(-(((epsilon - square / 2) ** 2) / (2 * square)))
+            assert spent <= mpmath.mpf(delta_femto) / FEMTO
+
+    @pytest.mark.parametrize("epsilon_nano", [NANO // 10, NANO, 10 * NANO])
+    def test_without_delta_only_basic_composition_is_offered(self, epsilon_nano: int) -> None:
+        arms = filter_arms(epsilon_nano, 0)
+
+        assert arms.orders
+        assert arms == Arms(epsilon_nano, 0, -1, arms.orders, (-1,) * len(arms.orders))
+        assert arms.orders == filter_arms(epsilon_nano, MICRO).orders
+
+    @pytest.mark.parametrize(("epsilon_nano", "delta", "basic"), [(-1, 0, 0), (1, -1, 0), (1, 5, 6), (1, FEMTO + 1, 0)])
+    def test_limits_out_of_range_are_refused(self, epsilon_nano: int, delta: int, basic: int) -> None:
+        with pytest.raises(ValueError, match="filter"):
+            filter_arms(epsilon_nano, delta, basic_delta_femto=basic)
+
+    def test_an_event_closes_the_arms_that_cannot_price_it(self) -> None:
+        arms = filter_arms(10 * NANO, 2 * MICRO, basic_delta_femto=MICRO)
+        gaussian = Sums.of(cost_of(event("gaussian", noise=5.0)), arms.orders)
+        approximate = Sums.of(cost_of(event("approximate", NANO, 1)), arms.orders)
+
+        assert admits(arms, gaussian)
+        assert admits(arms, approximate)
+        assert not admits(arms, gaussian + approximate)
+        assert largest_pure_nano(arms, gaussian + approximate) == 0
+
+    def test_basic_delta_is_a_cap_of_its_own(self) -> None:
+        arms = filter_arms(10 * NANO, 2 * MICRO, basic_delta_femto=MICRO)
+
+        assert admits(arms, Sums.of(cost_of(event("approximate", NANO, MICRO)), arms.orders))
+        assert not admits(arms, Sums.of(cost_of(event("approximate", NANO, MICRO + 1)), arms.orders))
+
+    @given(
+        epsilon_nano=st.integers(10**6, 100 * NANO),
+        delta_femto=st.sampled_from([0, 10**5, MICRO]),
+        spent=st.lists(st.tuples(st.sampled_from([*PURE_KINDS, "gaussian"]), st.integers(10**6, 3 * NANO)), max_size=6),
+    )
+    @settings(deadline=None, max_examples=200)
+    def test_the_largest_further_release_is_admitted_and_no_larger_one(
+        self, epsilon_nano: int, delta_femto: int, spent: list[tuple[str, int]]
+    ) -> None:
+        arms = filter_arms(epsilon_nano, delta_femto)
+        sums = Sums.zero(arms.orders)
+        for kind, size in spent:
+            made = event(kind, noise=NANO / size) if kind == "gaussian" else event(kind, size)
+            sums += Sums.of(cost_of(made), arms.orders)
+        largest = largest_pure_nano(arms, sums)
+
+        if largest:
+            assert admits(arms, sums + Sums.of(cost_of(event("pure", largest)), arms.orders))
+        assert not admits(arms, sums + Sums.of(cost_of(event("pure", largest + 1)), arms.orders))
+        if delta_femto == 0 and not sums.no_epsilon:
+            assert largest == max(0, epsilon_nano - sums.epsilon_nano)
+
+
+def admitted(arms: Arms, charge: Sums) -> int:
+    """How many equal charges the filter admits."""
+    count, sums = 0, Sums.zero(arms.orders)
+    while admits(arms, sums := sums + charge):
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    ("made", "least", "plan_epsilon"),
+    [
+        (event("pure", NANO // 10), 305, lambda count: epsilon_of_pure(1e-6, 0.1, count)),
+        (event("gaussian", noise=5.0), 76, lambda count: epsilon_of_gaussian(1e-6, math.sqrt(count) / 5)),
+    ],
+    ids=["pure 0.1", "gaussian 5"],
+)
+def test_a_filter_admits_nearly_as_much_as_its_best_order(made: PrivacyEvent, least: int, plan_epsilon) -> None:
+    """At (10, 1e-6): far more than basic composition, and never more than the tight certificate of a fixed plan."""
+    arms = filter_arms(10 * NANO, MICRO)
+    cost = cost_of(made)
+    count = admitted(arms, Sums.of(cost, arms.orders))
+    assert cost.rho_nano is not None
+    best = max(
+        (10 - math.log((alpha - 1) / alpha) + (math.log(1e-6) + math.log(alpha)) / (alpha - 1)) / rho * NANO
+        for alpha, rho in zip(map(float, FILTER_ORDERS), cost.rho_nano, strict=True)
+    )
+
+    assert count >= least
+    assert count >= math.floor(0.97 * best)
+    assert plan_epsilon(count) <= 10

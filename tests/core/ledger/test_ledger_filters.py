@@ -1,0 +1,150 @@
+"""What a filter or plan account admits, against the rule of `core.accounting.filters`."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledger_kit import limits
+
+from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.accounting.filters import Sums, admits, cost_of, filter_arms
+from core.amounts import FEMTO, NANO
+from core.errors import BudgetExhausted, PlanMismatch
+from core.ledger.records import Charge, Limit, Plan, plan_signature
+
+_names = itertools.count()
+MICRO_DELTA = FEMTO // 10**6
+
+
+def event(kind: str, epsilon: float = 0, *, noise: float | None = None, delta_femto: int = 0) -> PrivacyEvent:
+    return PrivacyEvent(
+        mechanism=f"test-{kind}",
+        kind=kind,
+        unit=Unit.SENTENCE,
+        adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
+        guarantee=Guarantee.APPROX_DP if noise or delta_femto else Guarantee.PURE_DP,
+        epsilon_nano=round(epsilon * NANO),
+        delta_femto=delta_femto,
+        noise_multiplier=noise,
+    )
+
+
+EVENTS = st.one_of(
+    st.builds(event, st.sampled_from(["pure", "exponential", "laplace", "permute_and_flip"]), st.floats(0.01, 4)),
+    st.builds(lambda noise: event("gaussian", noise=noise), st.floats(0.5, 20)),
+    st.builds(
+        lambda epsilon, delta: event("approximate", epsilon, delta_femto=delta), st.floats(0.01, 1), st.integers(1, 10)
+    ),
+)
+
+
+@settings(max_examples=40, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    epsilon=st.floats(0.1, 20),
+    deltas=st.sampled_from([(0, 0), (MICRO_DELTA, 0), (MICRO_DELTA, 30), (FEMTO // 10, 5)]),
+    steps=st.lists(st.tuples(EVENTS, st.sampled_from(["commit", "cancel", "expire", "hold"])), max_size=25),
+)
+def test_the_script_admits_what_the_filter_admits(go, ledger, epsilon, deltas, steps):
+    epsilon_nano, (delta, basic_delta) = round(epsilon * NANO), deltas
+    tenant = f"filter-{next(_names)}"
+    terms = Limit(epsilon_nano, delta, basic_delta)
+    go(ledger.open_tenant(tenant, limits=dict.fromkeys(Unit, terms)))
+    arms = filter_arms(epsilon_nano, delta, basic_delta_femto=basic_delta)
+    spent = Sums.zero(arms.orders)
+    for wanted, end in steps:
+        total = spent + Sums.of(cost_of(wanted), arms.orders)
+        if not admits(arms, total):
+            with pytest.raises(BudgetExhausted):
+                go(ledger.reserve(tenant, [Charge(wanted)]))
+            continue
+        hold = go(ledger.reserve(tenant, [Charge(wanted)]))
+        if end != "cancel":
+            spent = total
+        if end == "commit":
+            go(ledger.commit(tenant, hold.release_id))
+        elif end != "hold":
+            go(getattr(ledger, end)(tenant, hold.release_id, reason="test"))
+        state = go(ledger.account(tenant, f"{tenant}/sentence"))
+        assert state.total == spent
+        assert state.within_limit
+
+
+def admitted(go, ledger, wanted, most):
+    for count in range(most):
+        try:
+            hold = go(ledger.reserve("acme", [Charge(wanted)]))
+        except BudgetExhausted:
+            return count
+        go(ledger.commit("acme", hold.release_id))
+    return most
+
+
+def test_a_delta_buys_more_small_releases_than_their_sum(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(2, MICRO_DELTA)))
+    wanted = event("exponential", 0.05)
+    count = admitted(go, ledger, wanted, 500)
+    assert count > 2 * 40  # twice what basic composition admits
+    state = go(ledger.account("acme", "acme/sentence"))
+    assert state.committed.epsilon_nano == count * 50_000_000 > state.limit.epsilon_nano
+    assert 0 <= state.remaining.epsilon_nano < 50_000_000
+    # what it says remains is admitted, and a nano more is not
+    rest = state.remaining.epsilon_nano
+    with pytest.raises(BudgetExhausted) as denied:
+        go(ledger.reserve("acme", [Charge(event("pure", (rest + 1) / NANO))]))
+    assert denied.value.remaining == state.remaining
+    go(ledger.reserve("acme", [Charge(event("pure", rest / NANO))]))
+
+
+def test_an_arm_that_cannot_price_a_release_is_closed_until_it_is_cancelled(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(1, MICRO_DELTA)))
+    for _ in range(19):
+        go(ledger.reserve("acme", [Charge(event("pure", 0.05))]))
+    noisy = go(ledger.reserve("acme", [Charge(event("gaussian", noise=50.0))]))  # no epsilon of its own: Renyi only
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("acme", [Charge(event("approximate", 0.01, delta_femto=1))]))
+    go(ledger.cancel("acme", noisy.release_id, reason="test"))
+    go(ledger.reserve("acme", [Charge(event("pure", 0.05))]))
+
+
+def test_a_release_without_any_open_arm_is_refused(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(1)))  # delta 0: basic composition only
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("acme", [Charge(event("gaussian", noise=1e6))]))
+    assert go(ledger.account("acme", "acme/sentence")).reserved.epsilon_nano == 0
+
+
+def test_a_plan_counts_its_releases_and_admits_nothing_else(go, ledger):
+    planned = event("laplace", 0.5)
+    plan = Plan(plan_signature(planned), 7)
+    go(ledger.open_tenant("acme", limits=limits(100) | {Unit.SENTENCE: Limit(NANO, MICRO_DELTA, plan=plan)}))
+    hold = go(ledger.reserve("acme", [Charge(planned)] * 3))
+    for other in (event("laplace", 0.4), event("pure", 0.5)):
+        for charges in ([Charge(other)], [Charge(planned), Charge(other)]):
+            with pytest.raises(PlanMismatch) as refused:
+                go(ledger.reserve("acme", charges))
+            assert refused.value.account == "acme/sentence"
+            with pytest.raises(PlanMismatch):
+                go(ledger.estimate("acme", charges))
+    assert admitted(go, ledger, planned, 20) == 4
+    go(ledger.cancel("acme", hold.release_id, reason="test"))
+    state = go(ledger.account("acme", "acme/sentence"))
+    assert state.plan == plan
+    assert (state.total.count, state.remaining.epsilon_nano) == (4, 3 * NANO // 2)
+    assert admitted(go, ledger, planned, 20) == 3
+
+
+def test_each_subject_has_a_plan_of_its_own(go, ledger):
+    planned = event("laplace", 0.5)
+    subject = Limit(NANO, MICRO_DELTA, plan=Plan(plan_signature(planned), 2))
+    go(ledger.open_tenant("clinic", limits=limits(2), subject_limits=dict.fromkeys(Unit, subject)))
+    for person in ("p1", "p2"):
+        go(ledger.reserve("clinic", [Charge(planned, person)] * 2))
+        with pytest.raises(BudgetExhausted) as denied:
+            go(ledger.reserve("clinic", [Charge(planned, person)]))
+        assert denied.value.account.startswith("clinic/sentence/")
+    with pytest.raises(BudgetExhausted) as denied:  # the quota is a sum
+        go(ledger.reserve("clinic", [Charge(planned, "p3")]))
+    assert denied.value.account == "clinic/sentence"
