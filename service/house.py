@@ -21,7 +21,7 @@ from gpu_workers.engine import Engine, Role, Task
 from gpu_workers.local import LaneOptions, LocalEngine
 from gpu_workers.messages import WorkerOptions
 from gpu_workers.packs import pack_paths
-from service import canary
+from service import canary, metrics
 from service.calculations import Calculations
 from service.ledger_access import build_ledger
 from service.rate_limit import RateLimit
@@ -130,10 +130,12 @@ class House:
 
     async def _seal(self) -> None:
         """Seal what is new, for as long as the house stands. A ledger that is not trusted any more answers nothing."""
+        metrics.SEALED_AT.set_to_current_time()
         while True:
             await asyncio.sleep(self.settings.seal_interval_s)
             try:
                 await self._sealer.seal()
+                metrics.SEALED_AT.set_to_current_time()
             except LedgerNotTrusted as error:
                 log.error("ledger-not-trusted", extra={"fields": {"detail": error.detail}})
                 return

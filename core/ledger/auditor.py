@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import UnknownTenant
+from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.audit import JournalReplay
 from core.ledger.client import LedgerClient
@@ -59,6 +59,8 @@ async def audit_ledger(client: LedgerClient, master_key: MasterKey, epoch_file: 
         replay.faults += history.tenant_faults.get(tenant, [])
         try:
             reports.append(await audit_tenant(client, tenant, replay, sealed=history.positions.get(tenant, 0)))
+        except InvalidInput:
+            history.chain_faults.append("the list of tenants has a name that no tenant can have")
         except UnknownTenant:
             if tenant in replays:
                 replay.faults.append("the record of the tenant is missing")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from core.errors import LedgerUnavailable, UnknownTenant
+from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.audit import JournalReplay
 from core.ledger.client import LedgerClient
@@ -64,21 +64,21 @@ class Sealer:
 
         With `always` a seal is written in any case: the epoch moves on. Call `check` before.
         """
-        for _ in range(ATTEMPTS if always else 1):
-            try:
-                with _legible():
+        try:
+            with _legible():
+                for _ in range(ATTEMPTS if always else 1):
                     head = await self._look()
                     segments = await self._unsealed(head)
                     if not segments and not always:
                         await self._remember(head)
                         return None
                     sealed = await self._append(head, segments)
-            except LedgerNotTrusted as error:
-                self._client.stop(error.detail)
-                raise
-            if sealed is not None:
-                await self._remember(sealed)
-                return sealed.id.n
+                    if sealed is not None:
+                        await self._remember(sealed)
+                        return sealed.id.n
+        except LedgerNotTrusted as error:
+            self._client.stop(error.detail)
+            raise
         if always:
             raise LedgerUnavailable("Other gateways seal the ledger all the time; this one got no turn.")
         return None
@@ -230,5 +230,5 @@ def _legible() -> Iterator[None]:
     """Something that the ledger did not write like this: the seals, a record or a file of Redis was tampered with."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, InvalidInput) as error:
         raise LedgerNotTrusted(f"A record of the ledger cannot be read; {_AUDIT}.") from error

@@ -276,16 +276,11 @@ def test_a_server_replaced_under_a_running_gateway_is_noticed(go, place):
         await here.sealer.seal()
 
     async def new_connection(here: Running) -> None:
-        bare = connect(socket_path=here.server.socket).connection_pool.make_connection()
-
-        async def call(*command):
-            await bare.send_command(*command)
-            return await bare.read_response()
-
+        other = LedgerClient(connect(socket_path=here.server.socket))
         try:
-            await here.sealer.verify_connection(call)
+            await here.sealer.verify_connection(other.call)
         finally:
-            await bare.disconnect()
+            await other.close()
 
     go(scenario(next_round))
     place.epoch_file.unlink()

@@ -234,6 +234,10 @@ async def unlist_tenant(book):
     await book.client.call("SREM", "tenants", "acme")
 
 
+async def list_a_name_that_cannot_be(book):
+    await book.client.call("SADD", "tenants", "No Tenant")
+
+
 async def delete_tenant(book):
     for key in await book.client.call("KEYS", "{acme}:*"):
         await book.client.call("DEL", key)
@@ -266,6 +270,7 @@ TAMPERING = [
     (forge_seal, "not genuine", "seal 3-0 is not genuine"),
     (unreadable_seal, "cannot be read", "seal 9-0 is not genuine"),
     (unlist_tenant, "acme was sealed and is no longer listed", "not in the list of tenants"),
+    (list_a_name_that_cannot_be, "cannot be read", "a name that no tenant can have"),
     (delete_tenant, "record of the tenant acme|acme is at entry 0", "record of the tenant is missing"),
     (delete_everything, "holds no ledger", "holds no ledger"),
 ]
