@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
@@ -190,16 +189,16 @@ class Sealer:
             raise LedgerNotTrusted(f"The record of the tenant {tenant} is missing; {_AUDIT}.") from None
         if page.faults:
             raise LedgerNotTrusted(f"Of the tenant {tenant}, {page.faults[0]}; {_AUDIT}.")
-        if sealed is None:
+        before = await self._last_segment(tenant, sealed, seals) if sealed else None
+        if before is None:
             replay = JournalReplay(tenant, own_accounts_only=True)
         else:
-            replay = JournalReplay.since(
-                tenant, wire.account_states(tenant, await self._sealed_accounts(tenant, sealed, seals)), seq=sealed.last
-            )
+            replay = JournalReplay.since(tenant, wire.account_states(tenant, before.accounts), seq=before.last)
         first = replay.last_seq + 1
-        digest = JournalDigest()
+        digest, end = JournalDigest(), JournalDigest()
         async for batch in raw_entries(self._client, tenant, after=replay.last_seq, last=page.seq):
             digest.add(batch)
+            end = JournalDigest(batch[-1:])
             for raw in batch:
                 entry = readable_entry(tenant, raw)
                 if entry is None:
@@ -214,15 +213,21 @@ class Sealer:
             raise LedgerNotTrusted(
                 f"The journal of the tenant {tenant} {since} does not explain its accounts; {_AUDIT}."
             )
-        return Segment(tenant, first, page.seq, digest.hexdigest(), page.rows)
+        return Segment(tenant, first, page.seq, digest.hexdigest(), end.hexdigest(), page.rows)
 
-    async def _sealed_accounts(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> tuple[tuple[Any, ...], ...]:
+    async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> Segment:
+        """What the tenant's last seal says of it; its last entry must still be the one that was sealed."""
         if sealed.n not in seals:
             seals[sealed.n] = await self._chain.seal(sealed.n)
         segment = seals[sealed.n].segment(tenant)
         if segment is None or segment.last != sealed.last:
             raise LedgerNotTrusted(f"Seal {sealed.n} does not hold entry {sealed.last} of the tenant {tenant}.")
-        return segment.accounts
+        async for batch in raw_entries(self._client, tenant, after=segment.last - 1, last=segment.last):
+            if JournalDigest(batch).hexdigest() == segment.end:
+                return segment
+        raise LedgerNotTrusted(
+            f"Entry {segment.last} of the tenant {tenant} is not the one that seal {sealed.n} sealed; {_AUDIT}."
+        )
 
 
 @contextmanager

@@ -38,12 +38,17 @@ class SealId:
 
 @dataclass(frozen=True)
 class Segment:
-    """Entries `first` to `last` of one tenant, and the rows of its own accounts as entry `last` left them."""
+    """Entries `first` to `last` of one tenant, and the rows of its own accounts as entry `last` left them.
+
+    `digest` is that of all entries, `end` that of entry `last` alone: a journal put back and written again has
+    another entry there (releases have random ids), even where its accounts are the same.
+    """
 
     tenant: str
     first: int
     last: int
     digest: str
+    end: str
     accounts: tuple[tuple[Any, ...], ...]
 
 
@@ -87,8 +92,9 @@ class ChainHead:
 class JournalDigest:
     """SHA-256 over raw entries: each is its id, then its fields' names and values in their order, as netstrings."""
 
-    def __init__(self) -> None:
+    def __init__(self, entries: Iterable[RawEntry] = ()) -> None:
         self._sha256 = hashlib.sha256()
+        self.add(entries)
 
     def add(self, entries: Iterable[RawEntry]) -> None:
         for entry_id, fields in entries:
@@ -135,8 +141,8 @@ def parse_seal(body: bytes, mac: str, master_key: MasterKey) -> Seal | None:
         heads=found["heads"],
         restored=SealId(**found["restored"]) if found["restored"] else None,
         segments=tuple(
-            Segment(tenant, first, last, digest, tuple(tuple(row) for row in rows))
-            for tenant, first, last, digest, rows in found["tenants"]
+            Segment(tenant, first, last, digest, end, tuple(tuple(row) for row in rows))
+            for tenant, first, last, digest, end, rows in found["tenants"]
         ),
     )
 
@@ -219,7 +225,7 @@ class SealChain:
                 "previous": {"n": after.id.n, "mac": after.id.mac},
                 "restored": {"n": restored.n, "mac": restored.mac} if restored else None,
                 "heads": heads_digest(heads),
-                "tenants": [[s.tenant, s.first, s.last, s.digest, s.accounts] for s in segments],
+                "tenants": [[s.tenant, s.first, s.last, s.digest, s.end, s.accounts] for s in segments],
             }
         )
         mac = self._master_key.mac(Purpose.JOURNAL, body)

@@ -67,9 +67,9 @@ def test_an_auditor_recomputes_every_seal_from_the_lines(lines):
         body = json.loads(text)
         assert body["previous"] == previous
         previous = {"n": seal["n"], "mac": mac}
-        for tenant, first, last, sha256, _ in body["tenants"]:
+        for tenant, first, last, sha256, end, _ in body["tenants"]:
             covered = [entry for entry in entries if entry["tenant"] == tenant and first <= entry["seq"] <= last]
-            assert digest(covered) == sha256
+            assert (digest(covered), digest(covered[-1:])) == (sha256, end)
             # a seal comes after what it covers, as a stream can be checked
             assert all(found.index(entry) < found.index(seal) for entry in covered)
 
