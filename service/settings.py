@@ -58,6 +58,8 @@ class Settings(BaseSettings):
     response_retention_s: float = Field(3600.0, ge=1)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
     series_interval_s: float = Field(5.0, gt=0)
+    seal_interval_s: float = Field(10.0, gt=0)
+    epoch_file: Path | None = None
 
     # limits of a request
     body_bytes_max: int = Field(8 * MIB, ge=1024)

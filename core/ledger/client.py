@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +27,10 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from core.errors import LedgerUnavailable
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
-from core.ledger.durability import REQUIRED_SETTINGS
 
 __all__ = ["LedgerClient", "connect"]
 
-Call = Callable[..., Awaitable[Any]]
+Call = Callable[..., Awaitable[Any]]  # one Redis command
 Guard = Callable[[Call], Awaitable[None]]
 
 _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
@@ -100,6 +100,7 @@ class LedgerClient:
         self._links = Links(endpoint, self._greet)
         self._callbacks = endpoint.callbacks()
         self._guard: Guard | None = None
+        self._stopped: str | None = None
 
     def guard_connections(self, guard: Guard) -> None:
         """Await `guard(call)` on every connection opened from now on, before anything else travels over it.
@@ -109,16 +110,29 @@ class LedgerClient:
         """
         self._guard = guard
 
+    def stop(self, reason: str) -> None:
+        """Fail closed: from now on every call of this client raises LedgerUnavailable with this sentence."""
+        self._stopped = reason
+
+    def _refuse_when_stopped(self) -> None:
+        if self._stopped is not None:
+            raise LedgerUnavailable(self._stopped)
+
     async def close(self) -> None:
         """Close the connections. What is in flight raises LedgerUnavailable."""
         await self._links.close()
 
     async def call(self, *command: str | bytes | int) -> Any:
         """One command, sent once."""
+        self._refuse_when_stopped()
         try:
             return self._converted(command, await self._links.request(packed(command)))
         except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
             raise _unavailable(error) from error
+
+    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
+        """Several reads in about one round trip; no transaction. The replies in order."""
+        return await asyncio.gather(*(self.call(*command) for command in commands))
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""
@@ -142,6 +156,7 @@ class LedgerClient:
         return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
     async def _run_once(self, script: _Script, pieces: Sequence[bytes]) -> Any:
+        self._refuse_when_stopped()
         try:
             try:
                 return await self._links.request((script.by_hash, *pieces))
@@ -163,12 +178,3 @@ class LedgerClient:
     def _converted(self, command: Sequence[str | bytes | int], reply: Any) -> Any:
         convert = self._callbacks.get(str(command[0]))
         return convert(reply) if convert else reply
-
-    async def check_configuration(self) -> None:
-        """Refuse a server on which an acknowledged write could be lost or evicted.
-
-        Raises LedgerUnavailable naming the setting; also when the server does not let its settings be read.
-        """
-        for name, wanted in REQUIRED_SETTINGS.items():
-            if await self.call("CONFIG", "GET", name) != [name.encode(), wanted.encode()]:
-                raise LedgerUnavailable(f"Redis must run with `{name} {wanted}`.")

@@ -21,6 +21,10 @@ SUBJECT_ID_LENGTH = 16
 TENANTS_KEY = "tenants"
 READINESS_KEY = "readiness"
 KEY_CHECK_KEY = "master-key-check"
+# the seals of all tenants: none of these names ends as a key of a tenant does, so a tenant `seals` is no harm
+SEAL_CHAIN_KEY = "{seals}:chain"
+SEAL_HEADS_KEY = "{seals}:heads"
+LEDGER_ID_KEY = "{seals}:ledger"
 
 
 def check_tenant(name: str) -> str:

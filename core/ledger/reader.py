@@ -7,7 +7,7 @@ from typing import Any
 from core.accounting.events import Unit
 from core.errors import UnknownAccount, UnknownTenant
 from core.ledger import names, wire
-from core.ledger.audit import JournalReplay
+from core.ledger.auditor import audit_tenant
 from core.ledger.client import LedgerClient
 from core.ledger.records import (
     AccountPage,
@@ -128,23 +128,14 @@ class LedgerReader:
         return JournalPage(tuple(entries), cursor)
 
     async def audit(self) -> AuditReport:
-        """Recompute every account of every tenant from its journal and compare.
+        """Recompute every account of every tenant from its journal and compare; sound while the ledger is in use.
 
-        Sound while the ledger is in use: the counters are read at one moment together with the number of the
-        last entry that made them, and the journal is replayed up to that entry.
+        The seals are the business of `core.ledger.auditor.audit_ledger`.
         """
         return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
 
     async def _audit_tenant(self, tenant: str) -> TenantAudit:
-        states, last_seq = await self._snapshot(tenant, first="-", last="+")
-        replay = JournalReplay(tenant)
-        while replay.last_seq < last_seq:
-            batch = await self._entries(tenant, after=replay.last_seq, count=SCAN_BATCH, last=last_seq)
-            if not batch:
-                break
-            for entry in batch:
-                replay.apply(entry)
-        return replay.report(states, last_seq=last_seq)
+        return await audit_tenant(self._client, tenant)
 
     async def _entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[JournalEntry]:
         raw = await self._raw_entries(tenant, after=after, count=count, last=last)
