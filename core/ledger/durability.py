@@ -54,6 +54,10 @@ def embedded_conf(*, directory: Path, socket: Path) -> str:
         "daemonize no",
         "databases 1",
         "loglevel notice",
+        # an account is a small hash with longer texts than the default allows in the compact encoding; these names
+        # are known to 6.2, and to 7.0 as aliases
+        "hash-max-ziplist-value 512",
+        "hash-max-ziplist-entries 64",
         *(f"{name} {value}" for name, value in REQUIRED_SETTINGS.items()),
     ]
     return "\n".join(lines) + "\n"

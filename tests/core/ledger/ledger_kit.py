@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_nano
@@ -43,23 +44,31 @@ def claim(key: str = "key-1", body: bytes = b"{}", tenant: str = "acme"):
 
 
 class ReplyDropper:
-    """A proxy in front of a Redis socket that can lose the reply of the next command after it was applied."""
+    """A proxy in front of a Redis that can lose the reply of the next command after it was applied.
 
-    def __init__(self, upstream: Path, socket: Path) -> None:
-        self._upstream = upstream
-        self.socket = socket
+    `url` leads to the Redis at `upstream` through `socket`, as the same user.
+    """
+
+    def __init__(self, upstream: str, socket: Path) -> None:
+        self._upstream = urlsplit(upstream)
+        self._socket = socket
+        user = f"{self._upstream.username}:{self._upstream.password}@" if self._upstream.username else ""
+        self.url = f"unix://{user}{socket}"
         self.drops_left = 0
         self.dropped = 0
 
     async def __aenter__(self) -> ReplyDropper:
-        self._server = await asyncio.start_unix_server(self._serve, path=str(self.socket))
+        self._server = await asyncio.start_unix_server(self._serve, path=str(self._socket))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_unix_connection(str(self._upstream))
+        if self._upstream.scheme == "unix":
+            up_reader, up_writer = await asyncio.open_unix_connection(self._upstream.path)
+        else:
+            up_reader, up_writer = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
 
         async def requests() -> None:
             while data := await reader.read(65536):
