@@ -8,6 +8,7 @@ Cumulants add: a history of any length is ten running sums, and an update is O(1
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +106,29 @@ class _Curve:
         return float(grid[left] + (grid[left + 1] - grid[left]) * over / (over - under))
 
 
+def sides(x: Array, y: Array, direction: Direction) -> list[tuple[Array, Array]]:
+    """The cumulants (X, Y) of each direction that `direction` asks for."""
+    pairs = []
+    if direction in (Direction.REMOVE, Direction.MAX):
+        pairs.append((x, y))
+    if direction in (Direction.ADD, Direction.MAX):
+        # F_X(-eps) - e^eps F_Y(-eps) is the same formula for (-Y, -X)
+        pairs.append((y * _SIGNS, x * _SIGNS))
+    return pairs
+
+
+def estimate(x: Array, y: Array, order: int, delta: float, direction: Direction = Direction.MAX) -> Result:
+    """The estimated epsilon of a history with the summed cumulants `x` and `y`, in constant time. Not a bound."""
+    roots = [_Curve(*side, order).root(delta) for side in sides(x, y, direction)]
+    found = [root for root in roots if root is not None]
+    if len(found) < len(roots):
+        note = f"order {order} crosses this delta several times or never"
+        return Result(None, Kind.NO_UNIQUE_ROOT, note, direction)
+    skewness = max(abs(float(side[2])) / float(side[1]) ** 1.5 for side in (x, y))
+    note = NOT_A_BOUND + (_SKEWED if skewness > _SKEWNESS_CREDIBLE else "")
+    return Result(max(found), Kind.ESTIMATE, note, direction)
+
+
 class EdgeworthAccountant(Accountant):
     """An estimate of epsilon for a fixed plan. Never an upper bound, but for plans that it solves exactly.
 
@@ -160,33 +184,15 @@ class EdgeworthAccountant(Accountant):
         if self._gaussian:
             value = epsilon_of_gaussian(delta, math.sqrt(self._y[1]))
             return Result(value, Kind.BOUND, "exact: Gaussian releases compose to one", self.direction)
-        roots = [curve.root(delta) for curve in self._curves()]
-        interval = self._interval(delta) if self.order == 1 else None
-        if any(root is None for root in roots):
-            note = f"order {self.order} crosses this delta several times or never"
-            return Result(None, Kind.NO_UNIQUE_ROOT, note, self.direction, interval)
-        value = max(root for root in roots if root is not None)
-        skewness = max(abs(float(side[2])) / float(side[1]) ** 1.5 for side in (self._x, self._y))
-        note = NOT_A_BOUND + (_SKEWED if skewness > _SKEWNESS_CREDIBLE else "")
-        return Result(value, Kind.ESTIMATE, note, self.direction, interval)
+        answer = estimate(self._x, self._y, self.order, delta, self.direction)
+        return replace(answer, interval=self._interval(delta)) if self.order == 1 else answer
 
     def delta(self, epsilon: float) -> float:
         """The estimated delta at `epsilon`; the larger one for direction `max`. May lie outside [0, 1]."""
         if self._pure is not None or not self.count:
             raise UnsupportedEvent("the smooth curve is that of Gaussian and Laplace events")
-        return max(float(curve.at(np.array([epsilon]))[0]) for curve in self._curves())
-
-    def _sides(self) -> list[tuple[Array, Array]]:
-        pairs = []
-        if self.direction in (Direction.REMOVE, Direction.MAX):
-            pairs.append((self._x, self._y))
-        if self.direction in (Direction.ADD, Direction.MAX):
-            # F_X(-eps) - e^eps F_Y(-eps) is the same formula for (-Y, -X)
-            pairs.append((self._y * _SIGNS, self._x * _SIGNS))
-        return pairs
-
-    def _curves(self) -> list[_Curve]:
-        return [_Curve(x, y, self.order) for x, y in self._sides()]
+        at = np.array([epsilon])
+        return max(float(_Curve(x, y, self.order).at(at)[0]) for x, y in sides(self._x, self._y, self.direction))
 
     def _interval(self, delta: float) -> Interval:
         if self._only is None:
@@ -195,7 +201,7 @@ class EdgeworthAccountant(Accountant):
         if not all(map(math.isfinite, errors)) or min(errors) >= delta:
             return Interval(None, None, Kind.VACUOUS, f"the error of the expansion is {max(errors):.2g}, above delta")
         lows, highs = [], []
-        for index, (x, y) in enumerate(self._sides()):
+        for index, (x, y) in enumerate(sides(self._x, self._y, self.direction)):
             add = self.direction is Direction.ADD or index == 1
             error_x, error_y = reversed(errors) if add else errors
             highs.append(_Curve(x, y, 1, (-error_x, error_y)).root(delta))

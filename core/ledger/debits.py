@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import orjson
 
 from core.accounting.events import PrivacyEvent, Unit
 from core.accounting.filters import Sums, cost_of
-from core.accounting.history import moments_of
+from core.accounting.loss_cumulants import CUMULANTS, moments_of, pure_epsilon_nano
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import InvalidInput
 from core.ledger.keys import MasterKey
 from core.ledger.records import Charge, plan_signature
-from core.ledger.vectors import COUNT, DELTA, EPSILON, FIXED, LARGEST, NO_RHO, NO_SQUARE, SQUARE, Vector, vector_of
+from core.ledger.vectors import (
+    COUNT,
+    DELTA,
+    EPSILON,
+    FIXED,
+    LARGEST,
+    NO_EPSILON,
+    NO_RHO,
+    NO_SQUARE,
+    SQUARE,
+    Vector,
+    vector_of,
+)
 
 CHARGES_MAX = 4096
 SUBJECT_LENGTH_MAX = 256
@@ -27,49 +38,54 @@ Account = tuple[Unit, str]  # the subject's hash, "" for the tenant's own
 Orders = tuple[str, ...]
 
 
+Events = tuple[tuple[PrivacyEvent, int], ...]  # an event and how often it is run
+
+
 @lru_cache(maxsize=4096)
-def _cost(event: PrivacyEvent, orders: Orders) -> Vector:
-    return vector_of(Sums.of(cost_of(event), orders))
+def _vector(events: Events, orders: Orders) -> Vector:
+    total = [0] * (FIXED + len(orders))
+    for event, times in events:
+        cost = vector_of(Sums.of(cost_of(event), orders))
+        total = [have + times * more for have, more in zip(total, cost, strict=True)]
+    return tuple(total)
 
 
-@dataclass
-class _Debit:
-    """What a release costs one account: its events and how often each is run."""
+def _vector_within(events: Events, orders: Orders, room: Sequence[int]) -> Vector:
+    """The vector for an account whose counters can take `room` more.
 
-    events: Counter[PrivacyEvent] = field(default_factory=Counter)
+    Sums of epsilon, squares or Renyi costs that do not fit become releases that their arm cannot price, which closes
+    it: a sum is never cut. The other arms go on.
+    """
+    total = list(_vector(events, orders))
+    if total[EPSILON] > room[EPSILON]:
+        total[EPSILON], total[DELTA], total[NO_EPSILON] = 0, 0, total[COUNT]
+    if total[SQUARE] > room[SQUARE]:
+        total[SQUARE], total[NO_SQUARE] = 0, total[COUNT]
+    if any(rho > left for rho, left in zip(total[FIXED:], room[FIXED:], strict=True)):
+        total[FIXED:], total[NO_RHO] = [0] * len(orders), total[COUNT]
+    return tuple(total)
 
-    def vector(self, orders: Orders) -> list[int]:
-        """Sums that no counter can hold become releases that their arm cannot price, which closes it."""
-        total = [0] * (FIXED + len(orders))
-        for event, times in self.events.items():
-            total = [have + times * more for have, more in zip(total, _cost(event, orders), strict=True)]
-        if total[SQUARE] > LARGEST:
-            total[SQUARE], total[NO_SQUARE] = 0, total[COUNT]
-        if any(rho > LARGEST for rho in total[FIXED:]):
-            total[FIXED:], total[NO_RHO] = [0] * len(orders), total[COUNT]
-        return total
 
-    @property
-    def plan(self) -> str:
-        """The signature of the plan that admits it."""
-        signatures = {plan_signature(event) for event in self.events}
-        return signatures.pop() if len(signatures) == 1 else MIXED_PLAN
+@lru_cache(maxsize=4096)
+def _plan(events: Events) -> str:
+    """The signature of the plan that admits them."""
+    signatures = {plan_signature(event) for event, _ in events}
+    return signatures.pop() if len(signatures) == 1 else MIXED_PLAN
 
-    @property
-    def loss(self) -> tuple[Sequence[float], Sequence[float], int]:
-        """The cumulants of the privacy loss, of X and of Y, and the pure epsilon of every release if it is one."""
-        x, y = [0.0] * 5, [0.0] * 5
-        for event, times in self.events.items():
-            moments = moments_of(event)
-            if moments is None:
-                x, y = [], []
-                break
-            x = [have + times * more for have, more in zip(x, moments[:5], strict=True)]
-            y = [have + times * more for have, more in zip(y, moments[5:], strict=True)]
-        epsilons = {
-            event.epsilon_nano if cost_of(event).square_nano is not None else MIXED_EPSILON for event in self.events
-        }
-        return x, y, epsilons.pop() if len(epsilons) == 1 else MIXED_EPSILON
+
+@lru_cache(maxsize=4096)
+def _loss(events: Events) -> bytes:
+    """The cumulants of the privacy loss, of X and of Y, and the pure epsilon of every release if it is one."""
+    total = [0.0] * (2 * CUMULANTS)
+    for event, times in events:
+        moments = moments_of(event)
+        if moments is None:
+            total = []
+            break
+        total = [have + times * more for have, more in zip(total, moments, strict=True)]
+    epsilons = {pure_epsilon_nano(event) or MIXED_EPSILON for event, _ in events}
+    pure = epsilons.pop() if len(epsilons) == 1 else MIXED_EPSILON
+    return orjson.dumps((total[:CUMULANTS], total[CUMULANTS:], pure))
 
 
 class Debits:
@@ -86,19 +102,19 @@ class Debits:
         if not all(0 < len(subject) <= SUBJECT_LENGTH_MAX for subject in named):
             raise InvalidInput(f"A subject has 1 to {SUBJECT_LENGTH_MAX} characters.", field="subject")
         self.subjects = "none" if not named else "all" if len(named) == len(charges) else "some"
-        subjects: dict[Account, _Debit] = {}
-        totals: dict[Account, _Debit] = {}
+        by_subject: dict[Account, Counter[PrivacyEvent]] = defaultdict(Counter)
+        totals: dict[Account, Counter[PrivacyEvent]] = defaultdict(Counter)
         for charge, times in Counter(charges).items():
             subject = master_key.subject_hash(tenant, charge.subject) if charge.subject is not None else ""
             for unit in charge.event.debited_units:
-                totals.setdefault((unit, ""), _Debit()).events[charge.event] += times
+                totals[unit, ""][charge.event] += times
                 if subject:
-                    subjects.setdefault((unit, subject), _Debit()).events[charge.event] += times
-        for debit in totals.values():
-            vector = debit.vector(())
-            if vector[EPSILON] > EPSILON_MAX * NANO or vector[DELTA] > FEMTO:
+                    by_subject[unit, subject][charge.event] += times
+        self._rows = {account: tuple(events.items()) for account, events in (by_subject | totals).items()}
+        for account in totals:
+            total = _vector(self._rows[account], ())
+            if total[EPSILON] > EPSILON_MAX * NANO or total[DELTA] > FEMTO:
                 raise InvalidInput("The cost of this release is larger than any limit can be.")
-        self._rows = subjects | totals
 
     @property
     def accounts(self) -> tuple[Account, ...]:
@@ -107,16 +123,17 @@ class Debits:
     def args(self, orders: Mapping[Account, Orders]) -> dict[str, object]:
         """The arguments `accounts`, `subjects` and `losses` of reserve.lua."""
         return {
-            "accounts": [[" ".join(orders[account]), debit.plan] for account, debit in self._rows.items()],
+            "accounts": [[" ".join(orders[account]), _plan(events)] for account, events in self._rows.items()],
             "subjects": self.subjects,
-            "losses": orjson.dumps([debit.loss for debit in self._rows.values()]).decode(),
+            "losses": (b"[%b]" % b",".join(map(_loss, self._rows.values()))).decode(),
         }
 
-    def amounts(self, orders: Mapping[Account, Orders]) -> bytes:
-        """The rows that the script holds and that the journal keeps."""
+    def amounts(self, orders: Mapping[Account, Orders], room: Sequence[Sequence[int]] | None = None) -> bytes:
+        """The rows that the script holds and that the journal keeps. `room`: what each account can still count."""
+        rooms = room or [[LARGEST] * (FIXED + len(orders[account])) for account in self._rows]
         return orjson.dumps(
             [
-                [unit.value, subject, debit.vector(orders[unit, subject])]
-                for (unit, subject), debit in self._rows.items()
+                [account[0].value, account[1], _vector_within(events, orders[account], left)]
+                for (account, events), left in zip(self._rows.items(), rooms, strict=True)
             ]
         )

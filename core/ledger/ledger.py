@@ -49,6 +49,7 @@ TOMBSTONE_TTL_MS = 30 * DAY_MS
 RESPONSE_RETENTION_MS = 3600 * 1000
 HOLD_TTL_MS = 5 * 60 * 1000
 SWEEP_BATCH = 256
+PRICINGS_MAX = 5
 
 _REFUSALS: dict[str, type[Exception]] = {
     "unknown-tenant": UnknownTenant,
@@ -231,17 +232,22 @@ class Ledger(LedgerReader):
     async def _priced(self, tenant: str, debits: Debits, args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Run reserve.lua with every debit priced at the orders of its account.
 
-        An account's orders never change, so they are learnt once: the script tells them when they are others.
+        An account's orders never change, so they are learnt once: the script tells them when they are others. It
+        also tells what its counters can still take, should a sum not fit.
         """
-        for _ in range(2):
+        room: list[list[int]] | None = None
+        for _ in range(PRICINGS_MAX):
             orders = {account: self._orders_of(tenant, account) for account in debits.accounts}
-            blob = debits.amounts(orders)
+            blob = debits.amounts(orders, room)
             found, stored = await self._transition("reserve", tenant, {**args, **debits.args(orders)}, blob)
-            if found["outcome"] != "other-orders":
+            if found["outcome"] == "no-room":
+                room = found["room"]
+            elif found["outcome"] == "other-orders":
+                for account, learnt in zip(debits.accounts, found["orders"], strict=True):
+                    self._orders[tenant, account[0], bool(account[1])] = tuple(learnt.split())
+            else:
                 return found, stored
-            for account, learnt in zip(debits.accounts, found["orders"], strict=True):
-                self._orders[tenant, account[0], bool(account[1])] = tuple(learnt.split())
-        raise LedgerUnavailable("An account's orders are not those that it was opened with.")
+        raise LedgerUnavailable("The accounts change too fast to be priced; try again.")
 
     def _orders_of(self, tenant: str, account: Account) -> Orders:
         return self._orders.get((tenant, account[0], bool(account[1])), ())

@@ -59,13 +59,8 @@ if mode == "subject" and args.subjects ~= "all" then
 end
 
 -- Whether the account admits what it would count: a plan by its number of releases, a filter by any of its arms.
--- The limit of an arm that is not offered is -1, which nothing fits. A sum above 2^53 fits nothing either.
+-- The limit of an arm that is not offered is -1, which nothing fits.
 local function admits(a, total)
-  for i = 1, #total do
-    if total[i] > LARGEST then
-      return false
-    end
-  end
   local limit = a.limit
   if a.plan ~= "" then
     return total[COUNT] <= limit[COUNT]
@@ -107,7 +102,8 @@ local debits = cjson.decode(ARGV[2])
 if #debits == 0 or #debits ~= #args.accounts then
   error("a release debits at least one account, on the terms of each")
 end
-local accounts, orders, fits, seen, other_orders, refused = {}, {}, {}, {}, false, nil
+local accounts, orders, room, fits, seen = {}, {}, {}, {}, {}
+local other_orders, no_room, refused = false, false, nil
 for i, debit in ipairs(debits) do
   local unit, subject, cost = unpack(debit)
   local a = account_for(unit, subject)
@@ -126,8 +122,12 @@ for i, debit in ipairs(debits) do
       error("a debit with missing positions")
     end
     local total = {}
+    room[i] = {}
     for j = 1, #cost do
-      total[j] = a.committed[j] + a.held[j] + integer(cost[j])
+      local counted = integer(a.committed[j] + a.held[j])
+      total[j] = counted + integer(cost[j])
+      room[i][j] = LARGEST - counted
+      no_room = no_room or total[j] > LARGEST
     end
     fits[i] = admits(a, total)
     if a.plan ~= "" and a.plan ~= args.accounts[i][2] then
@@ -139,6 +139,9 @@ for i, debit in ipairs(debits) do
 end
 if other_orders then
   return answer({ outcome = "other-orders", orders = orders }) -- to be priced again at these
+end
+if no_room and not refused then
+  return answer({ outcome = "no-room", room = room }) -- a counter would pass 2^53: its arm cannot price this
 end
 
 if args.estimate then

@@ -11,6 +11,7 @@ from ledger_kit import limits
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.accounting.filters import Sums, admits, cost_of, filter_arms
+from core.accounting.loss_cumulants import moments_of
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted, PlanMismatch
 from core.ledger.records import Charge, Limit, Plan, plan_signature
@@ -148,3 +149,36 @@ def test_each_subject_has_a_plan_of_its_own(go, ledger):
     with pytest.raises(BudgetExhausted) as denied:  # the quota is a sum
         go(ledger.reserve("clinic", [Charge(planned, "p3")]))
     assert denied.value.account == "clinic/sentence"
+
+
+def test_a_sum_that_no_counter_can_hold_closes_its_arm_and_no_other(go, ledger):
+    """The squares of epsilon 2,000 pass 2^53 nano at the third release; basic composition goes on to its limit."""
+    go(ledger.open_tenant("acme", limits=limits(20_000, MICRO_DELTA)))
+    holds = [go(ledger.reserve("acme", [Charge(event("pure", 2000))])) for _ in range(10)]
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("acme", [Charge(event("pure", 2000))]))
+    state = go(ledger.account("acme", "acme/sentence"))
+    assert (state.total.epsilon_nano, state.total.no_square) == (20_000 * NANO, 8)
+    assert state.within_limit
+    for hold in holds:
+        go(ledger.cancel("acme", hold.release_id, reason="test"))
+    state = go(ledger.account("acme", "acme/sentence"))
+    assert state.total == Sums.zero(state.orders)
+
+
+def test_the_history_sums_what_was_spent_and_nothing_that_was_refunded(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(20, MICRO_DELTA)))
+    first, second = event("exponential", 0.5), event("permute_and_flip", 0.25)
+    for wanted, end in ((first, "commit"), (second, "cancel"), (first, "expire")):
+        hold = go(ledger.reserve("acme", [Charge(wanted)] * 2))
+        go(getattr(ledger, end)("acme", hold.release_id, **({} if end == "commit" else {"reason": "test"})))
+    history = go(ledger.account("acme", "acme/token")).history
+    assert history.pure_epsilon_nano == NANO // 2
+    assert history.moments == pytest.approx([4 * value for value in moments_of(first)])
+    hold = go(ledger.reserve("acme", [Charge(second)]))
+    go(ledger.commit("acme", hold.release_id))
+    history = go(ledger.account("acme", "acme/token")).history
+    assert history.pure_epsilon_nano is None
+    assert history.moments == pytest.approx(
+        [4 * a + b for a, b in zip(moments_of(first), moments_of(second), strict=True)]
+    )

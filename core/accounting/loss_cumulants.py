@@ -1,0 +1,91 @@
+"""Cumulants of the privacy loss of one release, in closed form: what the dashboard's running sums add up.
+
+L = ln(dP/dQ), X is L under Q, Y is L under P. Only `math`: the front end computes them with each request.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from core.accounting.events import PrivacyEvent
+from core.amounts import NANO
+
+CUMULANTS = 5
+_SERIES_MAX = 20.0
+
+
+@lru_cache(maxsize=4096)
+def moments_of(event: PrivacyEvent) -> tuple[float, ...] | None:
+    """Cumulants 1 to 5 of X, then 1 to 5 of Y, of the event's dominating pair; cumulants add over releases.
+
+    Randomised response for `pure`, `metric` and `exponential`, Laplace noise for `laplace` and `permute_and_flip`,
+    Gaussian noise for `gaussian`. None where no pair is known: an (epsilon, delta) and nothing else.
+    """
+    if event.noise_multiplier is not None:
+        square = event.noise_multiplier**-2 if event.noise_multiplier > 1e-100 else math.inf
+        return (-square / 2, square, 0.0, 0.0, 0.0, square / 2, square, 0.0, 0.0, 0.0) if square < math.inf else None
+    if event.kind == "approximate" or event.delta_femto > 0:
+        return None
+    epsilon = event.epsilon_nano / NANO
+    y = _laplace(epsilon) if event.kind in ("laplace", "permute_and_flip") else _randomised_response(epsilon)
+    # both pairs are symmetric: X is distributed as -Y
+    return (-y[0], y[1], -y[2], y[3], -y[4], *y)
+
+
+def pure_epsilon_nano(event: PrivacyEvent) -> int | None:
+    """The epsilon of an event whose dominating pair is randomised response, else None.
+
+    A history of such events of one epsilon composes exactly, as a binomial.
+    """
+    if event.kind in ("pure", "metric", "exponential") and event.delta_femto == 0:
+        return event.epsilon_nano
+    return None
+
+
+def _randomised_response(epsilon: float) -> tuple[float, ...]:
+    """Y is epsilon (2B - 1), B Bernoulli with odds e^epsilon."""
+    tilt = math.tanh(epsilon / 2)
+    variance = math.exp(-epsilon) / (1 + math.exp(-epsilon)) ** 2  # of B
+    width = 2 * epsilon
+    return (
+        epsilon * tilt,
+        width**2 * variance,
+        -(width**3) * variance * tilt,
+        width**4 * variance * (1 - 6 * variance),
+        -(width**5) * variance * tilt * (1 - 12 * variance),
+    )
+
+
+def _laplace(epsilon: float) -> tuple[float, ...]:
+    """Y is epsilon (1 - 2U): epsilon U is 0 with probability 1/2, else exponential, cut off at epsilon.
+
+    So E U^n = (n/2) gamma(n, epsilon) / epsilon^n. The moments of U are of the size of its spread: no cancellation.
+    """
+    m1, m2, m3, m4, m5 = (n / 2 * _gamma_ratio(n, epsilon) for n in range(1, 6))
+    c2 = m2 - m1**2
+    c3 = m3 - 3 * m1 * m2 + 2 * m1**3
+    c4 = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
+    c5 = m5 - 5 * m1 * m4 + 10 * m1**2 * m3 - 10 * m1**3 * m2 + 4 * m1**5
+    width = -2 * epsilon
+    return (
+        epsilon + math.expm1(-epsilon),
+        width**2 * c2,
+        width**3 * c3,
+        width**4 * (c4 - 3 * c2**2),
+        width**5 * (c5 - 10 * c3 * c2),
+    )
+
+
+def _gamma_ratio(n: int, x: float) -> float:
+    """gamma(n, x) / x^n, gamma the lower incomplete one: by its series of positive terms, or its closed form."""
+    if x < _SERIES_MAX:
+        term = total = 1 / n
+        k = n
+        while term > 1e-17 * total:
+            k += 1
+            term *= x / k
+            total += term
+        return math.exp(-x) * total
+    rest = math.exp(-x) * sum(x**k / math.factorial(k) for k in range(n))
+    return math.factorial(n - 1) * (1 - rest) / x**n
