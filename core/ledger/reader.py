@@ -128,17 +128,17 @@ class LedgerReader:
         return JournalPage(tuple(entries), cursor)
 
     async def audit(self) -> AuditReport:
-        """Recompute every account of every tenant from its journal and compare; sound while the ledger is in use.
+        """Recompute every account of every tenant from its journal and compare.
 
-        The seals are the business of `core.ledger.auditor.audit_ledger`.
+        Sound while the ledger is in use. The seals are the business of `core.ledger.auditor.audit_ledger`.
         """
         return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
 
     async def _audit_tenant(self, tenant: str) -> TenantAudit:
         return await audit_tenant(self._client, tenant)
 
-    async def _entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[JournalEntry]:
-        raw = await self._raw_entries(tenant, after=after, count=count, last=last)
+    async def _entries(self, tenant: str, *, after: int, count: int) -> list[JournalEntry]:
+        raw = await self._raw_entries(tenant, after=after, count=count)
         return [wire.journal_entry(tenant, entry) for entry in raw]
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
