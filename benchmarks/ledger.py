@@ -190,7 +190,7 @@ async def memory(directory: Path, redis_server: Path | None) -> None:
         await ledger.close()
 
 
-async def journal() -> None:
+async def journal(parent: Path | None, *, entries_max: int) -> None:
     """`GET /budget` of a real gateway and the ledger's own read beside a long journal of the same tenant."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     from gateway_kit import Gateway
@@ -198,7 +198,7 @@ async def journal() -> None:
     from service.secrets import load_master_key
     from service.settings import Settings
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         data_dir = Path(folder) / "data"
         gateway = Gateway(data_dir)
         try:
@@ -207,7 +207,7 @@ async def journal() -> None:
             ledger = Ledger(client, load_master_key(Settings(data_dir=data_dir)))
             entries = int(await client.call("XLEN", f"{{{tenant.name}}}:journal"))
             print(f"\n{'entries':>9}  {'what':<22} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8}")
-            for upto in (entries, ENTRIES):
+            for upto in (entries, entries_max):
                 started = time.perf_counter()
                 await _lengthen(ledger, tenant.name, upto - entries)
                 entries = int(await client.call("XLEN", f"{{{tenant.name}}}:journal"))
@@ -277,7 +277,7 @@ async def main(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory(dir=options.directory) as directory:
             await memory(Path(directory), options.redis_server)
     if "journal" in parts:
-        await journal()
+        await journal(options.directory, entries_max=options.entries)
 
 
 if __name__ == "__main__":
@@ -285,6 +285,7 @@ if __name__ == "__main__":
     parser.add_argument("--parts", default="throughput,memory")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--entries", type=int, default=ENTRIES, help="length of the journal")
     parser.add_argument("--directory", type=Path)
     parser.add_argument("--redis-server", type=Path)
     uvloop.run(main(parser.parse_args()))
