@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
-from ledger_kit import MASTER_KEY, ReplyDropper, charge, claim, limits
+from ledger_kit import MASTER_KEY, Proxy, ReplyDropper, charge, claim, limits
+from redis_kit import EmbeddedServer
 
 from core.amounts import NANO
 from core.errors import Amount, LedgerUnavailable
@@ -16,51 +18,34 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 
 
-class Gate:
-    """A proxy in front of a Redis socket that counts what passes and can hold the replies back."""
+class Gate(Proxy):
+    """Counts what passes and can hold the replies back."""
 
-    def __init__(self, upstream: Path, socket: Path) -> None:
-        self._upstream = upstream
-        self.socket = socket
+    def __init__(self, upstream: str, socket: Path) -> None:
+        super().__init__(upstream, socket)
         self.connections = 0
         self.requests = b""
         self.open = asyncio.Event()
         self.open.set()
 
-    async def __aenter__(self) -> Gate:
-        self._server = await asyncio.start_unix_server(self._serve, path=str(self.socket))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def connected(self) -> None:
         self.connections += 1
-        up_reader, up_writer = await asyncio.open_unix_connection(str(self._upstream))
 
-        async def requests() -> None:
-            while data := await reader.read(65536):
-                self.requests += data
-                up_writer.write(data)
-            up_writer.close()
+    def request(self, data: bytes) -> None:
+        self.requests += data
 
-        async def replies() -> None:
-            while data := await up_reader.read(65536):
-                await self.open.wait()
-                writer.write(data)
-            writer.close()
-
-        with contextlib.suppress(ConnectionError):
-            await asyncio.gather(requests(), replies())
+    async def reply(self, data: bytes) -> bool:
+        await self.open.wait()
+        return True
 
 
 @pytest.fixture
 def opened(go, server):
-    """Clients of the test's own, closed at its end."""
+    """Clients of the test's own, with an operator's rights, closed at its end."""
     clients = []
 
-    def open_client(socket=None, **options):
-        clients.append(LedgerClient(connect(socket_path=socket or server.socket, **options)))
+    def open_client(url=None, **options):
+        clients.append(LedgerClient(connect(url=url or server.admin_url, **options)))
         return clients[-1]
 
     yield open_client
@@ -68,8 +53,8 @@ def opened(go, server):
         go(client.close())
 
 
-async def connections_of(client, name=b"shared"):
-    return [line for line in (await client.call("CLIENT", "LIST")).split(b"\n") if b"name=" + name + b" " in line]
+async def connections_of(admin, name=b"shared"):
+    return [line for line in (await admin.call("CLIENT", "LIST")).split(b"\n") if b"name=" + name + b" " in line]
 
 
 async def named(call):
@@ -103,8 +88,8 @@ def test_replies_never_cross_when_connections_drop(go, ledger, opened, server, t
     go(ledger.open_tenant("acme", limits=limits(1_000_000)))
 
     async def scenario():
-        async with ReplyDropper(server.socket, tmp_path / "proxy") as proxy:
-            client = opened(proxy.socket, max_connections=3)
+        async with ReplyDropper(server.admin_url, tmp_path / "proxy") as proxy:
+            client = opened(proxy.url, max_connections=3)
             through = Ledger(client, MASTER_KEY)
             failed = 0
 
@@ -136,26 +121,26 @@ def test_replies_never_cross_when_connections_drop(go, ledger, opened, server, t
     assert (600 - failed) * NANO <= committed <= 600 * NANO
 
 
-def test_a_late_reply_answers_nobody_else(go, opened, client):
+def test_a_late_reply_answers_nobody_else(go, opened, admin, server):
     hasty = opened(timeout_s=0.2, max_connections=1)
 
     async def scenario():
         assert await hasty.call("PING")
-        late = asyncio.gather(
-            hasty.call("DEBUG", "SLEEP", "0.6"),
-            *(hasty.call("ECHO", f"behind-{number}") for number in range(5)),
-            return_exceptions=True,
-        )
-        results = await late
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            calls = (hasty.call("ECHO", f"late-{number}") for number in range(6))
+            results = await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
         assert all(isinstance(result, LedgerUnavailable) for result in results), results
-        await client.call("PING")  # the server answers again, and the late reply went nowhere
+        await admin.call("PING")  # the server answers again, and the late reply went nowhere
         for number in range(20):
             assert await hasty.call("ECHO", f"next-{number}") == f"next-{number}".encode()
 
     go(scenario())
 
 
-def test_every_connection_is_guarded_before_it_is_used(go, opened, client):
+def test_every_connection_is_guarded_before_it_is_used(go, opened, admin):
     guarded = opened(max_connections=4)
     guarded.guard_connections(named)
 
@@ -163,12 +148,12 @@ def test_every_connection_is_guarded_before_it_is_used(go, opened, client):
         return await asyncio.gather(*(guarded.call("CLIENT", "GETNAME") for _ in range(200)))
 
     async def scenario():
-        while len(await connections_of(client)) < 4:
+        while len(await connections_of(admin)) < 4:
             assert set(await burst()) == {b"shared"}
         for _ in range(3):
-            for line in await connections_of(client):
-                await client.call("CLIENT", "KILL", "ID", line.split()[0].removeprefix(b"id="))
-            while await connections_of(client):
+            for line in await connections_of(admin):
+                await admin.call("CLIENT", "KILL", "ID", line.split()[0].removeprefix(b"id="))
+            while await connections_of(admin):
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.01)  # until this side has noticed
             assert set(await burst()) == {b"shared"}
@@ -176,7 +161,7 @@ def test_every_connection_is_guarded_before_it_is_used(go, opened, client):
     go(scenario())
 
 
-def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, opened, client):
+def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, opened, admin):
     guarded = opened()
     refuse = True
 
@@ -193,7 +178,7 @@ def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, open
         assert {str(result) for result in results} == {"This is another ledger."}
         with pytest.raises(LedgerUnavailable, match="another ledger"):
             await guarded.run("accounts", key="{acme}:tenant", args={"first": "-", "last": "+"})
-        while await connections_of(client):
+        while await connections_of(admin):
             await asyncio.sleep(0.01)
         refuse = False
         assert await guarded.call("PING")
@@ -203,8 +188,8 @@ def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, open
 
 def test_commands_in_flight_are_bounded_also_when_their_callers_have_gone(go, opened, server, tmp_path):
     async def scenario():
-        async with Gate(server.socket, tmp_path / "gate") as gate:
-            bounded = opened(gate.socket, max_connections=2, max_commands=4)
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            bounded = opened(gate.url, max_connections=2, max_commands=4)
             await bounded.call("PING")
             gate.open.clear()
             callers = [asyncio.create_task(bounded.call("ECHO", f"n{number}")) for number in range(12)]
@@ -223,8 +208,8 @@ def test_commands_in_flight_are_bounded_also_when_their_callers_have_gone(go, op
 
 def test_who_waits_too_long_for_a_turn_is_refused_and_was_not_sent(go, opened, server, tmp_path):
     async def scenario():
-        async with Gate(server.socket, tmp_path / "gate") as gate:
-            bounded = opened(gate.socket, timeout_s=0.2, max_commands=1)
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            bounded = opened(gate.url, timeout_s=0.2, max_commands=1)
             await bounded.call("PING")
             gate.open.clear()
             results = await asyncio.gather(*(bounded.call("ECHO", "x") for _ in range(3)), return_exceptions=True)
@@ -237,12 +222,12 @@ def test_who_waits_too_long_for_a_turn_is_refused_and_was_not_sent(go, opened, s
 
 def test_many_callers_open_few_connections(go, opened, server, tmp_path):
     async def scenario():
-        async with Gate(server.socket, tmp_path / "gate") as gate:
-            client = opened(gate.socket, max_connections=3)
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            client = opened(gate.url, max_connections=3)
             for _ in range(5):
                 await asyncio.gather(*(client.call("PING") for _ in range(200)))
             assert gate.connections <= 3
-            alone = opened(gate.socket, max_connections=3)
+            alone = opened(gate.url, max_connections=3)
             before = gate.connections
             for _ in range(20):
                 await alone.call("PING")
@@ -251,12 +236,12 @@ def test_many_callers_open_few_connections(go, opened, server, tmp_path):
     go(scenario())
 
 
-def test_forgotten_scripts_under_concurrency(go, ledger, client):
+def test_forgotten_scripts_under_concurrency(go, ledger, admin):
     go(ledger.open_tenant("acme", limits=limits(1_000)))
 
     async def scenario():
         for _ in range(3):
-            await client.call("SCRIPT", "FLUSH")
+            await admin.call("SCRIPT", "FLUSH")
             holds = await asyncio.gather(*(ledger.reserve("acme", [charge(1)]) for _ in range(50)))
             assert len({hold.release_id for hold in holds}) == 50
 
@@ -288,10 +273,10 @@ def test_a_large_response_comes_back_whole(go, ledger):
     assert go(ledger.reserve("acme", [charge(1)], claim=claim("large"))).response == response
 
 
-def test_closing_fails_what_is_in_flight_and_leaves_no_connection(go, opened, client, server, tmp_path):
+def test_closing_fails_what_is_in_flight_and_leaves_no_connection(go, opened, admin, server, tmp_path):
     async def scenario():
-        async with Gate(server.socket, tmp_path / "gate") as gate:
-            closing = opened(gate.socket)
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            closing = opened(gate.url)
             closing.guard_connections(named)
             await closing.call("PING")
             gate.open.clear()
@@ -301,26 +286,31 @@ def test_closing_fails_what_is_in_flight_and_leaves_no_connection(go, opened, cl
             with pytest.raises(LedgerUnavailable):
                 await waiting
             gate.open.set()
-            while await connections_of(client):
+            while await connections_of(admin):
                 await asyncio.sleep(0.01)
 
     go(scenario())
 
 
-def test_a_deployment_s_password(go, client, server):
-    go(client.call("CONFIG", "SET", "requirepass", "right"))
+def test_a_deployment_s_password(go, admin, server):
+    """On the embedded server's socket a password is set for the test; the deployed one has its users' passwords."""
+    right, wrong = server.url, [server.url.replace("secret", "wrong"), server.url.replace("gateway:", "nobody:")]
+    if isinstance(server, EmbeddedServer):
+        go(admin.call("CONFIG", "SET", "requirepass", "right"))
+        right, *wrong = (f"unix://{password}{server.socket}" for password in (":right@", ":wrong@", ""))
 
-    async def echo(password):
-        one = LedgerClient(connect(url=f"unix://{password}{server.socket}"))
+    async def ping(url):
+        one = LedgerClient(connect(url=url))
         try:
-            return await one.call("ECHO", "hello")
+            return await one.call("PING")
         finally:
             await one.close()
 
     try:
-        assert go(echo(":right@")) == b"hello"
-        for wrong in (":wrong@", ""):
+        assert go(ping(right))
+        for url in wrong:
             with pytest.raises(LedgerUnavailable, match="credentials"):
-                go(echo(wrong))
+                go(ping(url))
     finally:
-        go(client.call("CONFIG", "SET", "requirepass", ""))
+        if isinstance(server, EmbeddedServer):
+            go(admin.call("CONFIG", "SET", "requirepass", ""))

@@ -24,6 +24,7 @@ class Book:
     """A ledger whose data a test may tamper with, and copies of it."""
 
     client: LedgerClient
+    admin: LedgerClient
     epoch_file: Path
     copies: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
 
@@ -40,23 +41,23 @@ class Book:
         await self.ledger.commit(tenant, hold.release_id)
 
     async def copy(self, name: str, pattern: str = "*") -> None:
-        keys = await self.client.call("KEYS", pattern)
-        self.copies[name] = {key: await self.client.call("DUMP", key) for key in keys}
+        keys = await self.admin.call("KEYS", pattern)
+        self.copies[name] = {key: await self.admin.call("DUMP", key) for key in keys}
 
     async def restore(self, name: str, pattern: str = "*") -> None:
-        for key in await self.client.call("KEYS", pattern):
-            await self.client.call("DEL", key)
+        for key in await self.admin.call("KEYS", pattern):
+            await self.admin.call("DEL", key)
         for key, value in self.copies[name].items():
-            await self.client.call("RESTORE", key, 0, value)
+            await self.admin.call("RESTORE", key, 0, value)
 
     async def rewrite(self, stream: str, change) -> None:
         """Replace a stream by what `change` makes of each (id, fields); None leaves an entry out."""
-        entries = await self.client.call("XRANGE", stream, "-", "+")
-        await self.client.call("DEL", stream)
+        entries = await self.admin.call("XRANGE", stream, "-", "+")
+        await self.admin.call("DEL", stream)
         for entry_id, fields in entries:
             changed = change(entry_id, dict(fields))
             if changed is not None:
-                await self.client.call("XADD", stream, entry_id, *(part for pair in changed.items() for part in pair))
+                await self.admin.call("XADD", stream, entry_id, *(part for pair in changed.items() for part in pair))
 
     async def faults(self) -> str:
         """Everything that the audit says, "" when it agrees."""
@@ -71,9 +72,9 @@ class Book:
 
 
 @pytest.fixture
-def book(go, client, tmp_path) -> Book:
+def book(go, client, admin, tmp_path) -> Book:
     """Two tenants and three seals; after the second, copies of everything and of one tenant."""
-    book = Book(client, tmp_path / "ledger.epoch")
+    book = Book(client, admin, tmp_path / "ledger.epoch")
 
     async def history() -> None:
         await book.ledger.check()
@@ -143,45 +144,45 @@ async def edit_entry(book):
 
 
 async def delete_entry(book):
-    await book.client.call("XDEL", "{acme}:journal", "4-0")
+    await book.admin.call("XDEL", "{acme}:journal", "4-0")
 
 
 async def delete_journal_tail(book):
-    await book.client.call("XDEL", "{acme}:journal", "6-0", "7-0")
+    await book.admin.call("XDEL", "{acme}:journal", "6-0", "7-0")
 
 
 async def cut_journal_and_number(book):
     await delete_journal_tail(book)
-    await book.client.call("HSET", "{acme}:tenant", "seq", 5)
+    await book.admin.call("HSET", "{acme}:tenant", "seq", 5)
 
 
 async def delete_unsealed_entry(book):
     await book.release()
-    await book.client.call("XDEL", "{acme}:journal", "9-0")
+    await book.admin.call("XDEL", "{acme}:journal", "9-0")
 
 
 async def edit_own_account(book):
     account = "{acme}:account:token"
-    pairs = await book.client.call("HGETALL", account)
-    fresh = await book.client.call("HGETALL", "{acme}:account:vector")
+    pairs = await book.admin.call("HGETALL", account)
+    fresh = await book.admin.call("HGETALL", "{acme}:account:vector")
     changed = {name: fresh[name] for name in pairs if name.startswith((b"committed", b"held"))}
-    await book.client.call("HSET", account, *(part for pair in changed.items() for part in pair))
+    await book.admin.call("HSET", account, *(part for pair in changed.items() for part in pair))
 
 
 async def delete_own_account(book):
-    await book.client.call("DEL", "{acme}:account:record")
+    await book.admin.call("DEL", "{acme}:account:record")
 
 
 async def edit_subject_account(book):
-    (subject, *_) = await book.client.call("KEYS", "{clinic}:account:sentence:*")
-    fresh = await book.client.call("HGETALL", "{clinic}:account:vector")
+    (subject, *_) = await book.admin.call("KEYS", "{clinic}:account:sentence:*")
+    fresh = await book.admin.call("HGETALL", "{clinic}:account:vector")
     changed = {name: value for name, value in fresh.items() if name.startswith((b"committed", b"held"))}
-    await book.client.call("HSET", subject, *(part for pair in changed.items() for part in pair))
+    await book.admin.call("HSET", subject, *(part for pair in changed.items() for part in pair))
 
 
 async def delete_subject_account(book):
-    (subject, *_) = await book.client.call("KEYS", "{clinic}:account:sentence:*")
-    await book.client.call("ZREM", "{clinic}:accounts", subject.partition(b"account:")[2])
+    (subject, *_) = await book.admin.call("KEYS", "{clinic}:account:sentence:*")
+    await book.admin.call("ZREM", "{clinic}:accounts", subject.partition(b"account:")[2])
 
 
 async def roll_back_tenant(book):
@@ -196,7 +197,7 @@ async def roll_back_and_repeat(book):
 
 async def roll_back_tenant_and_heads(book):
     await roll_back_tenant(book)
-    await book.client.call("HSET", "{seals}:heads", "acme", "5 2")
+    await book.admin.call("HSET", "{seals}:heads", "acme", "5 2")
 
 
 async def roll_back_tenant_and_chain(book):
@@ -209,23 +210,23 @@ async def roll_back_all(book):
 
 
 async def delete_last_seal(book):
-    await book.client.call("XDEL", "{seals}:chain", "3-0")
+    await book.admin.call("XDEL", "{seals}:chain", "3-0")
 
 
 async def delete_middle_seal(book):
-    await book.client.call("XDEL", "{seals}:chain", "1-0")
+    await book.admin.call("XDEL", "{seals}:chain", "1-0")
 
 
 async def delete_first_seals(book):
-    await book.client.call("XTRIM", "{seals}:chain", "MAXLEN", 1)
+    await book.admin.call("XTRIM", "{seals}:chain", "MAXLEN", 1)
 
 
 async def delete_chain(book):
-    await book.client.call("DEL", "{seals}:chain")
+    await book.admin.call("DEL", "{seals}:chain")
 
 
 async def delete_all_seals(book):
-    await book.client.call("DEL", "{seals}:chain", "{seals}:heads", "{seals}:ledger")
+    await book.admin.call("DEL", "{seals}:chain", "{seals}:heads", "{seals}:ledger")
 
 
 async def forge_seal(book):
@@ -233,24 +234,24 @@ async def forge_seal(book):
 
 
 async def unreadable_seal(book):
-    await book.client.call("XADD", "{seals}:chain", "9-0", "body", b"\xff", "mac", "x")
+    await book.admin.call("XADD", "{seals}:chain", "9-0", "body", b"\xff", "mac", "x")
 
 
 async def unlist_tenant(book):
-    await book.client.call("SREM", "tenants", "acme")
+    await book.admin.call("SREM", "tenants", "acme")
 
 
 async def list_a_name_that_cannot_be(book):
-    await book.client.call("SADD", "tenants", "No Tenant")
+    await book.admin.call("SADD", "tenants", "No Tenant")
 
 
 async def delete_tenant(book):
-    for key in await book.client.call("KEYS", "{acme}:*"):
-        await book.client.call("DEL", key)
+    for key in await book.admin.call("KEYS", "{acme}:*"):
+        await book.admin.call("DEL", key)
 
 
 async def delete_everything(book):
-    await book.client.call("FLUSHALL")
+    await book.admin.call("FLUSHALL")
 
 
 # what is done, what the next start says (None: it starts), what the audit says
@@ -321,7 +322,7 @@ def test_a_running_gateway_that_finds_tampering_answers_nothing_more(go, book, t
         with pytest.raises(LedgerUnavailable) as refused:
             go(work())
         assert refused.value.detail == found.value.detail
-    beside = LedgerClient(connect(socket_path=server.socket))  # the data is there for those who look into it
+    beside = LedgerClient(connect(url=server.url))  # the data is there for those who look into it
     assert go(Ledger(beside, MASTER_KEY).ping_write()) is None
     go(beside.close())
 
@@ -362,8 +363,8 @@ def test_gateways_seal_in_turns_under_load(go, book, tmp_path):
 
 def test_a_seal_whose_reply_is_lost_is_written_once(go, book, server, tmp_path):
     async def scenario():
-        async with ReplyDropper(server.socket, tmp_path / "proxy.sock") as proxy:
-            client = LedgerClient(connect(socket_path=proxy.socket))
+        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
+            client = LedgerClient(connect(url=proxy.url))
             sealer = Sealer(client, MASTER_KEY, book.epoch_file)
             await sealer.check()
             real = client.run
@@ -378,7 +379,7 @@ def test_a_seal_whose_reply_is_lost_is_written_once(go, book, server, tmp_path):
             return number, proxy.dropped
 
     assert go(scenario()) == (4, 1)
-    assert go(book.client.call("XLEN", "{seals}:chain")) == 4
+    assert go(book.admin.call("XLEN", "{seals}:chain")) == 4
     assert go(book.faults()) == ""
 
 
@@ -397,6 +398,6 @@ def test_many_accounts_are_audited_in_pages_while_the_ledger_works(go, book, mon
         return found
 
     assert go(scenario()) == ["", "", ""]
-    (subject, *_) = go(book.client.call("KEYS", "{clinic}:account:token:*"))
-    go(book.client.call("DEL", subject))
+    (subject, *_) = go(book.admin.call("KEYS", "{clinic}:account:token:*"))
+    go(book.admin.call("DEL", subject))
     assert "is missing" in go(book.faults())

@@ -27,8 +27,8 @@ _names = itertools.count()
 class History:
     """A tenant whose transitions happen at times of the test's choosing."""
 
-    def __init__(self, go, client, *, subjects: bool = True) -> None:
-        self.go, self.client = go, client
+    def __init__(self, go, client, admin, *, subjects: bool = True) -> None:
+        self.go, self.admin = go, admin
         self.now = START_MS
         self.ledger = Ledger(client, MASTER_KEY, clock=lambda: self.now)
         self.series = LedgerSeries(client, clock=lambda: self.now)
@@ -58,9 +58,9 @@ class History:
     def stored(self):
         """Every key of the series, as it stands in Redis."""
         found = {}
-        for key in self.go(self.client.call("KEYS", f"{{{self.tenant}}}:series*")):
+        for key in self.go(self.admin.call("KEYS", f"{{{self.tenant}}}:series*")):
             command = ("HGETALL", key) if key.endswith(b":series") else ("ZRANGE", key, 0, -1, "WITHSCORES")
-            found[key] = self.go(self.client.call(*command))
+            found[key] = self.go(self.admin.call(*command))
         return found
 
 
@@ -119,8 +119,8 @@ STEP_OF_A_HISTORY = st.tuples(
 
 @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEP_OF_A_HISTORY, max_size=25), subjects=st.booleans())
-def test_series_are_what_the_journal_says(go, ledger, client, steps, subjects):
-    history = History(go, client, subjects=subjects)
+def test_series_are_what_the_journal_says(go, ledger, client, admin, steps, subjects):
+    history = History(go, client, admin, subjects=subjects)
     open_holds = []
     for passed_ms, (what, *details) in steps:
         history.now += passed_ms
@@ -137,8 +137,8 @@ def test_series_are_what_the_journal_says(go, ledger, client, steps, subjects):
     assert_equals_the_journal(history)
 
 
-def test_a_carried_value_stands_until_something_happens(go, ledger, client):
-    history = History(go, client, subjects=False)
+def test_a_carried_value_stands_until_something_happens(go, ledger, client, admin):
+    history = History(go, client, admin, subjects=False)
     history.release(2, wait_ms=120_000)
     history.now += 3 * 3_600_000
     go(history.series.fold(history.tenant))
@@ -155,12 +155,12 @@ def test_a_carried_value_stands_until_something_happens(go, ledger, client):
     assert set(later.series[0].points) == {spent}
 
 
-def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, server, monkeypatch):
+def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, admin, server, monkeypatch):
     monkeypatch.setattr("core.ledger.series.FOLD_BATCH", 3)
-    history = History(go, client)
+    history = History(go, client, admin)
     for number in range(20):
         history.release(1, ENDS[number % 3], who=number % 4, wait_ms=30_000)
-    other_client = LedgerClient(connect(socket_path=server.socket))
+    other_client = LedgerClient(connect(url=server.url))
     others = [LedgerSeries(one) for one in (client, other_client, client, other_client)]
 
     async def all_at_once():
@@ -192,10 +192,10 @@ class StoppingClient(LedgerClient):
         return await super().run(name, **call)
 
 
-def test_a_fold_that_stops_before_its_write_counts_nothing_even_when_it_arrives_late(go, ledger, client, server):
-    history = History(go, client)
+def test_a_fold_that_stops_before_its_write_counts_nothing_even_when_it_arrives_late(go, ledger, client, admin, server):
+    history = History(go, client, admin)
     history.release(1)
-    stopping = StoppingClient(connect(socket_path=server.socket))
+    stopping = StoppingClient(connect(url=server.url))
     with pytest.raises(Stopped):
         go(LedgerSeries(stopping).fold(history.tenant))
     assert history.stored() == {}
@@ -209,14 +209,14 @@ def test_a_fold_that_stops_before_its_write_counts_nothing_even_when_it_arrives_
     go(stopping.close())
 
 
-def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, server, tmp_path):
-    history = History(go, client)
+def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, admin, server, tmp_path):
+    history = History(go, client, admin)
     for _ in range(3):
         history.release(1)
 
     async def fold_through_a_bad_line():
-        async with ReplyDropper(server.socket, tmp_path / "proxy") as proxy:
-            bad = LedgerClient(connect(socket_path=proxy.socket))
+        async with ReplyDropper(server.url, tmp_path / "proxy") as proxy:
+            bad = LedgerClient(connect(url=proxy.url))
             run = bad.run
 
             async def run_and_lose_the_reply(name, **call):
@@ -234,22 +234,22 @@ def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, server, tmp_
     assert_equals_the_journal(history)
 
 
-def test_one_tenant_that_cannot_be_read_does_not_hold_up_the_others(go, ledger, client):
-    broken, whole = History(go, client), History(go, client)
+def test_one_tenant_that_cannot_be_read_does_not_hold_up_the_others(go, ledger, client, admin):
+    broken, whole = History(go, client, admin), History(go, client, admin)
     broken.release(1)
     whole.release(1)
-    go(client.call("RENAME", f"{{{broken.tenant}}}:journal", "aside"))
-    go(client.call("SET", f"{{{broken.tenant}}}:journal", "x"))
+    go(admin.call("RENAME", f"{{{broken.tenant}}}:journal", "aside"))
+    go(admin.call("SET", f"{{{broken.tenant}}}:journal", "x"))
     with pytest.raises(LedgerUnavailable):
         go(broken.series.fold_all())
     assert_equals_the_journal(whole)
-    go(client.call("RENAME", "aside", f"{{{broken.tenant}}}:journal"))
+    go(admin.call("RENAME", "aside", f"{{{broken.tenant}}}:journal"))
     assert go(broken.series.fold_all()) == len(broken.entries())
     assert_equals_the_journal(broken)
 
 
-def test_a_fold_takes_nothing_but_integers_and_writes_nothing_else(go, ledger, client):
-    history = History(go, client)
+def test_a_fold_takes_nothing_but_integers_and_writes_nothing_else(go, ledger, client, admin):
+    history = History(go, client, admin)
     history.release(1)
     good = {"expected": 0, "folded": 3, "folded_at_ms": 1, "totals": {}, "points": []}
     for wrong in (
@@ -268,8 +268,8 @@ def assert_lag(history, as_of_ms):
     assert history.read().as_of_ms == as_of_ms
 
 
-def test_a_reader_sees_how_far_the_folding_has_come(go, ledger, client):
-    history = History(go, client)
+def test_a_reader_sees_how_far_the_folding_has_come(go, ledger, client, admin):
+    history = History(go, client, admin)
     history.release(1)
     go(history.series.fold(history.tenant))
     history.now += 60_000
@@ -280,14 +280,14 @@ def test_a_reader_sees_how_far_the_folding_has_come(go, ledger, client):
     assert_lag(history, history.now)
 
 
-def test_old_points_go_and_what_is_kept_stays_right(go, ledger, client):
-    history = History(go, client, subjects=False)
+def test_old_points_go_and_what_is_kept_stays_right(go, ledger, client, admin):
+    history = History(go, client, admin, subjects=False)
     for hours in range(0, 24 * 20, 7):
         history.now = START_MS + hours * 3_600_000
         history.release(0.5)
         go(history.series.fold(history.tenant))
     sizes = {
-        step: go(client.call("ZCARD", f"{{{history.tenant}}}:series:{step}:sentence:test-mechanism:tenant"))
+        step: go(admin.call("ZCARD", f"{{{history.tenant}}}:series:{step}:sentence:test-mechanism:tenant"))
         for step in STEPS
     }
     days = {60: 2, 600: 14}
@@ -307,8 +307,8 @@ def test_old_points_go_and_what_is_kept_stays_right(go, ledger, client):
             history.read(step_s=step, from_ms=start - 1, to_ms=start + step * 10_000)
 
 
-def test_the_cost_of_a_read_is_its_points_not_the_journal(go, ledger, client):
-    history = History(go, client, subjects=False)
+def test_the_cost_of_a_read_is_its_points_not_the_journal(go, ledger, client, admin):
+    history = History(go, client, admin, subjects=False)
 
     def cost_of_a_read():
         go(history.series.fold(history.tenant))
@@ -321,11 +321,11 @@ def test_the_cost_of_a_read_is_its_points_not_the_journal(go, ledger, client):
             members += len(answer) if isinstance(answer, list | dict | tuple) else 1
             return answer
 
-        before = calls(go, client)
+        before = calls(go, admin)
         client.call = counted
         page = history.read(step_s=3600, from_ms=START_MS - 3_600_000, to_ms=START_MS + 3_600_000)
         client.call = call
-        after = calls(go, client)
+        after = calls(go, admin)
         commands = {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)}
         commands.pop("info", None)
         assert len(page.series) == 2
@@ -340,13 +340,13 @@ def test_the_cost_of_a_read_is_its_points_not_the_journal(go, ledger, client):
     assert small[1] < 20  # what is read: two members, two totals, the tenant's record, the time
 
 
-def calls(go, client):
-    found = go(client.call("INFO", "commandstats"))
+def calls(go, admin):
+    found = go(admin.call("INFO", "commandstats"))
     return {name.removeprefix("cmdstat_"): stats["calls"] for name, stats in found.items()}
 
 
-def test_limits_and_filters_of_a_read(go, ledger, client):
-    history = History(go, client)
+def test_limits_and_filters_of_a_read(go, ledger, client, admin):
+    history = History(go, client, admin)
     history.now += 10 * DAY_MS
     history.release(1)
     go(history.series.fold(history.tenant))
