@@ -42,9 +42,9 @@ def limit_femto(delta: float | int | str | Decimal) -> int:
 
 def epsilon_of(nano: int) -> float:
     """Nano-epsilon as the nearest float, for display."""
-    return float(Decimal(nano) / NANO)
+    return nano / NANO
 
 
 def delta_of(femto: int) -> float:
     """Femto-delta as the nearest float, for display."""
-    return float(Decimal(femto) / FEMTO)
+    return femto / FEMTO

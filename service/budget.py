@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from core.amounts import NANO, epsilon_of
-from core.ledger.records import AccountState, Plan
+from core.ledger.records import AccountPage, AccountState, Plan
+from core.ledger.series import Series, SeriesPage, amounts
 from core.ledger.vectors import EPSILON, FIXED, NO_EPSILON, NO_RHO, NO_SQUARE, NOT_OFFERED, SQUARE
 from service.problems import amount
 
@@ -35,6 +36,43 @@ def account_block(state: AccountState, accountants: list[dict[str, Any]] | None 
     elif state.limit.delta_femto:
         block["arms"] = _arms(state)
     return block
+
+
+def page_block(page: AccountPage) -> dict[str, Any]:
+    """A page of accounts and where the next one starts."""
+    return {"accounts": [account_block(state) for state in page.accounts], "next_cursor": page.next_cursor}
+
+
+def series_block(page: SeriesPage) -> dict[str, Any]:
+    """Series with a point a step."""
+    return {
+        "from_ms": page.from_ms,
+        "to_ms": page.to_ms,
+        "step_s": page.step_s,
+        "as_of_ms": page.as_of_ms,
+        "series": [
+            {
+                "unit": series.unit.value,
+                "mechanism": series.mechanism,
+                "subject_class": series.subject_class.value,
+                "points": _points(page, series),
+            }
+            for series in page.series
+        ],
+    }
+
+
+def _points(page: SeriesPage, series: Series) -> list[dict[str, Any]]:
+    points: list[dict[str, Any]] = []
+    shown: dict[str, Any] = {}
+    before = None
+    for index, totals in enumerate(series.points):
+        if totals is not before:  # where nothing happened the same values stand again
+            committed, reserved = amounts(totals)
+            shown = {"committed": amount(committed), "reserved": amount(reserved), "releases": totals.releases}
+            before = totals
+        points.append({"at_ms": page.from_ms + index * page.step_s * 1000, **shown})
+    return points
 
 
 def _basic(state: AccountState) -> dict[str, Any]:

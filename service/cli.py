@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -13,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli_accounting import accounting_app
+from service.cli_common import AsJson, DataDir, load_settings, print_json, with_parts
+from service.cli_ledger import ledger_app
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
     from core.accounting.events import PrivacyEvent, Unit
     from core.ledger.keystore import KeyStore
     from core.ledger.ledger import Ledger
-    from service.settings import Settings
     from service.tenants import UnitLimit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
 key_app = typer.Typer(no_args_is_help=True, help="Create and revoke API keys.")
 budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
-ledger_app = typer.Typer(no_args_is_help=True, help="Check the ledger.")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
@@ -38,13 +36,6 @@ class EngineName(StrEnum):
     LOCAL = "local"
 
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir", envvar="PRIVACY_GATEWAY_DATA_DIR", help="Keys and the embedded ledger.  [default: .data]"
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="Write the key to this file (mode 0600) instead of printing it.")
 ]
@@ -61,7 +52,7 @@ def serve(
     from service.serve import run
 
     given = {"host": host, "port": port, "engine": engine.value}
-    run(_settings(data_dir, **{name: value for name, value in given.items() if value is not None}))
+    run(load_settings(data_dir, **{name: value for name, value in given.items() if value is not None}))
 
 
 @tenant_app.command("create")
@@ -108,7 +99,7 @@ def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the tenants."""
     tenants = _with_ledger(data_dir, lambda ledger, _: ledger.tenants())
     if as_json:
-        _print_json([{"tenant": tenant.name, "mode": tenant.mode.value} for tenant in tenants])
+        print_json([{"tenant": tenant.name, "mode": tenant.mode.value} for tenant in tenants])
         return
     for tenant in tenants:
         typer.echo(f"{tenant.name}\t{tenant.mode.value} mode")
@@ -142,50 +133,13 @@ def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) 
 
     blocks = [account_block(state) for state in _with_ledger(data_dir, lambda ledger, _: ledger.accounts(tenant))]
     if as_json:
-        _print_json({"accounts": blocks})
+        print_json({"accounts": blocks})
         return
     columns = ("limit", "committed", "reserved", "remaining")
     width = max(len(block["account"]) for block in blocks)
     typer.echo("account".ljust(width) + "".join(column.rjust(14) for column in columns))
     for block in blocks:
         typer.echo(block["account"].ljust(width) + "".join(f"{block[c]['epsilon']:14g}" for c in columns))
-
-
-@ledger_app.command("audit")
-def ledger_audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """Recompute every balance from the journal and compare. Exits 1 when anything differs."""
-    from dataclasses import asdict
-
-    report = _with_ledger(data_dir, lambda ledger, _: ledger.audit())
-    if as_json:
-        _print_json({"ok": report.ok, "tenants": [asdict(tenant) for tenant in report.tenants]})
-    else:
-        for tenant in report.tenants:
-            found = "agrees" if tenant.ok else "DIFFERS"
-            typer.echo(f"{tenant.tenant}: {tenant.accounts} accounts, {tenant.entries} journal entries: {found}")
-            for difference in tenant.differences:
-                typer.echo(
-                    f"  {difference.account} {difference.counter}: "
-                    f"journal {difference.journal}, counter {difference.found}"
-                )
-            for gap in tenant.gaps:
-                typer.echo(f"  journal entry {gap} is missing")
-            for fault in tenant.faults:
-                typer.echo(f"  {fault}")
-    raise typer.Exit(0 if report.ok else 1)
-
-
-def _settings(data_dir: Path | None, **given: Any) -> Settings:
-    from pydantic import ValidationError
-
-    from service.settings import Settings
-
-    try:
-        return Settings(**given) if data_dir is None else Settings(data_dir=data_dir, **given)
-    except ValidationError as error:
-        for entry in error.errors(include_input=False, include_url=False, include_context=False):
-            typer.echo(f"error: setting {'.'.join(map(str, entry['loc'])).upper()}: {entry['msg']}", err=True)
-        raise typer.Exit(1) from None
 
 
 def _number(text: str) -> Decimal:
@@ -218,19 +172,7 @@ async def _certify(event: PrivacyEvent, /, *, epsilon_nano: int, delta_femto: in
 
 
 def _with_ledger(data_dir: Path | None, use: Callable[[Ledger, KeyStore], Awaitable[Any]]) -> Any:
-    """Run `use` against the ledger: a running gateway's, else one that is started for the moment."""
-    from core.errors import GatewayError
-    from service.ledger_access import ledger_access
-
-    async def connect_and_use() -> Any:
-        async with ledger_access(_settings(data_dir)) as (ledger, keys):
-            return await use(ledger, keys)
-
-    try:
-        return asyncio.run(connect_and_use())
-    except (GatewayError, ValueError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+    return with_parts(data_dir, lambda parts: use(parts.ledger, parts.keys))
 
 
 def _show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> None:
@@ -240,13 +182,9 @@ def _show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> No
         write_secret(key_file, key)
         typer.echo(f"tenant {tenant}: key written to {key_file}")
     elif as_json:
-        _print_json({"tenant": tenant, "key": key})
+        print_json({"tenant": tenant, "key": key})
     else:
         typer.echo(f"tenant  {tenant}\nkey     {key}\nThe key is shown this once; only its HMAC is stored.")
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=None if isinstance(value, dict) and "key" in value else 2))
 
 
 if __name__ == "__main__":

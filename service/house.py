@@ -9,18 +9,21 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 from fastapi import Request
 
 from core.errors import DeadlineBeforeStart, InvalidInput, LedgerError, QueueFull
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.seals import LedgerNotTrusted
+from core.ledger.series import LedgerSeries
 from core.mechanisms.domain_pack import DomainPackInfo
 from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
 from gpu_workers.local import LaneOptions, LocalEngine
 from gpu_workers.messages import WorkerOptions
 from gpu_workers.packs import pack_paths
-from service import canary
+from service import canary, metrics
 from service.calculations import Calculations
 from service.ledger_access import build_ledger
 from service.rate_limit import RateLimit
@@ -46,9 +49,10 @@ class House:
         self._redis = None
         if settings.redis_url is None:
             self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
-        self.ledger, self.keys = build_ledger(
-            settings, self.master_key, socket=self._redis.socket if self._redis else None
-        )
+        parts = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
+        self.ledger, self.keys, self._sealer = parts.ledger, parts.keys, parts.sealer
+        self._sealing = False
+        self.series = LedgerSeries(parts.client, points_max=settings.series_points_max, series_max=settings.series_max)
         self.engine: Engine = LocalEngine(_lanes(settings))
         self.calculations = Calculations(
             workers=settings.accounting_workers,
@@ -76,8 +80,16 @@ class House:
             await self._redis.start()
             self._background.append(asyncio.create_task(self._redis.supervise()))
         await self.ledger.check()
+        await self._sealer.check()
+        await self._sealer.seal(always=True)  # a copy from before this start is an older one from now on
+        self._sealing = True
         await self.engine.start()
-        self._background.append(asyncio.create_task(self._expire_overdue()))
+        for work, interval_s, failure in (
+            (self.ledger.expire_overdue, self.settings.expire_interval_s, "expire-failed"),
+            (self.series.fold_all, self.settings.series_interval_s, "fold-failed"),
+        ):
+            self._background.append(asyncio.create_task(_regularly(work, interval_s, failure)))
+        self._background.append(asyncio.create_task(self._seal()))
 
     async def close(self) -> None:
         self.calculations.close()
@@ -87,6 +99,9 @@ class House:
         for task in self._background:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
+        with contextlib.suppress(LedgerError):
+            if self._sealing:
+                await self._sealer.seal()
         with contextlib.suppress(LedgerError):
             await self.ledger.close()
         if self._redis is not None:
@@ -111,14 +126,29 @@ class House:
             raise
         canary.check(role, results[0])
 
-    async def _expire_overdue(self) -> None:
-        """Move holds whose deadline has passed to spent, for as long as the house stands."""
+    async def _seal(self) -> None:
+        """Seal what is new, for as long as the house stands. A ledger that is not trusted any more answers nothing."""
+        metrics.SEALED_AT.set_to_current_time()
         while True:
-            await asyncio.sleep(self.settings.expire_interval_s)
+            await asyncio.sleep(self.settings.seal_interval_s)
             try:
-                await self.ledger.expire_overdue()
+                await self._sealer.seal()
+                metrics.SEALED_AT.set_to_current_time()
+            except LedgerNotTrusted as error:
+                log.error("ledger-not-trusted", extra={"fields": {"detail": error.detail}})
+                return
             except Exception as error:  # whatever it was, the next round tries again
-                log.warning("expire-failed", extra={"fields": {"kind": type(error).__name__}})
+                log.warning("seal-failed", extra={"fields": {"kind": type(error).__name__}})
+
+
+async def _regularly(work: Callable[[], Awaitable[object]], interval_s: float, failure: str) -> None:
+    """Do `work` every `interval_s`, for as long as the house stands."""
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await work()
+        except Exception as error:  # whatever it was, the next round tries again
+            log.warning(failure, extra={"fields": {"kind": type(error).__name__}})
 
 
 def _lanes(settings: Settings) -> dict[Role, LaneOptions]:

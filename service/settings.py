@@ -30,7 +30,8 @@ class Settings(BaseSettings):
     )
     redis_server: Path | None = None
     redis_timeout_s: float = Field(5.0, gt=0)
-    redis_connections_max: int = Field(64, ge=1)
+    redis_connections_max: int = Field(8, ge=1)
+    redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
 
@@ -56,6 +57,9 @@ class Settings(BaseSettings):
     expire_interval_s: float = Field(5.0, gt=0)
     response_retention_s: float = Field(3600.0, ge=1)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    series_interval_s: float = Field(5.0, gt=0)
+    seal_interval_s: float = Field(10.0, gt=0)
+    epoch_file: Path | None = None
 
     # limits of a request
     body_bytes_max: int = Field(8 * MIB, ge=1024)
@@ -67,6 +71,9 @@ class Settings(BaseSettings):
     epsilon_min: float = Field(0.001, gt=0)
     epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
     journal_page_max: int = Field(1000, ge=1, le=1000)
+    budget_page_max: int = Field(200, ge=1, le=200)
+    series_points_max: int = Field(1500, ge=1, le=10_000)
+    series_max: int = Field(32, ge=1, le=1000)
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 

@@ -104,6 +104,7 @@ class Gateway:
     data_dir: Path
     environment: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    command: tuple[str, ...] = (str(COMMAND),)
 
     def __post_init__(self) -> None:
         self.log_path = self.data_dir.parent / f"{self.data_dir.name}.log"
@@ -112,7 +113,7 @@ class Gateway:
         self.start()
 
     def start(self) -> None:
-        command = [str(COMMAND), "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        command = [*self.command, "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log, stdout=log, env=clean_environment() | self.environment)
         self.wait_ready()

@@ -190,6 +190,7 @@ class Sums:
         )
 
 
+@lru_cache(maxsize=4096)
 def filter_arms(epsilon_nano: int, delta_femto: int, *, basic_delta_femto: int = 0) -> Arms:
     """The arms of a filter account of (epsilon, delta), of which `basic_delta_femto` is for basic composition.
 

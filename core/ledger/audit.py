@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
 from core.ledger.vectors import Vector
@@ -18,32 +19,63 @@ def _key(amount: EntryAmount) -> _Key:
 
 @dataclass
 class JournalReplay:
-    """Applies entries in order; `report` compares what they add up to with the counters that were found.
+    """Applies entries in order; `compare` holds what they add up to so far against counters that were found.
 
     A journal that lost entries is reported, never repaired: `gaps` lists up to 1,000 missing numbers and `faults`
     up to 1,000 entries that cannot follow from the ones before.
+
+    With `own_accounts_only` neither subjects' accounts nor holds from before the first entry are followed.
     """
 
     tenant: str
     entries: int = 0
     last_seq: int = 0
+    own_accounts_only: bool = False
     gaps: list[int] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    _compared_from: int | None = None
+    _seen: set[_Key] = field(default_factory=set)
+    _opened_at: dict[_Key, int] = field(default_factory=dict)
     _counters: dict[_Key, dict[str, Vector]] = field(default_factory=dict)
     _open: dict[str, tuple[EntryAmount, ...]] = field(default_factory=dict)
     _names: dict[_Key, str] = field(default_factory=dict)
 
+    @classmethod
+    def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int) -> Self:
+        """Begins after the entry `seq`, with the tenant's own accounts as that entry left them."""
+        replay = cls(tenant, last_seq=seq, own_accounts_only=True)
+        for state in accounts:
+            key = (state.unit.value, state.subject_hash or "")
+            replay._counters[key] = _counters_of(state)
+            replay._names[key] = state.account
+        return replay
+
+    def skip(self, seq: int, why: str) -> None:
+        """An entry that cannot be applied: `why` becomes a fault."""
+        self._miss(range(self.last_seq + 1, seq))
+        self.last_seq = max(self.last_seq, seq)
+        self.entries += 1
+        if len(self.faults) < LISTED_MAX:
+            self.faults.append(f"entry {seq} {why}")
+
     def apply(self, entry: JournalEntry) -> None:
         """Take the next entry into account."""
+        if entry.seq <= self.last_seq:
+            self._fault(entry, "comes a second time")
         self._miss(range(self.last_seq + 1, entry.seq))
         self.last_seq = entry.seq
         self.entries += 1
+        if self.own_accounts_only:
+            own = tuple(amount for amount in entry.amounts if amount.subject_hash is None)
+            entry = replace(entry, amounts=own)
         release = entry.release_id or ""
         if entry.transition == "open":
             for opened in entry.amounts:
                 if _key(opened) in self._counters:
                     self._fault(entry, "opens an account a second time")
                     continue
+                self._opened_at[_key(opened)] = entry.seq
                 nothing = (0,) * len(opened.vector)
                 self._counters[_key(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
                 self._names[_key(opened)] = opened.account
@@ -54,7 +86,8 @@ class JournalReplay:
             for held in entry.amounts:
                 self._add(entry, held, "held", 1)
         elif entry.transition in ("commit", "cancel", "expire"):
-            if self._open.pop(release, None) != entry.amounts:
+            unknown_before = entry.amounts if self.own_accounts_only else None
+            if self._open.pop(release, unknown_before) != entry.amounts:
                 self._fault(entry, "ends a hold that is not open with these amounts")
             for ended in entry.amounts:
                 self._add(entry, ended, "held", -1)
@@ -63,30 +96,36 @@ class JournalReplay:
         else:
             self._fault(entry, "is of no known kind")
 
-    def report(self, accounts: Iterable[AccountState], *, last_seq: int) -> TenantAudit:
-        """Compare with the counters as they stood after the entry `last_seq`."""
-        self._miss(range(self.last_seq + 1, last_seq + 1))
-        differences: list[Difference] = []
-        seen: set[_Key] = set()
+    def compare(self, accounts: Iterable[AccountState]) -> None:
+        """Compare accounts with their counters as the last applied entry left them."""
+        if self._compared_from is None:
+            self._compared_from = self.last_seq
         for state in accounts:
-            key = (state.unit.value, state.subject_hash or "")
-            seen.add(key)
-            expected = self._counters.get(key, {})
-            found = {"limit": state.limit_vector, "committed": state.committed_vector, "held": state.held_vector}
-            differences += [
-                Difference(state.account, counter, expected.get(counter, ()), vector)
-                for counter, vector in found.items()
-                if expected.get(counter) != vector
-            ]
+            self._seen.add((state.unit.value, state.subject_hash or ""))
+            self.differences += self.differences_of(state)[: max(0, LISTED_MAX - len(self.differences))]
             if not state.within_limit:
                 self.faults.append(f"{state.account} holds more than its limit")
-        for key in self._counters.keys() - seen:
-            self.faults.append(f"{self._names[key]} is in the journal and has no account")
+
+    def differences_of(self, state: AccountState) -> list[Difference]:
+        """Where one account is not the sum of the entries so far."""
+        expected = self._counters.get((state.unit.value, state.subject_hash or ""), {})
+        return [
+            Difference(state.account, counter, expected.get(counter, ()), vector)
+            for counter, vector in _counters_of(state).items()
+            if expected.get(counter) != vector
+        ]
+
+    def report(self, *, last_seq: int) -> TenantAudit:
+        """What was found. Every account must have been compared, save those opened since the first comparison."""
+        self._miss(range(self.last_seq + 1, last_seq + 1))
+        for key in self._counters.keys() - self._seen:
+            if self._opened_at.get(key, 0) <= (self._compared_from or 0):
+                self.faults.append(f"{self._names[key]} is in the journal and has no account")
         return TenantAudit(
             tenant=self.tenant,
             entries=self.entries,
-            accounts=len(seen),
-            differences=tuple(differences),
+            accounts=len(self._seen),
+            differences=tuple(self.differences),
             gaps=tuple(self.gaps),
             faults=tuple(self.faults),
         )
@@ -107,3 +146,7 @@ class JournalReplay:
     def _fault(self, entry: JournalEntry, what: str) -> None:
         if len(self.faults) < LISTED_MAX:
             self.faults.append(f"entry {entry.seq} {what}")
+
+
+def _counters_of(state: AccountState) -> dict[str, Vector]:
+    return {"limit": state.limit_vector, "committed": state.committed_vector, "held": state.held_vector}

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import msgpack
 import orjson
-from redis.asyncio import BlockingConnectionPool, Redis, UnixDomainSocketConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.commands.core import AsyncScript
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     BusyLoadingError,
     NoPermissionError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -28,10 +26,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from core.errors import LedgerUnavailable
-from core.ledger.durability import REQUIRED_SETTINGS
+from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 
-MAX_CONNECTIONS = 64
-TIMEOUT_S = 5.0
+__all__ = ["LedgerClient", "connect"]
+
+Call = Callable[..., Awaitable[Any]]  # one Redis command
+Guard = Callable[[Call], Awaitable[None]]
 
 _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
     (BusyLoadingError, "Redis is reading its data."),
@@ -53,16 +53,11 @@ class _LinkFailed(LedgerUnavailable):
     """The connection failed: whether the command was applied is not known."""
 
 
-@contextmanager
-def _unavailable() -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
-        detail = _detail(error)
-        lost = isinstance(error, RedisConnectionError | RedisTimeoutError | OSError) and not isinstance(
-            error, BusyLoadingError | AuthenticationError | AuthorizationError
-        )
-        raise (_LinkFailed if lost else LedgerUnavailable)(detail) from error
+def _unavailable(error: Exception) -> LedgerUnavailable:
+    lost = isinstance(error, RedisConnectionError | RedisTimeoutError | OSError) and not isinstance(
+        error, BusyLoadingError | AuthenticationError | AuthorizationError | NoTurn
+    )
+    return (_LinkFailed if lost else LedgerUnavailable)(_detail(error))
 
 
 def _detail(error: Exception) -> str:
@@ -72,90 +67,114 @@ def _detail(error: Exception) -> str:
     return next((text for mark, text in _MARKS if mark in str(error)), "Redis refused a command.")
 
 
-def connect(
-    *,
-    socket_path: Path | None = None,
-    url: str | None = None,
-    timeout_s: float = TIMEOUT_S,
-    max_connections: int = MAX_CONNECTIONS,
-) -> Redis:
-    """A client for the embedded server (`socket_path`) or for a deployment (`url`); exactly one of them.
+@dataclass(frozen=True)
+class _Script:
+    """A script with the parts of its commands that never change."""
 
-    Nothing is sent yet. redis-py's own retries are off: they repeat a command whose reply was lost, and a plain
-    command would be applied twice. A caller waits at most `timeout_s` for a connection and for each reply.
-    """
-    if (socket_path is None) == (url is None):
-        raise ValueError("name a socket path or a URL")
-    options: dict[str, Any] = {
-        "max_connections": max_connections,
-        "timeout": timeout_s,
-        "socket_timeout": timeout_s,
-        "socket_connect_timeout": timeout_s,
-        "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,
-        "driver_info": None,
-    }
-    if url is not None:
-        return Redis(connection_pool=BlockingConnectionPool.from_url(url, **options))
-    pool = BlockingConnectionPool(connection_class=UnixDomainSocketConnection, path=str(socket_path), **options)
-    return Redis(connection_pool=pool)
+    by_hash: bytes
+    by_text: bytes
+
+    @classmethod
+    @cache
+    def load(cls, name: str) -> _Script:
+        shared = ("common", "settle") if name in ("commit", "cancel", "expire") else ("common",)
+        files = resources.files("core.ledger")
+        text = b"".join(files.joinpath(f"{part}.lua").read_bytes() for part in (*shared, name))
+        digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+        return cls(_head(b"EVALSHA", digest), _head(b"EVAL", text))
 
 
-@cache
-def _script_text(name: str) -> str:
-    shared = ("common", "settle") if name in ("commit", "cancel", "expire") else ("common",)
-    files = resources.files("core.ledger")
-    return "".join(files.joinpath(f"{part}.lua").read_text() for part in (*shared, name))
+def _head(command: bytes, script: bytes) -> bytes:
+    """The start of a script's command with one key and two arguments."""
+    return b"*6\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$1\r\n1\r\n" % (len(command), command, len(script), script)
 
 
 class LedgerClient:
     """Every Redis call of the project goes through here; each raises LedgerUnavailable and no Redis error.
 
-    Owns `redis`: `close` closes it. Replies are bytes.
+    Replies are bytes. A command waits at most the endpoint's time for its turn, a connection and its reply. A caller
+    that is cancelled does not take its command back: what was sent may be applied.
     """
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-        self._scripts: dict[str, AsyncScript] = {}
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._links = Links(endpoint, self._greet)
+        self._callbacks = endpoint.callbacks()
+        self._guard: Guard | None = None
+        self._stopped: str | None = None
+
+    def guard_connections(self, guard: Guard) -> None:
+        """Await `guard(call)` on every connection opened from now on, before anything else travels over it.
+
+        `call` sends one command over that connection. When the guard raises LedgerUnavailable, the connection is
+        closed and those who wait for it get the error. Set it before the first call.
+        """
+        self._guard = guard
+
+    def stop(self, reason: str) -> None:
+        """Fail closed: from now on every call of this client raises LedgerUnavailable with this sentence."""
+        self._stopped = reason
+
+    def _refuse_when_stopped(self) -> None:
+        if self._stopped is not None:
+            raise LedgerUnavailable(self._stopped)
 
     async def close(self) -> None:
-        with _unavailable():
-            await self._redis.aclose()
-            await self._redis.connection_pool.disconnect()
+        """Close the connections. What is in flight raises LedgerUnavailable."""
+        await self._links.close()
 
     async def call(self, *command: str | bytes | int) -> Any:
         """One command, sent once."""
-        with _unavailable():
-            return await self._redis.execute_command(*command)  # type: ignore[no-untyped-call]
+        self._refuse_when_stopped()
+        try:
+            return self._converted(command, await self._links.request(packed(command)))
+        except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
+            raise _unavailable(error) from error
+
+    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
+        """Several reads in about one round trip; no transaction. The replies in order."""
+        return await asyncio.gather(*(self.call(*command) for command in commands))
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
         """Run `name`.lua on the tenant record `key`; returns its answer and its binary part.
 
-        Loads the script when the server has forgotten it. A connection that fails is tried once more with the
-        same arguments: every script is replay-safe, so a transition whose reply was lost is not made twice.
+        Sends the script's text when the server has forgotten it. A command whose connection fails is sent once
+        more with the same arguments: every script is replay-safe, so a transition whose reply was lost is not
+        made twice.
         """
+        script = _Script.load(name)
+        key_data, args_data = key.encode(), orjson.dumps(args)
+        rest = b"$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n" % (
+            len(key_data), key_data, len(args_data), args_data, len(blob),
+        )  # fmt: skip
+        pieces = (rest, blob, b"\r\n")
         try:
-            return await self._run_once(name, key, args, blob)
+            reply = await self._run_once(script, pieces)
         except _LinkFailed:
-            return await self._run_once(name, key, args, blob)
-
-    async def _run_once(
-        self, name: str, key: str, args: Mapping[str, Any], blob: bytes
-    ) -> tuple[dict[str, Any], bytes]:
-        script = self._scripts.get(name)
-        if script is None:
-            script = self._scripts[name] = self._redis.register_script(_script_text(name))
-        with _unavailable():
-            reply = await script(keys=[key], args=[orjson.dumps(args), blob])
+            reply = await self._run_once(script, pieces)
         return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
-    async def check_configuration(self) -> None:
-        """Refuse a server on which an acknowledged write could be lost or evicted.
+    async def _run_once(self, script: _Script, pieces: Sequence[bytes]) -> Any:
+        self._refuse_when_stopped()
+        try:
+            try:
+                return await self._links.request((script.by_hash, *pieces))
+            except NoScriptError:
+                return await self._links.request((script.by_text, *pieces))
+        except (RedisError, OSError) as error:
+            raise _unavailable(error) from error
 
-        Raises LedgerUnavailable naming the setting; also when the server does not let its settings be read.
-        """
-        for name, wanted in REQUIRED_SETTINGS.items():
-            if await self.call("CONFIG", "GET", name) != [name.encode(), wanted.encode()]:
-                raise LedgerUnavailable(f"Redis must run with `{name} {wanted}`.")
+    async def _greet(self, link: Link) -> None:
+        if self._guard is not None:
+            await self._guard(partial(self._call_on, link))
+
+    async def _call_on(self, link: Link, *command: str | bytes | int) -> Any:
+        try:
+            return self._converted(command, await link.send(packed(command)))
+        except (RedisError, OSError) as error:
+            raise _unavailable(error) from error
+
+    def _converted(self, command: Sequence[str | bytes | int], reply: Any) -> Any:
+        convert = self._callbacks.get(str(command[0]))
+        return convert(reply) if convert else reply

@@ -34,6 +34,7 @@ class Purpose(StrEnum):
     SUBJECT = "subject"
     RESPONSE = "response-encryption"
     CHECK = "master-key-check"
+    JOURNAL = "journal-seal"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from core.errors import (
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.debits import Account, Debits, Orders
+from core.ledger.durability import check_configuration
 from core.ledger.keys import Claim, MasterKey, Purpose
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
@@ -100,7 +101,7 @@ class Ledger(LedgerReader):
         The first check of an empty ledger remembers a MAC of the master key. Under another key every subject
         would have a new account and its budget would start again.
         """
-        await self._client.check_configuration()
+        await check_configuration(self._client.call)
         mac = self._master_key.mac(Purpose.CHECK).encode()
         await self._client.call("SET", names.KEY_CHECK_KEY, mac, "NX")
         if await self._client.call("GET", names.KEY_CHECK_KEY) != mac:

@@ -14,12 +14,17 @@ from core.errors import InvalidInput, UnknownAccount
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
 _HEX = re.compile(r"[0-9a-f]+")
+_ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_HASH_LENGTH = 64
 SUBJECT_ID_LENGTH = 16
 
 TENANTS_KEY = "tenants"
 READINESS_KEY = "readiness"
 KEY_CHECK_KEY = "master-key-check"
+# the seals of all tenants: none of these names ends as a key of a tenant does, so a tenant `seals` is no harm
+SEAL_CHAIN_KEY = "{seals}:chain"
+SEAL_HEADS_KEY = "{seals}:heads"
+LEDGER_ID_KEY = "{seals}:ledger"
 
 
 def check_tenant(name: str) -> str:
@@ -58,6 +63,16 @@ def overdue_key(tenant: str) -> str:
     return f"{{{check_tenant(tenant)}}}:overdue"
 
 
+def series_key(tenant: str) -> str:
+    """What every series of the tenant has come to, a hash by `unit:mechanism:class`."""
+    return f"{{{check_tenant(tenant)}}}:series"
+
+
+def series_points_key(tenant: str, step_s: int, series: str) -> str:
+    """The buckets of one series and one size, a sorted set by the bucket's start in seconds."""
+    return f"{series_key(tenant)}:{step_s}:{series}"
+
+
 def tenant_api_keys_key(tenant: str) -> str:
     """The ids of the tenant's API keys, a set."""
     return f"{{{check_tenant(tenant)}}}:api-keys"
@@ -66,6 +81,18 @@ def tenant_api_keys_key(tenant: str) -> str:
 def api_key_key(key_id: str) -> str:
     """One API key, a hash; found before the tenant is known, hence outside its slot."""
     return f"api-key:{check_hex(key_id, length=16)}"
+
+
+def account_name(unit: Unit, subject_hash: str | None) -> str:
+    """An account's name inside its tenant, as the scripts form it: the cursor of a page of accounts."""
+    return f"{unit.value}:{subject_hash}" if subject_hash else unit.value
+
+
+def check_account_cursor(cursor: str) -> str:
+    """`cursor` itself. Raises InvalidInput unless it has the form of an account's name."""
+    if not _ACCOUNT.fullmatch(cursor):
+        raise InvalidInput("`cursor` is the `next_cursor` of the page before.", field="cursor")
+    return cursor
 
 
 def account_id(tenant: str, unit: Unit, subject_hash: str | None) -> str:

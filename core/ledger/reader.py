@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from core.accounting.events import Unit
 from core.errors import UnknownAccount, UnknownTenant
 from core.ledger import names, wire
-from core.ledger.audit import JournalReplay
+from core.ledger.auditor import audit_tenant
 from core.ledger.client import LedgerClient
 from core.ledger.records import (
+    AccountPage,
     AccountState,
     AuditReport,
     JournalEntry,
@@ -17,6 +21,7 @@ from core.ledger.records import (
 )
 
 PAGE_LIMIT_MAX = 1000
+ACCOUNTS_PAGE_MAX = 200
 SCAN_BATCH = 1000
 SCANS_A_PAGE_MAX = 10
 
@@ -49,13 +54,40 @@ class LedgerReader:
         return tuple(found)
 
     async def accounts(self, tenant: str) -> tuple[AccountState, ...]:
-        """All accounts of a tenant at one moment, each unit's own account before those of its subjects.
-
-        Costs time linear in the number of subjects, during which Redis serves nobody else.
-        Raises UnknownTenant.
+        """All accounts, in the order of `accounts_page`. The pages are read one after the other, so accounts of
+        different pages are of different moments. Raises UnknownTenant.
         """
-        states, _ = await self._snapshot(tenant, first="-", last="+")
-        return states
+        found: list[AccountState] = []
+        cursor: str | None = None
+        while True:
+            page = await self.accounts_page(tenant, cursor=cursor)
+            found += page.accounts
+            cursor = page.next_cursor
+            if cursor is None:
+                return tuple(found)
+
+    async def accounts_page(
+        self, tenant: str, *, cursor: str | None = None, limit: int = ACCOUNTS_PAGE_MAX
+    ) -> AccountPage:
+        """The tenant's own accounts, then its subjects' by name, from the one after `cursor` on, at one moment.
+
+        Paging meets every account that was open at the first page once, and of those opened since some.
+        Raises InvalidInput for what is no cursor, UnknownTenant.
+        """
+        if not 0 < limit <= ACCOUNTS_PAGE_MAX:
+            raise ValueError(f"a page has 1 to {ACCOUNTS_PAGE_MAX} accounts")
+        own = [unit.value for unit in Unit]
+        first = "-"
+        if cursor is not None and names.check_account_cursor(cursor) in own:
+            own = own[own.index(cursor) + 1 :]
+        elif cursor is not None:
+            own, first = [], f"({cursor}"
+        # one more than the page: is there a next one?
+        states, _ = await self._snapshot(tenant, first=first, last="+", own=own[: limit + 1], limit=limit + 1)
+        if len(states) <= limit:
+            return AccountPage(states, None)
+        last = states[limit - 1]
+        return AccountPage(states[:limit], names.account_name(last.unit, last.subject_hash))
 
     async def account(self, tenant: str, account_id: str) -> AccountState:
         """One account by its id, such as `acme/sentence`. Raises UnknownAccount, UnknownTenant."""
@@ -98,29 +130,27 @@ class LedgerReader:
     async def audit(self) -> AuditReport:
         """Recompute every account of every tenant from its journal and compare.
 
-        Sound while the ledger is in use: the counters are read at one moment together with the number of the
-        last entry that made them, and the journal is replayed up to that entry.
+        Sound while the ledger is in use. The seals are the business of `core.ledger.auditor.audit_ledger`.
         """
         return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
 
     async def _audit_tenant(self, tenant: str) -> TenantAudit:
-        states, last_seq = await self._snapshot(tenant, first="-", last="+")
-        replay = JournalReplay(tenant)
-        while replay.last_seq < last_seq:
-            batch = await self._entries(tenant, after=replay.last_seq, count=SCAN_BATCH, last=last_seq)
-            if not batch:
-                break
-            for entry in batch:
-                replay.apply(entry)
-        return replay.report(states, last_seq=last_seq)
+        return await audit_tenant(self._client, tenant)
 
-    async def _entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[JournalEntry]:
-        end = "+" if last is None else str(last)
-        raw = await self._client.call("XRANGE", names.journal_key(tenant), str(after + 1), end, "COUNT", count)
+    async def _entries(self, tenant: str, *, after: int, count: int) -> list[JournalEntry]:
+        raw = await self._raw_entries(tenant, after=after, count=count)
         return [wire.journal_entry(tenant, entry) for entry in raw]
 
-    async def _snapshot(self, tenant: str, *, first: str, last: str) -> tuple[tuple[AccountState, ...], int]:
-        found, _ = await self._client.run("accounts", key=names.tenant_key(tenant), args={"first": first, "last": last})
+    async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
+        end = "+" if last is None else str(last)
+        found: list[Any] = await self._client.call(
+            "XRANGE", names.journal_key(tenant), str(after + 1), end, "COUNT", count
+        )
+        return found
+
+    async def _snapshot(self, tenant: str, **args: str | int | list[str]) -> tuple[tuple[AccountState, ...], int]:
+        """What accounts.lua reads, and the number of the last entry that made it so."""
+        found, _ = await self._client.run("accounts", key=names.tenant_key(tenant), args=args)
         if found["outcome"] == "unknown-tenant":
             raise UnknownTenant
         if found["outcome"] == "unknown-account":

@@ -138,6 +138,14 @@ class AccountState:
 
 
 @dataclass(frozen=True)
+class AccountPage:
+    """`next_cursor` is None after the last account."""
+
+    accounts: tuple[AccountState, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True)
 class Reserved:
     """An open hold. `accounts` are the debited ones as the response of this release shows them.
 

@@ -12,8 +12,9 @@ from pydantic import Field
 from core.accounting.events import Unit
 from service.auth import admin
 from service.body import JsonRoute, Strict
-from service.budget import account_block
+from service.budget import page_block
 from service.house import House, house
+from service.paging import Paging, paging
 from service.tenants import TenantTerms, UnitLimit, open_tenant
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(admin)])
@@ -69,9 +70,9 @@ async def tenants(here: Here) -> dict[str, Any]:
     return {"tenants": [asdict(tenant) for tenant in await here.ledger.tenants()]}
 
 
-@router.get("/tenants/{tenant}/budgets", summary="Every account of a tenant")
-async def budgets(tenant: str, here: Here) -> dict[str, Any]:
-    return {"accounts": [account_block(state) for state in await here.ledger.accounts(tenant)]}
+@router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
+async def budgets(tenant: str, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
+    return page_block(await here.ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit))
 
 
 @router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+import orjson
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from core.accounting.events import Unit
 from core.amounts import epsilon_of
 from core.ledger.records import Charge
+from core.ledger.series import SeriesQuery, SubjectClass
 from service.auth import Caller, caller
 from service.body import JsonRoute
-from service.budget import account_block
+from service.budget import account_block, page_block, series_block
 from service.house import House, house
+from service.paging import Paging, paging
 from service.problems import amount
 from service.routes import sentdp
 
@@ -21,9 +27,51 @@ Who = Annotated[Caller, Depends(caller)]
 Here = Annotated[House, Depends(house)]
 
 
-@router.get("/budget", summary="Every account of the tenant")
-async def budget(who: Who, here: Here) -> dict[str, Any]:
-    return {"accounts": [account_block(state) for state in await here.ledger.accounts(who.tenant)]}
+def _digits(value: str) -> str:
+    if not (value.isascii() and value.isdigit()):
+        raise ValueError("digits alone")
+    return value
+
+
+Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]
+
+
+class SeriesParameters(BaseModel):
+    """Query of `GET /budget/series`. Times are milliseconds since the epoch."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    from_ms: Digits | None = Field(None, alias="from", description="Default: a day before `to`.")
+    to_ms: Digits | None = Field(None, alias="to", description="Exclusive. Default, and at most: now.")
+    step: Digits | None = Field(
+        None, description="60, 600, 3600, 21600 or 86400 seconds. Default: the finest that is kept and fits."
+    )
+    unit: Unit | None = None
+    mechanism: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9_.+-]{0,127}$", description="A `+` is sent as %2B.")
+    subject_class: SubjectClass | None = Field(None, alias="class")
+
+
+@router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
+async def budget(who: Who, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
+    return page_block(await here.ledger.accounts_page(who.tenant, cursor=page.cursor, limit=page.limit))
+
+
+@router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
+async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query()]) -> Response:
+    page = await here.series.read(
+        who.tenant,
+        SeriesQuery(
+            from_ms=query.from_ms,
+            to_ms=query.to_ms,
+            step_s=query.step,
+            unit=query.unit,
+            mechanism=query.mechanism,
+            subject_class=query.subject_class,
+        ),
+    )
+    # up to 48,000 points: in a thread, and not through the framework's models, so that nobody waits for them
+    content = await asyncio.to_thread(lambda: orjson.dumps(series_block(page)))
+    return Response(content, media_type="application/json")
 
 
 @router.post("/budget/estimate", summary="What a charging request would cost; never charges")

@@ -1,4 +1,8 @@
-"""One real redis-server a module; every test starts with an empty ledger and ends with an audit of it."""
+"""Two real redis-servers; every test runs on both, starts with an empty ledger and ends with an audit of it.
+
+`embedded-socket` is the bundled server as the gateway embeds it. `debian-tcp` is an installed one by the files in
+deploy/: the ledger is its user `gateway`, over TCP with a password, so each test also shows that the rights suffice.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ from typing import Any
 
 import pytest
 from ledger_kit import MASTER_KEY
+from redis_kit import DeployedServer, EmbeddedServer, RedisProcess, installed_server
 
 from core.ledger.client import LedgerClient, connect
-from core.ledger.embedded import EmbeddedRedis
 from core.ledger.ledger import Ledger
 
 
@@ -26,18 +30,29 @@ def go(runner: asyncio.Runner) -> Callable[[Coroutine[Any, Any, Any]], Any]:
     return runner.run
 
 
-@pytest.fixture(scope="module")
-def server(go, tmp_path_factory) -> Iterator[EmbeddedRedis]:
-    server = EmbeddedRedis(tmp_path_factory.mktemp("ledger"))
-    go(server.start())
+@pytest.fixture(scope="module", params=[EmbeddedServer, DeployedServer], ids=["embedded-socket", "debian-tcp"])
+def server(request, tmp_path_factory) -> Iterator[RedisProcess]:
+    if request.param is DeployedServer and installed_server() is None:
+        pytest.skip("no redis-server of version 7 or later is installed")
+    server = request.param(tmp_path_factory.mktemp("ledger"))
+    server.start()
     yield server
-    go(server.stop())
+    server.stop()
 
 
 @pytest.fixture
-def client(go, server) -> Iterator[LedgerClient]:
-    client = LedgerClient(connect(socket_path=server.socket))
-    go(client.call("FLUSHALL"))
+def admin(go, server) -> Iterator[LedgerClient]:
+    """The operator's connection: for what a test does to the server, and no ledger may."""
+    admin = LedgerClient(connect(url=server.admin_url))
+    yield admin
+    go(admin.close())
+
+
+@pytest.fixture
+def client(go, server, admin) -> Iterator[LedgerClient]:
+    """The ledger's connection, with the ledger's rights."""
+    go(admin.call("FLUSHALL"))
+    client = LedgerClient(connect(url=server.url))
     yield client
     go(client.close())
 

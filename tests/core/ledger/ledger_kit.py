@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_nano
@@ -42,38 +44,67 @@ def claim(key: str = "key-1", body: bytes = b"{}", tenant: str = "acme"):
     return MASTER_KEY.claim(tenant=tenant, route="/v1/test", key=key, body=body)
 
 
-class ReplyDropper:
-    """A proxy in front of a Redis socket that can lose the reply of the next command after it was applied."""
+class Proxy:
+    """A proxy in front of a Redis. `url` leads to the Redis at `upstream` through `socket`, as the same user."""
 
-    def __init__(self, upstream: Path, socket: Path) -> None:
-        self._upstream = upstream
-        self.socket = socket
-        self.drops_left = 0
-        self.dropped = 0
+    def __init__(self, upstream: str, socket: Path) -> None:
+        self._upstream = urlsplit(upstream)
+        self._socket = socket
+        user = f"{self._upstream.username}:{self._upstream.password}@" if self._upstream.username else ""
+        self.url = f"unix://{user}{socket}"
 
-    async def __aenter__(self) -> ReplyDropper:
-        self._server = await asyncio.start_unix_server(self._serve, path=str(self.socket))
+    def connected(self) -> None:
+        """A client has connected."""
+
+    def request(self, data: bytes) -> None:
+        """`data` goes to the Redis."""
+
+    async def reply(self, data: bytes) -> bool:
+        """Whether `data` may go to the client; else the connection ends."""
+        return True
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_unix_server(self._serve, path=str(self._socket))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_unix_connection(str(self._upstream))
+        self.connected()
+        if self._upstream.scheme == "unix":
+            up_reader, up_writer = await asyncio.open_unix_connection(self._upstream.path)
+        else:
+            up_reader, up_writer = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
 
         async def requests() -> None:
             while data := await reader.read(65536):
+                self.request(data)
                 up_writer.write(data)
             up_writer.close()
 
         async def replies() -> None:
             while data := await up_reader.read(65536):
-                if self.drops_left and not data.startswith(b"-NOSCRIPT"):
-                    self.drops_left -= 1
-                    self.dropped += 1
+                if not await self.reply(data):
                     break
                 writer.write(data)
             writer.close()
 
         with contextlib.suppress(ConnectionError):
             await asyncio.gather(requests(), replies())
+
+
+class ReplyDropper(Proxy):
+    """Can lose the reply of the next command after it was applied."""
+
+    def __init__(self, upstream: str, socket: Path) -> None:
+        super().__init__(upstream, socket)
+        self.drops_left = 0
+        self.dropped = 0
+
+    async def reply(self, data: bytes) -> bool:
+        if self.drops_left and not data.startswith(b"-NOSCRIPT"):
+            self.drops_left -= 1
+            self.dropped += 1
+            return False
+        return True

@@ -129,15 +129,15 @@ def test_reserve_tells_the_states_that_the_response_will_show(go, ledger):
     assert (left.committed, left.reserved) == (Amount(3 * NANO), Amount(0))
 
 
-def test_an_unknown_account_is_never_a_fresh_budget(go, ledger, client):
+def test_an_unknown_account_is_never_a_fresh_budget(go, ledger, admin):
     with pytest.raises(UnknownTenant):
         go(ledger.reserve("acme", [charge(1)]))
     go(ledger.open_tenant("acme", limits=limits(5)))
     go(ledger.open_tenant("other", limits=limits(5)))
-    go(client.call("RENAME", "{acme}:account:token", "aside"))
+    go(admin.call("RENAME", "{acme}:account:token", "aside"))
     with pytest.raises(UnknownAccount):
         go(ledger.reserve("acme", [charge(1)]))
-    go(client.call("RENAME", "aside", "{acme}:account:token"))
+    go(admin.call("RENAME", "aside", "{acme}:account:token"))
     for wrong in ("other/sentence", "acme/paragraph", "acme", "acme/sentence/zz", "acme/sentence/" + "a" * 16):
         with pytest.raises(UnknownAccount):
             go(ledger.account("acme", wrong))
@@ -171,7 +171,7 @@ def test_the_mode_decides_whether_a_subject_is_named(go, ledger):
         go(ledger.reserve("clinic", [charge(1, subject="")]))
 
 
-def test_subjects_cost_in_parallel_and_their_sum_is_bounded(go, ledger, client):
+def test_subjects_cost_in_parallel_and_their_sum_is_bounded(go, ledger, admin):
     go(ledger.open_tenant("clinic", limits=limits(5), subject_limits=limits(2)))
     go(ledger.reserve("clinic", [charge(2, subject="patient-1"), charge(2, subject="patient-2")]))
     with pytest.raises(BudgetExhausted) as denied:  # the subject's own limit
@@ -186,7 +186,7 @@ def test_subjects_cost_in_parallel_and_their_sum_is_bounded(go, ledger, client):
     assert accounts["clinic/sentence"].reserved == Amount(4 * NANO)
     one = next(state for state in accounts.values() if state.subject_hash)
     assert go(ledger.account("clinic", one.account)) == one
-    for key in go(client.call("KEYS", "*")):
+    for key in go(admin.call("KEYS", "*")):
         assert b"patient" not in key
 
 
@@ -203,9 +203,9 @@ def test_a_stampede_of_new_subjects_respects_both_limits(go, ledger):
     assert max(counts) <= 3
 
 
-def test_an_estimate_decides_as_reserve_would_and_writes_nothing(go, ledger, client):
+def test_an_estimate_decides_as_reserve_would_and_writes_nothing(go, ledger, admin):
     go(ledger.open_tenant("clinic", limits=limits(3), subject_limits=limits(2)))
-    before = go(client.call("DBSIZE"))
+    before = go(admin.call("DBSIZE"))
     estimate = go(ledger.estimate("clinic", [charge(1, subject="p1"), charge(1, subject="p2")]))
     assert estimate.allowed
     assert [line.remaining_after for line in estimate.lines if line.account.subject_hash is None] == [
@@ -215,17 +215,17 @@ def test_an_estimate_decides_as_reserve_would_and_writes_nothing(go, ledger, cli
     estimate = go(ledger.estimate("clinic", [charge(2.5, subject="p1")]))
     assert not estimate.allowed
     assert [line.allowed for line in estimate.lines] == [False, False, True, True]
-    assert go(client.call("DBSIZE")) == before
+    assert go(admin.call("DBSIZE")) == before
 
 
-def test_what_counts_has_no_time_to_live(go, ledger, client):
+def test_what_counts_has_no_time_to_live(go, ledger, admin):
     go(ledger.open_tenant("acme", limits=limits(5)))
     done = go(ledger.reserve("acme", [charge(1)], claim=claim("a")))
     go(ledger.commit("acme", done.release_id, response=b"x"))
     held = go(ledger.reserve("acme", [charge(1)], claim=claim("b")))
-    mortal = {key for key in go(client.call("KEYS", "*")) if go(client.call("PTTL", key)) >= 0}
+    mortal = {key for key in go(admin.call("KEYS", "*")) if go(admin.call("PTTL", key)) >= 0}
     release = f"{{acme}}:release:{done.release_id}".encode()
     response = f"{{acme}}:response:{done.release_id}".encode()
     assert mortal == {release, response, f"{{acme}}:claim:{claim('a').scope}".encode()}
-    assert go(client.call("PTTL", release)) > go(client.call("PTTL", response))
-    assert go(client.call("PTTL", f"{{acme}}:release:{held.release_id}")) == -1
+    assert go(admin.call("PTTL", release)) > go(admin.call("PTTL", response))
+    assert go(admin.call("PTTL", f"{{acme}}:release:{held.release_id}")) == -1

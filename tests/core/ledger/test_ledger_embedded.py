@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ledger_kit import MASTER_KEY, charge, limits
+from redis_kit import installed_server
 
 from core.amounts import NANO
 from core.errors import Amount, LedgerUnavailable
@@ -19,7 +20,6 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis, answers, attached, socket_path
 from core.ledger.ledger import Ledger
 
-DEBIAN_SERVER = Path("/usr/bin/redis-server")
 OWN_AND_WAIT = """
 import asyncio, sys, pathlib
 from core.ledger.embedded import EmbeddedRedis
@@ -63,10 +63,11 @@ async def one_release(socket: Path) -> Amount:
     return state.committed
 
 
-@pytest.mark.parametrize("binary", [None, DEBIAN_SERVER], ids=["bundled", "debian"])
-def test_the_data_survives_an_orderly_restart(go, tmp_path, binary):
-    if binary is not None and not binary.exists():
-        pytest.skip("no redis-server of Debian on this machine")
+@pytest.mark.parametrize("which", ["bundled", "installed"])
+def test_the_data_survives_an_orderly_restart(go, tmp_path, which):
+    binary = installed_server() if which == "installed" else None
+    if which == "installed" and binary is None:
+        pytest.skip("no redis-server of version 7 or later is installed")
 
     async def scenario(expected):
         server = EmbeddedRedis(tmp_path, redis_server=binary)

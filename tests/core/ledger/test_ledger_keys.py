@@ -20,10 +20,10 @@ def store(go, ledger, client):
     return KeyStore(client, MASTER_KEY)
 
 
-def everything(go, client) -> bytes:
+def everything(go, admin) -> bytes:
     """All keys and values of the server, as it would write them to disk."""
-    names = go(client.call("KEYS", "*"))
-    return b"\n".join([name + b" " + go(client.call("DUMP", name)) for name in names])
+    names = go(admin.call("KEYS", "*"))
+    return b"\n".join([name + b" " + go(admin.call("DUMP", name)) for name in names])
 
 
 def test_a_key_authenticates_its_tenant_until_it_is_revoked(go, ledger, store):
@@ -61,7 +61,7 @@ def test_keys_of_others_cannot_be_revoked(go, ledger, store):
     assert go(store.list("other")) == ()
 
 
-def test_only_macs_and_ciphertext_are_at_rest(go, ledger, store, client):
+def test_only_macs_and_ciphertext_are_at_rest(go, ledger, store, admin):
     key = go(store.create("acme"))
     go(ledger.open_tenant("clinic", limits=limits(50), subject_limits=limits(5)))
     hold = go(
@@ -72,7 +72,7 @@ def test_only_macs_and_ciphertext_are_at_rest(go, ledger, store, client):
         )
     )
     go(ledger.commit("clinic", hold.release_id, response=b"the-private-answer"))
-    stored = everything(go, client)
+    stored = everything(go, admin)
     for secret in (key.split("_")[2], "subject-of-care", "the-client-key", "the-request-body", "the-private-answer"):
         assert secret.encode() not in stored
 

@@ -40,7 +40,7 @@ def reserved(go, ledger):
     return go(ledger.account("acme", "acme/sentence")).reserved
 
 
-def test_a_committed_key_replays_its_bytes_for_nothing(go, acme, client):
+def test_a_committed_key_replays_its_bytes_for_nothing(go, acme, admin):
     first = go(acme.reserve("acme", [charge(1)], claim=claim()))
     with pytest.raises(ReleaseInFlight):
         go(acme.reserve("acme", [charge(1)], claim=claim()))
@@ -50,7 +50,7 @@ def test_a_committed_key_replays_its_bytes_for_nothing(go, acme, client):
     assert committed(go, acme) == Amount(NANO)
     with pytest.raises(IdempotencyConflict):
         go(acme.reserve("acme", [charge(1)], claim=claim(body=b"{ }")))
-    assert body not in go(client.call("GET", f"{{acme}}:response:{first.release_id}"))
+    assert body not in go(admin.call("GET", f"{{acme}}:response:{first.release_id}"))
     # the key is scoped to the tenant
     go(acme.open_tenant("other", limits=limits(5)))
     assert isinstance(go(acme.reserve("other", [charge(1)], claim=claim(tenant="other"))), Reserved)
@@ -70,13 +70,13 @@ def test_a_denied_key_stays_denied_with_the_same_numbers(go, acme):
     assert isinstance(go(acme.reserve("acme", [charge(2)], claim=claim("key-2"))), Reserved)
 
 
-def test_a_cancelled_key_can_be_claimed_again(go, acme, client):
+def test_a_cancelled_key_can_be_claimed_again(go, acme, admin):
     first = go(acme.reserve("acme", [charge(1)], claim=claim()))
     go(acme.cancel("acme", first.release_id, reason="client-gone"))
     assert (committed(go, acme), reserved(go, acme)) == (Amount(0), Amount(0))
     second = go(acme.reserve("acme", [charge(1)], claim=claim()))
     assert second.release_id != first.release_id
-    assert go(client.call("PTTL", f"{{acme}}:claim:{claim().scope}")) == -1
+    assert go(admin.call("PTTL", f"{{acme}}:claim:{claim().scope}")) == -1
     with pytest.raises(HoldNotOpen):
         go(acme.commit("acme", first.release_id))
     go(acme.commit("acme", second.release_id, response=b"x"))
@@ -91,14 +91,14 @@ def test_a_spent_key_is_gone(go, acme):
         go(acme.reserve("acme", [charge(1)], claim=claim()))
 
 
-def test_without_a_stored_response_a_committed_key_is_gone(go, acme, client):
+def test_without_a_stored_response_a_committed_key_is_gone(go, acme, admin):
     first = go(acme.reserve("acme", [charge(1)], claim=claim()))
     go(acme.commit("acme", first.release_id))
     with pytest.raises(ReleaseGone):
         go(acme.reserve("acme", [charge(1)], claim=claim()))
     second = go(acme.reserve("acme", [charge(1)]))  # no key, no replay: nothing to keep
     go(acme.commit("acme", second.release_id, response=b"x"))
-    assert go(client.call("EXISTS", f"{{acme}}:response:{second.release_id}")) == 0
+    assert go(admin.call("EXISTS", f"{{acme}}:response:{second.release_id}")) == 0
 
 
 def test_retention_ends_before_the_tombstone(go, client, acme):
@@ -187,8 +187,8 @@ def test_a_race_of_commit_and_expire_has_one_winner(go, acme):
 
 def test_a_lost_reply_changes_nothing_twice(go, acme, server, tmp_path):
     async def scenario():
-        async with ReplyDropper(server.socket, tmp_path / "proxy") as proxy:
-            client = LedgerClient(connect(socket_path=proxy.socket))
+        async with ReplyDropper(server.url, tmp_path / "proxy") as proxy:
+            client = LedgerClient(connect(url=proxy.url))
             ledger = Ledger(client, MASTER_KEY)
             await ledger.account("acme", "acme/sentence")
             for number in range(3):
@@ -213,19 +213,19 @@ def test_a_lost_reply_changes_nothing_twice(go, acme, server, tmp_path):
         go(acme.reserve("acme", [charge(1)], claim=claim("lost")))
 
 
-def test_opening_is_replay_safe(go, ledger, client):
+def test_opening_is_replay_safe(go, ledger, client, admin):
     args = {"operation": "a" * 32, "mode": "tenant", "accounts": account_terms(limits(5)), "subject_accounts": []}
     for _ in range(2):
         found, _ = go(client.run("open", key="{acme}:tenant", args=args))
         assert found == {"outcome": "opened"}
     found, _ = go(client.run("open", key="{acme}:tenant", args={**args, "operation": "b" * 32}))
     assert found == {"outcome": "tenant-exists"}
-    go(client.call("SADD", "tenants", "acme"))
+    go(admin.call("SADD", "tenants", "acme"))
 
 
-def test_scripts_that_the_server_forgot_are_loaded_again(go, acme, client):
+def test_scripts_that_the_server_forgot_are_loaded_again(go, acme, admin):
     go(acme.reserve("acme", [charge(1)]))
-    go(client.call("SCRIPT", "FLUSH"))
+    go(admin.call("SCRIPT", "FLUSH"))
     go(acme.reserve("acme", [charge(1)]))
     assert reserved(go, acme) == Amount(2 * NANO)
 
@@ -258,25 +258,25 @@ def test_the_journal_tells_every_transition_in_pages(go, acme):
         go(acme.cancel("acme", kept.release_id, reason="free text, perhaps the caller's"))
 
 
-def test_the_audit_sees_changed_counters_and_lost_entries(go, acme, client):
+def test_the_audit_sees_changed_counters_and_lost_entries(go, acme, admin):
     hold = go(acme.reserve("acme", [charge(1)]))
-    held = go(client.call("HGET", "{acme}:account:token", "held"))
+    held = go(admin.call("HGET", "{acme}:account:token", "held"))
     wrong = msgpack.unpackb(held)
     wrong[1] -= 5
-    go(client.call("HSET", "{acme}:account:token", "held", msgpack.packb(wrong)))
+    go(admin.call("HSET", "{acme}:account:token", "held", msgpack.packb(wrong)))
     report = go(acme.audit())
     (difference,) = report.tenants[0].differences
     assert (difference.account, difference.counter) == ("acme/token", "held")
     assert (difference.journal[1], difference.found[1]) == (NANO, NANO - 5)
     with pytest.raises(LedgerUnavailable):  # a hold that the counters do not have is not moved
         go(acme.commit("acme", hold.release_id))
-    go(client.call("HSET", "{acme}:account:token", "held", held))
+    go(admin.call("HSET", "{acme}:account:token", "held", held))
     go(acme.commit("acme", hold.release_id))
-    copy = go(client.call("DUMP", "{acme}:journal"))
+    copy = go(admin.call("DUMP", "{acme}:journal"))
     for seq, gaps in (("2-0", (2,)), ("3-0", (3,))):
-        go(client.call("XDEL", "{acme}:journal", seq))
+        go(admin.call("XDEL", "{acme}:journal", seq))
         found = go(acme.audit()).tenants[0]
         assert found.gaps == gaps
         assert not found.ok
-        go(client.call("DEL", "{acme}:journal"))
-        go(client.call("RESTORE", "{acme}:journal", 0, copy))
+        go(admin.call("DEL", "{acme}:journal"))
+        go(admin.call("RESTORE", "{acme}:journal", 0, copy))

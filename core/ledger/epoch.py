@@ -1,0 +1,104 @@
+"""The epoch: the number of the last seal that this gateway has seen, in a file outside Redis.
+
+Redis cannot tell that its own data is an older copy; this file can. It holds no secret, and it is worth as much as
+the place where it is kept: a copy that restores the file together with Redis' data goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from core.errors import LedgerUnavailable
+from core.ledger import names
+from core.ledger.keys import MasterKey
+from core.ledger.seals import LedgerNotTrusted, SealId, seal_entry
+
+Call = Callable[..., Awaitable[Any]]  # one Redis command
+_ADVICE = "was an old copy restored? see docs/operating/ledger.md"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The last seal seen, of the ledger with this id."""
+
+    ledger: str
+    seal: SealId
+
+
+class EpochFile:
+    """JSON `{"ledger", "epoch", "mac"}`, replaced as a whole: a crash leaves the old file or the new one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Epoch | None:
+        """None when there is no file. Raises LedgerNotTrusted for one that cannot be read."""
+        try:
+            found = orjson.loads(self.path.read_bytes())
+            return Epoch(str(found["ledger"]), SealId(int(found["epoch"]), str(found["mac"])))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LedgerNotTrusted(f"The epoch file {self.path} cannot be read.") from error
+
+    def write(self, epoch: Epoch) -> None:
+        """Durable when it returns. Raises LedgerUnavailable when it cannot be written."""
+        content = orjson.dumps({"ledger": epoch.ledger, "epoch": epoch.seal.n, "mac": epoch.seal.mac}) + b"\n"
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                draft.replace(self.path)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    draft.unlink()
+            directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise LedgerUnavailable(f"The epoch file {self.path} cannot be written.") from error
+
+
+async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:
+    """Refuse a Redis that has not gone on from `epoch`: two reads through `call`, which may be one bare connection.
+
+    Redis must have the epoch's seal with the epoch's MAC. Where that number is left out, the seal that follows must
+    be an operator's acceptance of a restore. Raises LedgerNotTrusted.
+    """
+    ledger = await call("GET", names.LEDGER_ID_KEY)
+    if ledger is None:
+        raise LedgerNotTrusted(
+            f"Redis holds no ledger, and this gateway has seen seal {epoch.seal.n} of one; {_ADVICE}"
+        )
+    if ledger != epoch.ledger.encode():
+        raise LedgerNotTrusted(
+            f"Redis holds the ledger {ledger.decode()[:32]}, and the epoch file is of {epoch.ledger}; "
+            "does REDIS_URL or EPOCH_FILE name the wrong one? see docs/operating/ledger.md"
+        )
+    found = await call("XRANGE", names.SEAL_CHAIN_KEY, f"{epoch.seal.n}-0", "+", "COUNT", 1)
+    if not found:
+        raise LedgerNotTrusted(
+            f"Redis holds an older state than this gateway has seen (seal {epoch.seal.n} is not there); {_ADVICE}"
+        )
+    seal = seal_entry(found[0], master_key)
+    if seal.id == epoch.seal:
+        return
+    if seal.id.n == epoch.seal.n:
+        raise LedgerNotTrusted(f"Redis holds another history than this gateway has seen (seal {seal.id.n}); {_ADVICE}")
+    if seal.restored is None or seal.previous.n >= epoch.seal.n:
+        raise LedgerNotTrusted(f"Seal {epoch.seal.n} of the ledger is missing; {_ADVICE}")

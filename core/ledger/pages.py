@@ -1,0 +1,88 @@
+"""Reads of a tenant in pages: accounts with the journal number that made them, and journal entries as stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.accounting.events import Unit
+from core.errors import UnknownTenant
+from core.ledger import names, wire
+from core.ledger.client import LedgerClient
+from core.ledger.records import AccountState, JournalEntry
+from core.ledger.seals import RawEntry
+
+# small, so that a sealing round holds the event loop for milliseconds at a time
+ENTRY_BATCH = 100
+ACCOUNT_BATCH = 1000
+OWN_ACCOUNTS = tuple(unit.value for unit in Unit)
+
+
+@dataclass(frozen=True)
+class AccountPage:
+    """Accounts as they stood after entry `seq`. `rows` is what Redis told, `states` what it means.
+
+    `last` is the name to read on from, "" after the last page. `faults` are fixed sentences.
+    """
+
+    seq: int
+    rows: tuple[tuple[Any, ...], ...]
+    states: tuple[AccountState, ...]
+    faults: tuple[str, ...]
+    last: str
+
+
+async def account_page(client: LedgerClient, tenant: str, *, after: str = "") -> AccountPage:
+    """Up to 1,000 accounts after the name `after`. Raises UnknownTenant."""
+    start = f"({after}" if after else "-"
+    return await _page(client, tenant, {"after": start, "limit": str(ACCOUNT_BATCH)})
+
+
+async def own_accounts(client: LedgerClient, tenant: str) -> AccountPage:
+    """The tenant's own accounts, one a unit, at one moment. Raises UnknownTenant."""
+    return await _page(client, tenant, {"names": OWN_ACCOUNTS})
+
+
+async def _page(client: LedgerClient, tenant: str, args: dict[str, str | Sequence[str]]) -> AccountPage:
+    found, _ = await client.run("account_page", key=names.tenant_key(tenant), args=args)
+    if found["outcome"] == "unknown-tenant":
+        raise UnknownTenant
+    rows = tuple(tuple(row) for row in found["accounts"] or [])
+    missing = [f"the account {_shown(tenant, name)} is missing" for name in found["missing"] or []]
+    unreadable = [f"the account {_shown(tenant, name)} cannot be read" for name in found["unreadable"] or []]
+    return AccountPage(
+        seq=int(found["seq"]),
+        rows=rows,
+        states=wire.account_states(tenant, rows),
+        faults=(*missing, *unreadable),
+        last=found["last"],
+    )
+
+
+async def raw_entries(client: LedgerClient, tenant: str, *, after: int, last: int) -> AsyncIterator[list[RawEntry]]:
+    """The entries with the numbers after `after` up to `last`, in batches; what is missing is left out."""
+    start = str(after + 1)
+    while after < last:
+        batch = await client.call("XRANGE", names.journal_key(tenant), start, str(last), "COUNT", ENTRY_BATCH)
+        if not batch:
+            return
+        yield batch
+        start = f"({batch[-1][0].decode()}"
+
+
+def entry_number(raw: RawEntry) -> int:
+    return int(raw[0].partition(b"-")[0])
+
+
+def readable_entry(tenant: str, raw: RawEntry) -> JournalEntry | None:
+    """The entry, or None when it is not one that the ledger's scripts write."""
+    try:
+        return wire.journal_entry(tenant, raw) if raw[0].endswith(b"-0") else None
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError):
+        return None
+
+
+def _shown(tenant: str, name: str) -> str:
+    unit, _, subject = name.partition(":")
+    return f"{tenant}/{unit}/{subject[: names.SUBJECT_ID_LENGTH]}" if subject else f"{tenant}/{unit}"

@@ -1,0 +1,35 @@
+-- The chain of seals. KEYS[1] is the chain, a stream; no key of a tenant is touched.
+-- Without args.body: tells the last seal and the head of every tenant, or "same" when the caller knows that seal.
+-- With args.body: appends seal args.n, unless the last seal is not (args.after_n, args.after_mac) any more.
+local heads_key = string.sub(KEYS[1], 1, -6) .. "heads" -- without "chain"
+local last = redis.call("XREVRANGE", KEYS[1], "+", "-", "COUNT", 1)[1]
+local n, mac, body = "0", "", ""
+if last then
+  n = string.match(last[1], "^%d+")
+  for i = 1, #last[2], 2 do
+    if last[2][i] == "mac" then
+      mac = last[2][i + 1]
+    elseif last[2][i] == "body" then
+      body = last[2][i + 1]
+    end
+  end
+end
+
+if not args.body then
+  if n == args.known_n and mac == args.known_mac then
+    return answer({ outcome = "same" })
+  end
+  return answer({ outcome = "head", n = n, mac = mac, body = body, heads = redis.call("HGETALL", heads_key) })
+end
+
+if n == args.n and mac == args.mac then
+  return answer({ outcome = "sealed" }) -- the same attempt again: its reply was lost
+end
+if n ~= args.after_n or mac ~= args.after_mac then
+  return answer({ outcome = "overtaken" })
+end
+redis.call("XADD", KEYS[1], args.n .. "-0", "body", args.body, "mac", args.mac)
+for _, head in ipairs(args.heads) do
+  redis.call("HSET", heads_key, head[1], head[2])
+end
+return answer({ outcome = "sealed" })

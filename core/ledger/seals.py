@@ -1,0 +1,253 @@
+"""Seals: what the journals held at a moment, under a MAC whose key is not in Redis.
+
+One chain for all tenants. A seal names, for each tenant with new entries, the range of numbers, the SHA-256 of those
+entries as they are stored, and the tenant's own accounts as the last of them left them. Each seal holds the number
+and MAC of the one before it, so none can be changed, left out or replaced by whoever has Redis alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from core.errors import LedgerUnavailable
+from core.ledger import names
+from core.ledger.client import LedgerClient
+from core.ledger.keys import MasterKey, Purpose
+
+CHAIN_BATCH = 100
+RawEntry = tuple[bytes, Mapping[bytes, bytes]]  # a journal entry as Redis stores it: its id and its fields
+
+
+class LedgerNotTrusted(LedgerUnavailable):
+    """The ledger is not what was sealed. It stays refused until an operator has looked."""
+
+
+@dataclass(frozen=True)
+class SealId:
+    """The number of a seal and its MAC in hex; number 0 stands before the first seal."""
+
+    n: int = 0
+    mac: str = ""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Entries `first` to `last` of one tenant, and the rows of its own accounts as entry `last` left them.
+
+    `digest` is that of all entries, `end` that of entry `last` alone: a journal put back and written again has
+    another entry there (releases have random ids), even where its accounts are the same.
+    """
+
+    tenant: str
+    first: int
+    last: int
+    digest: str
+    end: str
+    accounts: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Seal:
+    """`restored` is set where an operator took over an older state: the last seal that the gateway had seen."""
+
+    id: SealId
+    body: bytes
+    ledger: str
+    at_ms: int
+    previous: SealId
+    heads: str
+    restored: SealId | None
+    segments: tuple[Segment, ...]
+
+    def segment(self, tenant: str) -> Segment | None:
+        return next((segment for segment in self.segments if segment.tenant == tenant), None)
+
+
+@dataclass(frozen=True)
+class Head:
+    """How far a tenant is sealed: its last sealed entry and the seal that holds it."""
+
+    last: int
+    n: int
+
+
+@dataclass(frozen=True)
+class ChainHead:
+    """The last seal (None before the first) and the head of every sealed tenant, read at one moment."""
+
+    seal: Seal | None = None
+    tenants: Mapping[str, Head] = field(default_factory=dict)
+
+    @property
+    def id(self) -> SealId:
+        return self.seal.id if self.seal else SealId()
+
+
+class JournalDigest:
+    """SHA-256 over raw entries: each is its id, then its fields' names and values in their order, as netstrings."""
+
+    def __init__(self, entries: Iterable[RawEntry] = ()) -> None:
+        self._sha256 = hashlib.sha256()
+        self.add(entries)
+
+    def add(self, entries: Iterable[RawEntry]) -> None:
+        for entry_id, fields in entries:
+            parts = [entry_id]
+            for pair in fields.items():
+                parts += pair
+            self._sha256.update(b"%d;" % len(parts) + b"".join([b"%d:%b," % (len(part), part) for part in parts]))
+
+    def hexdigest(self) -> str:
+        return self._sha256.hexdigest()
+
+
+def heads_digest(heads: Mapping[str, Head]) -> str:
+    """SHA-256 of all heads: the heads are a plain hash in Redis, and every seal holds this of them."""
+    lines = [f"{tenant} {head.last} {head.n}\n" for tenant, head in sorted(heads.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def seal_entry(raw: Any, master_key: MasterKey) -> Seal:
+    """A genuine seal from an entry of the chain, as XRANGE or a bare connection replies it.
+
+    Raises LedgerNotTrusted when its MAC is not this key's over its body, or it stands under another number.
+    """
+    entry_id, fields = raw
+    found = fields if isinstance(fields, Mapping) else dict(zip(fields[::2], fields[1::2], strict=True))
+    number, _, part = entry_id.decode().partition("-")
+    seal = parse_seal(found.get(b"body", b""), found.get(b"mac", b"").decode("ascii", "replace"), master_key)
+    if seal is None or seal.id.n != int(number) or part != "0":
+        raise LedgerNotTrusted(f"Seal {entry_id.decode()} of the ledger is not genuine.")
+    return seal
+
+
+def parse_seal(body: bytes, mac: str, master_key: MasterKey) -> Seal | None:
+    """The seal, or None when `mac` is not this key's MAC of `body`."""
+    if not hmac.compare_digest(master_key.mac(Purpose.JOURNAL, body).encode(), mac.encode()):
+        return None
+    found = orjson.loads(body)
+    return Seal(
+        id=SealId(found["n"], mac),
+        body=body,
+        ledger=found["ledger"],
+        at_ms=found["at_ms"],
+        previous=SealId(**found["previous"]),
+        heads=found["heads"],
+        restored=SealId(**found["restored"]) if found["restored"] else None,
+        segments=tuple(
+            Segment(tenant, first, last, digest, end, tuple(tuple(row) for row in rows))
+            for tenant, first, last, digest, end, rows in found["tenants"]
+        ),
+    )
+
+
+class SealChain:
+    """Reads and appends. What it returns is genuine; everything raises LedgerNotTrusted or LedgerUnavailable."""
+
+    def __init__(self, client: LedgerClient, master_key: MasterKey) -> None:
+        self._client = client
+        self._master_key = master_key
+
+    async def ledger_id(self) -> str | None:
+        """The random id of this ledger, None for one that was never checked."""
+        found = await self._client.call("GET", names.LEDGER_ID_KEY)
+        return None if found is None else found.decode()
+
+    async def name_ledger(self, ledger: str) -> str:
+        """Give the ledger this id unless it has one; returns the one it has."""
+        await self._client.call("SET", names.LEDGER_ID_KEY, ledger, "NX")
+        return await self.ledger_id() or ""
+
+    async def head(self, known: ChainHead | None = None) -> ChainHead:
+        """The end of the chain; `known` itself while that is still the end."""
+        asked = {"known_n": str(known.id.n), "known_mac": known.id.mac} if known else {}
+        try:
+            found, _ = await self._client.run("seal", key=names.SEAL_CHAIN_KEY, args=asked)
+        except ValueError:  # not even text
+            raise LedgerNotTrusted("The last seal of the ledger cannot be read.") from None
+        if known and found["outcome"] == "same":
+            return known
+        flat = found["heads"] or []
+        heads = {tenant: _head(text) for tenant, text in zip(flat[::2], flat[1::2], strict=True)}
+        if found["n"] == "0":
+            if heads:
+                raise LedgerNotTrusted("The chain of seals is gone, and what it had sealed is still listed.")
+            return ChainHead()
+        seal = parse_seal(found["body"].encode(), found["mac"], self._master_key)
+        if seal is None or str(seal.id.n) != found["n"]:
+            raise LedgerNotTrusted(f"Seal {found['n']} of the ledger is not genuine.")
+        if seal.heads != heads_digest(heads):
+            raise LedgerNotTrusted("The list of what is sealed is not the one that the last seal was made with.")
+        return ChainHead(seal, heads)
+
+    async def seal(self, n: int) -> Seal:
+        """Seal number `n`."""
+        found = await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, f"{n}-0", f"{n}-0")
+        if not found:
+            raise LedgerNotTrusted(f"Seal {n} of the ledger is missing.")
+        return seal_entry(found[0], self._master_key)
+
+    async def raw_seals(self) -> AsyncIterator[Any]:
+        """Every entry of the chain as it is stored, oldest first."""
+        start = "-"
+        while found := await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, start, "+", "COUNT", CHAIN_BATCH):
+            for entry in found:
+                yield entry
+            start = f"({found[-1][0].decode()}"
+
+    async def append(
+        self,
+        after: ChainHead,
+        *,
+        ledger: str,
+        at_ms: int,
+        segments: tuple[Segment, ...],
+        n: int | None = None,
+        restored: SealId | None = None,
+    ) -> ChainHead | None:
+        """Write the next seal, durably; None when the chain does not end with `after` any more.
+
+        `n` is the next number unless an operator's restore leaves some out.
+        """
+        number = after.id.n + 1 if n is None else n
+        heads = {**after.tenants, **{segment.tenant: Head(segment.last, number) for segment in segments}}
+        body = orjson.dumps(
+            {
+                "n": number,
+                "at_ms": at_ms,
+                "ledger": ledger,
+                "previous": {"n": after.id.n, "mac": after.id.mac},
+                "restored": {"n": restored.n, "mac": restored.mac} if restored else None,
+                "heads": heads_digest(heads),
+                "tenants": [[s.tenant, s.first, s.last, s.digest, s.end, s.accounts] for s in segments],
+            }
+        )
+        mac = self._master_key.mac(Purpose.JOURNAL, body)
+        found, _ = await self._client.run(
+            "seal",
+            key=names.SEAL_CHAIN_KEY,
+            args={
+                "n": str(number),
+                "mac": mac,
+                "body": body.decode(),
+                "after_n": str(after.id.n),
+                "after_mac": after.id.mac,
+                "heads": [[segment.tenant, f"{segment.last} {number}"] for segment in segments],
+            },
+        )
+        if found["outcome"] == "overtaken":
+            return None
+        return ChainHead(parse_seal(body, mac, self._master_key), heads)
+
+
+def _head(text: str) -> Head:
+    last, _, n = text.partition(" ")
+    if not (last.isdecimal() and n.isdecimal()):
+        raise LedgerNotTrusted("The list of what is sealed cannot be read.")
+    return Head(int(last), int(n))

@@ -1,0 +1,320 @@
+"""Committed and reserved over time, by unit, mechanism and subject class.
+
+Transitions pay nothing for it: `fold_all`, called regularly, adds the journal's new entries to buckets of five sizes.
+A bucket holds cumulative values as of its end, so a bucket in which nothing happened needs no point, and a read costs
+the points it returns, however long the journal is. Every entry counts exactly once, whoever folds (fold.lua).
+
+A bucket's time is the entry's by Redis' clock. Where that clock steps back, entries count in the latest bucket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from core.accounting.events import Unit
+from core.errors import Amount, InvalidInput, UnknownTenant
+from core.ledger import names, wire
+from core.ledger.client import LedgerClient
+from core.ledger.reader import LedgerReader
+from core.ledger.records import JournalEntry
+
+DAY_S = 86400
+# Size of a bucket in seconds, and for how many seconds its points are kept (None: for ever).
+RETENTION_S: Mapping[int, int | None] = {
+    60: 2 * DAY_S,
+    600: 14 * DAY_S,
+    3600: 90 * DAY_S,
+    21600: 730 * DAY_S,
+    DAY_S: None,
+}
+RANGE_DEFAULT_MS = DAY_S * 1000
+POINTS_MAX = 1500
+SERIES_MAX = 32
+FOLD_BATCH = 256  # an entry may have a thousand rows of 100 bytes
+
+# What a transition does with its amount: times committed, times held, releases ended.
+_EFFECTS = {"reserve": (0, 1, 0), "commit": (1, -1, 1), "expire": (1, -1, 1), "cancel": (0, -1, 0)}
+
+
+class SubjectClass(StrEnum):
+    """`tenant`: the tenant's own account (in `subject` mode the quota). `subject`: the sum over all subjects."""
+
+    TENANT = "tenant"
+    SUBJECT = "subject"
+
+
+class Totals(NamedTuple):
+    """What a series has come to. `releases` are those that ended with their cost counted."""
+
+    committed_epsilon_nano: int = 0
+    committed_delta_femto: int = 0
+    held_epsilon_nano: int = 0
+    held_delta_femto: int = 0
+    releases: int = 0
+
+
+@dataclass(frozen=True)
+class SeriesQuery:
+    """Times are milliseconds since the epoch, `to_ms` exclusive; None stands for the default or for all."""
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    step_s: int | None = None
+    unit: Unit | None = None
+    mechanism: str | None = None
+    subject_class: SubjectClass | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """`points[i]` is what stood at the end of the bucket that starts at `SeriesPage.from_ms + i * step_s * 1000`."""
+
+    unit: Unit
+    mechanism: str
+    subject_class: SubjectClass
+    points: tuple[Totals, ...]
+
+
+@dataclass(frozen=True)
+class SeriesPage:
+    """`from_ms` and `to_ms` are the edges of buckets. Every entry up to `as_of_ms` is counted, later ones may be."""
+
+    from_ms: int
+    to_ms: int
+    step_s: int
+    as_of_ms: int
+    series: tuple[Series, ...]
+
+
+class LedgerSeries(LedgerReader):
+    """Folds the journal and reads what came of it. `clock` replaces Redis' time in tests."""
+
+    def __init__(
+        self,
+        client: LedgerClient,
+        *,
+        points_max: int = POINTS_MAX,
+        series_max: int = SERIES_MAX,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        super().__init__(client)
+        self._points_max = points_max
+        self._series_max = series_max
+        self._clock = clock
+
+    async def fold_all(self) -> int:
+        """Fold every tenant's new entries; returns how many. Call it regularly, from as many processes as run.
+
+        A tenant whose journal cannot be read does not keep the others from being folded; its error is raised at
+        the end.
+        """
+        folded, failures = 0, []
+        for tenant in await self._tenant_names():
+            try:
+                folded += await self.fold(tenant)
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return folded
+
+    async def fold(self, tenant: str) -> int:
+        """Fold what the journal holds at this moment; returns how many entries this call counted.
+
+        Stops when another process is folding the same tenant: that one goes on.
+        """
+        counted, target = 0, None
+        while True:
+            seq, folded, at_ms = await self._client.call(
+                "HMGET", names.tenant_key(tenant), "seq", "folded", "folded_at_ms"
+            )
+            target = int(seq or 0) if target is None else target
+            after = int(folded or 0)
+            if after >= target:
+                return counted
+            # after `folded`, so that totals of a later fold are refused with it
+            totals = await self._client.call("HGETALL", names.series_key(tenant))
+            raw = await self._raw_entries(tenant, after=after, count=FOLD_BATCH, last=target)
+            if not raw:
+                return counted
+            # in a thread: a batch may take half a second, and the caller's event loop serves requests
+            args = await asyncio.to_thread(_fold, tenant, raw, totals, int(at_ms or 0))
+            found, _ = await self._client.run("fold", key=names.tenant_key(tenant), args={"expected": after, **args})
+            if found["outcome"] == "moved":
+                return counted
+            counted += len(raw)
+
+    async def read(self, tenant: str, query: SeriesQuery) -> SeriesPage:
+        """The series that match, with one point a step, from `from_ms` (default: a day before `to_ms`) to `to_ms`
+        (default, and at most: now). The default step is the finest that is kept and fits.
+
+        Raises UnknownTenant, and InvalidInput for an empty range, a step that does not exist or is no longer kept,
+        more points or more series than the limits.
+        """
+        now_ms = self._clock() if self._clock else await self._redis_now_ms()
+        mode, seq, folded, at_ms = await self._client.call(
+            "HMGET", names.tenant_key(tenant), "mode", "seq", "folded", "folded_at_ms"
+        )
+        if mode is None:
+            raise UnknownTenant
+        folded_at_ms = int(at_ms or 0)
+        latest_ms = max(now_ms, folded_at_ms)
+        first, stop, step_s = self._range(query, latest_ms)
+        found = [key for key in await self._index(tenant) if _matches(key, query)]
+        if len(found) > self._series_max:
+            raise InvalidInput(
+                f"{len(found)} series match and an answer has at most {self._series_max}: "
+                "name a unit, a mechanism or a class.",
+                field="mechanism",
+            )
+        return SeriesPage(
+            from_ms=first,
+            to_ms=stop,
+            step_s=step_s,
+            as_of_ms=latest_ms if int(folded or 0) >= int(seq) else folded_at_ms,
+            series=tuple([Series(*key, await self._points(tenant, key, first, stop, step_s)) for key in found]),
+        )
+
+    def _range(self, query: SeriesQuery, latest_ms: int) -> tuple[int, int, int]:
+        """The first bucket's start, the last one's end, the step."""
+        end = latest_ms + 1 if query.to_ms is None else min(query.to_ms, latest_ms + 1)
+        start = max(0, end - RANGE_DEFAULT_MS) if query.from_ms is None else query.from_ms
+        if start >= end:
+            raise InvalidInput("`from` must be before `to` and not in the future.", field="from")
+
+        def edges(step_s: int) -> tuple[int, int]:
+            return start // (step_s * 1000), -(-end // (step_s * 1000))
+
+        def kept(step_s: int) -> bool:
+            keep_s = RETENTION_S[step_s]
+            return keep_s is None or start >= latest_ms - keep_s * 1000
+
+        def count(step_s: int) -> int:
+            first, stop = edges(step_s)
+            return stop - first
+
+        step_s = query.step_s
+        if step_s is None:
+            fitting = (step for step in RETENTION_S if kept(step) and count(step) <= self._points_max)
+            step_s = next(fitting, DAY_S)
+        if step_s not in RETENTION_S:
+            raise InvalidInput(f"A step is one of {', '.join(map(str, RETENTION_S))} seconds.", field="step")
+        if not kept(step_s):
+            days = (RETENTION_S[step_s] or 0) // DAY_S
+            raise InvalidInput(f"Points of {step_s} seconds are kept for {days} days.", field="step")
+        if count(step_s) > self._points_max:
+            raise InvalidInput(
+                f"This range has {count(step_s)} points of {step_s} seconds and a series has at most "
+                f"{self._points_max}: take a larger step or a shorter range.",
+                field="step",
+            )
+        first, stop = edges(step_s)
+        return first * step_s * 1000, stop * step_s * 1000, step_s
+
+    async def _index(self, tenant: str) -> list[tuple[Unit, str, SubjectClass]]:
+        keys = [name.decode().split(":") for name in await self._client.call("HKEYS", names.series_key(tenant))]
+        return sorted((Unit(unit), mechanism, SubjectClass(kind)) for unit, mechanism, kind in keys)
+
+    async def _points(
+        self, tenant: str, key: tuple[Unit, str, SubjectClass], first_ms: int, stop_ms: int, step_s: int
+    ) -> tuple[Totals, ...]:
+        points_key = names.series_points_key(tenant, step_s, ":".join(key))
+        first_s, stop_s = first_ms // 1000, stop_ms // 1000
+        before = await self._client.call("ZREVRANGEBYSCORE", points_key, f"({first_s}", "-inf", "LIMIT", 0, 1)
+        inside = await self._client.call("ZRANGEBYSCORE", points_key, first_s, f"({stop_s}")
+        changes = dict(_point(member) for member in inside)
+        current = _point(before[0])[1] if before else Totals()
+        points = []
+        for bucket in range(first_s, stop_s, step_s):
+            current = changes.get(bucket, current)
+            points.append(current)
+        return tuple(points)
+
+    async def _redis_now_ms(self) -> int:
+        seconds, micros = await self._client.call("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+
+def amounts(totals: Totals) -> tuple[Amount, Amount]:
+    """Committed and reserved."""
+    return Amount(*totals[0:2]), Amount(*totals[2:4])
+
+
+def _matches(key: tuple[Unit, str, SubjectClass], query: SeriesQuery) -> bool:
+    wanted = (query.unit, query.mechanism, query.subject_class)
+    return all(want is None or want == have for want, have in zip(wanted, key, strict=True))
+
+
+def _totals(value: bytes) -> Totals:
+    return Totals(*map(int, value.split()))
+
+
+def _point(member: bytes) -> tuple[int, Totals]:
+    bucket, _, value = member.partition(b" ")
+    return int(bucket), _totals(value)
+
+
+def _text(totals: Totals) -> str:
+    return " ".join(map(str, totals))
+
+
+def _fold(tenant: str, raw: Sequence[Any], stored: Mapping[bytes, bytes], at_ms: int) -> dict[str, Any]:
+    """What fold.lua is to write: entries added to the stored totals, none of them before `at_ms`, where the last
+    fold was.
+    """
+    totals = {name.decode(): _totals(value) for name, value in stored.items()}
+    changed: dict[str, Totals] = {}
+    points: dict[tuple[int, str], dict[int, Totals]] = {}
+    seq = 0
+    for entry in (wire.journal_entry(tenant, one) for one in raw):
+        seq = entry.seq
+        at_ms = max(at_ms, entry.at_ms)
+        for name, change in _changes(entry).items():
+            before = changed.get(name) or totals.get(name, Totals())
+            changed[name] = Totals(*map(sum, zip(before, change, strict=True)))
+            for step_s in RETENTION_S:
+                bucket = at_ms // 1000 // step_s * step_s
+                points.setdefault((step_s, name), {})[bucket] = changed[name]
+    return {
+        "folded": seq,
+        "folded_at_ms": at_ms,
+        "totals": {name: _text(value) for name, value in changed.items()},
+        "points": [
+            [step_s, name, min(buckets), _horizon(step_s, at_ms), _scored(buckets)]
+            for (step_s, name), buckets in points.items()
+        ],
+    }
+
+
+def _changes(entry: JournalEntry) -> dict[str, Totals]:
+    """What an entry adds to each series; `open` moves nothing."""
+    if entry.transition not in _EFFECTS:
+        return {}
+    committed, held, releases = _EFFECTS[entry.transition]
+    sums: dict[tuple[Unit, bool], tuple[int, int]] = {}
+    for line in entry.amounts:  # up to a thousand: one for each subject and unit
+        key = (line.unit, line.subject_hash is None)
+        epsilon, delta = sums.get(key, (0, 0))
+        amount = line.amount
+        sums[key] = (epsilon + amount.epsilon_nano, delta + amount.delta_femto)
+    return {
+        f"{unit}:{entry.mechanism}:{SubjectClass.TENANT if own else SubjectClass.SUBJECT}": Totals(
+            committed * epsilon, committed * delta, held * epsilon, held * delta, releases
+        )
+        for (unit, own), (epsilon, delta) in sums.items()
+    }
+
+
+def _horizon(step_s: int, at_ms: int) -> int:
+    """Where what is kept begins, in seconds; 0 when everything is."""
+    keep_s = RETENTION_S[step_s]
+    return 0 if keep_s is None else max(0, at_ms // 1000 - keep_s)
+
+
+def _scored(buckets: Mapping[int, Totals]) -> list[int | str]:
+    """Score and member by turns; the bucket is in the member too, so that equal values stay different members."""
+    return [item for bucket, totals in buckets.items() for item in (bucket, f"{bucket} {_text(totals)}")]

@@ -1,0 +1,316 @@
+"""Shared connections: every caller gets its own answer or LedgerUnavailable, whatever happens to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from ledger_kit import MASTER_KEY, Proxy, ReplyDropper, charge, claim, limits
+from redis_kit import EmbeddedServer
+
+from core.amounts import NANO
+from core.errors import Amount, LedgerUnavailable
+from core.ledger.client import LedgerClient, connect
+from core.ledger.ledger import Ledger
+
+
+class Gate(Proxy):
+    """Counts what passes and can hold the replies back."""
+
+    def __init__(self, upstream: str, socket: Path) -> None:
+        super().__init__(upstream, socket)
+        self.connections = 0
+        self.requests = b""
+        self.open = asyncio.Event()
+        self.open.set()
+
+    def connected(self) -> None:
+        self.connections += 1
+
+    def request(self, data: bytes) -> None:
+        self.requests += data
+
+    async def reply(self, data: bytes) -> bool:
+        await self.open.wait()
+        return True
+
+
+@pytest.fixture
+def opened(go, server):
+    """Clients of the test's own, with an operator's rights, closed at its end."""
+    clients = []
+
+    def open_client(url=None, **options):
+        clients.append(LedgerClient(connect(url=url or server.admin_url, **options)))
+        return clients[-1]
+
+    yield open_client
+    for client in clients:
+        go(client.close())
+
+
+async def connections_of(admin, name=b"shared"):
+    return [line for line in (await admin.call("CLIENT", "LIST")).split(b"\n") if b"name=" + name + b" " in line]
+
+
+async def named(call):
+    await call("CLIENT", "SETNAME", "shared")
+
+
+def test_replies_never_cross_under_cancellation(go, opened):
+    client = opened(max_connections=3, max_commands=20)
+    chance = random.Random(1)
+
+    async def ask(number):
+        await asyncio.sleep(chance.random() / 50)
+        word = f"{number}-{'x' * chance.randrange(2000)}"
+        assert await client.call("ECHO", word) == word.encode()
+        return True
+
+    async def scenario():
+        asking = [asyncio.create_task(ask(number)) for number in range(1000)]
+        for task in chance.sample(asking, 400):
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_later(chance.random() / 50, task.cancel)
+        results = await asyncio.gather(*asking, return_exceptions=True)
+        assert all(result is True or isinstance(result, asyncio.CancelledError) for result in results), results
+        assert results.count(True) >= 600
+        assert await ask("after")
+
+    go(scenario())
+
+
+def test_replies_never_cross_when_connections_drop(go, ledger, opened, server, tmp_path):
+    go(ledger.open_tenant("acme", limits=limits(1_000_000)))
+
+    async def scenario():
+        async with ReplyDropper(server.admin_url, tmp_path / "proxy") as proxy:
+            client = opened(proxy.url, max_connections=3)
+            through = Ledger(client, MASTER_KEY)
+            failed = 0
+
+            async def work(number):
+                nonlocal failed
+                word = f"word-{number}"
+                try:
+                    hold = await through.reserve("acme", [charge(1)], claim=claim(word))
+                    assert await client.call("ECHO", word) == word.encode()
+                    settled = await through.commit("acme", hold.release_id, response=word.encode())
+                    assert settled.release_id == hold.release_id
+                    replay = await through.reserve("acme", [charge(1)], claim=claim(word))
+                    assert replay.response == word.encode()
+                except LedgerUnavailable:
+                    failed += 1
+
+            chance = random.Random(3)
+            for start in range(0, 600, 30):
+                working = asyncio.gather(*(work(number) for number in range(start, start + 30)))
+                await asyncio.sleep(chance.random() / 100)
+                proxy.drops_left = 1
+                await working
+            return failed, proxy.dropped
+
+    failed, dropped = go(scenario())
+    assert dropped >= 10
+    assert failed < 300
+    committed = go(ledger.account("acme", "acme/sentence")).committed.epsilon_nano
+    assert (600 - failed) * NANO <= committed <= 600 * NANO
+
+
+def test_a_late_reply_answers_nobody_else(go, opened, admin, server):
+    hasty = opened(timeout_s=0.2, max_connections=1)
+
+    async def scenario():
+        assert await hasty.call("PING")
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            calls = (hasty.call("ECHO", f"late-{number}") for number in range(6))
+            results = await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert all(isinstance(result, LedgerUnavailable) for result in results), results
+        await admin.call("PING")  # the server answers again, and the late reply went nowhere
+        for number in range(20):
+            assert await hasty.call("ECHO", f"next-{number}") == f"next-{number}".encode()
+
+    go(scenario())
+
+
+def test_every_connection_is_guarded_before_it_is_used(go, opened, admin):
+    guarded = opened(max_connections=4)
+    guarded.guard_connections(named)
+
+    async def burst():
+        return await asyncio.gather(*(guarded.call("CLIENT", "GETNAME") for _ in range(200)))
+
+    async def scenario():
+        while len(await connections_of(admin)) < 4:
+            assert set(await burst()) == {b"shared"}
+        for _ in range(3):
+            for line in await connections_of(admin):
+                await admin.call("CLIENT", "KILL", "ID", line.split()[0].removeprefix(b"id="))
+            while await connections_of(admin):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # until this side has noticed
+            assert set(await burst()) == {b"shared"}
+
+    go(scenario())
+
+
+def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, opened, admin):
+    guarded = opened()
+    refuse = True
+
+    async def guard(call):
+        await named(call)
+        if refuse:
+            raise LedgerUnavailable("This is another ledger.")
+
+    guarded.guard_connections(guard)
+
+    async def scenario():
+        nonlocal refuse
+        results = await asyncio.gather(*(guarded.call("PING") for _ in range(20)), return_exceptions=True)
+        assert {str(result) for result in results} == {"This is another ledger."}
+        with pytest.raises(LedgerUnavailable, match="another ledger"):
+            await guarded.run("accounts", key="{acme}:tenant", args={"first": "-", "last": "+"})
+        while await connections_of(admin):
+            await asyncio.sleep(0.01)
+        refuse = False
+        assert await guarded.call("PING")
+
+    go(scenario())
+
+
+def test_commands_in_flight_are_bounded_also_when_their_callers_have_gone(go, opened, server, tmp_path):
+    async def scenario():
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            bounded = opened(gate.url, max_connections=2, max_commands=4)
+            await bounded.call("PING")
+            gate.open.clear()
+            callers = [asyncio.create_task(bounded.call("ECHO", f"n{number}")) for number in range(12)]
+            await asyncio.sleep(0.1)
+            assert gate.requests.count(b"ECHO") == 4
+            for caller in callers[:6]:  # the four in flight and two that wait for their turn
+                caller.cancel()
+            await asyncio.sleep(0.1)
+            assert gate.requests.count(b"ECHO") == 4
+            gate.open.set()
+            assert await asyncio.gather(*callers[6:]) == [f"n{number}".encode() for number in range(6, 12)]
+            assert gate.requests.count(b"ECHO") == 10
+
+    go(scenario())
+
+
+def test_who_waits_too_long_for_a_turn_is_refused_and_was_not_sent(go, opened, server, tmp_path):
+    async def scenario():
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            bounded = opened(gate.url, timeout_s=0.2, max_commands=1)
+            await bounded.call("PING")
+            gate.open.clear()
+            results = await asyncio.gather(*(bounded.call("ECHO", "x") for _ in range(3)), return_exceptions=True)
+            assert all(isinstance(result, LedgerUnavailable) for result in results)
+            gate.open.set()
+            assert await bounded.call("ECHO", "again") == b"again"
+
+    go(scenario())
+
+
+def test_many_callers_open_few_connections(go, opened, server, tmp_path):
+    async def scenario():
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            client = opened(gate.url, max_connections=3)
+            for _ in range(5):
+                await asyncio.gather(*(client.call("PING") for _ in range(200)))
+            assert gate.connections <= 3
+            alone = opened(gate.url, max_connections=3)
+            before = gate.connections
+            for _ in range(20):
+                await alone.call("PING")
+            assert gate.connections == before + 1  # one caller at a time needs no second
+
+    go(scenario())
+
+
+def test_forgotten_scripts_under_concurrency(go, ledger, admin):
+    go(ledger.open_tenant("acme", limits=limits(1_000)))
+
+    async def scenario():
+        for _ in range(3):
+            await admin.call("SCRIPT", "FLUSH")
+            holds = await asyncio.gather(*(ledger.reserve("acme", [charge(1)]) for _ in range(50)))
+            assert len({hold.release_id for hold in holds}) == 50
+
+    go(scenario())
+    assert go(ledger.account("acme", "acme/sentence")).reserved == Amount(150 * NANO)
+
+
+def test_a_refused_command_fails_alone(go, opened):
+    client = opened(max_connections=1)
+
+    async def scenario():
+        calls = [client.call("ECHO", f"{n}") if n % 3 else client.call("NO-SUCH-COMMAND") for n in range(60)]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for number, result in enumerate(results):
+            if number % 3:
+                assert result == str(number).encode()
+            else:
+                assert isinstance(result, LedgerUnavailable)
+                assert str(result) == "Redis refused a command."
+
+    go(scenario())
+
+
+def test_a_large_response_comes_back_whole(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(10)))
+    response = random.Random(2).randbytes(6_000_000)
+    hold = go(ledger.reserve("acme", [charge(1)], claim=claim("large")))
+    go(ledger.commit("acme", hold.release_id, response=response))
+    assert go(ledger.reserve("acme", [charge(1)], claim=claim("large"))).response == response
+
+
+def test_closing_fails_what_is_in_flight_and_leaves_no_connection(go, opened, admin, server, tmp_path):
+    async def scenario():
+        async with Gate(server.admin_url, tmp_path / "gate") as gate:
+            closing = opened(gate.url)
+            closing.guard_connections(named)
+            await closing.call("PING")
+            gate.open.clear()
+            waiting = asyncio.create_task(closing.call("ECHO", "x"))
+            await asyncio.sleep(0.05)
+            await closing.close()
+            with pytest.raises(LedgerUnavailable):
+                await waiting
+            gate.open.set()
+            while await connections_of(admin):
+                await asyncio.sleep(0.01)
+
+    go(scenario())
+
+
+def test_a_deployment_s_password(go, admin, server):
+    """On the embedded server's socket a password is set for the test; the deployed one has its users' passwords."""
+    right, wrong = server.url, [server.url.replace("secret", "wrong"), server.url.replace("gateway:", "nobody:")]
+    if isinstance(server, EmbeddedServer):
+        go(admin.call("CONFIG", "SET", "requirepass", "right"))
+        right, *wrong = (f"unix://{password}{server.socket}" for password in (":right@", ":wrong@", ""))
+
+    async def ping(url):
+        one = LedgerClient(connect(url=url))
+        try:
+            return await one.call("PING")
+        finally:
+            await one.close()
+
+    try:
+        assert go(ping(right))
+        for url in wrong:
+            with pytest.raises(LedgerUnavailable, match="credentials"):
+                go(ping(url))
+    finally:
+        if isinstance(server, EmbeddedServer):
+            go(admin.call("CONFIG", "SET", "requirepass", ""))

@@ -1,0 +1,160 @@
+"""The rights of the ledger's Redis user, by deploy/users.acl: what the ledger needs, and nothing that wipes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import redis
+from ledger_kit import MASTER_KEY, charge, limits
+from redis_kit import DEPLOY, REDIS_PASSWORD, DeployedServer, plain
+
+import core.ledger
+from core.amounts import NANO
+from core.errors import Amount, LedgerUnavailable
+from core.ledger.client import LedgerClient, connect
+from core.ledger.ledger import Ledger
+
+ACCOUNT = "{acme}:account:token"
+LEDGER = Path(core.ledger.__file__).parent
+# what the connection itself sends: the scripts, and a sign of life
+OF_THE_CLIENT = {"evalsha", "script|load", "ping"}
+
+on_a_deployment = pytest.mark.parametrize("server", [DeployedServer], indirect=True, ids=["debian-tcp"])
+
+
+@on_a_deployment
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("FLUSHALL",),
+        ("FLUSHDB",),
+        ("DEL", ACCOUNT),
+        ("UNLINK", ACCOUNT),
+        ("RENAME", ACCOUNT, "{acme}:account:gone"),
+        ("EXPIRE", ACCOUNT, 1),
+        ("RESTORE", ACCOUNT, 0, "x"),
+        ("XDEL", "{acme}:journal", "1-0"),
+        ("XTRIM", "{acme}:journal", "MAXLEN", 0),
+        ("KEYS", "*"),
+        ("SCAN", 0),
+        ("DUMP", ACCOUNT),
+        ("CONFIG", "SET", "appendfsync", "no"),
+        ("CONFIG", "REWRITE"),
+        ("DEBUG", "RELOAD"),
+        ("SHUTDOWN", "NOSAVE"),
+        ("BGREWRITEAOF",),
+        ("REPLICAOF", "127.0.0.1", 1),
+        ("ACL", "SETUSER", "gateway", "+@all"),
+        ("ACL", "LIST"),
+        ("SCRIPT", "FLUSH"),
+        ("SCRIPT", "KILL"),
+        ("FUNCTION", "FLUSH"),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", 1, ACCOUNT),
+        ("MONITOR",),
+        ("CLIENT", "KILL", "TYPE", "normal"),
+        ("SWAPDB", 0, 0),
+        ("SUBSCRIBE", "x"),
+        ("SET", "elsewhere", "x"),
+        ("GET", "elsewhere"),
+    ],
+    ids=lambda command: "-".join(str(part) for part in command[:2] if str(part).isalpha()),
+)
+def test_a_command_that_the_ledger_never_sends_is_refused(go, ledger, server, command):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    before = go(ledger.accounts("acme"))
+    with plain(server.url) as gateway, pytest.raises(redis.exceptions.ResponseError) as refused:
+        gateway.execute_command(*command)
+    # DEBUG is switched off for everybody, unless a line in redis.conf switches it on
+    assert isinstance(refused.value, redis.exceptions.NoPermissionError) or command[0] == "DEBUG"
+    assert go(ledger.accounts("acme")) == before
+
+
+@on_a_deployment
+def test_a_script_has_no_more_rights_than_its_caller(go, ledger, server):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    with plain(server.url) as gateway:
+        for script in ("return redis.call('DEL', KEYS[1])", "return redis.call('SET', 'elsewhere', 'x')"):
+            sha = gateway.execute_command("SCRIPT", "LOAD", script)
+            with pytest.raises(redis.exceptions.ResponseError, match=r"can't (run|access)"):
+                gateway.execute_command("EVALSHA", sha, 1, ACCOUNT)
+    assert len(go(ledger.accounts("acme"))) == 4
+
+
+@on_a_deployment
+@pytest.mark.parametrize(
+    "credentials", ["", f":{REDIS_PASSWORD}@", "default:@", "gateway:wrong@", f"admin:{REDIS_PASSWORD}@"]
+)
+def test_nobody_else_gets_in(go, server, credentials):
+    client = LedgerClient(connect(url=f"redis://{credentials}127.0.0.1:{server.port}/0"))
+    with pytest.raises(LedgerUnavailable):
+        go(Ledger(client, MASTER_KEY).check())
+    go(client.close())
+
+
+@on_a_deployment
+def test_an_operator_without_a_password_is_nobody(server, tmp_path):
+    """The password of `admin` is a random one when none is set, not an empty one."""
+    locked = DeployedServer(tmp_path)
+    locked.admin_url = locked.url  # it answers PING
+    locked.start(REDIS_ADMIN_PASSWORD="")
+    try:
+        for password in ("", "admin", "ADMIN_PASSWORD_SHA256"):
+            with pytest.raises(redis.exceptions.AuthenticationError):
+                plain(f"redis://admin:{password}@127.0.0.1:{locked.port}").execute_command("ACL", "WHOAMI")
+        written = (tmp_path / "users.acl").read_text()
+        assert REDIS_PASSWORD not in written
+        assert "SHA256" not in written
+    finally:
+        locked.stop()
+
+
+@on_a_deployment
+def test_everything_is_there_after_a_restart(go, ledger, server):
+    """Redis 7.0 reads its file as the user `default`, and drops the transactions that this user may not run."""
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    go(ledger.commit("acme", go(ledger.reserve("acme", [charge(1)])).release_id))
+    before = go(ledger.accounts("acme"))
+    server.stop()
+    server.start()
+    assert go(ledger.accounts("acme")) == before
+    assert "NOPERM" not in server.log.read_text()
+
+
+@on_a_deployment
+def test_rights_that_are_taken_away_at_run_time_end_in_no_release(go, ledger, admin):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    hold = go(ledger.reserve("acme", [charge(1)]))
+    go(admin.call("ACL", "SETUSER", "gateway", "off"))
+    go(admin.call("CLIENT", "KILL", "USER", "gateway"))
+    try:
+        with pytest.raises(LedgerUnavailable):
+            go(ledger.reserve("acme", [charge(1)]))
+        with pytest.raises(LedgerUnavailable):
+            go(ledger.commit("acme", hold.release_id))
+    finally:
+        go(admin.call("ACL", "LOAD"))
+    go(admin.call("ACL", "SETUSER", "gateway", "-evalsha"))
+    try:
+        with pytest.raises(LedgerUnavailable, match="permit"):
+            go(ledger.reserve("acme", [charge(1)]))
+        with pytest.raises(LedgerUnavailable, match="permit"):
+            go(ledger.commit("acme", hold.release_id))
+    finally:
+        go(admin.call("ACL", "LOAD"))
+    assert go(ledger.account("acme", "acme/sentence")).reserved == Amount(NANO)
+    go(ledger.commit("acme", hold.release_id))
+    assert go(ledger.account("acme", "acme/sentence")).committed == Amount(NANO)
+
+
+def test_the_rights_are_what_the_code_calls():
+    """A right that nothing uses goes; embedded.py talks to the gateway's own server, which has no users."""
+    called = set()
+    for path in [*LEDGER.glob("*.lua"), *(each for each in LEDGER.glob("*.py") if each.name != "embedded.py")]:
+        text = path.read_text()
+        for first, second in re.findall(r'\bcall\(\s*"([A-Z]+)"(?:,\s*"([A-Z]+)")?', text):
+            called.add("config|get" if (first, second) == ("CONFIG", "GET") else first.lower())
+    (gateway,) = (line for line in (DEPLOY / "users.acl").read_text().splitlines() if line.startswith("user gateway "))
+    granted = set(re.findall(r" \+(\S+)", gateway))
+    assert granted == called | OF_THE_CLIENT

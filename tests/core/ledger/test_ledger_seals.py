@@ -1,0 +1,403 @@
+"""Seals: what was sealed cannot change unnoticed, and each kind of change is found where the ADR says."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
+
+from core.errors import LedgerUnavailable
+from core.ledger import pages
+from core.ledger.auditor import audit_ledger
+from core.ledger.client import LedgerClient, connect
+from core.ledger.keys import MasterKey
+from core.ledger.ledger import Ledger
+from core.ledger.sealer import Sealer
+from core.ledger.seals import LedgerNotTrusted, SealChain
+
+
+@dataclass
+class Book:
+    """A ledger whose data a test may tamper with, and copies of it."""
+
+    client: LedgerClient
+    admin: LedgerClient
+    epoch_file: Path
+    copies: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.client, MASTER_KEY)
+        self.sealer = self.fresh_sealer()
+
+    def fresh_sealer(self) -> Sealer:
+        """As another gateway, or this one after a restart, would have it."""
+        return Sealer(self.client, MASTER_KEY, self.epoch_file)
+
+    async def release(self, tenant: str = "acme", subject: str | None = None) -> None:
+        hold = await self.ledger.reserve(tenant, [charge(1, subject=subject)])
+        await self.ledger.commit(tenant, hold.release_id)
+
+    async def copy(self, name: str, pattern: str = "*") -> None:
+        keys = await self.admin.call("KEYS", pattern)
+        self.copies[name] = {key: await self.admin.call("DUMP", key) for key in keys}
+
+    async def restore(self, name: str, pattern: str = "*") -> None:
+        for key in await self.admin.call("KEYS", pattern):
+            await self.admin.call("DEL", key)
+        for key, value in self.copies[name].items():
+            await self.admin.call("RESTORE", key, 0, value)
+
+    async def rewrite(self, stream: str, change) -> None:
+        """Replace a stream by what `change` makes of each (id, fields); None leaves an entry out."""
+        entries = await self.admin.call("XRANGE", stream, "-", "+")
+        await self.admin.call("DEL", stream)
+        for entry_id, fields in entries:
+            changed = change(entry_id, dict(fields))
+            if changed is not None:
+                await self.admin.call("XADD", stream, entry_id, *(part for pair in changed.items() for part in pair))
+
+    async def faults(self) -> str:
+        """Everything that the audit says, "" when it agrees."""
+        report = await audit_ledger(self.client, MASTER_KEY, self.epoch_file)
+        told = [*report.faults]
+        for tenant in report.tenants:
+            told += [f"{tenant.tenant}: {fault}" for fault in tenant.faults]
+            told += [f"{tenant.tenant}: gap {gap}" for gap in tenant.gaps]
+            told += [f"{difference.account}: {difference.counter} differs" for difference in tenant.differences]
+        assert report.ok == (not told)
+        return "\n".join(told)
+
+
+@pytest.fixture
+def book(go, client, admin, tmp_path) -> Book:
+    """Two tenants and three seals; after the second, copies of everything and of one tenant."""
+    book = Book(client, admin, tmp_path / "ledger.epoch")
+
+    async def history() -> None:
+        await book.ledger.check()
+        await book.sealer.check()
+        await book.ledger.open_tenant("acme", limits=limits(100))
+        await book.ledger.open_tenant("clinic", limits=limits(100), subject_limits=limits(10))
+        await book.release()
+        assert await book.sealer.seal() == 1
+        await book.release("clinic", "patient-1")
+        await book.release()
+        assert await book.sealer.seal() == 2
+        await book.copy("everything")
+        await book.copy("acme", "{acme}:*")
+        await book.copy("seals", "{seals}:*")
+        await book.release()
+        assert await book.sealer.seal() == 3
+
+    go(history())
+    return book
+
+
+def test_a_round_seals_what_is_new_and_nothing_else(go, book):
+    chain = SealChain(book.client, MASTER_KEY)
+    first, second, third = [go(chain.seal(n)) for n in (1, 2, 3)]
+    assert [(s.tenant, s.first, s.last) for s in first.segments] == [("acme", 1, 3), ("clinic", 1, 1)]
+    assert [(s.tenant, s.first, s.last) for s in second.segments] == [("acme", 4, 5), ("clinic", 2, 4)]
+    assert [(s.tenant, s.first, s.last) for s in third.segments] == [("acme", 6, 7)]
+    assert third.previous == second.id
+    assert go(book.sealer.seal()) is None
+    go(book.release("clinic", "patient-2"))  # after the last seal: checked at the next start all the same
+    go(book.fresh_sealer().check())
+    assert go(book.faults()) == ""
+    assert go(book.sealer.seal(always=True)) == 4
+    assert go(book.sealer.seal(always=True)) == 5
+    assert go(book.faults()) == ""
+
+
+def test_a_hold_may_be_open_across_seals(go, book):
+    hold = go(book.ledger.reserve("acme", [charge(1)]))
+    go(book.sealer.seal())
+    other = go(book.ledger.reserve("acme", [charge(2)]))
+    go(book.ledger.cancel("acme", other.release_id, reason="queue-full"))
+    go(book.ledger.expire("acme", hold.release_id, reason="overdue"))
+    go(book.fresh_sealer().check())
+    assert go(book.sealer.seal()) == 5
+    assert go(book.faults()) == ""
+
+
+def cheaper(entry_id, fields):
+    if entry_id == b"4-0":
+        fields[b"mechanism"] = b"another"
+    return fields
+
+
+def without(*ids):
+    return lambda entry_id, fields: None if entry_id in ids else fields
+
+
+def forged(entry_id, fields):
+    if entry_id == b"3-0":
+        fields[b"body"] = fields[b"body"].replace(b'"last"', b'"last"').replace(b'"n":3', b'"n":3 ')
+    return fields
+
+
+async def edit_entry(book):
+    await book.rewrite("{acme}:journal", cheaper)
+
+
+async def delete_entry(book):
+    await book.admin.call("XDEL", "{acme}:journal", "4-0")
+
+
+async def delete_journal_tail(book):
+    await book.admin.call("XDEL", "{acme}:journal", "6-0", "7-0")
+
+
+async def cut_journal_and_number(book):
+    await delete_journal_tail(book)
+    await book.admin.call("HSET", "{acme}:tenant", "seq", 5)
+
+
+async def delete_unsealed_entry(book):
+    await book.release()
+    await book.admin.call("XDEL", "{acme}:journal", "9-0")
+
+
+async def edit_own_account(book):
+    account = "{acme}:account:token"
+    pairs = await book.admin.call("HGETALL", account)
+    fresh = await book.admin.call("HGETALL", "{acme}:account:vector")
+    changed = {name: fresh[name] for name in pairs if name.startswith((b"committed", b"held"))}
+    await book.admin.call("HSET", account, *(part for pair in changed.items() for part in pair))
+
+
+async def delete_own_account(book):
+    await book.admin.call("DEL", "{acme}:account:record")
+
+
+async def edit_subject_account(book):
+    (subject, *_) = await book.admin.call("KEYS", "{clinic}:account:sentence:*")
+    fresh = await book.admin.call("HGETALL", "{clinic}:account:vector")
+    changed = {name: value for name, value in fresh.items() if name.startswith((b"committed", b"held"))}
+    await book.admin.call("HSET", subject, *(part for pair in changed.items() for part in pair))
+
+
+async def delete_subject_account(book):
+    (subject, *_) = await book.admin.call("KEYS", "{clinic}:account:sentence:*")
+    await book.admin.call("ZREM", "{clinic}:accounts", subject.partition(b"account:")[2])
+
+
+async def roll_back_tenant(book):
+    await book.restore("acme", "{acme}:*")
+
+
+async def roll_back_and_repeat(book):
+    """The accounts come out as they were sealed, and one release is not counted."""
+    await roll_back_tenant(book)
+    await book.release()
+
+
+async def roll_back_tenant_and_heads(book):
+    await roll_back_tenant(book)
+    await book.admin.call("HSET", "{seals}:heads", "acme", "5 2")
+
+
+async def roll_back_tenant_and_chain(book):
+    await roll_back_tenant(book)
+    await book.restore("seals", "{seals}:*")
+
+
+async def roll_back_all(book):
+    await book.restore("everything")
+
+
+async def delete_last_seal(book):
+    await book.admin.call("XDEL", "{seals}:chain", "3-0")
+
+
+async def delete_middle_seal(book):
+    await book.admin.call("XDEL", "{seals}:chain", "1-0")
+
+
+async def delete_first_seals(book):
+    await book.admin.call("XTRIM", "{seals}:chain", "MAXLEN", 1)
+
+
+async def delete_chain(book):
+    await book.admin.call("DEL", "{seals}:chain")
+
+
+async def delete_all_seals(book):
+    await book.admin.call("DEL", "{seals}:chain", "{seals}:heads", "{seals}:ledger")
+
+
+async def forge_seal(book):
+    await book.rewrite("{seals}:chain", forged)
+
+
+async def unreadable_seal(book):
+    await book.admin.call("XADD", "{seals}:chain", "9-0", "body", b"\xff", "mac", "x")
+
+
+async def unlist_tenant(book):
+    await book.admin.call("SREM", "tenants", "acme")
+
+
+async def list_a_name_that_cannot_be(book):
+    await book.admin.call("SADD", "tenants", "No Tenant")
+
+
+async def delete_tenant(book):
+    for key in await book.admin.call("KEYS", "{acme}:*"):
+        await book.admin.call("DEL", key)
+
+
+async def delete_everything(book):
+    await book.admin.call("FLUSHALL")
+
+
+# what is done, what the next start says (None: it starts), what the audit says
+TAMPERING = [
+    (edit_entry, None, "entries 4 to 5 are not the ones that seal 2 sealed"),
+    (delete_entry, None, "acme: gap 4"),
+    (delete_journal_tail, "Entry 7 of the tenant acme is not the one", "acme: gap 6"),
+    (cut_journal_and_number, "acme is at entry 5 and was sealed up to 7", "was sealed up to entry 7"),
+    (delete_unsealed_entry, "tenant acme since seal 3", "acme: gap 9"),
+    (edit_own_account, "tenant acme since seal 3", "acme/token: committed"),
+    (delete_own_account, "acme/record is missing", "acme/record is missing"),
+    (edit_subject_account, None, "clinic/sentence/"),
+    (delete_subject_account, None, "is in the journal and has no account"),
+    (roll_back_tenant, "acme is at entry 5", "acme: the tenant is at entry 5"),
+    (roll_back_and_repeat, "Entry 7 of the tenant acme is not the one", "entries 6 to 7 are not the ones that seal 3"),
+    (roll_back_tenant_and_heads, "not the one that the last seal", "not the one that the last seal"),
+    (roll_back_tenant_and_chain, "older state", "older state"),
+    (roll_back_all, "older state", "older state"),
+    (delete_last_seal, "older state", "older state"),
+    (delete_middle_seal, None, "seal 2 does not follow seal 0"),
+    (delete_first_seals, "Seal 2 of the ledger is missing", "seal 3 does not follow seal 0"),
+    (delete_chain, "older state", "chain of seals is gone"),
+    (delete_all_seals, "holds no ledger", "holds no ledger"),
+    (forge_seal, "not genuine", "seal 3-0 is not genuine"),
+    (unreadable_seal, "cannot be read", "seal 9-0 is not genuine"),
+    (unlist_tenant, "acme was sealed and is no longer listed", "not in the list of tenants"),
+    (list_a_name_that_cannot_be, "cannot be read", "a name that no tenant can have"),
+    (delete_tenant, "record of the tenant acme|acme is at entry 0", "record of the tenant is missing"),
+    (delete_everything, "holds no ledger", "holds no ledger"),
+]
+
+
+@pytest.mark.parametrize(("tamper", "at_start", "in_audit"), TAMPERING, ids=[row[0].__name__ for row in TAMPERING])
+def test_each_kind_of_tampering_is_found_where_the_adr_says(go, book, tamper, at_start, in_audit):
+    assert go(book.faults()) == ""
+    go(tamper(book))
+    assert in_audit in go(book.faults())
+    if at_start is None:
+        go(book.fresh_sealer().check())
+    else:
+        with pytest.raises(LedgerNotTrusted, match=at_start):
+            go(book.fresh_sealer().check())
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        edit_own_account,
+        roll_back_tenant,
+        roll_back_all,
+        delete_last_seal,
+        delete_chain,
+        delete_everything,
+        unlist_tenant,
+    ],
+)
+def test_a_running_gateway_that_finds_tampering_answers_nothing_more(go, book, tamper, server):
+    go(tamper(book))
+    if tamper in (edit_own_account, roll_back_and_repeat):
+        go(book.release())  # an idle tenant is looked at when it writes again, or at the next start
+    with pytest.raises(LedgerNotTrusted) as found:
+        go(book.sealer.seal())
+    for work in (
+        lambda: book.ledger.reserve("clinic", [charge(1, subject="patient-1")]),
+        lambda: book.ledger.ping_write(),
+        lambda: book.ledger.tenants(),
+    ):
+        with pytest.raises(LedgerUnavailable) as refused:
+            go(work())
+        assert refused.value.detail == found.value.detail
+    beside = LedgerClient(connect(url=server.url))  # the data is there for those who look into it
+    assert go(Ledger(beside, MASTER_KEY).ping_write()) is None
+    go(beside.close())
+
+
+def test_seals_of_another_key_are_not_genuine(go, book):
+    with pytest.raises(LedgerNotTrusted, match="genuine"):
+        go(Sealer(book.client, MasterKey(bytes(32)), book.epoch_file).check())
+
+
+def test_gateways_seal_in_turns_under_load(go, book, tmp_path):
+    others = [Sealer(book.client, MASTER_KEY, tmp_path / f"{number}.epoch") for number in range(3)]
+
+    async def work(tenant, subject):
+        for _ in range(25):
+            await book.release(tenant, subject)
+
+    async def sealing(sealer):
+        await sealer.check()
+        numbers = [await sealer.seal() for _ in range(10)]
+        return [number for number in numbers if number]
+
+    async def scenario():
+        await book.ledger.open_tenant("busy", limits=limits(1000))
+        await book.ledger.open_tenant("crowd", limits=limits(1000), subject_limits=limits(1000))
+        _, _, *written = await asyncio.gather(
+            work("busy", None), work("crowd", "s"), *(sealing(sealer) for sealer in [*others, book.sealer])
+        )
+        return sorted(number for numbers in written for number in numbers)
+
+    written = go(scenario())
+    # two gateways that find the same at the same millisecond make the same seal; it is there once
+    assert set(written) == set(range(4, 4 + len(set(written))))
+    go(book.sealer.seal())
+    assert go(book.faults()) == ""
+    for sealer in others:
+        go(sealer.seal())
+
+
+def test_a_seal_whose_reply_is_lost_is_written_once(go, book, server, tmp_path):
+    async def scenario():
+        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
+            client = LedgerClient(connect(url=proxy.url))
+            sealer = Sealer(client, MASTER_KEY, book.epoch_file)
+            await sealer.check()
+            real = client.run
+
+            async def lose(name, **arguments):
+                proxy.drops_left = 1 if "body" in arguments["args"] else 0
+                return await real(name, **arguments)
+
+            client.run = lose
+            number = await sealer.seal(always=True)
+            await client.close()
+            return number, proxy.dropped
+
+    assert go(scenario()) == (4, 1)
+    assert go(book.admin.call("XLEN", "{seals}:chain")) == 4
+    assert go(book.faults()) == ""
+
+
+def test_many_accounts_are_audited_in_pages_while_the_ledger_works(go, book, monkeypatch):
+    monkeypatch.setattr(pages, "ACCOUNT_BATCH", 3)
+
+    async def scenario():
+        for number in range(20):
+            await book.release("clinic", f"patient-{number % 10}")
+
+        async def work():
+            for number in range(40):
+                await book.release("clinic", f"newcomer-{number}" if number < 20 else f"patient-{number % 10}")
+
+        _, *found = await asyncio.gather(work(), book.faults(), book.faults(), book.faults())
+        return found
+
+    assert go(scenario()) == ["", "", ""]
+    (subject, *_) = go(book.admin.call("KEYS", "{clinic}:account:token:*"))
+    go(book.admin.call("DEL", subject))
+    assert "is missing" in go(book.faults())

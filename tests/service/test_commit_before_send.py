@@ -1,0 +1,117 @@
+"""A spy on every ASGI `send`: when the first message of a charged answer leaves, its commit is in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from gateway_kit import DOCUMENT
+
+from core.amounts import epsilon_of
+from core.errors import GatewayError
+from core.ledger.embedded import socket_path
+from service.app import create_app
+from service.house import House
+from service.ledger_access import build_ledger
+from service.settings import Settings
+
+READY_S_MAX = 120.0
+
+Message = dict[str, Any]
+Spy = Callable[[], Awaitable[Any]]
+
+
+async def until_ready(here: House) -> None:
+    deadline = time.monotonic() + READY_S_MAX
+    while True:
+        try:
+            await here.check_ready()
+            return
+        except GatewayError:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+
+
+async def post(
+    app: Any, path: str, key: str, body: Any, *, spy: Spy, headers: Mapping[str, str] | None = None
+) -> tuple[list[Message], list[Any]]:
+    """POST to the application as a server would: its messages, and what `spy` saw before each of them left."""
+    messages: list[Message] = []
+    seen: list[Any] = []
+    requests = [{"type": "http.request", "body": orjson.dumps(body), "more_body": False}]
+
+    async def receive() -> Message:
+        if requests:
+            return requests.pop()
+        await asyncio.Event().wait()  # the client stays
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        seen.append(await spy())
+        messages.append(message)
+
+    names = {"authorization": f"Bearer {key}", "content-type": "application/json", **(headers or {})}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in names.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 1),
+    }
+    await app(scope, receive, send)
+    return messages, seen
+
+
+def content(messages: list[Message]) -> Any:
+    return orjson.loads(b"".join(message.get("body", b"") for message in messages))
+
+
+def test_the_first_message_leaves_after_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    settings = Settings(data_dir=tmp_path)
+
+    async def scenario() -> None:
+        here = House(settings)
+        second, _ = build_ledger(settings, here.master_key, socket=socket_path(tmp_path))
+
+        async def amounts() -> tuple[float, float]:
+            state = await second.account("acme", "acme/sentence")
+            return epsilon_of(state.committed.epsilon_nano), epsilon_of(state.reserved.epsilon_nano)
+
+        try:
+            await here.open()
+            await until_ready(here)
+            app = create_app(here)
+            admin_key = (tmp_path / "admin.key").read_text().strip()
+            tenant = {"name": "acme", "epsilon": 10}
+            opened, _ = await post(app, "/admin/tenants", admin_key, tenant, spy=second.tenants)
+            key = content(opened)["key"]
+            committed = 0.0
+            for documents, headers, cost in (
+                ([{"text": DOCUMENT}], {"idempotency-key": "one"}, 1.0),
+                ([{"text": DOCUMENT}] * 4, {}, 4.0),
+                ([{"text": DOCUMENT}], {"idempotency-key": "one"}, 0.0),  # the stored answer
+            ):
+                body = {"documents": documents, "epsilon": 1.0}
+                messages, seen = await post(app, "/embed/sentdp", key, body, spy=amounts, headers=headers)
+                committed += cost
+                assert messages[0]["type"] == "http.response.start"
+                assert messages[0]["status"] == 200
+                assert seen == [(committed, 0.0)] * len(messages)
+                assert len(content(messages)["data"]) == len(documents)
+        finally:
+            await second.close()
+            await here.close()
+
+    asyncio.run(scenario())
