@@ -247,4 +247,22 @@ RECORDS = (
     bug("answer-shows-the-state-before", "reserve", ("state_of(a, sum(a.committed, debits[i][3], 1))", "state_of(a)")),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS)
+READS = (
+    bug("subject-left-out-of-the-accounts", "accounts", ("#found < args.limit and", "#found < args.limit - 1 and")),
+    bug("accounts-twice-in-the-pages", "accounts", (' and string.find(name, ":", 1, true) then', " then")),
+    bug("indexed-account-missing-in-silence", "accounts", ('error("an indexed account is missing")', "break")),
+    bug("missing-account-not-audited", "account_page", ("missing[#missing + 1] = name", "")),
+    bug("unreadable-account-not-audited", "account_page", ("unreadable[#unreadable + 1] = name", "")),
+    bug("fold-counts-twice", "fold", ('"folded") or 0) ~= integer(args.expected) then', '"folded") or 0) < 0 then')),
+    bug("fold-forgets-where-it-was", "fold", ('"folded", text(args.folded), "folded_at_ms"', '"folded_at_ms"')),
+    bug("fold-beyond-the-journal", "fold", ('error("a fold ends at an entry that exists")', "local _ = 0")),
+    bug("fold-keeps-the-open-bucket", "fold", ('redis.call("ZREMRANGEBYSCORE", key, text(p[3]), "+inf")', "")),
+    bug("fold-drops-the-carried-bucket", "fold", ('"-inf", "(" .. carried[2])', '"-inf", carried[2])')),
+    bug("fold-drops-nothing", "fold", ("if p[4] > 0 then", "if false then")),
+    bug("seal-twice-for-a-lost-reply", "seal", ("if n == args.n and mac == args.mac then", "if false then")),
+    bug("seal-overtakes-another", "seal", ("if n ~= args.after_n or mac ~= args.after_mac then", "if false then")),
+    bug("seal-heads-not-written", "seal", ('redis.call("HSET", heads_key, head[1], head[2])', "")),
+    bug("seal-said-to-be-known", "seal", ("if n == args.known_n and mac == args.known_mac then", "if n ~= 0 then")),
+)
+
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *READS)

@@ -99,13 +99,13 @@ def test_a_repeated_commit_keeps_the_first_response(go, acme):
 
 
 @pytest.mark.parametrize("ending", ["commit", "cancel", "expire"])
-def test_a_hold_whose_account_is_missing_stays(go, acme, client, ending):
+def test_a_hold_whose_account_is_missing_stays(go, acme, admin, ending):
     hold = go(acme.reserve("acme", [charge(1)]))
     options = {} if ending == "commit" else {"reason": "test"}
-    go(client.call("RENAME", "{acme}:account:token", "aside"))
+    go(admin.call("RENAME", "{acme}:account:token", "aside"))
     with pytest.raises(LedgerUnavailable):
         go(getattr(acme, ending)("acme", hold.release_id, **options))
-    go(client.call("RENAME", "aside", "{acme}:account:token"))
+    go(admin.call("RENAME", "aside", "{acme}:account:token"))
     assert go(acme.account("acme", "acme/sentence")).reserved == Amount(NANO)
     go(getattr(acme, ending)("acme", hold.release_id, **options))
     assert spent(go, acme) == Amount(0 if ending == "cancel" else NANO)
@@ -131,3 +131,17 @@ def test_a_history_with_an_unknown_loss_has_no_moments(go, ledger, unknown_at):
         go(ledger.commit("acme", hold.release_id))
         history = go(ledger.account("acme", "acme/sentence")).history
         assert (history.moments is None) == (number >= unknown_at)
+
+
+def test_an_account_that_is_missing_or_broken_is_told_and_not_left_out(go, acme, admin):
+    go(admin.call("RENAME", "{acme}:account:token", "aside"))
+    with pytest.raises(LedgerUnavailable):
+        go(acme.accounts("acme"))
+    assert "the account acme/token is missing" in go(acme.audit()).tenants[0].faults
+    go(admin.call("RENAME", "aside", "{acme}:account:token"))
+    held = go(admin.call("HGET", "{acme}:account:token", "held"))
+    go(admin.call("HSET", "{acme}:account:token", "held", b"\xc1"))
+    with pytest.raises(LedgerUnavailable):
+        go(acme.accounts("acme"))
+    assert "the account acme/token cannot be read" in go(acme.audit()).tenants[0].faults
+    go(admin.call("HSET", "{acme}:account:token", "held", held))
