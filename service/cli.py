@@ -129,12 +129,14 @@ def key_revoke(tenant: str, key_id: str, data_dir: DataDir = None) -> None:
 @budget_app.command("show")
 def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Show every account of a tenant."""
-    from service.budget import account_block
+    from service.budget import account_block, block_with_history
 
-    blocks = [account_block(state) for state in _with_ledger(data_dir, lambda ledger, _: ledger.accounts(tenant))]
+    states = _with_ledger(data_dir, lambda ledger, _: ledger.accounts(tenant))
     if as_json:
-        print_json({"accounts": blocks})
+        display_delta = load_settings(data_dir).display_delta
+        print_json({"accounts": [block_with_history(state, display_delta) for state in states]})
         return
+    blocks = [account_block(state) for state in states]
     columns = ("limit", "committed", "reserved", "remaining")
     width = max(len(block["account"]) for block in blocks)
     typer.echo("account".ljust(width) + "".join(column.rjust(14) for column in columns))

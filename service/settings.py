@@ -57,6 +57,7 @@ class Settings(BaseSettings):
     expire_interval_s: float = Field(5.0, gt=0)
     response_retention_s: float = Field(3600.0, ge=1)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
     seal_interval_s: float = Field(10.0, gt=0)
     epoch_file: Path | None = None

@@ -1,37 +1,37 @@
 -- Reads accounts of a tenant and its last journal number at one moment. Cost: linear in the accounts that it reads.
--- Without args.limit: those whose names are in the lexical range from args.first to args.last. With it, a page: the
--- tenant's own accounts in args.own, then its subjects' in the range, args.limit in all.
-local seq = redis.call("HGET", KEYS[1], "seq")
+-- First those of args.names, then those in the lexical range from args.first to args.last (with args.subjects only
+-- those of subjects), args.limit in all. An account that is missing or cannot be read is told in `missing` and
+-- `unreadable`, never left out in silence. With args.history each state goes on with what its history adds up to.
 if not redis.call("HGET", KEYS[1], "mode") then
   return answer({ outcome = "unknown-tenant" })
 end
-local found
-if args.limit then
-  found = args.own
-  -- between subjects' names stand the tenant's own, one a unit, which are skipped
-  local most = text(args.limit + 4)
-  for _, name in ipairs(redis.call("ZRANGEBYLEX", base .. "accounts", args.first, args.last, "LIMIT", "0", most)) do
-    if #found < args.limit and string.find(name, ":", 1, true) then
+local found = args.names
+if args.first then
+  -- the tenant's own accounts, at most 4, may stand between those of its subjects
+  local range = redis.call("ZRANGEBYLEX", base .. "accounts", args.first, args.last, "LIMIT", 0, args.limit + 4)
+  for _, name in ipairs(range) do
+    if #found < args.limit and (not args.subjects or string.find(name, ":", 1, true)) then
       found[#found + 1] = name
     end
   end
-else
-  found = redis.call("ZRANGEBYLEX", base .. "accounts", args.first, args.last)
 end
-local states = {}
-for i, name in ipairs(found) do
-  local a = read_account(name)
-  if not a then
-    error("an indexed account is missing")
+local states, missing, unreadable = {}, {}, {}
+for _, name in ipairs(found) do
+  local readable, a = pcall(read_account, name)
+  if not readable then
+    unreadable[#unreadable + 1] = name
+  elseif not a then
+    missing[#missing + 1] = name
+  else
+    local state = state_of(a)
+    if args.history then
+      local history = redis.call("HMGET", base .. "account:" .. name, "loss_x", "loss_y", "pure_epsilon")
+      state[10] = history[1] and cmsgpack.unpack(history[1])
+      state[11] = history[2] and cmsgpack.unpack(history[2])
+      state[12] = history[3]
+    end
+    states[#states + 1] = state
   end
-  local history = redis.call("HMGET", base .. "account:" .. name, "loss_x", "loss_y", "pure_epsilon")
-  local state = state_of(a)
-  state[10] = history[1] and cmsgpack.unpack(history[1])
-  state[11] = history[2] and cmsgpack.unpack(history[2])
-  state[12] = history[3]
-  states[i] = state
 end
-if #states == 0 and not args.limit then
-  return answer({ outcome = "unknown-account" })
-end
-return answer({ outcome = "accounts", seq = tonumber(seq), accounts = states })
+return answer({ outcome = "accounts", seq = tonumber(redis.call("HGET", KEYS[1], "seq") or 0), accounts = states,
+  missing = missing, unreadable = unreadable, last = found[#found] or "" })

@@ -12,7 +12,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.epoch import EpochFile
 from core.ledger.history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
-from core.ledger.pages import account_page, entry_number, raw_entries, readable_entry
+from core.ledger.pages import account_batch, entry_number, raw_entries, readable_entry
 from core.ledger.records import TenantAudit
 from core.ledger.seals import RawEntry
 
@@ -76,7 +76,7 @@ async def audit_tenant(
     `replay` may have applied a part of the journal already. Raises UnknownTenant.
     """
     replay = replay or JournalReplay(tenant)
-    page = await account_page(client, tenant)
+    page = await account_batch(client, tenant)
     if page.seq < sealed:
         replay.faults.append(f"the tenant is at entry {page.seq} and was sealed up to entry {sealed}")
     while True:
@@ -86,7 +86,7 @@ async def audit_tenant(
         replay.compare(page.states)
         if not page.last:
             return replay.report(last_seq=page.seq)
-        page = await account_page(client, tenant, after=page.last)
+        page = await account_batch(client, tenant, after=page.last)
 
 
 def _apply(replay: JournalReplay, batch: list[RawEntry]) -> None:

@@ -111,9 +111,10 @@ end
 -- One entry a transition under the next sequence number, so that a lost entry is a visible gap. `amounts` is the
 -- JSON text of a list of rows {unit, subject, vector}; an opening's rows go on with the account's other terms.
 local function journal(transition, release, mechanism, reason, amounts)
-  local seq = redis.call("HINCRBY", KEYS[1], "seq", 1)
-  redis.call("XADD", base .. "journal", text(seq) .. "-0", "transition", transition, "release", release,
+  local seq = text((redis.call("HGET", KEYS[1], "seq") or 0) + 1)
+  redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
     "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts)
+  redis.call("HSET", KEYS[1], "seq", seq)
 end
 
 local function journal_openings(accounts)

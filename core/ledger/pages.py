@@ -20,10 +20,10 @@ OWN_ACCOUNTS = tuple(unit.value for unit in Unit)
 
 
 @dataclass(frozen=True)
-class AccountPage:
+class AccountsRead:
     """Accounts as they stood after entry `seq`. `rows` is what Redis told, `states` what it means.
 
-    `last` is the name to read on from, "" after the last page. `faults` are fixed sentences.
+    `last` is the name to read on from, "" where nothing was found. `faults` are fixed sentences.
     """
 
     seq: int
@@ -33,31 +33,46 @@ class AccountPage:
     last: str
 
 
-async def account_page(client: LedgerClient, tenant: str, *, after: str = "") -> AccountPage:
-    """Up to 1,000 accounts after the name `after`. Raises UnknownTenant."""
-    start = f"({after}" if after else "-"
-    return await _page(client, tenant, {"after": start, "limit": str(ACCOUNT_BATCH)})
+async def read_accounts(
+    client: LedgerClient,
+    tenant: str,
+    *,
+    listed: Sequence[str] = (),
+    between: tuple[str, str] | None = None,
+    limit: int = ACCOUNT_BATCH,
+    subjects: bool = False,
+    history: bool = False,
+) -> AccountsRead:
+    """The accounts `listed` by name, then those `between` two names as ZRANGEBYLEX takes them, at most `limit`.
 
-
-async def own_accounts(client: LedgerClient, tenant: str) -> AccountPage:
-    """The tenant's own accounts, one a unit, at one moment. Raises UnknownTenant."""
-    return await _page(client, tenant, {"names": OWN_ACCOUNTS})
-
-
-async def _page(client: LedgerClient, tenant: str, args: dict[str, str | Sequence[str]]) -> AccountPage:
-    found, _ = await client.run("account_page", key=names.tenant_key(tenant), args=args)
+    With `subjects` the range leaves out the tenant's own. Raises UnknownTenant.
+    """
+    args: dict[str, Any] = {"names": listed, "limit": limit, "subjects": subjects, "history": history}
+    if between is not None:
+        args["first"], args["last"] = between
+    found, _ = await client.run("accounts", key=names.tenant_key(tenant), args=args)
     if found["outcome"] == "unknown-tenant":
         raise UnknownTenant
-    rows = tuple(tuple(row) for row in found["accounts"] or [])
-    missing = [f"the account {_shown(tenant, name)} is missing" for name in found["missing"] or []]
-    unreadable = [f"the account {_shown(tenant, name)} cannot be read" for name in found["unreadable"] or []]
-    return AccountPage(
-        seq=int(found["seq"]),
+    rows = tuple(tuple(row) for row in found["accounts"])
+    missing = [f"the account {_shown(tenant, name)} is missing" for name in found["missing"]]
+    unreadable = [f"the account {_shown(tenant, name)} cannot be read" for name in found["unreadable"]]
+    return AccountsRead(
+        seq=found["seq"],
         rows=rows,
         states=wire.account_states(tenant, rows),
         faults=(*missing, *unreadable),
         last=found["last"],
     )
+
+
+async def account_batch(client: LedgerClient, tenant: str, *, after: str = "") -> AccountsRead:
+    """Up to 1,000 accounts after the name `after`. Raises UnknownTenant."""
+    return await read_accounts(client, tenant, between=(f"({after}" if after else "-", "+"))
+
+
+async def own_accounts(client: LedgerClient, tenant: str) -> AccountsRead:
+    """The tenant's own accounts, one a unit, at one moment. Raises UnknownTenant."""
+    return await read_accounts(client, tenant, listed=OWN_ACCOUNTS)
 
 
 async def raw_entries(client: LedgerClient, tenant: str, *, after: int, last: int) -> AsyncIterator[list[RawEntry]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.accounting.events import Unit
-from core.errors import UnknownAccount, UnknownTenant
+from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.auditor import audit_tenant
 from core.ledger.client import LedgerClient
+from core.ledger.pages import OWN_ACCOUNTS, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
@@ -76,14 +76,15 @@ class LedgerReader:
         """
         if not 0 < limit <= ACCOUNTS_PAGE_MAX:
             raise ValueError(f"a page has 1 to {ACCOUNTS_PAGE_MAX} accounts")
-        own = [unit.value for unit in Unit]
-        first = "-"
+        own, first = list(OWN_ACCOUNTS), "-"
         if cursor is not None and names.check_account_cursor(cursor) in own:
             own = own[own.index(cursor) + 1 :]
         elif cursor is not None:
             own, first = [], f"({cursor}"
         # one more than the page: is there a next one?
-        states, _ = await self._snapshot(tenant, first=first, last="+", own=own[: limit + 1], limit=limit + 1)
+        states = await self._states(
+            tenant, listed=own[: limit + 1], between=(first, "+"), limit=limit + 1, subjects=True
+        )
         if len(states) <= limit:
             return AccountPage(states, None)
         last = states[limit - 1]
@@ -92,10 +93,11 @@ class LedgerReader:
     async def account(self, tenant: str, account_id: str) -> AccountState:
         """One account by its id, such as `acme/sentence`. Raises UnknownAccount, UnknownTenant."""
         unit, subject = names.parse_account_id(tenant, account_id)
-        first, last = f"[{unit.value}", f"[{unit.value}"
         if subject:
-            first, last = f"[{unit.value}:{subject}", f"({unit.value}:{subject}g"  # after the last hex digit
-        states, _ = await self._snapshot(tenant, first=first, last=last)
+            after_the_last_digit = f"({unit.value}:{subject}g"
+            states = await self._states(tenant, between=(f"[{unit.value}:{subject}", after_the_last_digit), limit=2)
+        else:
+            states = await self._states(tenant, listed=(unit.value,))
         if len(states) != 1:
             raise UnknownAccount
         return states[0]
@@ -148,14 +150,14 @@ class LedgerReader:
         )
         return found
 
-    async def _snapshot(self, tenant: str, **args: str | int | list[str]) -> tuple[tuple[AccountState, ...], int]:
-        """What accounts.lua reads, and the number of the last entry that made it so."""
-        found, _ = await self._client.run("accounts", key=names.tenant_key(tenant), args=args)
-        if found["outcome"] == "unknown-tenant":
-            raise UnknownTenant
-        if found["outcome"] == "unknown-account":
-            raise UnknownAccount
-        return wire.account_states(tenant, found["accounts"]), int(found["seq"])
+    async def _states(self, tenant: str, **which: Any) -> tuple[AccountState, ...]:
+        """What `read_accounts` finds. Raises LedgerUnavailable for accounts that are not what they should be."""
+        found = await read_accounts(self._client, tenant, history=True, **which)
+        if found.faults:
+            raise LedgerUnavailable(
+                f"Of the tenant {tenant}, {found.faults[0]}; `privacy-gateway ledger audit` says more."
+            )
+        return found.states
 
     async def _tenant_names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))

@@ -131,7 +131,9 @@ for i, debit in ipairs(debits) do
     end
     fits[i] = admits(a, total)
     if a.plan ~= "" and a.plan ~= args.accounts[i][2] then
-      refused = { outcome = "plan-mismatch", account = state_of(a) }
+      if not refused or refused.outcome ~= "plan-mismatch" then
+        refused = { outcome = "plan-mismatch", account = state_of(a) }
+      end
     elseif not fits[i] and not refused then
       refused = { outcome = "denied", account = state_of(a), requested = cost }
     end

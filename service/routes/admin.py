@@ -72,7 +72,8 @@ async def tenants(here: Here) -> dict[str, Any]:
 
 @router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
 async def budgets(tenant: str, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
-    return page_block(await here.ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit))
+    found = await here.ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
+    return await page_block(found, here.settings.display_delta)
 
 
 @router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")

@@ -15,7 +15,7 @@ from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
 from service.auth import Caller, caller
 from service.body import JsonRoute
-from service.budget import account_block, page_block, series_block
+from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
 from service.paging import Paging, paging
 from service.problems import amount
@@ -53,7 +53,8 @@ class SeriesParameters(BaseModel):
 
 @router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
 async def budget(who: Who, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
-    return page_block(await here.ledger.accounts_page(who.tenant, cursor=page.cursor, limit=page.limit))
+    found = await here.ledger.accounts_page(who.tenant, cursor=page.cursor, limit=page.limit)
+    return await page_block(found, here.settings.display_delta)
 
 
 @router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
@@ -138,4 +139,5 @@ async def journal(
 # last: `account` holds slashes, so this path would take the ones above
 @router.get("/budget/{account:path}", summary="One account, by its id")
 async def one_account(account: str, who: Who, here: Here) -> dict[str, Any]:
-    return account_block(await here.ledger.account(who.tenant, account))
+    state = await here.ledger.account(who.tenant, account)
+    return await asyncio.to_thread(block_with_history, state, here.settings.display_delta)

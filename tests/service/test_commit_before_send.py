@@ -14,10 +14,11 @@ from gateway_kit import DOCUMENT
 
 from core.amounts import epsilon_of
 from core.errors import GatewayError
+from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
+from core.ledger.ledger import Ledger
 from service.app import create_app
 from service.house import House
-from service.ledger_access import build_ledger
 from service.settings import Settings
 
 READY_S_MAX = 120.0
@@ -83,7 +84,7 @@ def test_the_first_message_leaves_after_the_commit(tmp_path: Path, monkeypatch: 
 
     async def scenario() -> None:
         here = House(settings)
-        second, _ = build_ledger(settings, here.master_key, socket=socket_path(tmp_path))
+        second = Ledger(LedgerClient(connect(socket_path=socket_path(tmp_path))), here.master_key)
 
         async def amounts() -> tuple[float, float]:
             state = await second.account("acme", "acme/sentence")

@@ -66,6 +66,21 @@ def test_a_fault_is_a_503_and_charges_nothing(deployed: Gateway, server: Deploye
     assert tenant.embed(headers={"Idempotency-Key": "after"}).status_code == 200
 
 
+def test_a_redis_that_comes_back_with_weaker_settings_is_refused(deployed: Gateway, server: DeployedServer) -> None:
+    tenant = deployed.tenant()
+    server.stop()
+    server.start("--appendfsync", "everysec")
+    for _ in range(2):
+        answer = tenant.embed()
+        assert_refused(answer)
+    assert "appendfsync" in answer.json()["detail"]
+    server.stop()
+    server.start()
+    deployed.wait_ready()
+    assert tenant.committed() == 0.0
+    assert tenant.embed().status_code == 200
+
+
 def test_a_fault_during_the_work_keeps_the_output_back(deployed: Gateway, server: DeployedServer) -> None:
     """The hold is durable, the commit is not: nothing leaves, and the hold counts."""
     tenant = deployed.tenant()

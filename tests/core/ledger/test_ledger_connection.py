@@ -177,7 +177,7 @@ def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, open
         results = await asyncio.gather(*(guarded.call("PING") for _ in range(20)), return_exceptions=True)
         assert {str(result) for result in results} == {"This is another ledger."}
         with pytest.raises(LedgerUnavailable, match="another ledger"):
-            await guarded.run("accounts", key="{acme}:tenant", args={"first": "-", "last": "+"})
+            await guarded.run("accounts", key="{acme}:tenant", args={"names": []})
         while await connections_of(admin):
             await asyncio.sleep(0.01)
         refuse = False
