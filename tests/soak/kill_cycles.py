@@ -141,6 +141,7 @@ class Soak:
         while time.monotonic() - killed < BACK_S_MAX:
             if client.look(self.accounts[0]) if kind == "redis" else self._delivers(client):
                 self.recoveries[kind].append(time.monotonic() - killed)
+                print(f"{kind} is back after {self.recoveries[kind][-1]:.1f} s", flush=True)
                 return
             time.sleep(0.02)
         self.book.fault(f"no {kind} after {BACK_S_MAX:.0f} s")

@@ -249,12 +249,9 @@ RECORDS = (
 
 READS = (
     bug("subject-left-out-of-the-accounts", "accounts", ("#found < args.limit and", "#found < args.limit - 1 and")),
-    bug("accounts-twice-in-the-pages", "accounts", (' and string.find(name, ":", 1, true) then', " then")),
-    bug("indexed-account-missing-in-silence", "accounts", ('error("an indexed account is missing")', "break")),
-    bug("missing-account-not-audited", "account_page", ("missing[#missing + 1] = name", "")),
-    bug("unreadable-account-not-audited", "account_page", ("unreadable[#unreadable + 1] = name", "")),
+    bug("missing-account-not-told", "accounts", ("missing[#missing + 1] = name", "")),
+    bug("unreadable-account-not-told", "accounts", ("unreadable[#unreadable + 1] = name", "")),
     bug("fold-counts-twice", "fold", ('"folded") or 0) ~= integer(args.expected) then', '"folded") or 0) < 0 then')),
-    bug("fold-forgets-where-it-was", "fold", ('"folded", text(args.folded), "folded_at_ms"', '"folded_at_ms"')),
     bug("fold-beyond-the-journal", "fold", ('error("a fold ends at an entry that exists")', "local _ = 0")),
     bug("fold-keeps-the-open-bucket", "fold", ('redis.call("ZREMRANGEBYSCORE", key, text(p[3]), "+inf")', "")),
     bug("fold-drops-the-carried-bucket", "fold", ('"-inf", "(" .. carried[2])', '"-inf", carried[2])')),

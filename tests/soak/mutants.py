@@ -36,7 +36,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ("budget", "releases", "mutants", "filters", "machine")
 TESTS_OF = {
     "accounts": ("mutants", "series"),
-    "account_page": ("mutants", "seals"),
     "fold": ("series",),
     "seal": ("seals", "epoch"),
 }
