@@ -42,21 +42,17 @@ Events = tuple[tuple[PrivacyEvent, int], ...]  # an event and how often it is ru
 
 
 @lru_cache(maxsize=4096)
-def _vector(events: Events, orders: Orders) -> Vector:
-    total = [0] * (FIXED + len(orders))
-    for event, times in events:
-        cost = vector_of(Sums.of(cost_of(event), orders))
-        total = [have + times * more for have, more in zip(total, cost, strict=True)]
-    return tuple(total)
-
-
-def _vector_within(events: Events, orders: Orders, room: Sequence[int]) -> Vector:
-    """The vector for an account whose counters can take `room` more.
+def _vector(events: Events, orders: Orders, room: Vector | None = None) -> Vector:
+    """The sum over the events, for an account whose counters can take `room` more.
 
     Sums of epsilon, squares or Renyi costs that do not fit become releases that their arm cannot price, which closes
     it: a sum is never cut. The other arms go on.
     """
-    total = list(_vector(events, orders))
+    total = [0] * (FIXED + len(orders))
+    for event, times in events:
+        cost = vector_of(Sums.of(cost_of(event), orders))
+        total = [have + times * more for have, more in zip(total, cost, strict=True)]
+    room = room or (LARGEST,) * len(total)
     if total[EPSILON] > room[EPSILON]:
         total[EPSILON], total[DELTA], total[NO_EPSILON] = 0, 0, total[COUNT]
     if total[SQUARE] > room[SQUARE]:
@@ -83,6 +79,7 @@ def _loss(events: Events) -> bytes:
             total = []
             break
         total = [have + times * more for have, more in zip(total, moments, strict=True)]
+    total = [float(f"{value:.10g}") for value in total]  # for an estimate: shorter numbers in Redis
     epsilons = {pure_epsilon_nano(event) or MIXED_EPSILON for event, _ in events}
     pure = epsilons.pop() if len(epsilons) == 1 else MIXED_EPSILON
     return orjson.dumps((total[:CUMULANTS], total[CUMULANTS:], pure))
@@ -112,8 +109,9 @@ class Debits:
                     by_subject[unit, subject][charge.event] += times
         self._rows = {account: tuple(events.items()) for account, events in (by_subject | totals).items()}
         for account in totals:
-            total = _vector(self._rows[account], ())
-            if total[EPSILON] > EPSILON_MAX * NANO or total[DELTA] > FEMTO:
+            epsilon = sum(event.epsilon_nano * times for event, times in self._rows[account])
+            delta = sum(event.delta_femto * times for event, times in self._rows[account])
+            if epsilon > EPSILON_MAX * NANO or delta > FEMTO:
                 raise InvalidInput("The cost of this release is larger than any limit can be.")
 
     @property
@@ -130,10 +128,10 @@ class Debits:
 
     def amounts(self, orders: Mapping[Account, Orders], room: Sequence[Sequence[int]] | None = None) -> bytes:
         """The rows that the script holds and that the journal keeps. `room`: what each account can still count."""
-        rooms = room or [[LARGEST] * (FIXED + len(orders[account])) for account in self._rows]
+        rooms: Sequence[Sequence[int] | None] = room or [None] * len(self._rows)
         return orjson.dumps(
             [
-                [account[0].value, account[1], _vector_within(events, orders[account], left)]
+                [account[0].value, account[1], _vector(events, orders[account], None if left is None else tuple(left))]
                 for (account, events), left in zip(self._rows.items(), rooms, strict=True)
             ]
         )

@@ -2,7 +2,7 @@
 
 -- Adds up the cumulants of the privacy loss over an account's history: doubles, for an estimate that admits nothing.
 -- A history with a release of unknown cumulants has none ({}).
-local function add_loss(packed_total, loss)
+local function plus_loss(packed_total, loss)
   if not packed_total then
     return cmsgpack.pack(loss)
   end
@@ -11,17 +11,6 @@ local function add_loss(packed_total, loss)
     total[i] = loss[i] and total[i] + loss[i]
   end
   return cmsgpack.pack(total)
-end
-
-local function spend_loss(a, loss)
-  local key = base .. "account:" .. a.name
-  local history = redis.call("HMGET", key, "loss_x", "loss_y", "pure_epsilon")
-  local pure_epsilon = text(loss[3])
-  if history[3] and history[3] ~= pure_epsilon then
-    pure_epsilon = "0" -- not all of one epsilon
-  end
-  redis.call("HSET", key, "loss_x", add_loss(history[1], loss[1]), "loss_y", add_loss(history[2], loss[2]),
-    "pure_epsilon", pure_epsilon)
 end
 
 -- `state` is the absorbing state, `spends` says whether the hold is spent or refunded.
@@ -39,27 +28,34 @@ local function settle(transition, state, spends)
     return answer({ outcome = "not-open", state = r[1] })
   end
 
+  local losses = cjson.decode(r[4])
   local accounts = {}
   for i, debit in ipairs(cjson.decode(r[3])) do
-    local a = read_account(account_name(debit[1], debit[2]))
-    if not a then
+    local a = { key = base .. "account:" .. account_name(debit[1], debit[2]) }
+    local f = redis.call("HMGET", a.key, "committed", "held", "loss_x", "loss_y", "pure_epsilon")
+    if not f[1] then
       error("the account of a hold is missing")
     end
-    a.held = sum(a.held, debit[3], -1)
+    a.held = cmsgpack.pack(sum(cmsgpack.unpack(f[2]), debit[3], -1))
     if spends then
-      a.committed = sum(a.committed, debit[3], 1)
+      a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))
+      a.loss_x, a.loss_y = plus_loss(f[3], losses[i][1]), plus_loss(f[4], losses[i][2])
+      a.pure_epsilon = text(losses[i][3])
+      if f[5] and f[5] ~= a.pure_epsilon then
+        a.pure_epsilon = "0" -- not all of one epsilon
+      end
     end
     accounts[i] = a
   end
-  local losses = cjson.decode(r[4])
   local tombstone_ttl = integer(args.tombstone_ttl_ms)
 
   journal(transition, args.release, r[5], args.reason, r[3])
-  for i, a in ipairs(accounts) do
-    redis.call("HSET", base .. "account:" .. a.name, "committed", cmsgpack.pack(a.committed),
-      "held", cmsgpack.pack(a.held))
+  for _, a in ipairs(accounts) do
     if spends then
-      spend_loss(a, losses[i])
+      redis.call("HSET", a.key, "committed", a.committed, "held", a.held, "loss_x", a.loss_x, "loss_y", a.loss_y,
+        "pure_epsilon", a.pure_epsilon)
+    else
+      redis.call("HSET", a.key, "held", a.held)
     end
   end
   redis.call("HSET", release_key, "state", state, "at_ms", text(now), "reason", args.reason,

@@ -70,8 +70,9 @@ def test_the_largest_amounts_stay_exact(go, ledger):
     with pytest.raises(BudgetExhausted) as denied:
         go(ledger.reserve("acme", [charge(2e-9)]))
     assert (denied.value.requested, denied.value.remaining) == (Amount(2), Amount(1))
-    with pytest.raises(InvalidInput):
-        go(ledger.reserve("acme", [charge(EPSILON_MAX), charge(EPSILON_MAX)]))
+    for documents in (2, 3, 100):
+        with pytest.raises(InvalidInput):
+            go(ledger.reserve("acme", [charge(EPSILON_MAX)] * documents))
 
 
 @pytest.mark.parametrize("amount", ["1.5", "-1", "9007199254740992", "1e999", '"7"', "null", "[]"])
