@@ -55,7 +55,7 @@ bench: setup
 soak: setup
 	PYTHONPATH=.:tests $(BIN)/python -m soak.kill_cycles --cycles 200
 
-## mutants: seed bugs in the ledger's scripts and see that the tests catch each (5 minutes)
+## mutants: seed bugs in the ledger's scripts and see that the tests catch each (2 minutes)
 mutants: setup
 	PYTHONPATH=.:tests $(BIN)/python -m soak.mutants
 

@@ -223,12 +223,8 @@ RECORDS = (
     bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
     bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r[3]", '"[]"'))),
     bug("subject-opening-not-journalled", "reserve", ("journal_openings(opened)", "")),
-    bug("journal-number-skipped", "common", ('"HINCRBY", KEYS[1], "seq", 1)', '"HINCRBY", KEYS[1], "seq", 2)')),
-    bug(
-        "journal-number-not-raised",
-        "common",
-        ('redis.call("HINCRBY", KEYS[1], "seq", 1)', '(redis.call("HGET", KEYS[1], "seq") or 0) + 1'),
-    ),
+    bug("journal-number-skipped", "common", ('"seq") or 0) + 1)', '"seq") or 0) + 2)')),
+    bug("journal-number-not-raised", "common", ('redis.call("HSET", KEYS[1], "seq", seq)', "")),
     bug("account-not-indexed", "common", ('redis.call("ZADD", base .. "accounts", 0, a.name)', "")),
     bug(
         "account-with-a-ttl",
