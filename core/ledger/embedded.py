@@ -8,8 +8,10 @@ directory lives, even one whose owner was killed, nobody starts a second one on 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
+import signal
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -116,6 +118,9 @@ class EmbeddedRedis:
             started = loop.time()
             if self._process is not None:
                 await self._process.wait()
+                # a child that rewrites the append-only file would hold the server's lock until it is done
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
             failures = 0 if loop.time() - started > STABLE_AFTER_S else failures + 1
             await asyncio.sleep(RESTART_BACKOFF_S[min(failures, len(RESTART_BACKOFF_S) - 1)])
             if self._stopping:

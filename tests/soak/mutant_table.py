@@ -28,8 +28,11 @@ _RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2]
 _SETTLE_JOURNAL = "journal(transition, args.release, r[5], args.reason, r[3])"
 _REPEATED = "return answer({ outcome = state, at_ms = r[2] })"
 _NOT_HELD = 'if r[1] ~= "held" then'
-_TAKE_HOLD = "a.held = sum(a.held, debit[3], -1)"
-_SPEND = "a.committed = sum(a.committed, debit[3], 1)"
+_HELD_AFTER = "cmsgpack.pack(sum(cmsgpack.unpack(f[2]), debit[3], -1))"
+_TAKE_HOLD = f"a.held = {_HELD_AFTER}"
+_SPEND = "a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))"
+_REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
+_WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
 _FORGET = '"debits", "", "losses", "", "reserved", "")'
 
 ADMISSION = (
@@ -166,10 +169,10 @@ IDEMPOTENCY = (
 )
 
 SETTLEMENT = (
-    bug("cancel-adds-the-hold", "settle", (_TAKE_HOLD, "a.held = sum(a.held, debit[3], spends and -1 or 1)")),
-    bug("cancel-keeps-the-hold", "settle", (_TAKE_HOLD, "if spends then\n      " + _TAKE_HOLD + "\n    end")),
-    bug("commit-keeps-the-hold", "settle", (_TAKE_HOLD, "if not spends then\n      " + _TAKE_HOLD + "\n    end")),
-    bug("commit-spends-nothing", "settle", (_SPEND, "")),
+    bug("cancel-adds-the-hold", "settle", (_TAKE_HOLD, _TAKE_HOLD.replace("-1", "spends and -1 or 1"))),
+    bug("cancel-keeps-the-hold", "settle", (_TAKE_HOLD, f"a.held = spends and {_HELD_AFTER} or f[2]")),
+    bug("commit-keeps-the-hold", "settle", (_TAKE_HOLD, f"a.held = not spends and {_HELD_AFTER} or f[2]")),
+    bug("commit-spends-nothing", "settle", (_SPEND, "a.committed = f[1]")),
     bug("commit-refunds", "commit", ('settle("commit", "committed", true)', 'settle("commit", "committed", false)')),
     bug("expire-refunds", "expire", ('settle("expire", "spent", true)', 'settle("expire", "spent", false)')),
     bug("cancel-spends", "cancel", ('settle("cancel", "cancelled", false)', 'settle("cancel", "cancelled", true)')),
@@ -179,10 +182,13 @@ SETTLEMENT = (
         (_NOT_HELD, 'if r[1] ~= "held" and not (r[1] == "committed" and transition == "cancel") then'),
         (
             _TAKE_HOLD,
-            'if r[1] == "committed" then\n      a.committed = sum(a.committed, debit[3], -1)\n    else\n      '
+            'if r[1] == "committed" then\n      a.held, a.committed = f[2], '
+            + _REFUND
+            + "\n    else\n      "
             + _TAKE_HOLD
-            + "\n    end",
+            + "\n      a.committed = f[1]\n    end",
         ),
+        (_WRITE_REFUND, _WRITE_REFUND.replace("a.held)", 'a.held, "committed", a.committed)')),
         (_FORGET, '"reserved", "")'),
     ),
     bug(
@@ -204,14 +210,18 @@ SETTLEMENT = (
     bug(
         "cancelled-release-in-the-history",
         "settle",
-        ("    if spends then\n      spend_loss", "    if true then\n      spend_loss"),
+        (f"if spends then\n      {_SPEND}", f"if true then\n      {_SPEND}"),
+        (
+            _WRITE_REFUND,
+            _WRITE_REFUND.replace("a.held)", 'a.held, "loss_x", a.loss_x, "loss_y", a.loss_y)'),
+        ),
     ),
     bug("history-keeps-only-the-last", "settle", ("loss[i] and total[i] + loss[i]", "loss[i]")),
     bug("history-forgets-an-unknown-loss", "settle", ("loss[i] and total[i] + loss[i]", "total[i] + (loss[i] or 0)")),
     bug(
         "history-calls-a-mixture-one-epsilon",
         "settle",
-        ("if history[3] and history[3] ~= pure_epsilon then", "if false then"),
+        ("if f[5] and f[5] ~= a.pure_epsilon then", "if false then"),
     ),
 )
 
