@@ -11,7 +11,6 @@ from importlib import resources
 from typing import Any
 
 import msgpack
-import orjson
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
@@ -144,7 +143,7 @@ class LedgerClient:
         made twice.
         """
         script = _Script.load(name)
-        key_data, args_data = key.encode(), orjson.dumps(args)
+        key_data, args_data = key.encode(), msgpack.packb(args)
         rest = b"$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n" % (
             len(key_data), key_data, len(args_data), args_data, len(blob),
         )  # fmt: skip

@@ -1,14 +1,14 @@
 -- Shared by every transition: Python puts this text before each script.
 --
 -- KEYS[1] is the tenant's record, "{tenant}:tenant". Every other key is derived from its hash tag, so a script
--- touches one slot only. ARGV[1] is a JSON object, answers are msgpack: both carry integers below 2^53 exactly, which
+-- touches one slot only. ARGV[1], answers and what accounts count are msgpack: integers below 2^53 pass exactly, which
 -- is what a Lua number (a double) holds. cjson is never used to write an integer: it prints 14 digits.
 --
 -- Redis isolates a script but does not roll it back: a script validates everything before its first write, and
 -- its first write is the journal entry.
 
 local base = string.sub(KEYS[1], 1, -7) -- without "tenant"
-local args = cjson.decode(ARGV[1])
+local args = cmsgpack.unpack(ARGV[1])
 local LARGEST = 9007199254740991 -- 2^53 - 1
 
 local function integer(number)
@@ -50,9 +50,19 @@ local function sum(a, b, sign)
   end
   local v = {}
   for i = 1, #a do
-    v[i] = integer(a[i] + sign * b[i])
+    local number = a[i] + sign * b[i]
+    if number < 0 or number > LARGEST then
+      error("a counter below 0 or above 2^53")
+    end
+    v[i] = number
   end
   return v
+end
+
+-- A release by its id: {state, at_ms}, while it is held also what ends it; or nil.
+local function read_release(id)
+  local found = redis.call("GET", base .. "release:" .. id)
+  return found and cmsgpack.unpack(found) or nil
 end
 
 local function account_name(unit, subject)

@@ -70,7 +70,7 @@ def _plan(events: Events) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _loss(events: Events) -> bytes:
+def _loss(events: Events) -> tuple[list[float], list[float], int]:
     """The cumulants of the privacy loss, of X and of Y, and the pure epsilon of every release if it is one."""
     total = [0.0] * (2 * CUMULANTS)
     for event, times in events:
@@ -79,10 +79,9 @@ def _loss(events: Events) -> bytes:
             total = []
             break
         total = [have + times * more for have, more in zip(total, moments, strict=True)]
-    total = [float(f"{value:.10g}") for value in total]  # for an estimate: shorter numbers in Redis
     epsilons = {pure_epsilon_nano(event) or MIXED_EPSILON for event, _ in events}
     pure = epsilons.pop() if len(epsilons) == 1 else MIXED_EPSILON
-    return orjson.dumps((total[:CUMULANTS], total[CUMULANTS:], pure))
+    return total[:CUMULANTS], total[CUMULANTS:], pure
 
 
 class Debits:
@@ -123,7 +122,7 @@ class Debits:
         return {
             "accounts": [[" ".join(orders[account]), _plan(events)] for account, events in self._rows.items()],
             "subjects": self.subjects,
-            "losses": (b"[%b]" % b",".join(map(_loss, self._rows.values()))).decode(),
+            "losses": [_loss(events) for events in self._rows.values()],
         }
 
     def amounts(self, orders: Mapping[Account, Orders], room: Sequence[Sequence[int]] | None = None) -> bytes:

@@ -10,17 +10,16 @@ if not mode then
   return answer({ outcome = "unknown-tenant" })
 end
 
-local release_key = base .. "release:" .. args.release
 local claim_key = base .. "claim:" .. args.scope
 local claimed_before = false
 if not args.estimate then
   -- the same attempt again: its reply was lost, or it arrives after its hold has ended
-  local own = redis.call("HMGET", release_key, "state", "reserved")
-  if own[1] == "held" then
-    return { own[2] }
+  local own = read_release(args.release)
+  if own and own.state == "held" then
+    return { own.reserved }
   end
-  if own[1] then
-    return answer({ outcome = "not-open", state = own[1] })
+  if own then
+    return answer({ outcome = "not-open", state = own.state })
   end
 
   if args.scope ~= "" then
@@ -33,7 +32,8 @@ if not args.estimate then
       if claim[3] then
         return { claim[3] } -- a denied key stays denied, with the same numbers
       end
-      local state = redis.call("HGET", base .. "release:" .. claim[2], "state")
+      local earlier = read_release(claim[2])
+      local state = earlier and earlier.state
       if state == "held" then
         return answer({ outcome = "in-flight" })
       end
@@ -102,7 +102,7 @@ local debits = cjson.decode(ARGV[2])
 if #debits == 0 or #debits ~= #args.accounts then
   error("a release debits at least one account, on the terms of each")
 end
-local accounts, orders, room, fits, seen = {}, {}, {}, {}, {}
+local accounts, orders, fits, seen = {}, {}, {}, {}
 local other_orders, no_room, refused = false, false, nil
 for i, debit in ipairs(debits) do
   local unit, subject, cost = unpack(debit)
@@ -122,11 +122,12 @@ for i, debit in ipairs(debits) do
       error("a debit with missing positions")
     end
     local total = {}
-    room[i] = {}
     for j = 1, #cost do
-      local counted = integer(a.committed[j] + a.held[j])
-      total[j] = counted + integer(cost[j])
-      room[i][j] = LARGEST - counted
+      local number = cost[j]
+      if number < 0 or number > LARGEST or number % 1 ~= 0 then
+        error("not an integer between 0 and 2^53")
+      end
+      total[j] = a.committed[j] + a.held[j] + number
       no_room = no_room or total[j] > LARGEST
     end
     fits[i] = admits(a, total)
@@ -143,7 +144,14 @@ if other_orders then
   return answer({ outcome = "other-orders", orders = orders }) -- to be priced again at these
 end
 if no_room and not refused then
-  return answer({ outcome = "no-room", room = room }) -- a counter would pass 2^53: its arm cannot price this
+  local room = {} -- a counter would pass 2^53: its arm cannot price this
+  for i, a in ipairs(accounts) do
+    room[i] = {}
+    for j = 1, #a.limit do
+      room[i][j] = LARGEST - a.committed[j] - a.held[j]
+    end
+  end
+  return answer({ outcome = "no-room", room = room })
 end
 
 if args.estimate then
@@ -186,8 +194,9 @@ journal("reserve", args.release, args.mechanism, "", ARGV[2])
 for i, a in ipairs(accounts) do
   redis.call("HSET", base .. "account:" .. a.name, "held", held[i])
 end
-redis.call("HSET", release_key, "state", "held", "scope", args.scope, "mechanism", args.mechanism,
-  "debits", ARGV[2], "losses", args.losses, "reserved", reserved, "at_ms", text(now))
+redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack({ state = "held", at_ms = text(now),
+  scope = args.scope, mechanism = args.mechanism, amounts = ARGV[2], debits = debits, losses = args.losses,
+  reserved = reserved }))
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then
   redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)

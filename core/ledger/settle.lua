@@ -16,21 +16,19 @@ end
 -- `state` is the absorbing state, `spends` says whether the hold is spent or refunded.
 -- Returns the answer and, when this call was the one that ended the hold, the claim's scope ("" for none).
 local function settle(transition, state, spends)
-  local release_key = base .. "release:" .. args.release
-  local r = redis.call("HMGET", release_key, "state", "at_ms", "debits", "losses", "mechanism", "scope")
-  if not r[1] then
+  local r = read_release(args.release)
+  if not r then
     return answer({ outcome = "not-open", state = "unknown" })
   end
-  if r[1] == state then
-    return answer({ outcome = state, at_ms = r[2] })
+  if r.state == state then
+    return answer({ outcome = state, at_ms = r.at_ms })
   end
-  if r[1] ~= "held" then
-    return answer({ outcome = "not-open", state = r[1] })
+  if r.state ~= "held" then
+    return answer({ outcome = "not-open", state = r.state })
   end
 
-  local losses = cjson.decode(r[4])
   local accounts = {}
-  for i, debit in ipairs(cjson.decode(r[3])) do
+  for i, debit in ipairs(r.debits) do
     local a = { key = base .. "account:" .. account_name(debit[1], debit[2]) }
     local f = redis.call("HMGET", a.key, "committed", "held", "loss_x", "loss_y", "pure_epsilon")
     if not f[1] then
@@ -39,8 +37,8 @@ local function settle(transition, state, spends)
     a.held = cmsgpack.pack(sum(cmsgpack.unpack(f[2]), debit[3], -1))
     if spends then
       a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))
-      a.loss_x, a.loss_y = plus_loss(f[3], losses[i][1]), plus_loss(f[4], losses[i][2])
-      a.pure_epsilon = text(losses[i][3])
+      a.loss_x, a.loss_y = plus_loss(f[3], r.losses[i][1]), plus_loss(f[4], r.losses[i][2])
+      a.pure_epsilon = text(r.losses[i][3])
       if f[5] and f[5] ~= a.pure_epsilon then
         a.pure_epsilon = "0" -- not all of one epsilon
       end
@@ -49,7 +47,7 @@ local function settle(transition, state, spends)
   end
   local tombstone_ttl = integer(args.tombstone_ttl_ms)
 
-  journal(transition, args.release, r[5], args.reason, r[3])
+  journal(transition, args.release, r.mechanism, args.reason, r.amounts)
   for _, a in ipairs(accounts) do
     if spends then
       redis.call("HSET", a.key, "committed", a.committed, "held", a.held, "loss_x", a.loss_x, "loss_y", a.loss_y,
@@ -58,12 +56,11 @@ local function settle(transition, state, spends)
       redis.call("HSET", a.key, "held", a.held)
     end
   end
-  redis.call("HSET", release_key, "state", state, "at_ms", text(now), "reason", args.reason,
-    "debits", "", "losses", "", "reserved", "")
-  redis.call("PEXPIRE", release_key, tombstone_ttl)
+  local tombstone = { state = state, at_ms = text(now) }
+  redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack(tombstone), "PX", tombstone_ttl)
   redis.call("ZREM", base .. "overdue", args.release)
-  if r[6] ~= "" then
-    redis.call("PEXPIRE", base .. "claim:" .. r[6], tombstone_ttl) -- while the hold was open the claim was its own
+  if r.scope ~= "" then
+    redis.call("PEXPIRE", base .. "claim:" .. r.scope, tombstone_ttl) -- while the hold was open the claim was its own
   end
-  return answer({ outcome = state, at_ms = text(now) }), r[6]
+  return answer({ outcome = state, at_ms = text(now) }), r.scope
 end

@@ -25,15 +25,15 @@ _WRITE_DENIED = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, 
 _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-account" })\n  end'
 _DENY = "elseif not fits[i] and not refused then"
 _RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2])'
-_SETTLE_JOURNAL = "journal(transition, args.release, r[5], args.reason, r[3])"
-_REPEATED = "return answer({ outcome = state, at_ms = r[2] })"
-_NOT_HELD = 'if r[1] ~= "held" then'
+_SETTLE_JOURNAL = "journal(transition, args.release, r.mechanism, args.reason, r.amounts)"
+_REPEATED = "return answer({ outcome = state, at_ms = r.at_ms })"
+_NOT_HELD = 'if r.state ~= "held" then'
 _HELD_AFTER = "cmsgpack.pack(sum(cmsgpack.unpack(f[2]), debit[3], -1))"
 _TAKE_HOLD = f"a.held = {_HELD_AFTER}"
 _SPEND = "a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))"
 _REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
 _WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
-_FORGET = '"debits", "", "losses", "", "reserved", "")'
+_FORGET = "local tombstone = { state = state, at_ms = text(now) }"
 
 ADMISSION = (
     bug("limit-not-checked", "reserve", ("fits[i] = admits(a, total)", "fits[i] = true")),
@@ -119,7 +119,7 @@ IDEMPOTENCY = (
     bug(
         "own-hold-not-recognised",
         "reserve",
-        ('local own = redis.call("HMGET", release_key, "state", "reserved")', "local own = {}"),
+        ("local own = read_release(args.release)", "local own = nil"),
     ),
     bug("claim-not-written", "reserve", (_WRITE_CLAIM, "")),
     bug(
@@ -158,11 +158,11 @@ IDEMPOTENCY = (
     bug("response-without-ttl", "commit", (', "PX", retention)', ")")),
     bug("response-stored-without-key", "commit", (' and scope and scope ~= ""', " and scope")),
     bug("response-not-stored", "commit", ('if retention and scope and scope ~= "" then', "if false then")),
-    bug("repeated-commit-replaces-the-response", "settle", (_REPEATED, _REPEATED + ", r[6]")),
+    bug("repeated-commit-replaces-the-response", "settle", (_REPEATED, _REPEATED + ", r.scope")),
     bug(
         "claim-outlives-its-tombstone",
         "settle",
-        ('redis.call("PEXPIRE", base .. "claim:" .. r[6], tombstone_ttl)', "local _ = 0"),
+        ('redis.call("PEXPIRE", base .. "claim:" .. r.scope, tombstone_ttl)', "local _ = 0"),
     ),
     bug("opened-twice", "open", ("if opened_by == args.operation then", "if true then")),
     bug("opened-anew", "open", ("if opened_by then", "if false then")),
@@ -179,29 +179,29 @@ SETTLEMENT = (
     bug(
         "cancel-refunds-a-committed-release",
         "settle",
-        (_NOT_HELD, 'if r[1] ~= "held" and not (r[1] == "committed" and transition == "cancel") then'),
+        (_NOT_HELD, 'if r.state ~= "held" and not (r.state == "committed" and transition == "cancel") then'),
         (
             _TAKE_HOLD,
-            'if r[1] == "committed" then\n      a.held, a.committed = f[2], '
+            'if r.state == "committed" then\n      a.held, a.committed = f[2], '
             + _REFUND
             + "\n    else\n      "
             + _TAKE_HOLD
             + "\n      a.committed = f[1]\n    end",
         ),
         (_WRITE_REFUND, _WRITE_REFUND.replace("a.held)", 'a.held, "committed", a.committed)')),
-        (_FORGET, '"reserved", "")'),
+        (_FORGET, "local tombstone = r\n  r.state = state"),
     ),
     bug(
         "late-commit-after-expire",
         "settle",
-        ("if r[1] == state then", 'if r[1] == state or (state == "committed" and r[1] == "spent") then'),
+        ("if r.state == state then", 'if r.state == state or (state == "committed" and r.state == "spent") then'),
     ),
     bug(
         "late-cancel-after-expire",
         "settle",
-        ("if r[1] == state then", 'if r[1] == state or (state == "cancelled" and r[1] == "spent") then'),
+        ("if r.state == state then", 'if r.state == state or (state == "cancelled" and r.state == "spent") then'),
     ),
-    bug("end-not-repeatable", "settle", ("if r[1] == state then", "if false then")),
+    bug("end-not-repeatable", "settle", ("if r.state == state then", "if false then")),
     bug("missing-account-is-skipped", "settle", ('error("the account of a hold is missing")', "break")),
     bug("only-the-first-account-settled", "settle", ("accounts[i] = a\n", "accounts[i] = a\n    do break end\n")),
     bug("overdue-entry-not-removed", "settle", ('redis.call("ZREM", base .. "overdue", args.release)', "")),
@@ -231,7 +231,7 @@ RECORDS = (
     bug("hold-journalled-without-amounts", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("ARGV[2]", '"[]"'))),
     bug("end-not-journalled", "settle", (_SETTLE_JOURNAL, "")),
     bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
-    bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r[3]", '"[]"'))),
+    bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r.amounts", '"[]"'))),
     bug("subject-opening-not-journalled", "reserve", ("journal_openings(opened)", "")),
     bug("journal-number-skipped", "common", ('"seq") or 0) + 1)', '"seq") or 0) + 2)')),
     bug("journal-number-not-raised", "common", ('redis.call("HSET", KEYS[1], "seq", seq)', "")),
@@ -244,9 +244,9 @@ RECORDS = (
     bug(
         "held-release-with-a-ttl",
         "reserve",
-        (_WRITE_OVERDUE, _WRITE_OVERDUE + '\nredis.call("PEXPIRE", release_key, tombstone_ttl)'),
+        (_WRITE_OVERDUE, _WRITE_OVERDUE + '\nredis.call("PEXPIRE", base .. "release:" .. args.release, tombstone_ttl)'),
     ),
-    bug("ended-release-without-a-ttl", "settle", ('redis.call("PEXPIRE", release_key, tombstone_ttl)', "")),
+    bug("ended-release-without-a-ttl", "settle", (', "PX", tombstone_ttl)', ")")),
     bug("counters-may-go-negative", "common", ("v[i] = integer(a[i] + sign * b[i])", "v[i] = a[i] + sign * b[i]")),
     bug("amounts-may-be-negative", "common", ("number < 0 or number > LARGEST", "number > LARGEST")),
     bug("amounts-may-be-inexact", "common", (" or number % 1 ~= 0 then", " then")),
