@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.sealer import Sealer
+from core.ledger.seals import LedgerNotTrusted
 from service.secrets import load_master_key
 from service.settings import Settings
+
+log = logging.getLogger("privacy_gateway.ledger_access")
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,11 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     async def guard(call: Call) -> None:
         # behind a new connection may be another server, or the same one on an older file or with weaker settings
         await check_configuration(call)
-        await sealer.verify_connection(call)
+        try:
+            await sealer.verify_connection(call)
+        except LedgerNotTrusted as error:
+            log.error("ledger-not-trusted", extra={"fields": {"detail": error.detail}})
+            raise
 
     client.guard_connections(guard)
     ledger = Ledger(

@@ -116,11 +116,11 @@ class EmbeddedRedis:
         failures = 0
         while not self._stopping:
             started = loop.time()
-            if self._process is not None:
-                await self._process.wait()
+            if (process := self._process) is not None:
+                await process.wait()
                 # a child that rewrites the append-only file would hold the server's lock until it is done
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                    os.killpg(process.pid, signal.SIGKILL)
             failures = 0 if loop.time() - started > STABLE_AFTER_S else failures + 1
             await asyncio.sleep(RESTART_BACKOFF_S[min(failures, len(RESTART_BACKOFF_S) - 1)])
             if self._stopping:

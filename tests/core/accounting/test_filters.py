@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from fractions import Fraction
 
 import mpmath
 import pytest
@@ -119,8 +120,7 @@ class TestCosts:
     @given(noise=st.floats(1e-3, 1e7), order=st.sampled_from(FILTER_ORDERS))
     def test_a_gaussian_cost_is_the_true_one_rounded_up(self, noise: float, order: str) -> None:
         rho = cost_of(event("gaussian", noise=noise)).rho_nano
-        with mpmath.workdps(80):
-            true = [mpmath.mpf(each) / (2 * mpmath.mpf(noise) ** 2) * NANO for each in FILTER_ORDERS]
+        true = [Fraction(each) * NANO / (2 * Fraction(noise) ** 2) for each in FILTER_ORDERS]
         if rho is None:
             assert true[-1] > COUNTED_MAX
             return
