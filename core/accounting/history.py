@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,6 +37,7 @@ class HistoryLine:
     epsilon: Result
 
 
+@lru_cache(maxsize=1024)
 def history_lines(
     *,
     sums: Sums,
@@ -43,8 +45,9 @@ def history_lines(
     moments: tuple[float, ...] | None,
     pure_epsilon_nano: int | None,
     delta: float,
-) -> list[HistoryLine]:
-    """Basic, RDP and Edgeworth figures of a history, in this order. No state, no input or output; under 1 ms.
+) -> tuple[HistoryLine, ...]:
+    """Basic, RDP and Edgeworth figures of a history, in this order. No input or output; under 1 ms, for a very long
+    history of one pure epsilon some more. Remembered: the accounts of one release often have equal sums.
 
     Args:
         sums: over the history, with the Renyi sums at `orders`.
@@ -55,11 +58,11 @@ def history_lines(
     Raises: OutOfRange for a delta outside what the accountants compute with.
     """
     check_delta(delta)
-    return [
+    return (
         HistoryLine("basic", delta_of(sums.delta_femto), _basic(sums)),
         HistoryLine("rdp", delta, _renyi(sums, orders, delta)),
         HistoryLine("edgeworth", delta, _edgeworth(sums.count, moments, pure_epsilon_nano, delta)),
-    ]
+    )
 
 
 def _basic(sums: Sums) -> Result:
