@@ -51,7 +51,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.sentdp_utility --data $(DATA)
 
-## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (20 minutes)
+## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (10 to 20 minutes)
 soak: setup
 	PYTHONPATH=.:tests $(BIN)/python -m soak.kill_cycles --cycles 200
 
