@@ -15,7 +15,7 @@ from fastapi import Request
 
 from core.errors import DeadlineBeforeStart, InvalidInput, LedgerError, QueueFull
 from core.ledger.embedded import EmbeddedRedis
-from core.ledger.seals import LedgerNotTrusted
+from core.ledger.sealing.chain import LedgerNotTrusted
 from core.ledger.series import LedgerSeries
 from core.mechanisms.domain_pack import DomainPackInfo
 from core.text.lists import AllowLists

@@ -14,8 +14,8 @@ from core.ledger.embedded import attached
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
-from core.ledger.sealer import Sealer
-from core.ledger.seals import LedgerNotTrusted
+from core.ledger.sealing.chain import LedgerNotTrusted
+from core.ledger.sealing.sealer import Sealer
 from service.secrets import load_master_key
 from service.settings import Settings
 

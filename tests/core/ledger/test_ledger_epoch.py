@@ -13,12 +13,12 @@ from ledger_kit import MASTER_KEY, charge, limits
 
 from core.amounts import NANO
 from core.errors import Amount, LedgerUnavailable
-from core.ledger.auditor import audit_ledger
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.ledger import Ledger
-from core.ledger.sealer import Sealer
-from core.ledger.seals import LedgerNotTrusted
+from core.ledger.sealing.audit import audit_ledger
+from core.ledger.sealing.chain import LedgerNotTrusted
+from core.ledger.sealing.sealer import Sealer
 
 
 class Place:

@@ -149,7 +149,7 @@ def test_rights_that_are_taken_away_at_run_time_end_in_no_release(go, ledger, ad
 def test_the_rights_are_what_the_code_calls():
     """A right that nothing uses goes; embedded.py talks to the gateway's own server, which has no users."""
     called = set()
-    for path in [*LEDGER.glob("*.lua"), *(each for each in LEDGER.glob("*.py") if each.name != "embedded.py")]:
+    for path in [*LEDGER.glob("*.lua"), *(each for each in LEDGER.rglob("*.py") if each.name != "embedded.py")]:
         text = path.read_text()
         for first, second in re.findall(r'\bcall\(\s*"([A-Z]+)"(?:,\s*"([A-Z]+)")?', text):
             called.add("config|get" if (first, second) == ("CONFIG", "GET") else first.lower())

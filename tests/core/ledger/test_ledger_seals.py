@@ -11,12 +11,12 @@ from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
 
 from core.errors import LedgerUnavailable
 from core.ledger import pages
-from core.ledger.auditor import audit_ledger
 from core.ledger.client import LedgerClient, connect
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
-from core.ledger.sealer import Sealer
-from core.ledger.seals import LedgerNotTrusted, SealChain
+from core.ledger.sealing.audit import audit_ledger
+from core.ledger.sealing.chain import LedgerNotTrusted, SealChain
+from core.ledger.sealing.sealer import Sealer
 
 
 @dataclass

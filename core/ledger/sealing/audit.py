@@ -7,14 +7,14 @@ from pathlib import Path
 
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names, wire
-from core.ledger.audit import JournalReplay
 from core.ledger.client import LedgerClient
-from core.ledger.epoch import EpochFile
-from core.ledger.history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
 from core.ledger.pages import account_batch, entry_number, raw_entries, readable_entry
 from core.ledger.records import TenantAudit
-from core.ledger.seals import RawEntry
+from core.ledger.sealing.chain import RawEntry
+from core.ledger.sealing.epoch import EpochFile
+from core.ledger.sealing.replay import JournalReplay
+from core.ledger.sealing.walk import Entries, History, SegmentEnd
 
 
 @dataclass(frozen=True)

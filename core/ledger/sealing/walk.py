@@ -7,10 +7,19 @@ from dataclasses import dataclass, field
 
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.epoch import EpochFile, verify_epoch
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, raw_entries
-from core.ledger.seals import JournalDigest, LedgerNotTrusted, RawEntry, Seal, SealChain, SealId, Segment, seal_entry
+from core.ledger.sealing.chain import (
+    JournalDigest,
+    LedgerNotTrusted,
+    RawEntry,
+    Seal,
+    SealChain,
+    SealId,
+    Segment,
+    seal_entry,
+)
+from core.ledger.sealing.epoch import EpochFile, verify_epoch
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import orjson
 from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.keys import MasterKey
-from core.ledger.seals import LedgerNotTrusted, SealId, seal_entry
+from core.ledger.sealing.chain import LedgerNotTrusted, SealId, seal_entry
 
 Call = Callable[..., Awaitable[Any]]  # one Redis command
 _ADVICE = "was an old copy restored? see docs/operating/ledger.md"

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
-from core.ledger.audit import JournalReplay
 from core.ledger.client import LedgerClient
-from core.ledger.epoch import Call, Epoch, EpochFile, verify_epoch
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
-from core.ledger.seals import ChainHead, Head, JournalDigest, LedgerNotTrusted, Seal, SealChain, SealId, Segment
+from core.ledger.sealing.chain import ChainHead, Head, JournalDigest, LedgerNotTrusted, Seal, SealChain, SealId, Segment
+from core.ledger.sealing.epoch import Call, Epoch, EpochFile, verify_epoch
+from core.ledger.sealing.replay import JournalReplay
 
 LOOK_BATCH = 250
 ATTEMPTS = 5

@@ -10,12 +10,12 @@ from core.amounts import FEMTO, NANO
 from core.errors import UnknownTenant
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.epoch import EpochFile
-from core.ledger.history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, readable_entry
 from core.ledger.records import EntryAmount
-from core.ledger.seals import RawEntry, Seal
+from core.ledger.sealing.chain import RawEntry, Seal
+from core.ledger.sealing.epoch import EpochFile
+from core.ledger.sealing.walk import Entries, History, SegmentEnd
 
 FAULTS_MAX = 1000
 
