@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test check format bench soak mutants clean
+.PHONY: setup run test check format bench bench-sentdp soak mutants clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -49,7 +49,12 @@ bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
-	$(BIN)/python -m benchmarks.sentdp_utility --data $(DATA)
+	$(MAKE) bench-sentdp
+
+## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figures in docs), then its speed
+bench-sentdp: setup
+	$(BIN)/python -m benchmarks.sentdp --data $(DATA) --figures docs/reference/sentdp
+	$(BIN)/python -m benchmarks.sentdp --data $(DATA) --speed
 
 ## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (10 to 20 minutes)
 soak: setup
