@@ -33,6 +33,7 @@ _TAKE_HOLD = f"a.held = {_HELD_AFTER}"
 _SPEND = "a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))"
 _REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
 _WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
+_OUT_OF_RANGE = 'if number < 0 or number > LARGEST then\n      error("a counter'
 _FORGET = "local tombstone = { state = state, at_ms = text(now) }"
 
 ADMISSION = (
@@ -69,8 +70,8 @@ ADMISSION = (
         "reserve",
         ('if a.plan ~= "" and a.plan ~= args.accounts[i][2] then', "if false then"),
     ),
-    bug("holds-do-not-count", "reserve", ("integer(a.committed[j] + a.held[j])", "integer(a.committed[j])")),
-    bug("committed-does-not-count", "reserve", ("integer(a.committed[j] + a.held[j])", "integer(a.held[j])")),
+    bug("holds-do-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.committed[j] + number")),
+    bug("committed-does-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.held[j] + number")),
     bug("full-counter-not-told", "reserve", ("no_room = no_room or total[j] > LARGEST", "no_room = false")),
     bug("only-the-first-account-checked", "reserve", (_DENY, "elseif i == 1 and not fits[i] and not refused then")),
     bug(
@@ -158,7 +159,12 @@ IDEMPOTENCY = (
     bug("response-without-ttl", "commit", (', "PX", retention)', ")")),
     bug("response-stored-without-key", "commit", (' and scope and scope ~= ""', " and scope")),
     bug("response-not-stored", "commit", ('if retention and scope and scope ~= "" then', "if false then")),
-    bug("repeated-commit-replaces-the-response", "settle", (_REPEATED, _REPEATED + ", r.scope")),
+    bug(
+        "repeated-commit-replaces-the-response",
+        "settle",
+        (_REPEATED, _REPEATED + ", r.scope"),
+        (_FORGET, _FORGET.replace("text(now) }", "text(now), scope = r.scope }")),
+    ),
     bug(
         "claim-outlives-its-tombstone",
         "settle",
@@ -247,9 +253,9 @@ RECORDS = (
         (_WRITE_OVERDUE, _WRITE_OVERDUE + '\nredis.call("PEXPIRE", base .. "release:" .. args.release, tombstone_ttl)'),
     ),
     bug("ended-release-without-a-ttl", "settle", (', "PX", tombstone_ttl)', ")")),
-    bug("counters-may-go-negative", "common", ("v[i] = integer(a[i] + sign * b[i])", "v[i] = a[i] + sign * b[i]")),
-    bug("amounts-may-be-negative", "common", ("number < 0 or number > LARGEST", "number > LARGEST")),
-    bug("amounts-may-be-inexact", "common", (" or number % 1 ~= 0 then", " then")),
+    bug("counters-may-go-negative", "common", (_OUT_OF_RANGE, _OUT_OF_RANGE.replace("number < 0 or ", ""))),
+    bug("amounts-may-be-negative", "reserve", ("number < 0 or number > LARGEST", "number > LARGEST")),
+    bug("amounts-may-be-inexact", "reserve", ("number > LARGEST or number % 1 ~= 0", "number > LARGEST")),
     bug("answer-shows-the-state-before", "reserve", ("state_of(a, sum(a.committed, debits[i][3], 1))", "state_of(a)")),
 )
 
