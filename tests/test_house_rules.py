@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from soak.mutant_table import MUTANTS
 
 from core import errors
 from service import problems
@@ -99,6 +100,13 @@ def test_modules_stay_readable() -> None:
     for room in ROOMS:
         for name, path in modules(room).items():
             assert len(path.read_text().splitlines()) <= 400, f"{name}: one concept a file"
+
+
+def test_every_seeded_bug_still_fits_its_script() -> None:
+    """`make mutants` takes minutes; that its table follows the scripts is seen here."""
+    for mutant in MUTANTS:
+        script = (ROOT / "core/ledger" / f"{mutant.script}.lua").read_text()
+        assert all(script.count(text) == 1 for text, _ in mutant.edits), mutant.name
 
 
 def test_documents_link_to_files_that_exist() -> None:
