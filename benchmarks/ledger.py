@@ -52,7 +52,7 @@ def event(unit: Unit) -> PrivacyEvent:
         unit=unit,
         adjacency=Adjacency.REPLACE_ONE,
         guarantee=Guarantee.PURE_DP,
-        epsilon_nano=1,
+        epsilon_nano=NANO // 10,
     )
 
 

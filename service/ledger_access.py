@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,12 +13,9 @@ from core.ledger.embedded import attached
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
-from core.ledger.sealing.chain import LedgerNotTrusted
 from core.ledger.sealing.sealer import Sealer
 from service.secrets import load_master_key
 from service.settings import Settings
-
-log = logging.getLogger("privacy_gateway.ledger_access")
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     async def guard(call: Call) -> None:
         # behind a new connection may be another server, or the same one on an older file or with weaker settings
         await check_configuration(call)
-        try:
-            await sealer.verify_connection(call)
-        except LedgerNotTrusted as error:
-            log.error("ledger-not-trusted", extra={"fields": {"detail": error.detail}})
-            raise
+        await sealer.verify_connection(call)
 
     client.guard_connections(guard)
     ledger = Ledger(

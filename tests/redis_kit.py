@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -45,7 +46,7 @@ def plain(url: str) -> redis.Redis:
     return redis.Redis.from_url(url, single_connection_client=True, retry=Retry(NoBackoff(), 0))
 
 
-class RedisProcess:
+class RedisProcess(ABC):
     """A redis-server on the data in `folder`, which a test may kill and start again.
 
     `url` is how the ledger comes in, `admin_url` how an operator does.
@@ -58,8 +59,9 @@ class RedisProcess:
         self.admin_url = admin_url
         self._process: subprocess.Popen[bytes] | None = None
 
+    @abstractmethod
     def command(self) -> list[str]:
-        raise NotImplementedError
+        """What runs the server, in the foreground."""
 
     def environment(self) -> dict[str, str]:
         return {"PATH": os.defpath, "LC_ALL": "C"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,6 +29,8 @@ from core.errors import LedgerUnavailable
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 
 __all__ = ["LedgerClient", "connect"]
+
+log = logging.getLogger("privacy_gateway.ledger")
 
 Call = Callable[..., Awaitable[Any]]  # one Redis command
 Guard = Callable[[Call], Awaitable[None]]
@@ -99,7 +102,7 @@ class LedgerClient:
         self._links = Links(endpoint, self._greet)
         self._callbacks = endpoint.callbacks()
         self._guard: Guard | None = None
-        self._stopped: str | None = None
+        self._stopped = False
 
     def guard_connections(self, guard: Guard) -> None:
         """Await `guard(call)` on every connection opened from now on, before anything else travels over it.
@@ -110,12 +113,22 @@ class LedgerClient:
         self._guard = guard
 
     def stop(self, reason: str) -> None:
-        """Fail closed: from now on every call of this client raises LedgerUnavailable with this sentence."""
-        self._stopped = reason
+        """Fail closed: from now on every call of this client raises LedgerUnavailable.
+
+        The reason goes to the log: it may name a tenant, and the callers are all of them.
+        """
+        if not self._stopped:
+            log.error("ledger-not-trusted", extra={"fields": {"detail": reason}})
+        self._stopped = True
 
     def _refuse_when_stopped(self) -> None:
-        if self._stopped is not None:
-            raise LedgerUnavailable(self._stopped)
+        if self._stopped:
+            raise LedgerUnavailable("The ledger is not what was sealed; the gateway's log says more.")
+
+    async def now_ms(self) -> int:
+        """The time by Redis' clock."""
+        seconds, micros = await self.call("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
 
     async def close(self) -> None:
         """Close the connections. What is in flight raises LedgerUnavailable."""

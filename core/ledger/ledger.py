@@ -197,7 +197,7 @@ class Ledger(LedgerReader):
 
     async def _expire_overdue_of(self, tenant: str) -> int:
         expired = 0
-        now_ms = self._clock() if self._clock else await self._redis_now_ms()
+        now_ms = self._clock() if self._clock else await self._client.now_ms()
         while True:
             overdue = await self._client.call(
                 "ZRANGEBYSCORE", names.overdue_key(tenant), 0, now_ms, "LIMIT", 0, SWEEP_BATCH
@@ -287,7 +287,3 @@ class Ledger(LedgerReader):
             state, requested = wire.account_state(tenant, found["account"]), amount_of(found["requested"])
             raise BudgetExhausted(account=state.account, requested=requested, remaining=state.remaining)
         return found, stored
-
-    async def _redis_now_ms(self) -> int:
-        seconds, micros = await self._client.call("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000

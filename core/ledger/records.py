@@ -9,7 +9,7 @@ from enum import StrEnum
 from core.accounting.events import Adjacency, PrivacyEvent, Unit
 from core.accounting.filters import Arms, Sums, admits, largest_pure_nano
 from core.errors import Amount
-from core.ledger.vectors import Vector, amount_of, arms_of, plus, sums_of
+from core.ledger.vectors import COUNT, Vector, amount_of, arms_of, plus, sums_of
 
 
 class TenantMode(StrEnum):
@@ -43,6 +43,15 @@ class Plan:
 
     signature: str
     count: int
+
+    @property
+    def mechanism(self) -> str:
+        return self.signature.split("/")[0]
+
+    @property
+    def epsilon_nano(self) -> int:
+        """Of each release."""
+        return int(self.signature.split("/")[2])
 
 
 def plan_signature(event: PrivacyEvent) -> str:
@@ -103,7 +112,7 @@ class AccountState:
     @property
     def plan(self) -> Plan | None:
         """What a plan account admits."""
-        return Plan(self.plan_signature, self.limit_vector[0]) if self.plan_signature else None
+        return Plan(self.plan_signature, self.limit_vector[COUNT]) if self.plan_signature else None
 
     @property
     def total(self) -> Sums:
@@ -127,8 +136,7 @@ class AccountState:
         """What would remain after a release that costs `cost`; zero where nothing would."""
         total = sums_of(plus(plus(self.committed_vector, self.held_vector), cost))
         if self.plan is not None:
-            each = int(self.plan.signature.split("/")[2])
-            return Amount(max(0, self.plan.count - total.count) * each)
+            return Amount(max(0, self.plan.count - total.count) * self.plan.epsilon_nano)
         return Amount(largest_pure_nano(self.arms, total), max(0, self.arms.delta_femto - total.delta_femto))
 
     @property

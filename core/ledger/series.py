@@ -155,7 +155,7 @@ class LedgerSeries(LedgerReader):
         Raises UnknownTenant, and InvalidInput for an empty range, a step that does not exist or is no longer kept,
         more points or more series than the limits.
         """
-        now_ms = self._clock() if self._clock else await self._redis_now_ms()
+        now_ms = self._clock() if self._clock else await self._client.now_ms()
         mode, seq, folded, at_ms = await self._client.call(
             "HMGET", names.tenant_key(tenant), "mode", "seq", "folded", "folded_at_ms"
         )
@@ -233,10 +233,6 @@ class LedgerSeries(LedgerReader):
             current = changes.get(bucket, current)
             points.append(current)
         return tuple(points)
-
-    async def _redis_now_ms(self) -> int:
-        seconds, micros = await self._client.call("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
 
 
 def amounts(totals: Totals) -> tuple[Amount, Amount]:

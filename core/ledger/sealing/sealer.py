@@ -144,8 +144,7 @@ class Sealer:
     async def _append(
         self, head: ChainHead, segments: tuple[Segment, ...], *, n: int | None = None, restored: SealId | None = None
     ) -> ChainHead | None:
-        seconds, micros = await self._client.call("TIME")
-        at_ms = int(seconds) * 1000 + int(micros) // 1000
+        at_ms = await self._client.now_ms()
         return await self._chain.append(
             head, ledger=self._ledger, at_ms=at_ms, segments=segments, n=n, restored=restored
         )

@@ -209,3 +209,11 @@ def test_no_history_is_too_long_or_too_strange() -> None:
 def test_a_delta_out_of_range_is_refused(delta: float) -> None:
     with pytest.raises(OutOfRange):
         lines((event("pure", 1), 1), delta=delta)
+
+
+@pytest.mark.parametrize(("count", "epsilon"), [(10_001, 0.1), (1_000_000, 0.1), (100_000, 1.0)])
+def test_a_long_history_of_one_epsilon_is_expanded_and_stays_at_the_exact_binomial(count: int, epsilon: float) -> None:
+    found = lines((event("exponential", epsilon), count))["edgeworth"].epsilon
+    assert found.kind is Kind.ESTIMATE
+    assert "order" in found.note
+    assert found.value == pytest.approx(epsilon_of_pure(DELTA, epsilon, count), rel=2e-3)
