@@ -1,0 +1,105 @@
+"""From a sentence vector to the nearest of N public centroids, in integers alone.
+
+A unit vector s becomes int8 (`x`), is projected on r public directions (`y`, int8 again) and compared with N public
+int8 centroids: c(s) = argmax_n 2 <y, c_n> - |c_n|^2, the smallest n on ties.
+
+Exactness: |x|, |w|, |y|, |c| entries are at most 127; the pack's loader holds 127 sum_i |w_ji| < 2^24 and
+r <= 1,024, so that every partial sum is an integer below 2^24, exact in int32 and in float32 in any order. Between
+the two products there is one product, one sum and one rounding of each number by itself, in float32: the same
+operations for every element, whatever stands beside it. So a row's code is a function of that row alone.
+
+An infinite or undefined coordinate becomes 127, -127 or 0: still some code, so the guarantee does not hang on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.mechanisms.integer_vectors import CODE_MAX, CodeMatrix, code_scale
+
+EXACT_MAX = 1 << 24
+RANK_MAX = 1_024
+_DISTANCES_MAX = 1 << 18  # distances held at once: 1 MiB, which the processor's cache keeps
+
+
+@dataclass(frozen=True)
+class Space:
+    """A public space: int8 `directions` `[r, d]`, float32 `factor` and `shift` `[r]`: y = factor * <x, w> + shift."""
+
+    directions: npt.NDArray[np.int8]
+    factor: npt.NDArray[np.float32]
+    shift: npt.NDArray[np.float32]
+
+    @property
+    def rank(self) -> int:
+        return len(self.directions)
+
+    def is_exact(self) -> bool:
+        """Whether every partial sum of a projection is an integer below 2^24."""
+        reach = np.abs(self.directions.astype(np.int64)).sum(axis=1).max() * CODE_MAX
+        return self.rank <= RANK_MAX and int(reach) < EXACT_MAX and int(self.directions.min()) >= -CODE_MAX
+
+
+class Projection:
+    """A space on one device: rows to int8 coordinates."""
+
+    def __init__(self, space: Space, device: torch.device) -> None:
+        self.device = device
+        self._scale = float(code_scale(space.directions.shape[1]))
+        self._directions = CodeMatrix(torch.tensor(space.directions), device)
+        self._factor = torch.tensor(space.factor, device=device)
+        self._shift = torch.tensor(space.shift, device=device)
+
+    def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
+        """y of every row of float32 `[n, d]`: int8 `[n, r]`."""
+        scaled = rows.to(self.device, torch.float32) * self._scale
+        placed = self._directions.dots(_to_int8(scaled)).to(torch.float32) * self._factor
+        return _to_int8(placed.add_(self._shift))
+
+    def self_check(self) -> bool:
+        return self._directions.self_check()
+
+
+class CodeSpace:
+    """A projection and its codebooks on one device; `codebooks` maps N to int8 centroids `[N, r]`."""
+
+    def __init__(self, space: Space, codebooks: Mapping[int, npt.NDArray[np.int8]], device: torch.device) -> None:
+        self.projection = Projection(space, device)
+        self._centroids = {size: CodeMatrix(torch.tensor(codes), device) for size, codes in codebooks.items()}
+        self._squared = {
+            size: torch.tensor(np.square(codes, dtype=np.int32).sum(axis=1, dtype=np.int32), device=device)
+            for size, codes in codebooks.items()
+        }
+
+    def nearest(self, rows: torch.Tensor, size: int) -> npt.NDArray[np.int64]:
+        """The code of every row of float32 `[n, d]` in the codebook of `size` centroids: int64 `[n]`."""
+        places = self.projection.coordinates(rows)
+        found = np.empty(len(rows), dtype=np.int64)
+        at_once = max(1, _DISTANCES_MAX // size)
+        for start in range(0, len(rows), at_once):
+            dots = self._centroids[size].dots(places[start : start + at_once])
+            found[start : start + at_once] = _first_smallest(torch.sub(self._squared[size], dots, alpha=2))
+        return found
+
+    def self_check(self) -> bool:
+        """Whether the device's products equal 64-bit integer arithmetic."""
+        return self.projection.self_check() and all(matrix.self_check() for matrix in self._centroids.values())
+
+
+def _first_smallest(distance: torch.Tensor) -> npt.NDArray[np.int64]:
+    """For each row of int32 `[n, N]` the first index of its smallest element."""
+    if distance.device.type == "cpu":
+        return distance.numpy().argmin(axis=1)  # vectorised, and the first one by contract: torch promises neither
+    size = distance.shape[1]
+    ranked = distance.to(torch.int64) * size + torch.arange(size, device=distance.device)
+    return (ranked.amin(dim=1) % size).cpu().numpy()
+
+
+def _to_int8(values: torch.Tensor) -> torch.Tensor:
+    """Rounded to -127..127, each number by itself; destroys its argument."""
+    return values.nan_to_num_().round_().clamp_(-CODE_MAX, CODE_MAX).to(torch.int8)

@@ -1,0 +1,102 @@
+"""`sentence_codes`: say of each sentence which public code it is nearest to, with noise, and average what codes mean.
+
+Guarantee: pure epsilon-DP for replacing one sentence of a document; the number of sentences k is public. This holds
+for every input vector, projection, codebook and table of meanings, as long as those are public.
+
+A sentence s gets the code c(s) in 0..N-1 of the nearest of N public centroids in a public space of few dimensions.
+The pack names one of two ways of noise for each epsilon:
+
+* `responses`: every code goes through k-ary randomised response at epsilon. Replacing one sentence changes the input
+  of one response, whose output probabilities stay within e^eps; the other responses are independent of it.
+* `counts`: the histogram of codes plus independent two-sided geometric noise, P(z) proportional to exp(-eps |z| / 2)
+  in each bin. Replacing one sentence takes 1 from one bin and gives 1 to another: L1 sensitivity 2.
+
+Released: offset + sum_n H(n)/k * vectors(n), H the noisy histogram: the expected mean embedding of a public document
+given such codes, a linear map fitted on public documents. Post-processing of H, k and public tables.
+
+The one condition on c: it depends on that sentence alone. All sums in it are sums of bounded integers, exact in any
+order (`integer_vectors`); what lies between them is elementwise.
+
+Assumption: the encoder maps a sentence alone to its vector (`gpu_workers.encoder` checks this on its device).
+Source: this project. The setting: Meehan, Mrini and Chaudhuri 2022; randomised response at this epsilon: Kairouz,
+Bonawitz and Ramage 2016; counts: Ghosh, Roughgarden and Sundararajan 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.mechanisms.code_space import CodeSpace
+from core.mechanisms.discrete_noise import randomised_response, two_sided_geometric
+from core.mechanisms.domain_pack import CodeNoise, CodeTable, DomainPack
+from core.mechanisms.release import SentenceMechanism
+from core.mechanisms.sampling import IntArray
+
+HISTOGRAM_SENSITIVITY = 2
+_ROWS_MAX = 4_096  # sentences coded at once: their scores against 4,096 centroids stay within 64 MiB
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class SentenceCodes(SentenceMechanism):
+    """See the module docstring for guarantee, proof and source."""
+
+    name = "sentence_codes"
+    space = "encoder"
+
+    def __init__(self, pack: DomainPack, device: torch.device | str = "cpu") -> None:
+        super().__init__(pack, device)
+        self._space = CodeSpace(pack.space, {size: pack.codebooks[size] for size in pack.codebooks}, self.device)
+
+    def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
+        lengths = np.array([len(document) for document in documents])
+        vectors = np.empty((len(documents), self.pack.info.dimension), dtype=np.float32)
+        for epsilon in dict.fromkeys(epsilon_nano):
+            chosen = np.flatnonzero(np.array(epsilon_nano) == epsilon)
+            table = self.pack.code_table(epsilon)
+            codes = self.codes([documents[i] for i in chosen], table.size)
+            vectors[chosen] = _decoded(table, codes, lengths[chosen], epsilon)
+        return vectors
+
+    def codes(self, documents: Sequence[torch.Tensor], size: int) -> IntArray:
+        """The codes of all sentences of `documents` in the codebook of `size` centroids, without noise."""
+        parts, rows, held = [], [], 0
+        for document in documents:
+            for start in range(0, len(document), _ROWS_MAX):
+                part = document[start : start + _ROWS_MAX]
+                if held + len(part) > _ROWS_MAX:
+                    parts.append(self._space.nearest(torch.cat(rows), size))
+                    rows, held = [], 0
+                rows.append(part)
+                held += len(part)
+        parts.append(self._space.nearest(torch.cat(rows), size))
+        return np.concatenate(parts)
+
+    def self_check(self) -> bool:
+        """Whether the device's products are exact and a row's code ignores its companions."""
+        if not self._space.self_check():
+            return False
+        rows = torch.nn.functional.normalize(torch.randn(37, self.pack.info.dimension), dim=1).to(self.device)
+        for size in self.pack.codebooks:
+            alone = [self._space.nearest(rows[i : i + 1], size) for i in range(len(rows))]
+            if not np.array_equal(self._space.nearest(rows, size), np.concatenate(alone)):
+                return False
+        return True
+
+
+def _decoded(table: CodeTable, codes: IntArray, lengths: IntArray, epsilon_nano: int) -> FloatArray:
+    """Noise, then meaning: one vector a document, `[n, d]`. `codes` holds the documents' sentences one after another."""
+    if table.noise is CodeNoise.RESPONSES:
+        noisy = randomised_response(codes, size=table.size, epsilon_nano=epsilon_nano)
+        starts = np.cumsum(lengths) - lengths
+        sums = np.add.reduceat(table.vectors[noisy], starts, axis=0)
+    else:
+        document = np.repeat(np.arange(len(lengths)), lengths)
+        counts = np.bincount(document * table.size + codes, minlength=len(lengths) * table.size)
+        noise = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
+        sums = (counts + noise).reshape(len(lengths), table.size).astype(np.float32) @ table.vectors
+    return np.asarray(table.offset + sums / lengths[:, None], dtype=np.float32)
