@@ -74,11 +74,16 @@ class Domains:
         raise InvalidInput("no such domain; GET /domains lists them", field="domain")
 
     async def visible(self, tenant: str) -> list[dict[str, Any]]:
-        """Every domain that `find` finds for this tenant, with its facts; a broken file with its name alone."""
+        """Every domain that `find` finds for this tenant, with its facts; a broken file with its name alone.
+
+        For SHARED_OWNER those that are not a tenant's own.
+        """
         shown: dict[str, dict[str, Any]] = {
             name: {"scope": "installed", "usable": True, **asdict(info)} for name, info in self._installed.items()
         }
         for owner, scope in ((SHARED_OWNER, "shared"), (tenant, "tenant")):
+            if owner == tenant == SHARED_OWNER and scope == "tenant":
+                continue  # the operator has no domains besides the shared ones
             shown |= {row["name"]: row for row in await self.of_owner(owner, scope)}
         return [shown[name] for name in sorted(shown)]
 

@@ -155,7 +155,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, tell: Tell
             dimension = vectors.shape[1]
             parts.append((vectors.astype(np.float32), lengths))
         short += left_out
-        tell("encoding", 0.05 + 0.65 * (index + 1) / shards)
+        tell("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))
     if not parts:
         raise _too_few(0)
     return Embedded(
