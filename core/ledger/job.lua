@@ -2,6 +2,7 @@
 -- KEYS[1] is "{owner}:tenant" as everywhere; only keys "{owner}:job..." are touched.
 -- args.action: create, take, back, progress, finish or cancel; each is replay-safe with the same answer.
 -- `seq` counts what a listener could see; `run` names the process that holds the job.
+local CANCEL_GRACE_MS = 60000 -- a holder that lives carries a request out within seconds
 local key = base .. "job:" .. args.job
 
 local function read()
@@ -119,6 +120,8 @@ if args.action == "cancel" then
     finish("cancelled")
   elseif job.status == "running" and not job.cancel_ms then
     write({ cancel_ms = text(now) })
+  elseif job.status == "running" and now - job.cancel_ms >= CANCEL_GRACE_MS then
+    finish("cancelled") -- whoever held it is gone; should it come back, it finds the end
   end
   return told("cancelling")
 end

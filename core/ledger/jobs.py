@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -76,10 +76,19 @@ class JobsPage:
 class JobStore:
     """Jobs in Redis. `gateway` is who holds the files of the jobs that are created and taken here."""
 
-    def __init__(self, client: LedgerClient, *, gateway: str, retention_ms: int = RETENTION_MS) -> None:
+    def __init__(
+        self,
+        client: LedgerClient,
+        *,
+        gateway: str,
+        retention_ms: int = RETENTION_MS,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        """`clock` replaces Redis' time in tests."""
         self._client = client
         self._gateway = gateway
         self._retention_ms = retention_ms
+        self._clock = clock
 
     async def create(
         self,
@@ -166,7 +175,10 @@ class JobStore:
         return _record(owner, job_id, found["job"])
 
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
-        """Cancel a queued job; of a running one, ask its gateway to. Again, or after the end: nothing changes."""
+        """Cancel a queued job; of a running one, ask its gateway to. After the end nothing changes.
+
+        Asked again after a minute, a job that still runs is cancelled here: its gateway is gone.
+        """
         return _record(owner, job_id, (await self._run("cancel", owner, job_id))["job"])
 
     async def get(self, owner: str, job_id: str) -> JobRecord:
@@ -203,7 +215,9 @@ class JobStore:
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:
         given = {name: value for name, value in args.items() if value is not None}
         names.job_key(owner, job_id)  # refuses what is no id
-        fixed = {"action": action, "job": job_id, "retention_ms": self._retention_ms}
+        fixed: dict[str, Any] = {"action": action, "job": job_id, "retention_ms": self._retention_ms}
+        if self._clock:
+            fixed["now_ms"] = self._clock()
         found, _ = await self._client.run("job", key=names.jobs_base_key(owner), args=fixed | given)
         if found["outcome"] == "unknown":
             raise UnknownJob

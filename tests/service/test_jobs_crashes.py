@@ -15,7 +15,7 @@ from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, upl
 from gateway_kit import Gateway, Tenant, children, command_line, refused_start
 from redis_kit import DeployedServer, installed_server
 
-DOCUMENTS = 1200
+DOCUMENTS = 600
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -264,7 +265,7 @@ def test_what_can_be_known_at_once_is_told_at_once(tenant: Tenant) -> None:
         ).status_code
         == 422
     )
-    assert submit(tenant.http, [row], **{"Idempotency-Key": "ü".encode("latin-1").decode("latin-1")}).status_code == 422
+    assert submit(tenant.http, [row], **{"Idempotency-Key": "with space"}).status_code == 422
     assert tenant.http.get("/jobs").json()["jobs"] == []
 
 
@@ -284,7 +285,7 @@ def grep(gateway: Gateway, needle: bytes) -> list[str]:
 
 
 def test_text_is_nowhere_but_encrypted(gateway: Gateway, tenant: Tenant) -> None:
-    made = [{"sentences": [*parts, PLANTED]} for parts in documents(1500)]
+    made = [{"sentences": [*parts, PLANTED]} for parts in documents(500)]
     job_id = submit(tenant.http, made, name="planted").json()["job_id"]
     needles = (b"zanzibar walrus", b"zanzibar", bytes(PLANTED.encode("utf-16-le")))
     looked = 0
@@ -307,8 +308,7 @@ def test_a_jobs_process_knows_no_settings_and_comes_last(gateway: Gateway, tenan
     while job(tenant.http, job_id)["stage"] != "encoding" and time.monotonic() < deadline:
         time.sleep(0.05)
     pid = gateway.pid_of("gpu_workers.jobs")
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        environment = file.read()
+    environment = Path(f"/proc/{pid}/environ").read_bytes()
     assert b"PRIVACY_GATEWAY_" not in environment
     assert b"REDIS_URL" not in environment
     assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
@@ -344,13 +344,13 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(gateway: Gateway, ten
         yield json_lines(rows(50))
         raise Gone
 
-    before = set(os.listdir(gateway.data_dir / "jobs"))
+    before = set((gateway.data_dir / "jobs").iterdir())
     with pytest.raises(Gone):
         upload(tenant.http, half())
     deadline = time.monotonic() + 5
-    while set(os.listdir(gateway.data_dir / "jobs")) - before and time.monotonic() < deadline:
+    while set((gateway.data_dir / "jobs").iterdir()) - before and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert set(os.listdir(gateway.data_dir / "jobs")) == before
+    assert set((gateway.data_dir / "jobs").iterdir()) == before
     assert tenant.http.get("/jobs").json()["jobs"] == []
 
 

@@ -97,6 +97,19 @@ def test_cancelling(go, store):
     assert take(go, store, running, run=OTHER_RUN).status is JobStatus.CANCELLED
 
 
+def test_a_job_whose_gateway_is_gone_can_be_cancelled(go, client):
+    now = 1_700_000_000_000
+    store = JobStore(client, gateway="here", clock=lambda: now)
+    job = create(go, store)
+    take(go, store, job)
+    go(store.cancel("acme", job.job_id))
+    now += 59_999
+    assert go(store.cancel("acme", job.job_id)).status is JobStatus.RUNNING
+    now += 1
+    assert go(store.cancel("acme", job.job_id)).status is JobStatus.CANCELLED
+    assert go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED)).status is JobStatus.CANCELLED
+
+
 def test_attempts_end(go, store):
     job = create(go, store)
     for attempt in (1, 2):
