@@ -7,6 +7,7 @@ epoch, by Redis' clock.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -209,7 +210,9 @@ class JobStore:
             ids = await self._client.call(
                 "ZRANGEBYSCORE", names.open_jobs_key(owner), "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH
             )
-            found += [await self.get(owner, job_id.decode()) for job_id in ids]
+            for job_id in ids:
+                with contextlib.suppress(UnknownJob):
+                    found.append(await self.get(owner, job_id.decode()))
         return tuple(sorted((job for job in found if job.gateway == self._gateway), key=lambda job: job.created_ms))
 
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from core.ledger.filelock import FileLock
 from core.ledger.keys import MasterKey
 from gpu_workers.jobs.messages import JobOrder
 from service.domains import pack_path
-from service.jobs.files import COMMAND, INPUT
+from service.jobs.files import COMMAND, INPUT, write_synced
 from service.jobs.kinds import domain_spec
 from service.secrets import load_master_key
 from service.settings import Settings
@@ -64,5 +64,5 @@ def _received(folder: Path, corpus: Path, master_key: MasterKey, job_id: str) ->
         while data := file.read(_READ_BYTES):
             writer.write(data)
     writer.close()
-    (folder / "key").write_bytes(master_key.wrap(key, job_id=job_id))
+    write_synced(folder / "key", master_key.wrap(key, job_id=job_id))
     return key

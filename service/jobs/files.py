@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,14 @@ COMMAND = "command-"
 _COMMAND_DAYS_MAX = 7
 
 
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a small file; on return it is on the disk."""
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 @dataclass(frozen=True)
 class OpenJob:
     """A job's folder, its key, and what was asked for."""
@@ -54,7 +62,7 @@ class Incoming:
         self._folder = root / f"{_INCOMING}{secrets.token_hex(8)}"
         self._folder.mkdir(mode=0o700)
         self._key = new_key()
-        (self._folder / _KEY).write_bytes(master_key.wrap(self._key, job_id=job_id))
+        write_synced(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
         self._writer = ScratchWriter(self._folder / INPUT, self._key, INPUT)
         self._fingerprint = hmac.new(master_key.derive(Purpose.JOB_CLAIM), digestmod=hashlib.sha256)
         self.received = 0
@@ -122,21 +130,18 @@ class JobFiles:
             raise JobFilesLost from None
         return OpenJob(folder, key, orjson.loads(unseal(folder / _SPEC, key, _SPEC)))
 
-    def holds(self, job_id: str) -> bool:
-        return (self._root / job_id).is_dir()
+    def ids(self) -> set[str]:
+        """The jobs that have a folder here."""
+        return {folder.name for folder in self._root.iterdir() if _JOB_ID.fullmatch(folder.name)}
 
     def remove(self, job_id: str) -> None:
         shutil.rmtree(self._root / job_id, ignore_errors=True)
 
-    def sweep(self, keep: Collection[str]) -> None:
-        """Remove what no unfinished job owns; a command's folder after a week."""
+    def sweep_incoming(self) -> None:
+        """Remove what was being received when an earlier gateway died, and a stopped command's folder after a week."""
         for folder in self._root.iterdir():
-            name = folder.name
-            orphan = _JOB_ID.fullmatch(name) and name not in keep
-            if not folder.is_dir():
-                continue
-            old = name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
-            if orphan or old or name.startswith(_INCOMING):
+            old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
+            if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def artifact(self, owner: str, job_id: str) -> Path:

@@ -11,44 +11,23 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import JobAttemptsExhausted, JobFailed, JobFilesLost, LedgerError, QueueFull, UnknownJob
+from core.errors import JobAttemptsExhausted, LedgerError, QueueFull, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
-from gpu_workers.jobs.messages import Failed, JobOrder, Progress, Succeeded
-from gpu_workers.process import ChildProcess
+from gpu_workers.jobs.messages import Failed, Succeeded
 from service import metrics
+from service.jobs.attempt import Attempt, Cancelled, Died, Leaving
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kinds import Kinds
 
 log = logging.getLogger("privacy_gateway.jobs")
 
-_BEAT_S = 0.5  # how often progress is written and a cancel request of another gateway is seen
 _RETRY_S = 1.0
-_MODULE = "gpu_workers.jobs.process"
-
-
-@dataclass(frozen=True)
-class _Died:
-    """The process ended without a word."""
-
-
-@dataclass(frozen=True)
-class _Cancelled:
-    """Somebody asked for it."""
-
-
-@dataclass(frozen=True)
-class _Leaving:
-    """The gateway ends in good order."""
-
-
-_Outcome = Succeeded | Failed | _Died | _Cancelled | _Leaving
+_RECONCILE_S = 10.0
 
 
 class JobRunner:
@@ -64,8 +43,9 @@ class JobRunner:
         self._waiting_max = waiting_max
         self._attempts_max = attempts_max
         self._queue: asyncio.Queue[JobRecord] = asyncio.Queue()
-        self._arriving = 0
-        self._inboxes: dict[str, asyncio.Queue[Any]] = {}
+        self._arriving: list[str] = []
+        self._known: set[str] = set()  # queued or running here
+        self._attempts: dict[str, Attempt] = {}
         self._lanes: list[asyncio.Task[None]] = []
         self._leaving = asyncio.Event()
         self._change = asyncio.Event()
@@ -76,20 +56,18 @@ class JobRunner:
         """Take up what an earlier gateway of this data directory left. Raises DataDirInUse, LedgerUnavailable."""
         self._files.lock()
         self._locked = True
-        unfinished = await self.store.unfinished_here()
-        for job in unfinished:
-            self._queue.put_nowait(job)  # one whose files are gone fails when it is taken up
-        await asyncio.to_thread(self._files.sweep, {job.job_id for job in unfinished})
-        retention_s = self._kinds.settings.job_retention_s
-        await asyncio.to_thread(self._files.sweep_artifacts, retention_s=retention_s)
+        await self._reconcile()
+        await asyncio.to_thread(self._files.sweep_incoming)
+        await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._kinds.settings.job_retention_s)
         self._lanes = [asyncio.create_task(self._lane()) for _ in range(self._running_max)]
+        self._lanes.append(asyncio.create_task(self._watch()))
 
     async def close(self) -> None:
         """End the processes; their jobs are queued again, to go on from their checkpoints."""
         self._leaving.set()
         self._notify()
-        for inbox in self._inboxes.values():
-            inbox.put_nowait(_Leaving())
+        for attempt in self._attempts.values():
+            attempt.interrupt(Leaving())
         busy = [lane for lane in self._lanes if not lane.done()]
         if busy:
             await asyncio.wait(busy, timeout=10.0)
@@ -105,20 +83,25 @@ class JobRunner:
 
         Raises QueueFull when as many jobs wait or arrive as may.
         """
-        if self._queue.qsize() + self._arriving >= self._waiting_max:
+        if self._queue.qsize() + len(self._arriving) >= self._waiting_max:
             raise QueueFull
-        self._arriving += 1
-        incoming = self._files.incoming(job_id)
+        self._arriving.append(job_id)
         try:
-            yield incoming
+            incoming = self._files.incoming(job_id)
+            try:
+                yield incoming
+            finally:
+                incoming.discard()
         finally:
-            self._arriving -= 1
-            incoming.discard()
+            self._arriving.remove(job_id)
 
     def enqueue(self, job: JobRecord) -> None:
         """A new job whose files are in place."""
-        metrics.JOBS_WAITING.set(self._queue.qsize() + 1)
+        if job.job_id in self._known:
+            return
+        self._known.add(job.job_id)
         self._queue.put_nowait(job)
+        metrics.JOBS_WAITING.set(self._queue.qsize())
         self._notify()
 
     def discard(self, job_id: str) -> None:
@@ -132,9 +115,9 @@ class JobRunner:
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
         """Cancel a queued job now, a running one as soon as its process has ended. Raises UnknownJob."""
         job = await self.store.cancel(owner, job_id)
-        if job.status is JobStatus.RUNNING and job_id in self._inboxes:
-            self._inboxes[job_id].put_nowait(_Cancelled())
-        if job.status is JobStatus.CANCELLED and job_id not in self._inboxes:
+        if job.status is JobStatus.RUNNING and job_id in self._attempts:
+            self._attempts[job_id].interrupt(Cancelled())
+        if job.status is JobStatus.CANCELLED and job_id not in self._attempts:
             await asyncio.to_thread(self._files.remove, job_id)
         self._notify()
         return job
@@ -164,10 +147,36 @@ class JobRunner:
                 waiting.cancel()
                 return
             metrics.JOBS_WAITING.set(self._queue.qsize())
+            job = waiting.result()
             try:
-                await self._until_ended(waiting.result())
+                await self._until_ended(job)
             except Exception as error:  # a lane that ended would take work and never do it
                 log.error("job-lane", extra={"fields": {"kind": type(error).__name__}})
+            finally:
+                self._known.discard(job.job_id)
+
+    async def _watch(self) -> None:
+        """What a reply of Redis that was lost could leave behind: a job that nobody runs, files of no job."""
+        while not self._leaving.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._leaving.wait(), _RECONCILE_S)
+            try:
+                await self._reconcile()
+            except LedgerError:
+                continue
+            except Exception as error:
+                log.warning("job-reconcile", extra={"fields": {"kind": type(error).__name__}})
+
+    async def _reconcile(self) -> None:
+        """Queue the unfinished jobs of this data directory that are not known, remove folders of no such job."""
+        folders = await asyncio.to_thread(self._files.ids)  # before the jobs: a newer folder is nobody's orphan
+        arriving = {*self._arriving, *self._known}
+        unfinished = await self.store.unfinished_here()
+        for job in unfinished:
+            if job.job_id not in self._arriving:
+                self.enqueue(job)  # one whose files are gone fails when it is taken up
+        for orphan in folders - arriving - {*self._arriving, *self._known} - {job.job_id for job in unfinished}:
+            await asyncio.to_thread(self._files.remove, orphan)
 
     async def _until_ended(self, job: JobRecord) -> None:
         """Attempts, until the job has ended or the gateway does."""
@@ -191,68 +200,24 @@ class JobRunner:
             if taken.status is not JobStatus.RUNNING:
                 await self._ended(taken)
                 return
-            outcome = await self._attempt(taken, run)
-            if isinstance(outcome, _Died):
+            attempt = self._attempts[job.job_id] = Attempt(self.store, taken, run, told=self._notify)
+            try:
+                if self._leaving.is_set():
+                    attempt.interrupt(Leaving())
+                outcome = await attempt.outcome(self._files, self._kinds)
+            finally:
+                del self._attempts[job.job_id]
+            if isinstance(outcome, Died):
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
                 continue
-            if isinstance(outcome, _Leaving):
+            if isinstance(outcome, Leaving):
                 with contextlib.suppress(LedgerError):
                     await self.store.put_back(job.owner, job.job_id, run=run)
                 return
             await self._finish(taken, run, outcome)
             return
 
-    async def _attempt(self, job: JobRecord, run: str) -> _Outcome:
-        """One process, from its start to its end."""
-        inbox: asyncio.Queue[Any] = asyncio.Queue()
-        try:
-            opened = await asyncio.to_thread(self._files.open, job.job_id)
-            spec = self._kinds.spec(job.kind, job.owner, job.job_id, opened.fields)
-        except JobFailed as problem:
-            return Failed(problem)
-        except (ValueError, KeyError):
-            return Failed(JobFilesLost(reason="unknown-kind"))
-        process = ChildProcess(
-            _MODULE,
-            first=JobOrder(job.kind, opened.folder, opened.key, spec, nice=self._kinds.settings.job_nice),
-            on_message=inbox.put_nowait,
-            on_death=lambda: inbox.put_nowait(_Died()),
-        )
-        self._inboxes[job.job_id] = inbox
-        if self._leaving.is_set():
-            inbox.put_nowait(_Leaving())
-        try:
-            return await self._listen(job, run, inbox)
-        finally:
-            del self._inboxes[job.job_id]
-            process.kill()
-            await process.stop()
-
-    async def _listen(self, job: JobRecord, run: str, inbox: asyncio.Queue[Any]) -> _Outcome:
-        """Tell Redis and the listeners how far the process is, until it or somebody else ends it."""
-        stage, fraction = "starting", job.progress
-        beat_at = time.monotonic() + _BEAT_S
-        while True:
-            message: Any = None
-            with contextlib.suppress(TimeoutError):
-                message = await asyncio.wait_for(inbox.get(), max(0.0, beat_at - time.monotonic()))
-            if isinstance(message, Progress):
-                stage, fraction = message.stage, max(fraction, message.fraction)
-            elif message is not None:
-                outcome: _Outcome = message
-                return outcome
-            if time.monotonic() < beat_at:
-                continue
-            beat_at = time.monotonic() + _BEAT_S
-            try:
-                told = await self.store.progress(job.owner, job.job_id, run=run, stage=stage, fraction=fraction)
-            except LedgerError:
-                continue  # the work goes on; its end is told when Redis answers
-            self._notify()
-            if told.cancel_requested:
-                return _Cancelled()
-
-    async def _finish(self, job: JobRecord, run: str, outcome: Succeeded | Failed | _Cancelled) -> None:
+    async def _finish(self, job: JobRecord, run: str, outcome: Succeeded | Failed | Cancelled) -> None:
         """Tell the end, however long Redis takes to hear of it."""
         ends: dict[str, Any] = {"status": JobStatus.CANCELLED}
         if isinstance(outcome, Succeeded):

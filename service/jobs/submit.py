@@ -122,6 +122,8 @@ async def _create(
             raise
         if created:
             here.jobs.enqueue(job)
+        else:
+            here.jobs.discard(job_id)  # the job had ended, else its folder would have been there
         return job, created
     return await store.create(owner, job_id, **terms)  # tells the same job, or that the body was another
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from core.errors import JobNotSucceeded
+from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus
 from core.ledger.names import SHARED_OWNER
 from service.auth import job_owner
@@ -84,7 +84,12 @@ async def events(
             yield ServerSentEvent(event=name, id=str(job.seq), data=job_block(job))
         if job.status.ended or not await here.jobs.changed():
             return
-        job = await here.jobs.store.get(job.owner, job.job_id)
+        try:
+            job = await here.jobs.store.get(job.owner, job.job_id)
+        except UnknownJob:
+            return
+        except LedgerError:
+            continue  # Redis is away: the stream stays, and tells what it hears when Redis is back
 
 
 @router.get("/jobs/{job_id}/artifact", summary="What the job made", response_class=FileResponse)
