@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     job_json_bytes_max: int = Field(64 * MIB, ge=1024)
     job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)
     job_threads: int = Field(0, ge=0)
-    job_nice: int = Field(10, ge=0, le=19)
+    job_priority: Literal["idle", "low", "normal"] = "idle"
     domain_documents_max: int = Field(10_000, ge=100, le=100_000)
     domain_packs_loaded_max: int = Field(8, ge=1)
 

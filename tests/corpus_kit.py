@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -69,6 +70,22 @@ def until(http: httpx.Client, job_id: str, *states: str, within_s: float = 90.0)
             return found
         time.sleep(0.05)
     raise AssertionError(f"still {found}")
+
+
+def until_gone(folder: Path, within_s: float = 5.0) -> None:
+    """Files go right after the end is told."""
+    deadline = time.monotonic() + within_s
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not folder.exists()
+
+
+def until_no_folders(jobs: Path, within_s: float = 5.0) -> None:
+    """No job has files."""
+    deadline = time.monotonic() + within_s
+    while any(path.is_dir() for path in jobs.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [path.name for path in jobs.iterdir() if path.is_dir()] == []
 
 
 def built(tenant: Tenant, of: list[dict[str, Any]], *, name: str = "law") -> dict[str, Any]:

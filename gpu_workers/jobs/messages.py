@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from core.errors import JobFailed
 
+# How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
+Priority = Literal["idle", "low", "normal"]
 # Stage (a fixed label) and fraction of the whole job in [0, 1].
 Tell = Callable[[str, float], None]
 
@@ -21,7 +23,7 @@ class JobOrder:
     folder: Path
     key: bytes = field(repr=False)
     spec: Any
-    nice: int = 10
+    priority: Priority = "idle"
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Attempt:
             return Failed(JobFilesLost(reason="unknown-kind"))
         process = ChildProcess(
             _MODULE,
-            first=JobOrder(job.kind, opened.folder, opened.key, spec, nice=kinds.settings.job_nice),
+            first=JobOrder(job.kind, opened.folder, opened.key, spec, priority=kinds.settings.job_priority),
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(Died()),
         )

@@ -44,7 +44,7 @@ def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, 
     folder = root / f"{COMMAND}{job_id}"
     try:
         key = _received(folder, corpus, load_master_key(settings), job_id)
-        yield JobOrder("domain", folder, key, domain_spec(settings, fields, (str(target),)), nice=0)
+        yield JobOrder("domain", folder, key, domain_spec(settings, fields, (str(target),)), priority="normal")
         shutil.rmtree(folder, ignore_errors=True)
         (root / f"{COMMAND}{job_id}.lock").unlink(missing_ok=True)
     finally:

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, upload
+from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_gone, until_no_folders, upload
 from gateway_kit import Gateway, Tenant, children, command_line, refused_start
 from redis_kit import DeployedServer, installed_server
 
-DOCUMENTS = 600
+DOCUMENTS = 400
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(own) -> None:
     tenant = gateway.tenant()
     job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
     waiting = submit(tenant.http, embedding_rows(110), name="next").json()["job_id"]
-    before = until_shards(gateway, job_id, 3)
+    before = until_shards(gateway, job_id, 2)
     orphan = gateway.data_dir / "jobs" / ("0" * 32)
     sigkill_gateway(gateway)
     orphan.mkdir()
@@ -103,7 +103,7 @@ def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(own) -> None:
     assert (done["status"], done["attempts"]) == ("succeeded", 2)
     assert done["result"]["documents"] == DOCUMENTS
     assert until(tenant.http, waiting)["attempts"] == 1
-    assert [path.name for path in (gateway.data_dir / "jobs").iterdir() if path.is_dir()] == []
+    until_no_folders(gateway.data_dir / "jobs")
     assert tenant.embed(domain="law").status_code == 200
 
 
@@ -153,7 +153,7 @@ def test_the_process_dies_once_and_then_too_often(own) -> None:
     failed = until(tenant.http, doomed)
     assert (failed["status"], failed["attempts"]) == ("failed", 2)
     assert failed["problem"]["code"] == "job-attempts-exhausted"
-    assert not (gateway.data_dir / "jobs" / doomed).exists()
+    until_gone(gateway.data_dir / "jobs" / doomed)
     assert tenant.embed().status_code == 200
 
 
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_was_tampered_with_is_refused(own) -> None:
     tenant = reconnected(gateway, tenant)
     failed = until(tenant.http, job_id)
     assert (failed["status"], failed["problem"]["code"]) == ("failed", "job-files-lost")
-    assert not (gateway.data_dir / "jobs" / job_id).exists()
+    until_gone(gateway.data_dir / "jobs" / job_id)
 
 
 def test_redis_dies_under_a_job(own) -> None:
@@ -202,7 +202,7 @@ def test_an_upload_while_redis_is_away_makes_no_job(own) -> None:
         assert answer.status_code == 503
     finally:
         os.kill(stopped, signal.SIGCONT)
-    assert [path.name for path in (gateway.data_dir / "jobs").iterdir() if path.is_dir()] == []
+    until_no_folders(gateway.data_dir / "jobs")
 
 
 @pytest.mark.skipif(installed_server() is None, reason="no redis-server of version 7 or later is installed")
@@ -232,7 +232,7 @@ def test_two_gateways_on_one_redis(own, tmp_path: Path) -> None:
             assert job(beside.http, job_id)["attempts"] == 1, "the second gateway leaves it alone"
             assert beside.http.post(f"/jobs/{job_id}/cancel").json()["cancel_requested"] is True
             assert until(tenant.http, job_id, within_s=10)["status"] == "cancelled"
-            assert not (first.data_dir / "jobs" / job_id).exists()
+            until_gone(first.data_dir / "jobs" / job_id)
         finally:
             second.stop()
     finally:
@@ -255,7 +255,7 @@ def test_limits_of_an_upload(own) -> None:
     assert upload(tenant.http, endless()).status_code == 413
     assert tenant.http.post("/sanitize", content=b"x" * 9_000_000).status_code == 413
     until(tenant.http, created.json()["job_id"])
-    assert [path.name for path in (gateway.data_dir / "jobs").iterdir() if path.is_dir()] == []
+    until_no_folders(gateway.data_dir / "jobs")
 
 
 def test_no_process_is_left(own) -> None:
