@@ -20,7 +20,17 @@
     │   ├── IdempotencyConflict     the same key came with another body
     │   ├── ReleaseInFlight         the same key is being worked on
     │   ├── ReleaseGone             the same key ended, and its bytes are not kept
-    │   └── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
+    │   ├── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
+    │   ├── UnknownJob              no such job, or another tenant's
+    │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
+    ├── JobNotSucceeded             the artifact of a job that has none
+    ├── JobFailed                   why a job failed; carries a stable `reason`
+    │   ├── BadCorpus               the corpus cannot be used; carries `line` and counts, never content
+    │   ├── JobFilesLost            the job's files are missing or not authentic
+    │   └── JobAttemptsExhausted    the job's process died too often
+    ├── UnknownDomain               no such domain, or another tenant's
+    ├── DomainBroken                a domain's file cannot be used; other domains can
+    ├── DataDirInUse                another gateway runs the jobs of this data directory
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
     │   ├── QueueFull
     │   ├── WorkerCold
@@ -187,6 +197,65 @@ class HoldNotOpen(LedgerError):
     def __init__(self, *, state: str) -> None:
         super().__init__()
         self.state = state
+
+
+class UnknownJob(LedgerError):
+    code = "unknown-job"
+    title = "There is no such job."
+
+
+class JobQuotaExceeded(LedgerError):
+    code = "job-quota"
+    title = "Too many unfinished jobs; wait for one to end or cancel one."
+
+
+class JobNotSucceeded(GatewayError):
+    code = "job-not-succeeded"
+    title = "The job has no artifact: it has not succeeded."
+
+
+class JobFailed(GatewayError):
+    code = "job-failed"
+    title = "The job failed."
+
+    def __init__(
+        self, detail: str | None = None, *, reason: str = "internal", line: int | None = None, count: int | None = None
+    ) -> None:
+        """`reason` is a fixed word; `line` counts from 1; `count` is of whatever the detail speaks of."""
+        super().__init__(detail)
+        self.reason = reason
+        self.line = line
+        self.count = count
+
+
+class BadCorpus(JobFailed):
+    code = "bad-corpus"
+    title = "The corpus cannot be used."
+
+
+class JobFilesLost(JobFailed):
+    code = "job-files-lost"
+    title = "The job's files are missing or not authentic."
+
+
+class JobAttemptsExhausted(JobFailed):
+    code = "job-attempts-exhausted"
+    title = "The job's process died too often."
+
+
+class UnknownDomain(GatewayError):
+    code = "unknown-domain"
+    title = "There is no such domain."
+
+
+class DomainBroken(GatewayError):
+    code = "domain-broken"
+    title = "The domain's file cannot be used; build the domain again."
+
+
+class DataDirInUse(GatewayError):
+    code = "data-dir-in-use"
+    title = "Another gateway runs the jobs of this data directory."
 
 
 class NotStarted(GatewayError):

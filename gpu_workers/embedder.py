@@ -20,8 +20,9 @@ from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
 from gpu_workers.encoder import Encoder
 from gpu_workers.messages import WorkerOptions
+from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
-from gpu_workers.tasks import EmbedRelease, EmbedTask
+from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile
 
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
 _CANARY_EPSILON_NANO = 10**9
@@ -49,6 +50,7 @@ class Embedder:
         self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=device)
         if not self._encoder.self_check():
             raise RuntimeError("on this device a sentence's vector depends on its companions in the batch")
+        self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
         own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
         for name, path in pack_paths(own).items():
             pack = DomainPack.load(path, encoder_fingerprint=self._encoder.fingerprint)
@@ -73,12 +75,16 @@ class Embedder:
     def run(self, tasks: Sequence[EmbedTask]) -> list[EmbedRelease]:
         """Release every document; one encoder pass and one mechanism call for each (domain, mechanism)."""
         documents = self._vectors(tasks)
-        together: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        together: defaultdict[tuple[PackFile | str, str], list[int]] = defaultdict(list)
         for index, task in enumerate(tasks):
-            together[task.domain, task.mechanism].append(index)
+            together[task.pack or task.domain, task.mechanism].append(index)
         released: dict[int, EmbedRelease] = {}
-        for key, indices in together.items():
-            mechanism = self._mechanisms[key]
+        for (domain, name), indices in together.items():
+            if isinstance(domain, str):
+                mechanism = self._mechanisms[domain, name]
+            else:
+                encodes = any(tasks[index].embeddings is None for index in indices)
+                mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
             drawn = mechanism.release(
                 [documents[index] for index in indices], [tasks[index].epsilon_nano for index in indices]
             )

@@ -15,6 +15,7 @@ class WorkerOptions:
     encoder_path: str | None = None
     domain_packs_dir: str | None = None
     allow_lists_dir: str | None = None
+    packs_loaded_max: int = 8
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One worker process, seen from the gateway: start it, send it batches, hear of its results and its death.
+"""A process of our own, seen from the gateway: start it, send it messages, hear of its results and its death.
 
 Reading and writing a pipe block, so each process has one reading and one writing thread; everything they hear is
 handed to the event loop. No state is shared between threads but the two queues.
@@ -32,40 +32,42 @@ def _environment() -> dict[str, str]:
     return _ENVIRONMENT | own
 
 
-class WorkerProcess:
-    """Starts on construction. `on_message` and `on_death` are called on the event loop; after `on_death`, nothing
-    more is called."""
+class ChildProcess:
+    """`python -m MODULE ARGUMENTS... FD`, which is sent `first`. Starts on construction.
+
+    `on_message` and `on_death` are called on the event loop; after `on_death`, nothing more is called.
+    """
 
     def __init__(
         self,
-        role: Role,
-        options: WorkerOptions,
-        *,
-        on_message: Callable[[WorkerProcess, Any], None],
-        on_death: Callable[[WorkerProcess], None],
+        module: str,
+        *arguments: str,
+        first: Any,
+        on_message: Callable[[Any], None],
+        on_death: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_message = on_message
         self._on_death = on_death
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "gpu_workers.worker", role.value, str(theirs.fileno())]
+            command = [sys.executable, "-m", module, *arguments, str(theirs.fileno())]
             self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_environment()
             )
         self._connection = Connection(ours.detach())
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._outbox.put(options)
-        threading.Thread(target=self._write, name=f"{role}-writer", daemon=True).start()
-        threading.Thread(target=self._read, name=f"{role}-reader", daemon=True).start()
+        self._outbox.put(first)
+        threading.Thread(target=self._write, name=f"{module}-writer", daemon=True).start()
+        threading.Thread(target=self._read, name=f"{module}-reader", daemon=True).start()
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, batch: Batch) -> None:
-        """Hand over a batch. If the worker is dead by then, `on_death` tells."""
-        self._outbox.put(batch)
+    def send(self, message: Any) -> None:
+        """Hand over a message. If the process is dead by then, `on_death` tells."""
+        self._outbox.put(message)
 
     def kill(self) -> None:
         self._process.kill()
@@ -95,16 +97,39 @@ class WorkerProcess:
         try:
             while True:
                 message = self._connection.recv()
-                self._tell(self._on_message, self, message)
+                self._tell(self._on_message, message)
         except Exception:  # noqa: S110 - end of file, or a message cut off by the worker's death: both end the worker
             pass
         self._process.kill()
         self._process.wait()
         self._outbox.put(None)
-        self._tell(self._on_death, self)
+        self._tell(self._on_death)
 
     def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
             return  # the loop is closed: nobody is left to hear
+
+
+class WorkerProcess(ChildProcess):
+    """A worker of the engine: takes batches, tells `Done`."""
+
+    def __init__(
+        self,
+        role: Role,
+        options: WorkerOptions,
+        *,
+        on_message: Callable[[WorkerProcess, Any], None],
+        on_death: Callable[[WorkerProcess], None],
+    ) -> None:
+        super().__init__(
+            "gpu_workers.worker",
+            role.value,
+            first=options,
+            on_message=lambda message: on_message(self, message),
+            on_death=lambda: on_death(self),
+        )
+
+    def send(self, message: Batch) -> None:
+        super().send(message)

@@ -9,14 +9,26 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True)
+class PackFile:
+    """A domain pack of the data directory: its path, and what tells one state of the file from another."""
+
+    path: str
+    stamp: str
+
+
+@dataclass(frozen=True)
 class EmbedTask:
-    """One document to release: its sentences, or their unit-normalised embeddings `float32 [k, d]`."""
+    """One document to release: its sentences, or their unit-normalised embeddings `float32 [k, d]`.
+
+    `pack` is the file of a domain that the worker has not loaded at its start.
+    """
 
     sentences: tuple[str, ...] | None
     embeddings: npt.NDArray[np.float32] | None
     mechanism: str
     domain: str
     epsilon_nano: int
+    pack: PackFile | None = None
 
     @property
     def size(self) -> int:

@@ -14,7 +14,7 @@ from core.errors import GatewayError
 from service import problems
 from service.house import House
 from service.middleware import BodyLimit, JsonLines, RequestContext
-from service.routes import accounting, admin, budget, catalogue, health, sanitize, sentdp
+from service.routes import accounting, admin, budget, catalogue, health, jobs, sanitize, sentdp
 
 
 def create_app(here: House) -> FastAPI:
@@ -25,7 +25,12 @@ def create_app(here: House) -> FastAPI:
         summary="Private embeddings and sanitised text, against a durable privacy budget.",
         middleware=[
             Middleware(RequestContext),
-            Middleware(BodyLimit, bytes_max=here.settings.body_bytes_max),
+            Middleware(
+                BodyLimit,
+                bytes_max=here.settings.body_bytes_max,
+                job_bytes_max=here.settings.job_json_bytes_max,
+                job_stream_bytes_max=here.settings.job_stream_bytes_max,
+            ),
         ],
         exception_handlers={
             GatewayError: problems.on_gateway_error,
@@ -41,6 +46,7 @@ def create_app(here: House) -> FastAPI:
     app.include_router(budget.router)
     app.include_router(accounting.router)
     app.include_router(catalogue.router)
+    app.include_router(jobs.router)
     app.include_router(health.router)
     app.include_router(admin.router)
     return app

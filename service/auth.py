@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
+from core.ledger.names import SHARED_OWNER
 from service import metrics
 from service.house import House
 
@@ -76,3 +77,9 @@ async def admin(request: Request, _: Annotated[object, Depends(_documented)]) ->
     """Let only the admin key pass. Raises HTTPException 403 for a tenant's."""
     if not isinstance(await identify(request), Admin):
         raise HTTPException(403)
+
+
+async def job_owner(request: Request, _: Annotated[object, Depends(_documented)]) -> str:
+    """Whose jobs and domains a request is about: the tenant's, or with the admin key the shared ones."""
+    who = await identify(request)
+    return who.tenant if isinstance(who, Caller) else SHARED_OWNER

@@ -59,13 +59,13 @@ class JsonRoute(APIRoute):
         async def handle(request: Request) -> Response:
             if takes_body:
                 await identify(request)
-                if not _is_json(request.headers.get("content-type", "")):
+                if not is_json(request.headers.get("content-type", "")):
                     raise HTTPException(415)
             return await handler(JsonRequest(request.scope, request.receive))
 
         return handle
 
 
-def _is_json(content_type: str) -> bool:
+def is_json(content_type: str) -> bool:
     media = content_type.split(";", 1)[0].strip().lower()
     return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))

@@ -12,6 +12,7 @@ import typer
 
 from service.cli_accounting import accounting_app
 from service.cli_common import AsJson, DataDir, load_settings, print_json, with_parts
+from service.cli_domain import domain_app
 from service.cli_ledger import ledger_app
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(accounting_app, name="accounting")
+app.add_typer(domain_app, name="domain")
 
 
 class EngineName(StrEnum):

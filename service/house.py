@@ -13,18 +13,23 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import Request
 
-from core.errors import DeadlineBeforeStart, InvalidInput, LedgerError, QueueFull
+from core.errors import DeadlineBeforeStart, LedgerError, QueueFull, WorkerCold
+from core.ledger.client import LedgerClient
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.jobs import JobStore
+from core.ledger.keys import MasterKey
 from core.ledger.sealing.chain import LedgerNotTrusted
 from core.ledger.series import LedgerSeries
-from core.mechanisms.domain_pack import DomainPackInfo
 from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
 from gpu_workers.local import LaneOptions, LocalEngine
 from gpu_workers.messages import WorkerOptions
-from gpu_workers.packs import pack_paths
 from service import canary, metrics
 from service.calculations import Calculations
+from service.domains import Domains
+from service.jobs.files import JobFiles
+from service.jobs.kinds import Kinds
+from service.jobs.runner import JobRunner
 from service.ledger_access import build_ledger
 from service.rate_limit import RateLimit
 from service.secrets import load_admin_key, load_master_key
@@ -45,7 +50,7 @@ class House:
         self.admin_key = load_admin_key(settings)
         self.allow_lists = AllowLists(settings.allow_lists_dir)
         self.rate_limit = RateLimit(settings.rate_limit_per_minute)
-        self.packs = {name: DomainPackInfo.read(path) for name, path in pack_paths(settings.domain_packs_dir).items()}
+        self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self._redis = None
         if settings.redis_url is None:
             self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
@@ -59,6 +64,7 @@ class House:
             queue_max=settings.accounting_queue_max,
             timeout_s=settings.accounting_timeout_s,
         )
+        self.jobs = _runner(settings, parts.client, self.master_key)
         self._background: list[asyncio.Task[None]] = []
         self._ready_until = 0.0
         self._checking = asyncio.Lock()
@@ -68,11 +74,13 @@ class House:
         facts = self.engine.status(Role.EMBED).facts
         return str(facts.get("encoder", {}).get("name", "unknown"))
 
-    def pack(self, domain: str) -> DomainPackInfo:
-        """The facts of a domain pack. Raises InvalidInput for a domain that is not installed."""
-        if domain not in self.packs:
-            raise InvalidInput("no such domain; GET /domains lists them", field="domain")
-        return self.packs[domain]
+    @property
+    def encoder_fingerprint(self) -> str:
+        """Raises WorkerCold until an embed worker has told it."""
+        facts = self.engine.status(Role.EMBED).facts
+        if "encoder" not in facts:
+            raise WorkerCold
+        return str(facts["encoder"]["fingerprint"])
 
     async def open(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
@@ -84,6 +92,7 @@ class House:
         await self._sealer.seal(always=True)  # a copy from before this start is an older one from now on
         self._sealing = True
         await self.engine.start()
+        await self.jobs.open()
         for work, interval_s, failure in (
             (self.ledger.expire_overdue, self.settings.expire_interval_s, "expire-failed"),
             (self.series.fold_all, self.settings.series_interval_s, "fold-failed"),
@@ -93,6 +102,7 @@ class House:
 
     async def close(self) -> None:
         self.calculations.close()
+        await self.jobs.close()
         await self.engine.stop()
         for task in self._background:
             task.cancel()
@@ -150,6 +160,18 @@ async def _regularly(work: Callable[[], Awaitable[object]], interval_s: float, f
             log.warning(failure, extra={"fields": {"kind": type(error).__name__}})
 
 
+def _runner(settings: Settings, client: LedgerClient, master_key: MasterKey) -> JobRunner:
+    files = JobFiles(settings.data_dir, master_key)
+    return JobRunner(
+        JobStore(client, gateway=files.gateway, retention_ms=int(settings.job_retention_s * 1000)),
+        files,
+        Kinds(settings, files),
+        running_max=settings.jobs_running_max,
+        waiting_max=settings.jobs_waiting_max,
+        attempts_max=settings.job_attempts_max,
+    )
+
+
 def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
     def options(device: str) -> WorkerOptions:
         return WorkerOptions(
@@ -158,6 +180,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
             domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
+            packs_loaded_max=settings.domain_packs_loaded_max,
         )
 
     def lane(*workers: WorkerOptions) -> LaneOptions:

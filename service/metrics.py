@@ -21,6 +21,15 @@ SPENT_EPSILON = Counter(
 
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 
+JOBS = Counter("gateway_jobs", "Jobs that ended here, by kind and end state", ["kind", "status"])
+JOB_SECONDS = Histogram(
+    "gateway_job_seconds",
+    "Time of a job from its first start to its end",
+    ["kind"],
+    buckets=(1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600),
+)
+JOBS_WAITING = Gauge("gateway_jobs_waiting", "Jobs that wait for their turn on this gateway")
+
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:

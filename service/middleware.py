@@ -84,18 +84,22 @@ class RequestContext:
 
 
 class BodyLimit:
-    """413 for a body above `bytes_max`."""
+    """413 for a body above the limit of its path: `bytes_max`, under `/jobs/` one for JSON and one for JSON lines."""
 
-    def __init__(self, app: ASGIApp, *, bytes_max: int) -> None:
+    def __init__(self, app: ASGIApp, *, bytes_max: int, job_bytes_max: int, job_stream_bytes_max: int) -> None:
         self.app = app
         self.bytes_max = bytes_max
+        self.job_bytes_max = job_bytes_max
+        self.job_stream_bytes_max = job_stream_bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        announced = Headers(scope=scope).get("content-length", "")
-        if announced.isdigit() and int(announced) > self.bytes_max:
+        headers = Headers(scope=scope)
+        bytes_max = self._bytes_max(scope["path"], headers.get("content-type", ""))
+        announced = headers.get("content-length", "")
+        if announced.isdigit() and int(announced) > bytes_max:
             await self._discard(receive, 0)
             await problems.too_large()(scope, receive, send)
             return
@@ -106,7 +110,7 @@ class BodyLimit:
             message = await receive()
             if message["type"] == "http.request":
                 received += len(message.get("body", b""))
-                if received > self.bytes_max:
+                if received > bytes_max:
                     if message.get("more_body"):
                         await self._discard(receive, received)
                     raise HTTPException(413)
@@ -114,12 +118,23 @@ class BodyLimit:
 
         await self.app(scope, counted, send)
 
+    def _bytes_max(self, path: str, content_type: str) -> int:
+        if not path.startswith("/jobs/"):
+            return self.bytes_max
+        return self.job_stream_bytes_max if is_json_lines(content_type) else self.job_bytes_max
+
     async def _discard(self, receive: Receive, received: int) -> None:
-        while received < self.bytes_max * _DISCARD_FACTOR:
+        discarded_to = received + self.bytes_max * _DISCARD_FACTOR
+        while received < discarded_to:
             message = await receive()
             if message["type"] != "http.request" or not message.get("more_body"):
                 return
             received += len(message.get("body", b""))
+
+
+def is_json_lines(content_type: str) -> bool:
+    """Whether a body of this type is JSON lines."""
+    return content_type.split(";", 1)[0].strip().lower() in ("application/x-ndjson", "application/jsonl")
 
 
 class JsonLines(logging.Formatter):

@@ -32,6 +32,14 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UnknownAccount, 404),
     (errors.UnknownTenant, 404),
     (errors.UnknownKey, 404),
+    (errors.UnknownJob, 404),
+    (errors.JobQuotaExceeded, 429),
+    (errors.JobNotSucceeded, 409),
+    (errors.BadCorpus, 422),
+    (errors.JobFailed, 500),
+    (errors.UnknownDomain, 404),
+    (errors.DomainBroken, 422),
+    (errors.DataDirInUse, 503),
     (errors.TenantExists, 409),
     (errors.IdempotencyConflict, 422),
     (errors.ReleaseInFlight, 409),
@@ -110,6 +118,9 @@ def from_error(error: errors.GatewayError) -> Response:
         members = {"account": error.account}
     elif isinstance(error, errors.InvalidInput) and error.field is not None:
         members = {"errors": [{"field": error.field, "message": error.detail}]}
+    elif isinstance(error, errors.JobFailed):
+        facts = {"reason": error.reason, "line": error.line, "count": error.count}
+        members = {name: value for name, value in facts.items() if value is not None}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):

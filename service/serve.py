@@ -43,6 +43,7 @@ async def _serve(settings: Settings) -> int:
 
     def stop(number: int) -> None:
         if server is not None:
+            here.jobs.end_streams()  # a stream of events would keep the server from ending
             server.handle_exit(number, None)
         elif myself is not None:
             myself.cancel()

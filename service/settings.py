@@ -52,6 +52,19 @@ class Settings(BaseSettings):
     accounting_queue_max: int = Field(32, ge=1)
     accounting_timeout_s: float = Field(30.0, gt=0)
 
+    # jobs
+    jobs_running_max: int = Field(1, ge=1)
+    jobs_waiting_max: int = Field(32, ge=1)
+    jobs_per_tenant_max: int = Field(8, ge=1, le=1000)
+    job_attempts_max: int = Field(3, ge=1)
+    job_retention_s: float = Field(30 * 86400.0, ge=60)
+    job_json_bytes_max: int = Field(64 * MIB, ge=1024)
+    job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)
+    job_threads: int = Field(0, ge=0)
+    job_priority: Literal["idle", "low", "normal"] = "idle"
+    domain_documents_max: int = Field(10_000, ge=100, le=100_000)
+    domain_packs_loaded_max: int = Field(8, ge=1)
+
     # ledger
     hold_ttl_s: float = Field(300.0, gt=0)
     expire_interval_s: float = Field(5.0, gt=0)

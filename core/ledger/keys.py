@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from core.errors import LedgerUnavailable
+from core.errors import JobFilesLost, LedgerUnavailable
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -34,6 +34,8 @@ class Purpose(StrEnum):
     RESPONSE = "response-encryption"
     CHECK = "master-key-check"
     JOURNAL = "journal-seal"
+    JOB = "job-key-wrap"
+    JOB_CLAIM = "job-claim"
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,23 @@ class MasterKey:
             scope=self.mac(Purpose.FINGERPRINT, b"scope", *where),
             fingerprint=self.mac(Purpose.FINGERPRINT, b"body", *where, body),
         )
+
+    def job_claim(self, *, owner: str, route: str, key: str) -> str:
+        """The id of the job that an Idempotency-Key `key` on `route` makes: 32 hex digits that nobody can guess."""
+        return self.mac(Purpose.JOB_CLAIM, b"id", owner.encode(), route.encode(), key.encode())[:32]
+
+    def wrap(self, job_key: bytes, *, job_id: str) -> bytes:
+        """The key of a job's files as it stands beside them."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return nonce + AESGCM(self._keys[Purpose.JOB]).encrypt(nonce, job_key, job_id.encode())
+
+    def unwrap(self, wrapped: bytes, *, job_id: str) -> bytes:
+        """What `wrap` took. Raises JobFilesLost when it is not authentic under this master key."""
+        try:
+            cipher = AESGCM(self._keys[Purpose.JOB])
+            return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], job_id.encode())
+        except (InvalidTag, ValueError):
+            raise JobFilesLost from None
 
     def encrypt(self, plain: bytes, *, tenant: str, release_id: str) -> bytes:
         """AES-256-GCM under a random nonce, bound to the tenant and the release."""

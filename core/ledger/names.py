@@ -17,8 +17,11 @@ _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_HASH_LENGTH = 64
 SUBJECT_ID_LENGTH = 16
+JOB_ID_LENGTH = 32
 
 TENANTS_KEY = "tenants"
+# owns the jobs of the operator; no tenant can have this name
+SHARED_OWNER = "@shared"
 READINESS_KEY = "readiness"
 KEY_CHECK_KEY = "master-key-check"
 # the seals of all tenants: none of these names ends as a key of a tenant does, so a tenant `seals` is no harm
@@ -76,6 +79,31 @@ def series_points_key(tenant: str, step_s: int, series: str) -> str:
 def tenant_api_keys_key(tenant: str) -> str:
     """The ids of the tenant's API keys, a set."""
     return f"{{{check_tenant(tenant)}}}:api-keys"
+
+
+def check_owner(owner: str) -> str:
+    """`owner` itself: a tenant's name, or SHARED_OWNER. Raises InvalidInput."""
+    return owner if owner == SHARED_OWNER else check_tenant(owner)
+
+
+def jobs_base_key(owner: str) -> str:
+    """What the scripts derive the keys of an owner's jobs from; no key of this name exists for SHARED_OWNER."""
+    return f"{{{check_owner(owner)}}}:tenant"
+
+
+def job_key(owner: str, job_id: str) -> str:
+    """One job, a hash."""
+    return f"{{{check_owner(owner)}}}:job:{check_hex(job_id, length=JOB_ID_LENGTH)}"
+
+
+def jobs_key(owner: str) -> str:
+    """The owner's jobs, a sorted set without scores whose members sort newest first."""
+    return f"{{{check_owner(owner)}}}:jobs"
+
+
+def open_jobs_key(owner: str) -> str:
+    """The owner's unfinished jobs by creation in ms, a sorted set."""
+    return f"{{{check_owner(owner)}}}:jobs:open"
 
 
 def api_key_key(key_id: str) -> str:

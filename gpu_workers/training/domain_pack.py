@@ -10,6 +10,7 @@ vectors are nearest (centred cosine) to the documents' own means. They are const
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from gpu_workers.training import public_text, recoder
 from gpu_workers.training.public_text import Embedded, show
 
 FloatArray = npt.NDArray[np.float32]
+Progress = Callable[[str, float], None]
 
 CANDIDATES = 4_096
 PREFIXES = (64, 256, 1_024, CANDIDATES)  # numbers of candidates that the knobs choose from
@@ -61,8 +63,13 @@ def join(parts: list[Embedded]) -> Embedded:
     )
 
 
+def prefixes(documents: int) -> tuple[int, ...]:
+    """The numbers of candidates that a corpus of so many documents allows, ascending."""
+    return (*(level for level in PREFIXES if level < documents), min(documents, CANDIDATES))[: len(PREFIXES)]
+
+
 def ordered_candidates(means: FloatArray, centre: FloatArray, seed: int) -> npt.NDArray[np.int64]:
-    """Numbers of `CANDIDATES` documents, ordered so that every prefix of `PREFIXES` covers the corpus.
+    """Numbers of at most `CANDIDATES` documents, ordered so that every one of their `prefixes` covers the corpus.
 
     Each level adds the documents nearest to that many k-means centroids; the rest is a random sample.
     """
@@ -70,9 +77,10 @@ def ordered_candidates(means: FloatArray, centre: FloatArray, seed: int) -> npt.
     from sklearn.metrics import pairwise_distances_argmin
 
     directions = means - centre
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
     chosen: list[int] = []
-    for level in PREFIXES[:-1]:
+    *levels, candidates = prefixes(len(means))
+    for level in levels:
         missing = level - len(chosen)
         model = MiniBatchKMeans(level, n_init=3, batch_size=4096, random_state=seed).fit(directions)
         nearest = pairwise_distances_argmin(model.cluster_centers_, directions)
@@ -84,7 +92,7 @@ def ordered_candidates(means: FloatArray, centre: FloatArray, seed: int) -> npt.
         filler = np.random.default_rng(seed).permutation(rest)[: missing - len(fresh)]
         chosen += [*fresh, *(int(i) for i in filler)]
     rest = np.setdiff1d(np.arange(len(means)), chosen)
-    chosen += [int(i) for i in np.random.default_rng(seed).permutation(rest)[: CANDIDATES - len(chosen)]]
+    chosen += [int(i) for i in np.random.default_rng(seed).permutation(rest)[: candidates - len(chosen)]]
     return np.array(chosen, dtype=np.int64)
 
 
@@ -95,8 +103,9 @@ def similarity(released: FloatArray, truth: FloatArray, centre: FloatArray) -> f
     return float(np.mean((a * b).sum(axis=1) / np.maximum(norms, 1e-12)))
 
 
-def choose_knobs(pack: DomainPack, validation: Embedded) -> tuple[Knobs, ...]:
+def choose_knobs(pack: DomainPack, validation: Embedded, progress: Progress) -> tuple[Knobs, ...]:
     """For each epsilon the best threshold, projections and numbers of candidates on public validation documents."""
+    levels = prefixes(pack.info.candidates)
     documents = [torch.from_numpy(document) for document in validation.documents()]
     truth = validation.means()
     truth_recoded = recoder.recoded_means(pack.recoder, validation)
@@ -111,21 +120,73 @@ def choose_knobs(pack: DomainPack, validation: Embedded) -> tuple[Knobs, ...]:
         return similarity(vectors, truth_recoded, recoded_centre)
 
     table = []
-    for epsilon in EPSILONS:
-        base = Knobs(epsilon, 0.3, CANDIDATES, PROJECTIONS[0], CANDIDATES)
-        cosine = [replace(base, threshold=t, cosine_candidates=n) for t in THRESHOLDS for n in PREFIXES]
-        depth = [replace(base, projections=p, depth_candidates=n) for p in PROJECTIONS for n in PREFIXES]
+    for done, epsilon in enumerate(EPSILONS, start=1):
+        base = Knobs(epsilon, 0.3, levels[-1], PROJECTIONS[0], levels[-1])
+        cosine = [replace(base, threshold=t, cosine_candidates=n) for t in THRESHOLDS for n in levels]
+        depth = [replace(base, projections=p, depth_candidates=n) for p in PROJECTIONS for n in levels]
         cosine_scores = [score("clipped_cosine", knobs) for knobs in cosine]
         depth_scores = [score("deep_candidate", knobs) for knobs in depth]
         best, deepest = cosine[int(np.argmax(cosine_scores))], depth[int(np.argmax(depth_scores))]
         table.append(replace(best, projections=deepest.projections, depth_candidates=deepest.depth_candidates))
-        show(f"{table[-1]} similarity {max(cosine_scores):.3f} / {max(depth_scores):.3f}")
-        show("")
+        progress("choosing-settings", done / len(EPSILONS))
     return tuple(table)
 
 
+def build_pack(
+    public: Embedded,
+    *,
+    name: str,
+    source: str,
+    licence: str,
+    encoder: str,
+    encoder_fingerprint: str,
+    seed: int,
+    progress: Progress,
+) -> DomainPack:
+    """The pack of a public corpus, of any size from a few dozen documents on; with fewer than 4,096 candidates where
+    the corpus is smaller.
+
+    `public` holds unit vectors of one dimension. `progress` hears a stage and the share of this call that is done.
+    """
+    draw = np.random.default_rng(seed)
+    order = draw.permutation(len(public.lengths))
+    held = round(VALIDATION_SHARE * len(order))
+    validation = select(public, order[:held][:VALIDATION_MAX])
+    kept = select(public, order[held:])
+
+    dimension = public.vectors.shape[1]
+    centre = kept.vectors.mean(axis=0).astype(np.float16).astype(np.float32)
+    progress("training-recoder", 0.0)
+    layers = recoder.train(kept, seed, told=lambda share: progress("training-recoder", 0.4 * share))
+    progress("choosing-candidates", 0.4)
+    chosen = ordered_candidates(kept.means(), centre, seed)
+    directions = draw.normal(size=(max(PROJECTIONS), dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    info = DomainPackInfo(
+        name=name,
+        encoder=encoder,
+        encoder_fingerprint=encoder_fingerprint,
+        dimension=dimension,
+        candidates=len(chosen),
+        projections=max(PROJECTIONS),
+        source=source,
+        licence=licence,
+        knobs=(Knobs(1.0, 0.3, len(chosen), max(PROJECTIONS), len(chosen)),),
+    )
+    pack = DomainPack(
+        info=info,
+        candidates=_half(kept.means()[chosen]),
+        centre=centre,
+        recoded=_half(recoder.recoded_means(layers, kept)[chosen]),
+        projections=_half(directions),
+        recoder=layers,
+    )
+    knobs = choose_knobs(pack, validation, lambda stage, share: progress(stage, 0.5 + 0.5 * share))
+    return replace(pack, info=replace(info, knobs=knobs))
+
+
 def build(data: Path, cache: Path, seed: int) -> DomainPack:
-    """The pack, from public text under `data`."""
+    """The `general` pack, from public text under `data`."""
     encoder = Encoder()
     corpus = join(
         [
@@ -137,37 +198,16 @@ def build(data: Path, cache: Path, seed: int) -> DomainPack:
             )
         ]
     )
-    source = np.random.default_rng(seed)
-    order = source.permutation(len(corpus.lengths))
-    held = round(VALIDATION_SHARE * len(order))
-    validation = select(corpus, order[:held][:VALIDATION_MAX])
-    public = select(corpus, order[held:])
-
-    centre = public.vectors.mean(axis=0).astype(np.float16).astype(np.float32)
-    layers = recoder.train(public, seed)
-    chosen = ordered_candidates(public.means(), centre, seed)
-    directions = source.normal(size=(max(PROJECTIONS), encoder.dimension))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    info = DomainPackInfo(
+    return build_pack(
+        corpus,
         name="general",
-        encoder=encoder.name,
-        encoder_fingerprint=encoder.fingerprint,
-        dimension=encoder.dimension,
-        candidates=CANDIDATES,
-        projections=max(PROJECTIONS),
         source=SOURCE,
         licence=LICENCE,
-        knobs=(Knobs(1.0, 0.3, CANDIDATES, max(PROJECTIONS), CANDIDATES),),
+        encoder=encoder.name,
+        encoder_fingerprint=encoder.fingerprint,
+        seed=seed,
+        progress=lambda stage, share: show(f"{stage} {share:.0%}"),
     )
-    pack = DomainPack(
-        info=info,
-        candidates=_half(public.means()[chosen]),
-        centre=centre,
-        recoded=_half(recoder.recoded_means(layers, public)[chosen]),
-        projections=_half(directions),
-        recoder=layers,
-    )
-    return replace(pack, info=replace(info, knobs=choose_knobs(pack, validation)))
 
 
 def _half(array: npt.NDArray[np.floating]) -> FloatArray:

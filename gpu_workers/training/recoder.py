@@ -5,6 +5,8 @@ Trained on public documents only, without labels: k-means clusters of the docume
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -17,6 +19,7 @@ FloatArray = npt.NDArray[np.float32]
 Layers = tuple[tuple[FloatArray, FloatArray], ...]
 
 CLUSTERS = 50
+_DOCUMENTS_A_CLUSTER = 10
 _EPOCHS = 12
 _DOCUMENTS_A_BATCH = 128
 
@@ -31,17 +34,21 @@ def network(dimension: int) -> torch.nn.Sequential:
     return torch.nn.Sequential(*layers)
 
 
-def train(corpus: Embedded, seed: int) -> Layers:
-    """Train H and a linear L by cross-entropy of L(mean_i H(s_i)) against the clusters; returns H's layers."""
+def train(corpus: Embedded, seed: int, *, told: Callable[[float], None] | None = None) -> Layers:
+    """Train H and a linear L by cross-entropy of L(mean_i H(s_i)) against the clusters; returns H's layers.
+
+    `told` hears the share that is done; without it a line is shown on the terminal.
+    """
     from sklearn.cluster import KMeans
 
     torch.manual_seed(seed)
     order_source = np.random.default_rng(seed)
     means = corpus.means()
-    targets = torch.from_numpy(KMeans(CLUSTERS, n_init=3, random_state=seed).fit_predict(means).astype(np.int64))
+    clusters = min(CLUSTERS, max(2, len(means) // _DOCUMENTS_A_CLUSTER))
+    targets = torch.from_numpy(KMeans(clusters, n_init=3, random_state=seed).fit_predict(means).astype(np.int64))
     documents = [torch.from_numpy(document) for document in corpus.documents()]
     recoder = network(means.shape[1])
-    head = torch.nn.Linear(means.shape[1], CLUSTERS)
+    head = torch.nn.Linear(means.shape[1], clusters)
     steps = -(-len(documents) // _DOCUMENTS_A_BATCH) * _EPOCHS
     optimiser = torch.optim.AdamW([*recoder.parameters(), *head.parameters()], lr=1e-3, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=1e-3, total_steps=steps)
@@ -60,8 +67,10 @@ def train(corpus: Embedded, seed: int) -> Layers:
             optimiser.step()
             schedule.step()
             losses.append(float(loss.detach()))
-        show(f"recoder: epoch {epoch + 1}/{_EPOCHS}, loss {np.mean(losses):.3f}")
-    show("")
+        if told is not None:
+            told((epoch + 1) / _EPOCHS)
+        else:
+            show(f"recoder: epoch {epoch + 1}/{_EPOCHS}, loss {np.mean(losses):.3f}")
     linears = [layer for layer in recoder if isinstance(layer, torch.nn.Linear)]
     # The pack stores float16: train on, and recode with, what is stored.
     return tuple((_half(layer.weight), _half(layer.bias)) for layer in linears)

@@ -79,7 +79,7 @@ async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query(
 async def estimate(body: sentdp.SentDPRequest, who: Who, here: Here) -> dict[str, Any]:
     """Takes the body of a charging endpoint. The documents are counted, not read."""
     event = sentdp.price(body, here.settings)
-    here.pack(body.domain)
+    await here.domains.find(who.tenant, body.domain)
     charges = [Charge(event=event, subject=subject) for subject in sentdp.subjects_of(body)]
     found = await here.ledger.estimate(who.tenant, charges)
     return {

@@ -1,8 +1,7 @@
-"""What is installed: models and domain packs, with revision, dimension, device and provenance."""
+"""What is installed: models with revision and device, and what the entity technique recognises."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -26,11 +25,6 @@ async def models(here: Here) -> dict[str, Any]:
             for role, status in roles.items()
         ]
     }
-
-
-@router.get("/domains", summary="The domain packs for sentence-level release")
-async def domains(here: Here) -> dict[str, Any]:
-    return {"domains": [asdict(pack) for pack in here.packs.values()]}
 
 
 @router.get("/entities", summary="What the entity technique recognises")

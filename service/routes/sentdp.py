@@ -18,9 +18,10 @@ from core.errors import InvalidInput
 from core.mechanisms.pricing import sentence_event
 from core.text.segment import sentences
 from gpu_workers.engine import Role, Task
-from gpu_workers.tasks import EmbedRelease, EmbedTask
+from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile
 from service.auth import Caller, caller
 from service.body import JsonRoute, Strict
+from service.domains import Domain
 from service.house import House, house
 from service.release import Release, release
 from service.settings import Settings
@@ -84,7 +85,20 @@ def subjects_of(body: SentDPRequest) -> list[str | None]:
     return [document.subject or body.subject for document in body.documents]
 
 
-def validate(body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent) -> list[EmbedTask]:
+def check_forms(body: SentDPRequest, domain: Domain, here: House) -> None:
+    """Refuse text for a domain whose vectors are another encoder's than the gateway's. Raises InvalidInput."""
+    if domain.file is None or domain.info.encoder_fingerprint == here.encoder_fingerprint:
+        return
+    for index, document in enumerate(body.documents):
+        if document.embeddings is None:
+            raise InvalidInput(
+                f"this domain takes embeddings of {domain.info.dimension} dimensions", field=f"documents.{index}"
+            )
+
+
+def validate(
+    body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent, pack: PackFile | None = None
+) -> list[EmbedTask]:
     """The documents as tasks.
 
     Raises:
@@ -118,6 +132,7 @@ def validate(body: SentDPRequest, settings: Settings, *, dimension: int, event: 
                 mechanism=body.mechanism,
                 domain=body.domain,
                 epsilon_nano=event.epsilon_nano,
+                pack=pack,
             )
         )
     if total > settings.sentences_per_request_max:
@@ -160,13 +175,15 @@ async def embed_sentdp(
     here: Annotated[House, Depends(house)],
 ) -> Response:
     event = price(body, here.settings)
-    pack = here.pack(body.domain)
-    tasks = validate(body, here.settings, dimension=pack.dimension, event=event)
+    domain = await here.domains.find(who.tenant, body.domain)
+    pack = domain.info
+    check_forms(body, domain, here)
+    tasks = validate(body, here.settings, dimension=pack.dimension, event=event, pack=domain.file)
 
     def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
         rows = zip(body.documents, tasks, results, strict=True)
         return {
-            "model": here.encoder_name,
+            "model": here.encoder_name if domain.file is None else pack.encoder,
             "dimension": pack.dimension,
             "data": [
                 _row(index, document, task, result, body.encoding_format)

@@ -1,0 +1,128 @@
+-- The life of one job: queued -> running -> succeeded | failed | cancelled; a state that ends never changes.
+-- KEYS[1] is "{owner}:tenant" as everywhere; only keys "{owner}:job..." are touched.
+-- args.action: create, take, back, progress, finish or cancel; each is replay-safe with the same answer.
+-- `seq` counts what a listener could see; `run` names the process that holds the job.
+local CANCEL_GRACE_MS = 60000 -- a holder that lives carries a request out within seconds
+local key = base .. "job:" .. args.job
+
+local function read()
+  local flat, job = redis.call("HGETALL", key), {}
+  for i = 1, #flat, 2 do
+    job[flat[i]] = flat[i + 1]
+  end
+  return job
+end
+
+local function write(fields)
+  local flat = { "seq", text((redis.call("HGET", key, "seq") or 0) + 1) }
+  for name, value in pairs(fields) do
+    flat[#flat + 1] = name
+    flat[#flat + 1] = value
+  end
+  redis.call("HSET", key, unpack(flat))
+end
+
+local function told(outcome)
+  return answer({ outcome = outcome, job = read() })
+end
+
+local function finish(status, problem, result)
+  write({ status = status, problem = problem, result = result, ended_ms = text(now) })
+  redis.call("ZREM", base .. "jobs:open", args.job)
+  redis.call("PEXPIRE", key, text(args.retention_ms))
+end
+
+-- Members of jobs whose records have expired, oldest first; a few at each creation keep up with what expires.
+local function prune()
+  for _, member in ipairs(redis.call("ZRANGEBYLEX", base .. "jobs", "(" .. args.prune_after, "+", "LIMIT", 0, 100)) do
+    if redis.call("EXISTS", base .. "job:" .. string.sub(member, 15)) == 0 then
+      redis.call("ZREM", base .. "jobs", member)
+    end
+  end
+end
+
+local job = read()
+if args.action == "create" then
+  if job.status then
+    if job.operation == args.operation then
+      return told("created") -- the same call again: its reply was lost
+    end
+    return told(job.claim == args.claim and "exists" or "conflict")
+  end
+  local open = redis.call("ZRANGEBYSCORE", base .. "jobs:open", "-inf", "+inf", "LIMIT", 0, args.open_max)
+  if #open >= args.open_max then
+    return answer({ outcome = "quota" })
+  end
+  args.prune_after = string.format("%013d", 10 ^ 13 - now + integer(args.retention_ms))
+  prune()
+  write({
+    kind = args.kind, label = args.label, status = "queued", stage = "queued", progress = "0", gateway = args.gateway,
+    claim = args.claim, operation = args.operation, created_ms = text(now), attempts = "0", reserved = args.reserved, spent = "0 0", run = "",
+  })
+  redis.call("ZADD", base .. "jobs:open", text(now), args.job)
+  redis.call("ZADD", base .. "jobs", 0, string.format("%013d", 10 ^ 13 - now) .. "-" .. args.job)
+  return told("created")
+end
+
+if not job.status then
+  return answer({ outcome = "unknown" })
+end
+local held = job.status == "running" and job.run == args.run
+
+if args.action == "take" then
+  if job.status ~= "queued" and job.status ~= "running" or held then
+    return told(held and "taken" or "ended")
+  end
+  if job.gateway ~= args.gateway then
+    return told("elsewhere")
+  end
+  if job.cancel_ms then
+    finish("cancelled")
+    return told("ended")
+  end
+  if tonumber(job.attempts) >= args.attempts_max then
+    finish("failed", args.exhausted)
+    return told("ended")
+  end
+  write({
+    status = "running", stage = "starting", run = args.run, attempts = text(job.attempts + 1),
+    started_ms = job.started_ms or text(now),
+  })
+  return told("taken")
+end
+
+if args.action == "back" then -- an orderly end of the gateway: the attempt does not count
+  if held then
+    write({ status = "queued", stage = "queued", run = "", attempts = text(job.attempts - 1) })
+  end
+  return told("back")
+end
+
+if args.action == "progress" then
+  if held and (job.stage ~= args.stage or job.progress ~= args.progress) then
+    write({ stage = args.stage, progress = args.progress })
+  end
+  return told(held and "held" or "lost")
+end
+
+if args.action == "finish" then
+  if held then
+    finish(args.status, args.problem, args.result)
+    if args.status == "succeeded" then
+      redis.call("HSET", key, "progress", "1", "stage", "done")
+    end
+  end
+  return told(held and "finished" or "ended")
+end
+
+if args.action == "cancel" then
+  if job.status == "queued" then
+    finish("cancelled")
+  elseif job.status == "running" and not job.cancel_ms then
+    write({ cancel_ms = text(now) })
+  elseif job.status == "running" and now - job.cancel_ms >= CANCEL_GRACE_MS then
+    finish("cancelled") -- whoever held it is gone; should it come back, it finds the end
+  end
+  return told("cancelling")
+end
+error("unknown action")

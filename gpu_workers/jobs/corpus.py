@@ -1,0 +1,148 @@
+"""Rows of a public corpus: what is refused, what is left out, and which rows stand for a corpus that is too large.
+
+A row is `{"text"}`, `{"sentences": [...]}` or `{"embeddings": [[...]]}`, all rows of one corpus alike in whether they
+bring embeddings. Errors name the line, never what stands in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from core.errors import BadCorpus
+from core.jobs.scratch import LineTooLong, lines
+from core.mechanisms.domain_pack import DIMENSION_MAX
+from core.text.segment import sentences
+
+FloatArray = npt.NDArray[np.float32]
+
+FORMS = ("text", "sentences", "embeddings")
+LINE_BYTES_MAX = 64 * 1024 * 1024
+ROWS_MAX = 5_000_000
+SENTENCES_MIN = 8  # the mean of fewer sentences is no document
+SENTENCES_USED = 24
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over a corpus found. `chosen` are line numbers, ascending."""
+
+    rows: int
+    repeated: int
+    chosen: tuple[int, ...]
+    embeddings: bool
+
+
+def corpus_lines(chunks: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
+    """Numbered lines, without a byte order mark. Raises BadCorpus."""
+    try:
+        for number, line in lines(chunks, bytes_max=LINE_BYTES_MAX):
+            bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if bare:
+                yield number, bare
+    except LineTooLong as error:
+        raise BadCorpus("A line is too long.", reason="line-too-long", line=error.number) from None
+
+
+def survey(numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_max: int) -> Survey:
+    """Check every row; choose all of them, or a sample of `documents_max` by a hash of their content.
+
+    The sample depends on the rows alone, not on their order, so an attempt that is taken up again finds the same.
+    `repeated` counts rows whose content stood before among those that are chosen. Raises BadCorpus.
+    """
+    heap: list[tuple[int, int]] = []  # (-hash, line): the largest hash on top
+    kept: set[int] = set()
+    rows = repeated = 0
+    embeddings: bool | None = None
+    for number, line in numbered:
+        rows += 1
+        if rows > ROWS_MAX:
+            raise BadCorpus(f"At most {ROWS_MAX} rows.", reason="too-many-rows", count=ROWS_MAX)
+        form, content = parse(line, number, chars_max=chars_max)
+        if embeddings is None:
+            embeddings = form == "embeddings"
+        if embeddings != (form == "embeddings"):
+            raise BadCorpus("All rows bring embeddings, or none does.", reason="mixed-rows", line=number)
+        digest = int.from_bytes(blake2b(orjson.dumps(content), digest_size=12).digest(), "big")
+        if digest in kept:
+            repeated += 1
+        elif len(heap) < documents_max:
+            heapq.heappush(heap, (-digest, number))
+            kept.add(digest)
+        elif digest < -heap[0][0]:
+            dropped, _ = heapq.heapreplace(heap, (-digest, number))
+            kept.discard(-dropped)
+            kept.add(digest)
+    if rows == 0:
+        raise BadCorpus("The corpus is empty.", reason="empty", count=0)
+    return Survey(rows, repeated, tuple(sorted(number for _, number in heap)), bool(embeddings))
+
+
+def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
+    """The form of a row and its content. Raises BadCorpus."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        raise _unreadable(line, number) from None
+    if not isinstance(row, dict) or sum(form in row for form in FORMS) != 1:
+        raise BadCorpus(
+            "A row is an object with one of text, sentences and embeddings.", reason="wrong-row", line=number
+        )
+    form = next(form for form in FORMS if form in row)
+    content = row[form]
+    if form == "embeddings":
+        if not isinstance(content, list) or not content:
+            raise BadCorpus("embeddings is a list of vectors.", reason="wrong-row", line=number)
+        return form, content
+    parts = [content] if form == "text" else content
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise BadCorpus("text is a string, sentences is a list of strings.", reason="wrong-row", line=number)
+    if sum(map(len, parts)) > chars_max:
+        raise BadCorpus(
+            f"At most {chars_max} characters a document.", reason="document-too-long", line=number, count=chars_max
+        )
+    return form, content
+
+
+def _unreadable(line: bytes, number: int) -> BadCorpus:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return BadCorpus("A line is not UTF-8.", reason="not-utf-8", line=number)
+    return BadCorpus("A line is not JSON.", reason="malformed-json", line=number)
+
+
+def units(form: str, content: Any) -> list[str]:
+    """The first sentences of a document, empty ones left out."""
+    parts = sentences(content) if form == "text" else [part.strip() for part in content if part.strip()]
+    return parts[:SENTENCES_USED]
+
+
+def vectors(content: list[Any], number: int, *, dimension: int | None) -> FloatArray:
+    """A row's embeddings at unit length, float32 `[k, d]`. Raises BadCorpus."""
+    wanted = dimension
+    for vector in content:
+        if not isinstance(vector, list) or not all(type(x) in (int, float) for x in vector):
+            raise BadCorpus("An embedding is a list of numbers.", reason="wrong-row", line=number)
+        if wanted is None:
+            wanted = len(vector)
+        if len(vector) != wanted:
+            kind = "ragged" if dimension is None else "wrong-dimension"
+            raise BadCorpus("Every embedding has the same dimension.", reason=kind, line=number, count=wanted)
+    if not wanted or not 2 <= wanted <= DIMENSION_MAX:
+        raise BadCorpus(
+            f"An embedding has 2 to {DIMENSION_MAX} dimensions.", reason="wrong-dimension", line=number, count=wanted
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = np.asarray(content[:SENTENCES_USED], dtype=np.float64)
+        norms = np.linalg.norm(matrix, axis=1)
+        if not np.isfinite(norms).all() or (norms == 0).any():
+            raise BadCorpus("An embedding is zero or not finite.", reason="not-finite", line=number)
+        return np.asarray(matrix / norms[:, None], dtype=np.float32)

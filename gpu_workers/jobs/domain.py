@@ -1,0 +1,269 @@
+"""The domain job: a public corpus in, a domain pack out.
+
+    survey -> encode, a sealed shard at a time -> leave out near-duplicates -> build_pack -> write
+
+Guarantee: what it writes outside the job's encrypted folder are vectors, weights, counts and the names that the
+caller gave; no text. An attempt that is taken up again skips the shards that are finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from core.errors import BadCorpus, JobFilesLost
+from core.jobs.scratch import read_scratch, seal, unseal
+from core.mechanisms.domain_pack import DomainPack
+from gpu_workers.jobs import card, corpus
+from gpu_workers.jobs.messages import DomainSpec, JobOrder, Tell
+from gpu_workers.training.domain_pack import build_pack
+from gpu_workers.training.public_text import Embedded, mean_by_document
+
+FloatArray = npt.NDArray[np.float32]
+
+INPUT = "input"
+# With fewer, the mechanisms have too few candidates to choose from: docs/operating/jobs.md has the measurement.
+DOCUMENTS_MIN = 100
+_SHARD_ROWS = 100
+# Two documents whose means are this near are copies of one another but for a few words: see the same page. Of an
+# encoder that is not known nothing was measured, and some put all texts close together: there only copies count.
+NEAR_DUPLICATE_COSINE = 0.98
+COPY_COSINE = 0.9999
+_BLOCK_ROWS = 1024
+OWN_ENCODER = "caller"
+
+
+class _Encoder(Protocol):
+    name: str
+    fingerprint: str
+
+    def encode(self, sentences: list[str]) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Who makes the vectors: the gateway's encoder, or the caller's own (`encoder` None)."""
+
+    encoder: _Encoder | None
+    dimension: int | None
+
+    def facts(self, dimension: int) -> tuple[str, str]:
+        if self.encoder is not None:
+            return self.encoder.name, self.encoder.fingerprint
+        return OWN_ENCODER, hashlib.sha256(f"{OWN_ENCODER}-{dimension}".encode()).hexdigest()
+
+
+def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
+    """The pack, written to every target; returns counts and warnings. Raises JobFailed."""
+    spec: DomainSpec = order.spec
+    tell("reading", 0.0)
+    found = corpus.survey(
+        corpus.corpus_lines(read_scratch(order.folder / INPUT, order.key, INPUT)),
+        documents_max=spec.documents_max,
+        chars_max=spec.document_chars_max,
+    )
+    if len(found.chosen) < DOCUMENTS_MIN:
+        raise _too_few(len(found.chosen))
+    tell("loading", 0.05)
+    source = _source(spec, embeddings=found.embeddings)
+    documents, short = _embedded(order, found, source, tell)
+    if len(documents.lengths) < DOCUMENTS_MIN:
+        raise _too_few(len(documents.lengths))
+    tell("comparing", 0.7)
+    public, near = without_near_duplicates(documents, COPY_COSINE if found.embeddings else NEAR_DUPLICATE_COSINE)
+    if len(public.lengths) < DOCUMENTS_MIN:
+        raise BadCorpus(
+            f"Without near-duplicates fewer than {DOCUMENTS_MIN} documents are left.",
+            reason="near-duplicates",
+            count=len(public.lengths),
+        )
+    dimension = public.vectors.shape[1]
+    encoder, fingerprint = source.facts(dimension)
+    pack = build_pack(
+        public,
+        name=spec.name,
+        source=spec.source,
+        licence=spec.licence,
+        encoder=encoder,
+        encoder_fingerprint=fingerprint,
+        seed=spec.seed,
+        progress=lambda stage, fraction: tell(stage, 0.72 + 0.26 * fraction),
+    )
+    tell("writing", 0.98)
+    result = _result(spec, found, pack, public, short=short, near=near)
+    _write(pack, card.text(pack.info, result), spec.targets)
+    return result
+
+
+def _too_few(count: int) -> BadCorpus:
+    return BadCorpus(
+        f"At least {DOCUMENTS_MIN} different documents of {corpus.SENTENCES_MIN} sentences or more are needed.",
+        reason="too-few-documents",
+        count=count,
+    )
+
+
+def _source(spec: DomainSpec, *, embeddings: bool) -> _Source:
+    if embeddings:
+        return _Source(None, None)
+    import torch
+
+    from gpu_workers.encoder import Encoder
+
+    if spec.threads:
+        torch.set_num_threads(spec.threads)
+    device = spec.device
+    if device == "auto":
+        device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    encoder = Encoder(Path(spec.encoder_path) if spec.encoder_path else None, device=device)
+    return _Source(encoder, encoder.dimension)
+
+
+def _chosen(order: JobOrder, found: corpus.Survey) -> Iterator[tuple[int, bytes]]:
+    wanted = set(found.chosen)
+    for number, line in corpus.corpus_lines(read_scratch(order.folder / INPUT, order.key, INPUT)):
+        if number in wanted:
+            yield number, line
+
+
+def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, tell: Tell) -> tuple[Embedded, int]:
+    """The chosen documents of enough sentences, and how many had too few. Every finished shard is kept, sealed."""
+    spec: DomainSpec = order.spec
+    shards = -(-len(found.chosen) // _SHARD_ROWS)
+    parts: list[tuple[FloatArray, npt.NDArray[np.int64]]] = []
+    short = 0
+    dimension = source.dimension
+    rest = _chosen(order, found)
+    for index in range(shards):
+        rows = tuple(islice(rest, _SHARD_ROWS))
+        label = f"shard-{index:06d}"
+        shard = _kept_shard(order, label)
+        if shard is None:
+            shard = _encoded(rows, source, dimension, chars_max=spec.document_chars_max)
+            seal(order.folder / label, order.key, label, _shard_bytes(*shard))
+        vectors, lengths, left_out = shard
+        if len(lengths):
+            dimension = vectors.shape[1]
+            parts.append((vectors.astype(np.float32), lengths))
+        short += left_out
+        tell("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))
+    if not parts:
+        raise _too_few(0)
+    return Embedded(
+        vectors=np.concatenate([vectors for vectors, _ in parts]),
+        lengths=np.concatenate([lengths for _, lengths in parts]),
+        labels=[""] * sum(len(lengths) for _, lengths in parts),
+    ), short
+
+
+def _encoded(
+    rows: tuple[tuple[int, bytes], ...], source: _Source, dimension: int | None, *, chars_max: int
+) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int64], int]:
+    """Vectors `[rows, d]`, lengths `[n]` and the number of documents left out as too short."""
+    texts: list[str] = []
+    matrices: list[FloatArray] = []
+    lengths: list[int] = []
+    for number, line in rows:
+        form, content = corpus.parse(line, number, chars_max=chars_max)
+        if source.encoder is None:
+            matrix = corpus.vectors(content, number, dimension=dimension)
+            dimension = matrix.shape[1]
+            if len(matrix) >= corpus.SENTENCES_MIN:
+                matrices.append(matrix)
+                lengths.append(len(matrix))
+        else:
+            sentences = corpus.units(form, content)
+            if len(sentences) >= corpus.SENTENCES_MIN:
+                texts += sentences
+                lengths.append(len(sentences))
+    if not lengths:
+        vectors = np.zeros((0, dimension or 0), dtype=np.float32)
+    else:
+        vectors = np.concatenate(matrices) if source.encoder is None else source.encoder.encode(texts)
+    return vectors.astype(np.float16), np.array(lengths, dtype=np.int64), len(rows) - len(lengths)
+
+
+def _shard_bytes(vectors: npt.NDArray[np.float16], lengths: npt.NDArray[np.int64], left_out: int) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, vectors=vectors, lengths=lengths, left_out=np.int64(left_out))
+    return buffer.getvalue()
+
+
+def _kept_shard(order: JobOrder, label: str) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int64], int] | None:
+    """A finished shard of an earlier attempt; None where there is none, and JobFilesLost where it was tampered with."""
+    path = order.folder / label
+    if not path.exists():
+        return None
+    try:
+        with np.load(io.BytesIO(unseal(path, order.key, label)), allow_pickle=False) as stored:
+            return stored["vectors"], stored["lengths"], int(stored["left_out"])
+    except (ValueError, KeyError):
+        raise JobFilesLost from None
+
+
+def without_near_duplicates(documents: Embedded, cosine: float) -> tuple[Embedded, int]:
+    """The documents none of whose predecessors has a mean nearer than `cosine`, and how many were left out."""
+    means = mean_by_document(documents.vectors, documents.lengths)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+    fresh = np.ones(len(means), dtype=np.bool_)
+    for start in range(0, len(means), _BLOCK_ROWS):
+        block = means[start : start + _BLOCK_ROWS]
+        near = block @ means[: start + len(block)].T > cosine
+        near &= np.arange(near.shape[1])[None, :] < np.arange(start, start + len(block))[:, None]
+        fresh[start : start + len(block)] = ~near.any(axis=1)
+    parts = [document for document, kept in zip(documents.documents(), fresh, strict=True) if kept]
+    kept = Embedded(np.concatenate(parts), documents.lengths[fresh], [""] * len(parts))
+    return kept, int((~fresh).sum())
+
+
+def _result(
+    spec: DomainSpec, found: corpus.Survey, pack: DomainPack, public: Embedded, *, short: int, near: int
+) -> dict[str, Any]:
+    used = len(public.lengths)
+    warnings: list[dict[str, Any]] = []
+    for code, count in (
+        ("short-documents", short),
+        ("repeated-documents", found.repeated),
+        ("near-duplicates", near),
+        ("sampled", max(0, found.rows - found.repeated - len(found.chosen))),
+    ):
+        if count:
+            warnings.append({"code": code, "count": count, "share": round(count / found.rows, 4)})
+    return {
+        "domain": spec.name,
+        "encoder": pack.info.encoder,
+        "dimension": pack.info.dimension,
+        "rows": found.rows,
+        "documents": used,
+        "sentences": int(public.lengths.sum()),
+        "candidates": pack.info.candidates,
+        "warnings": warnings,
+    }
+
+
+def _write(pack: DomainPack, facts: str, targets: tuple[str, ...]) -> None:
+    """The pack and its card at every target, each replaced at once; the first is written, the others are links."""
+    first = Path(targets[0])
+    for target in map(Path, targets):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pack.save(first)
+    DomainPack.load(first)
+    partial_card = first.with_suffix(".md.partial")
+    partial_card.write_text(facts)
+    partial_card.replace(first.with_suffix(".md"))
+    for target in map(Path, targets[1:]):
+        for suffix in (".md", ".safetensors"):
+            link = target.with_name(f".{target.stem}.{os.getpid()}{suffix}.partial")
+            link.unlink(missing_ok=True)
+            link.hardlink_to(first.with_suffix(suffix))
+            link.replace(target.with_suffix(suffix))
+            link.unlink(missing_ok=True)  # the target was this very file

@@ -1,0 +1,63 @@
+"""What the gateway and a job's process say to each other, over a socket that only these two hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from core.errors import JobFailed
+
+# How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
+Priority = Literal["idle", "low", "normal"]
+# Stage (a fixed label) and fraction of the whole job in [0, 1].
+Tell = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class JobOrder:
+    """One job. `folder` holds its encrypted files under `key`; `spec` is what the kind of job takes."""
+
+    kind: str
+    folder: Path
+    key: bytes = field(repr=False)
+    spec: Any
+    priority: Priority = "idle"
+
+
+@dataclass(frozen=True)
+class Progress:
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Succeeded:
+    """`result` holds counts, names and fixed words, never text."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Failed:
+    problem: JobFailed
+
+
+@dataclass(frozen=True)
+class DomainSpec:
+    """What a domain job takes besides its corpus. `targets` are files that the pack is written to, in this order.
+
+    `device`, `threads` and `encoder_path` are the operator's, as a worker has them.
+    """
+
+    name: str
+    source: str
+    licence: str
+    targets: tuple[str, ...]
+    device: str = "cpu"
+    threads: int = 0
+    encoder_path: str | None = None
+    documents_max: int = 10_000
+    document_chars_max: int = 1_000_000
+    seed: int = 20221

@@ -1,0 +1,137 @@
+"""Domain packs that a request can name: the tenant's own, then the shared ones, then those shipped or installed.
+
+    <data_dir>/domains/tenants/<tenant>/<name>.safetensors     built by a tenant's job
+    <data_dir>/domains/shared/<name>.safetensors               built by the operator
+
+A file that cannot be used is an error for requests that name it, and for nobody else. Another tenant's domain does
+not exist. Files are found when they are asked for: what a job or a command writes is there at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import DomainBroken, InvalidInput, UnknownDomain
+from core.ledger.names import SHARED_OWNER, check_tenant
+from core.mechanisms.domain_pack import DomainPack, DomainPackInfo, InvalidPack
+from gpu_workers.packs import pack_paths
+from gpu_workers.tasks import PackFile
+
+NAME = r"[a-z0-9][a-z0-9-]{0,63}"
+_CHECKED_MAX = 1024
+
+
+def check_name(name: str) -> str:
+    """`name` itself. Raises InvalidInput."""
+    if not re.fullmatch(NAME, name):
+        raise InvalidInput("a domain's name is 1 to 64 of a-z, 0-9 and -", field="name")
+    return name
+
+
+def owner_folder(root: Path, owner: str) -> Path:
+    """The folder of a tenant, or of the operator, under `root`."""
+    return root / "shared" if owner == SHARED_OWNER else root / "tenants" / check_tenant(owner)
+
+
+def pack_path(data_dir: Path, owner: str, name: str) -> Path:
+    """Where the pack of a domain is or will be."""
+    return owner_folder(data_dir / "domains", owner) / f"{check_name(name)}.safetensors"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A domain that a request may use. `file` is None for one that every worker has loaded at its start."""
+
+    info: DomainPackInfo
+    file: PackFile | None
+    scope: str
+
+
+class Domains:
+    """The domains of one data directory. `packs_dir` holds the operator's installed packs."""
+
+    def __init__(self, data_dir: Path, packs_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        self._installed = {name: DomainPackInfo.read(path) for name, path in pack_paths(packs_dir).items()}
+        self._checked: dict[PackFile, DomainPackInfo | None] = {}
+
+    async def find(self, tenant: str, name: str) -> Domain:
+        """The domain of that name as this tenant sees it.
+
+        Raises InvalidInput for a name that is none of its domains, DomainBroken for a file that cannot be used.
+        """
+        if re.fullmatch(NAME, name):
+            for owner, scope in ((tenant, "tenant"), (SHARED_OWNER, "shared")):
+                file = _file(pack_path(self._data_dir, owner, name))
+                if file is not None:
+                    return Domain(await self._info(file), file, scope)
+            if name in self._installed:
+                return Domain(self._installed[name], None, "installed")
+        raise InvalidInput("no such domain; GET /domains lists them", field="domain")
+
+    async def visible(self, tenant: str) -> list[dict[str, Any]]:
+        """Every domain that `find` finds for this tenant, with its facts; a broken file with its name alone.
+
+        For SHARED_OWNER those that are not a tenant's own.
+        """
+        shown: dict[str, dict[str, Any]] = {
+            name: {"scope": "installed", "usable": True, **asdict(info)} for name, info in self._installed.items()
+        }
+        for owner, scope in ((SHARED_OWNER, "shared"), (tenant, "tenant")):
+            if owner == tenant == SHARED_OWNER and scope == "tenant":
+                continue  # the operator has no domains besides the shared ones
+            shown |= {row["name"]: row for row in await self.of_owner(owner, scope)}
+        return [shown[name] for name in sorted(shown)]
+
+    async def of_owner(self, owner: str, scope: str) -> list[dict[str, Any]]:
+        """The owner's own domains."""
+        folder = owner_folder(self._data_dir / "domains", owner)
+        rows: list[dict[str, Any]] = []
+        for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.safetensors"))):
+            file = _file(path)
+            if file is None or not re.fullmatch(NAME, path.stem):
+                continue
+            try:
+                rows.append({"scope": scope, "usable": True, **asdict(await self._info(file)), "name": path.stem})
+            except DomainBroken:
+                rows.append({"scope": scope, "usable": False, "name": path.stem})
+        return rows
+
+    async def remove(self, owner: str, name: str) -> None:
+        """Delete a domain and its card. Raises UnknownDomain."""
+        path = pack_path(self._data_dir, owner, name)
+        try:
+            await asyncio.to_thread(path.unlink)
+        except FileNotFoundError:
+            raise UnknownDomain from None
+        await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
+
+    async def _info(self, file: PackFile) -> DomainPackInfo:
+        """The facts of a file, read and checked whole once for each state of it. Raises DomainBroken."""
+        if file not in self._checked:
+            if len(self._checked) >= _CHECKED_MAX:
+                self._checked.clear()
+            self._checked[file] = await asyncio.to_thread(_checked_info, Path(file.path))
+        info = self._checked[file]
+        if info is None:
+            raise DomainBroken
+        return info
+
+
+def _checked_info(path: Path) -> DomainPackInfo | None:
+    try:
+        return DomainPack.load(path).info
+    except InvalidPack:
+        return None
+
+
+def _file(path: Path) -> PackFile | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return PackFile(str(path), f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}")

@@ -1,0 +1,101 @@
+"""One attempt at a job: its process, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import JobFailed, JobFilesLost, LedgerError
+from core.ledger.jobs import JobRecord, JobStore
+from gpu_workers.jobs.messages import Failed, JobOrder, Progress, Succeeded
+from gpu_workers.process import ChildProcess
+from service.jobs.files import JobFiles
+from service.jobs.kinds import Kinds
+
+_BEAT_S = 0.5  # how often progress is written and a cancel request of another gateway is seen
+_MODULE = "gpu_workers.jobs.process"
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process ended without a word."""
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """Somebody asked for it."""
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """The gateway ends in good order."""
+
+
+Outcome = Succeeded | Failed | Died | Cancelled | Leaving
+
+
+class Attempt:
+    """Runs the job that `run` holds. `interrupt` ends it from outside."""
+
+    def __init__(self, store: JobStore, job: JobRecord, run: str, *, told: Callable[[], None]) -> None:
+        """`told` is called whenever the job's record may have changed."""
+        self._store = store
+        self._job = job
+        self._run = run
+        self._told = told
+        self._inbox: asyncio.Queue[Any] = asyncio.Queue()
+
+    def interrupt(self, outcome: Cancelled | Leaving) -> None:
+        """End with this, unless the process has ended by itself before."""
+        self._inbox.put_nowait(outcome)
+
+    async def outcome(self, files: JobFiles, kinds: Kinds) -> Outcome:
+        """Start the process and wait for its end; when this returns it is gone."""
+        job = self._job
+        try:
+            opened = await asyncio.to_thread(files.open, job.job_id)
+            spec = kinds.spec(job.kind, job.owner, job.job_id, opened.fields)
+        except JobFailed as problem:
+            return Failed(problem)
+        except (ValueError, KeyError):
+            return Failed(JobFilesLost(reason="unknown-kind"))
+        process = ChildProcess(
+            _MODULE,
+            first=JobOrder(job.kind, opened.folder, opened.key, spec, priority=kinds.settings.job_priority),
+            on_message=self._inbox.put_nowait,
+            on_death=lambda: self._inbox.put_nowait(Died()),
+        )
+        try:
+            return await self._listen()
+        finally:
+            process.kill()
+            await process.stop()
+
+    async def _listen(self) -> Outcome:
+        """Tell Redis and the listeners how far the process is, until it or somebody else ends it."""
+        job = self._job
+        stage, fraction = "starting", job.progress
+        beat_at = time.monotonic() + _BEAT_S
+        while True:
+            message: Any = None
+            with contextlib.suppress(TimeoutError):
+                message = await asyncio.wait_for(self._inbox.get(), max(0.0, beat_at - time.monotonic()))
+            if isinstance(message, Progress):
+                stage, fraction = message.stage, max(fraction, message.fraction)
+            elif message is not None:
+                outcome: Outcome = message
+                return outcome
+            if time.monotonic() < beat_at:
+                continue
+            beat_at = time.monotonic() + _BEAT_S
+            try:
+                now = await self._store.progress(job.owner, job.job_id, run=self._run, stage=stage, fraction=fraction)
+            except LedgerError:
+                continue  # the work goes on; its end is told when Redis answers
+            self._told()
+            if now.cancel_requested or now.status.ended:
+                return Cancelled()

@@ -1,0 +1,165 @@
+"""Files of jobs: the input while it is received, its key, what must not outlive the job.
+
+    <data_dir>/jobs/<job_id>/        key (wrapped by the master key), spec, input, shards: all encrypted
+    <data_dir>/artifacts/...         what a job made, for GET /jobs/{id}/artifact
+
+Guarantee: at every end of a job its folder is removed, and at a start every folder that no unfinished job owns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from core.errors import DataDirInUse, JobFilesLost
+from core.jobs.scratch import ScratchWriter, new_key, seal, unseal
+from core.ledger.filelock import FileLock
+from core.ledger.keys import MasterKey, Purpose
+from service.domains import owner_folder
+
+INPUT = "input"
+_SPEC = "spec"
+_KEY = "key"
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+_INCOMING = ".incoming-"
+COMMAND = "command-"
+_COMMAND_DAYS_MAX = 7
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a small file; on return it is on the disk."""
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@dataclass(frozen=True)
+class OpenJob:
+    """A job's folder, its key, and what was asked for."""
+
+    folder: Path
+    key: bytes = field(repr=False)
+    fields: Mapping[str, Any]
+
+
+class Incoming:
+    """A job's input while it is received. `keep` or `discard` ends it."""
+
+    def __init__(self, root: Path, job_id: str, master_key: MasterKey) -> None:
+        self._target = root / job_id
+        self._folder = root / f"{_INCOMING}{secrets.token_hex(8)}"
+        self._folder.mkdir(mode=0o700)
+        self._key = new_key()
+        write_synced(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
+        self._writer = ScratchWriter(self._folder / INPUT, self._key, INPUT)
+        self._fingerprint = hmac.new(master_key.derive(Purpose.JOB_CLAIM), digestmod=hashlib.sha256)
+        self.received = 0
+
+    def write(self, data: bytes) -> None:
+        self.received += len(data)
+        self._fingerprint.update(data)
+        self._writer.write(data)
+
+    def finish(self, fields: Mapping[str, Any]) -> str:
+        """Close the input and write down what was asked for; returns the fingerprint of both."""
+        spec = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        self._fingerprint.update(b"\0spec" + spec)
+        self._writer.close()
+        seal(self._folder / _SPEC, self._key, _SPEC, spec)
+        return self._fingerprint.hexdigest()
+
+    def keep(self) -> bool:
+        """Make the folder the job's. False when the job has one."""
+        try:
+            self._folder.rename(self._target)
+        except OSError:
+            return False
+        directory = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        return True
+
+    def discard(self) -> None:
+        """Remove what was received, unless `keep` has made it the job's."""
+        self._writer.abandon()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class JobFiles:
+    """The folders of the jobs of one gateway."""
+
+    def __init__(self, data_dir: Path, master_key: MasterKey) -> None:
+        self._root = data_dir / "jobs"
+        self._artifacts = data_dir / "artifacts"
+        self._master_key = master_key
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = FileLock(self._root / "gateway.lock")
+        self.gateway = _identity(self._root / "gateway.id")
+
+    def lock(self) -> None:
+        """Be the only gateway that runs the jobs of this data directory. Raises DataDirInUse."""
+        if not self._lock.try_acquire():
+            raise DataDirInUse
+
+    def unlock(self) -> None:
+        self._lock.release()
+
+    def incoming(self, job_id: str) -> Incoming:
+        return Incoming(self._root, job_id, self._master_key)
+
+    def open(self, job_id: str) -> OpenJob:
+        """Raises JobFilesLost."""
+        folder = self._root / job_id
+        try:
+            key = self._master_key.unwrap((folder / _KEY).read_bytes(), job_id=job_id)
+        except OSError:
+            raise JobFilesLost from None
+        return OpenJob(folder, key, orjson.loads(unseal(folder / _SPEC, key, _SPEC)))
+
+    def ids(self) -> set[str]:
+        """The jobs that have a folder here."""
+        return {folder.name for folder in self._root.iterdir() if _JOB_ID.fullmatch(folder.name)}
+
+    def remove(self, job_id: str) -> None:
+        shutil.rmtree(self._root / job_id, ignore_errors=True)
+
+    def sweep_incoming(self) -> None:
+        """Remove what was being received when an earlier gateway died, and a stopped command's folder after a week."""
+        for folder in self._root.iterdir():
+            old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
+            if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def artifact(self, owner: str, job_id: str) -> Path:
+        """Where the job's artifact is, once it has one."""
+        return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
+
+    def sweep_artifacts(self, *, retention_s: float) -> None:
+        """Remove artifacts that are older than the records of their jobs can be."""
+        for path in self._artifacts.rglob("*"):
+            if path.is_file() and time.time() - path.stat().st_mtime > retention_s:
+                path.unlink(missing_ok=True)
+
+
+def _identity(path: Path) -> str:
+    """A random name of this data directory, made on first use."""
+    try:
+        with path.open("x") as file:
+            file.write(secrets.token_hex(8))
+    except FileExistsError:
+        pass
+    return path.read_text().strip()

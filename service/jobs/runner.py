@@ -1,0 +1,250 @@
+"""Runs the jobs of this gateway: one process a job, a few at a time, the rest wait.
+
+What it guarantees: a job ends once. A job whose process or gateway died is taken up again from its checkpoints, up to
+`attempts_max` attempts; an orderly end of the gateway is no attempt. At every end the job's files are removed. While
+Redis does not answer nothing is taken up and no end is told; the runner tries again until it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from core.errors import JobAttemptsExhausted, LedgerError, QueueFull, UnknownJob
+from core.ledger.jobs import JobRecord, JobStatus, JobStore
+from gpu_workers.jobs.messages import Failed, Succeeded
+from service import metrics
+from service.jobs.attempt import Attempt, Cancelled, Died, Leaving
+from service.jobs.files import Incoming, JobFiles
+from service.jobs.kinds import Kinds
+
+log = logging.getLogger("privacy_gateway.jobs")
+
+_RETRY_S = 1.0
+_RECONCILE_S = 10.0
+
+
+class JobRunner:
+    """The jobs of one data directory. Lives on the event loop; no locks."""
+
+    def __init__(
+        self, store: JobStore, files: JobFiles, kinds: Kinds, *, running_max: int, waiting_max: int, attempts_max: int
+    ) -> None:
+        self.store = store
+        self._files = files
+        self._kinds = kinds
+        self._running_max = running_max
+        self._waiting_max = waiting_max
+        self._attempts_max = attempts_max
+        self._queue: asyncio.Queue[JobRecord] = asyncio.Queue()
+        self._arriving: list[str] = []
+        self._known: set[str] = set()  # queued or running here
+        self._attempts: dict[str, Attempt] = {}
+        self._lanes: list[asyncio.Task[None]] = []
+        self._leaving = asyncio.Event()
+        self._change = asyncio.Event()
+        self._locked = False
+        self._streaming = True
+
+    async def open(self) -> None:
+        """Take up what an earlier gateway of this data directory left. Raises DataDirInUse, LedgerUnavailable."""
+        self._files.lock()
+        self._locked = True
+        await self._reconcile()
+        await asyncio.to_thread(self._files.sweep_incoming)
+        await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._kinds.settings.job_retention_s)
+        self._lanes = [asyncio.create_task(self._lane()) for _ in range(self._running_max)]
+        self._lanes.append(asyncio.create_task(self._watch()))
+
+    async def close(self) -> None:
+        """End the processes; their jobs are queued again, to go on from their checkpoints."""
+        self._leaving.set()
+        self._notify()
+        for attempt in self._attempts.values():
+            attempt.interrupt(Leaving())
+        busy = [lane for lane in self._lanes if not lane.done()]
+        if busy:
+            await asyncio.wait(busy, timeout=10.0)
+        for lane in self._lanes:
+            lane.cancel()
+        await asyncio.gather(*self._lanes, return_exceptions=True)
+        if self._locked:
+            self._files.unlock()
+
+    @contextmanager
+    def receiving(self, job_id: str) -> Iterator[Incoming]:
+        """Where an input is written; removed at the end of the block, unless `submit` made a job of it.
+
+        Raises QueueFull when as many jobs wait or arrive as may.
+        """
+        if self._queue.qsize() + len(self._arriving) >= self._waiting_max:
+            raise QueueFull
+        self._arriving.append(job_id)
+        try:
+            incoming = self._files.incoming(job_id)
+            try:
+                yield incoming
+            finally:
+                incoming.discard()
+        finally:
+            self._arriving.remove(job_id)
+
+    def enqueue(self, job: JobRecord) -> None:
+        """A new job whose files are in place."""
+        if job.job_id in self._known:
+            return
+        self._known.add(job.job_id)
+        self._queue.put_nowait(job)
+        metrics.JOBS_WAITING.set(self._queue.qsize())
+        self._notify()
+
+    def discard(self, job_id: str) -> None:
+        """Remove the files of a job that was not created."""
+        self._files.remove(job_id)
+
+    def artifact(self, job: JobRecord) -> Path:
+        """Where what the job made is, once it has made it."""
+        return self._files.artifact(job.owner, job.job_id)
+
+    async def cancel(self, owner: str, job_id: str) -> JobRecord:
+        """Cancel a queued job now, a running one as soon as its process has ended. Raises UnknownJob."""
+        job = await self.store.cancel(owner, job_id)
+        if job.status is JobStatus.RUNNING and job_id in self._attempts:
+            self._attempts[job_id].interrupt(Cancelled())
+        if job.status is JobStatus.CANCELLED and job_id not in self._attempts:
+            await asyncio.to_thread(self._files.remove, job_id)
+        self._notify()
+        return job
+
+    def end_streams(self) -> None:
+        """End every stream of events: the gateway is about to stop."""
+        self._streaming = False
+        self._notify()
+
+    async def changed(self) -> bool:
+        """Wait until some job may have changed, a second at most. False when the gateway ends."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._change.wait(), _RETRY_S)
+        return self._streaming
+
+    def _notify(self) -> None:
+        former, self._change = self._change, asyncio.Event()
+        former.set()
+
+    async def _lane(self) -> None:
+        while not self._leaving.is_set():
+            waiting = asyncio.create_task(self._queue.get())
+            leaving = asyncio.create_task(self._leaving.wait())
+            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            leaving.cancel()
+            if not waiting.done():
+                waiting.cancel()
+                return
+            metrics.JOBS_WAITING.set(self._queue.qsize())
+            job = waiting.result()
+            try:
+                await self._until_ended(job)
+            except Exception as error:  # a lane that ended would take work and never do it
+                log.error("job-lane", extra={"fields": {"kind": type(error).__name__}})
+            finally:
+                self._known.discard(job.job_id)
+
+    async def _watch(self) -> None:
+        """What a reply of Redis that was lost could leave behind: a job that nobody runs, files of no job."""
+        while not self._leaving.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._leaving.wait(), _RECONCILE_S)
+            try:
+                await self._reconcile()
+            except LedgerError:
+                continue
+            except Exception as error:
+                log.warning("job-reconcile", extra={"fields": {"kind": type(error).__name__}})
+
+    async def _reconcile(self) -> None:
+        """Queue the unfinished jobs of this data directory that are not known, remove folders of no such job."""
+        folders = await asyncio.to_thread(self._files.ids)  # before the jobs: a newer folder is nobody's orphan
+        arriving = {*self._arriving, *self._known}
+        unfinished = await self.store.unfinished_here()
+        for job in unfinished:
+            if job.job_id not in self._arriving:
+                self.enqueue(job)  # one whose files are gone fails when it is taken up
+        for orphan in folders - arriving - {*self._arriving, *self._known} - {job.job_id for job in unfinished}:
+            await asyncio.to_thread(self._files.remove, orphan)
+
+    async def _until_ended(self, job: JobRecord) -> None:
+        """Attempts, until the job has ended or the gateway does."""
+        while not self._leaving.is_set():
+            run = secrets.token_hex(16)
+            try:
+                taken = await self.store.take(
+                    job.owner,
+                    job.job_id,
+                    run=run,
+                    attempts_max=self._attempts_max,
+                    exhausted=JobAttemptsExhausted(reason="attempts-exhausted", count=self._attempts_max),
+                )
+            except UnknownJob:
+                await asyncio.to_thread(self._files.remove, job.job_id)
+                return
+            except LedgerError:
+                await self._pause()
+                continue
+            self._notify()
+            if taken.status is not JobStatus.RUNNING:
+                await self._ended(taken)
+                return
+            attempt = self._attempts[job.job_id] = Attempt(self.store, taken, run, told=self._notify)
+            try:
+                if self._leaving.is_set():
+                    attempt.interrupt(Leaving())
+                outcome = await attempt.outcome(self._files, self._kinds)
+            finally:
+                del self._attempts[job.job_id]
+            if isinstance(outcome, Died):
+                log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
+                continue
+            if isinstance(outcome, Leaving):
+                with contextlib.suppress(LedgerError):
+                    await self.store.put_back(job.owner, job.job_id, run=run)
+                return
+            await self._finish(taken, run, outcome)
+            return
+
+    async def _finish(self, job: JobRecord, run: str, outcome: Succeeded | Failed | Cancelled) -> None:
+        """Tell the end, however long Redis takes to hear of it."""
+        ends: dict[str, Any] = {"status": JobStatus.CANCELLED}
+        if isinstance(outcome, Succeeded):
+            ends = {"status": JobStatus.SUCCEEDED, "result": outcome.result}
+        elif isinstance(outcome, Failed):
+            ends = {"status": JobStatus.FAILED, "problem": outcome.problem}
+        while True:
+            try:
+                await self._ended(await self.store.finish(job.owner, job.job_id, run=run, **ends))
+                return
+            except UnknownJob:
+                await asyncio.to_thread(self._files.remove, job.job_id)
+                return
+            except LedgerError:
+                if self._leaving.is_set():
+                    return  # the next start takes the job up again
+                await self._pause()
+
+    async def _ended(self, job: JobRecord) -> None:
+        await asyncio.to_thread(self._files.remove, job.job_id)
+        metrics.JOBS.labels(job.kind, job.status.value).inc()
+        if job.started_ms is not None and job.ended_ms is not None:
+            metrics.JOB_SECONDS.labels(job.kind).observe((job.ended_ms - job.started_ms) / 1000)
+        fields = {"job_id": job.job_id, "kind": job.kind, "status": job.status.value}
+        log.info("job-ended", extra={"fields": fields})
+        self._notify()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._leaving.wait(), _RETRY_S)

@@ -1,0 +1,179 @@
+"""How a job comes in: the body goes to one encrypted file while it is received, then the job is created in Redis.
+
+The job's id is made from the caller's `Idempotency-Key`, so the same key finds the same job, and nobody can guess
+another's. A crash between the two steps leaves a folder without a job, which the next start removes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field, ValidationError, model_validator
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from core.errors import BadCorpus, ClientGone, ReleaseInFlight, UnknownJob
+from core.ledger.jobs import JobRecord
+from service.body import Strict, is_json, nesting
+from service.domains import NAME
+from service.house import House
+from service.jobs.files import Incoming
+from service.middleware import is_json_lines
+from service.release import idempotency_key
+
+_WRITE_BYTES = 1024 * 1024
+UNSTATED = "not stated"
+
+
+class DomainFields(Strict):
+    """What a domain job is told besides its corpus: the body's other members, or the query of JSON lines."""
+
+    name: str = Field(pattern=rf"^{NAME}$")
+    source: str = Field(UNSTATED, min_length=1, max_length=500, description="Where the public documents are from.")
+    licence: str = Field(UNSTATED, min_length=1, max_length=500)
+
+
+class CorpusRow(Strict):
+    """One public document, as exactly one of the three."""
+
+    text: str | None = None
+    sentences: list[str] | None = None
+    embeddings: list[list[float]] | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> CorpusRow:
+        if sum(form is not None for form in (self.text, self.sentences, self.embeddings)) != 1:
+            raise ValueError("give exactly one of text, sentences and embeddings")
+        return self
+
+
+class DomainRequest(DomainFields):
+    """Body of `POST /jobs/domain` as JSON; `embeddings` holds one list of sentence embeddings a document."""
+
+    documents: list[CorpusRow] | None = None
+    embeddings: list[Annotated[list[list[float]], Field(min_length=1)]] | None = None
+
+    @model_validator(mode="after")
+    def _one_corpus(self) -> DomainRequest:
+        if (self.documents is None) == (self.embeddings is None):
+            raise ValueError("give exactly one of documents and embeddings")
+        return self
+
+
+DOMAIN_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": DomainRequest.model_json_schema(ref_template="#/$defs/{model}")},
+        "application/x-ndjson": {
+            "schema": {
+                "type": "string",
+                "description": 'Rows {"text"}, {"sentences"} or {"embeddings"}; ?name= is needed.',
+            }
+        },
+    },
+}
+
+
+async def submit_domain(here: House, request: Request, owner: str) -> tuple[JobRecord, bool]:
+    """The job that the request made, or made before under the same key, and whether it is new.
+
+    Raises InvalidInput, BadCorpus (empty), QueueFull, JobQuotaExceeded, IdempotencyConflict, ReleaseInFlight,
+    LedgerUnavailable; HTTPException 400 and 415; RequestValidationError.
+    """
+    key = idempotency_key(request)
+    request.state.headers["Idempotency-Key"] = key
+    job_id = here.master_key.job_claim(owner=owner, route="/jobs/domain", key=key)
+    streamed = is_json_lines(request.headers.get("content-type", ""))
+    if not streamed and not is_json(request.headers.get("content-type", "")):
+        raise HTTPException(415)
+    try:
+        await here.jobs.store.get(owner, job_id)
+    except UnknownJob:
+        await here.jobs.store.check_room(owner, open_max=here.settings.jobs_per_tenant_max)
+    with here.jobs.receiving(job_id) as incoming:
+        receive = _json_lines if streamed else _json
+        fields = await receive(here, request, incoming)
+        if incoming.received == 0:
+            raise BadCorpus("The corpus is empty.", reason="empty", count=0)
+        return await _create(here, owner, job_id, "domain", fields, incoming)
+
+
+async def _create(
+    here: House, owner: str, job_id: str, kind: str, fields: Mapping[str, Any], incoming: Incoming
+) -> tuple[JobRecord, bool]:
+    """From a received input to a queued job. A job that charges reserves before this and passes `reserved`."""
+    claim = await asyncio.to_thread(incoming.finish, fields)
+    store = here.jobs.store
+    terms = {"kind": kind, "label": fields["name"], "claim": claim, "open_max": here.settings.jobs_per_tenant_max}
+    try:
+        await store.get(owner, job_id)
+    except UnknownJob:
+        if not await asyncio.to_thread(incoming.keep):
+            raise ReleaseInFlight from None
+        try:
+            job, created = await store.create(owner, job_id, **terms)
+        except Exception:
+            await _withdraw(here, owner, job_id)
+            raise
+        if created:
+            here.jobs.enqueue(job)
+        else:
+            here.jobs.discard(job_id)  # the job had ended, else its folder would have been there
+        return job, created
+    return await store.create(owner, job_id, **terms)  # tells the same job, or that the body was another
+
+
+async def _withdraw(here: House, owner: str, job_id: str) -> None:
+    """Remove the files of a job that was not created. When Redis cannot say whether it was, the next start decides."""
+    try:
+        await here.jobs.store.get(owner, job_id)
+    except UnknownJob:
+        here.jobs.discard(job_id)
+
+
+async def _json(here: House, request: Request, incoming: Incoming) -> Mapping[str, Any]:
+    raw = await request.body()
+
+    def parsed() -> dict[str, Any]:
+        if nesting(raw) > here.settings.json_depth_max:
+            raise HTTPException(400)
+        try:
+            body = DomainRequest.model_validate(orjson.loads(raw))
+        except orjson.JSONDecodeError:
+            raise HTTPException(400) from None
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            raise RequestValidationError([entry | {"loc": ("body", *entry["loc"])} for entry in found]) from None
+        rows: list[dict[str, Any]] = [{"embeddings": vectors} for vectors in body.embeddings or []]
+        rows += [row.model_dump(exclude_none=True) for row in body.documents or []]
+        for row in rows:
+            incoming.write(orjson.dumps(row) + b"\n")
+        return body.model_dump(include=set(DomainFields.model_fields))
+
+    return await asyncio.to_thread(parsed)  # up to 64 MiB: nobody waits for it
+
+
+async def _json_lines(_: House, request: Request, incoming: Incoming) -> Mapping[str, Any]:
+    """Write the rows as they come; what is wrong with one of them is a problem of the job."""
+    try:
+        fields = DomainFields.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([entry | {"loc": ("query", *entry["loc"])} for entry in found]) from None
+    waiting = bytearray()
+    try:
+        async for chunk in request.stream():
+            waiting += chunk
+            if len(waiting) >= _WRITE_BYTES:
+                await asyncio.to_thread(incoming.write, bytes(waiting))
+                waiting.clear()
+    except ClientDisconnect:
+        raise ClientGone from None
+    if waiting:
+        await asyncio.to_thread(incoming.write, bytes(waiting))
+    return fields.model_dump()

@@ -1,0 +1,260 @@
+"""The states of jobs, on both servers and with the ledger's rights."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+import pytest
+from ledger_kit import MASTER_KEY, ReplyDropper, limits
+
+from core.errors import (
+    IdempotencyConflict,
+    InvalidInput,
+    JobAttemptsExhausted,
+    JobFailed,
+    JobQuotaExceeded,
+    LedgerUnavailable,
+    UnknownJob,
+)
+from core.ledger.client import LedgerClient, connect
+from core.ledger.jobs import JobRecord, JobStatus, JobStore
+from core.ledger.ledger import Ledger
+from core.ledger.names import SHARED_OWNER
+
+RUN, OTHER_RUN = "a" * 32, "b" * 32
+ENDS = (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+@pytest.fixture
+def store(client) -> JobStore:
+    return JobStore(client, gateway="here")
+
+
+def create(go, store: JobStore, *, owner: str = "acme", job_id: str | None = None, **terms) -> JobRecord:
+    full = {"kind": "domain", "label": "law", "claim": "c1", "open_max": 100} | terms
+    job, _ = go(store.create(owner, job_id or secrets.token_hex(16), **full))
+    return job
+
+
+def take(go, store: JobStore, job: JobRecord, *, run: str = RUN, attempts_max: int = 3) -> JobRecord:
+    exhausted = JobAttemptsExhausted(reason="attempts-exhausted", count=attempts_max)
+    return go(store.take(job.owner, job.job_id, run=run, attempts_max=attempts_max, exhausted=exhausted))
+
+
+def test_a_life(go, store):
+    job = create(go, store)
+    assert (job.status, job.progress, job.attempts) == (JobStatus.QUEUED, 0.0, 0)
+    taken = take(go, store, job)
+    assert (taken.status, taken.attempts) == (JobStatus.RUNNING, 1)
+    told = go(store.progress("acme", job.job_id, run=RUN, stage="encoding", fraction=0.25))
+    assert (told.stage, told.progress) == ("encoding", 0.25)
+    again = go(store.progress("acme", job.job_id, run=RUN, stage="encoding", fraction=0.25))
+    assert again.seq == told.seq, "nothing changed, nothing is told"
+    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={"documents": 7}))
+    assert (done.status, done.progress, done.result) == (JobStatus.SUCCEEDED, 1.0, {"documents": 7})
+    assert done.started_ms <= done.ended_ms
+    assert done.reserved.epsilon_nano == done.spent.epsilon_nano == 0
+    assert go(store.get("acme", job.job_id)) == done
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_is_an_end(go, store, end):
+    job = create(go, store)
+    take(go, store, job)
+    problem = JobFailed("Why.", reason="internal", line=3) if end is JobStatus.FAILED else None
+    done = go(store.finish("acme", job.job_id, run=RUN, status=end, problem=problem))
+    for other in ENDS:
+        assert go(store.finish("acme", job.job_id, run=RUN, status=other)) == done
+    assert go(store.cancel("acme", job.job_id)) == done
+    assert go(store.progress("acme", job.job_id, run=RUN, stage="late", fraction=0.9)) == done
+    assert go(store.put_back("acme", job.job_id, run=RUN)) == done
+    assert take(go, store, job, run=OTHER_RUN) == done
+    if problem:
+        assert done.problem["reason"] == "internal"
+        assert done.problem["line"] == 3
+    assert go(store.unfinished_here()) == ()
+
+
+def test_only_the_holder_moves_a_job(go, store):
+    job = create(go, store)
+    taken = take(go, store, job)
+    assert go(store.progress("acme", job.job_id, run=OTHER_RUN, stage="x", fraction=0.5)) == taken
+    assert go(store.finish("acme", job.job_id, run=OTHER_RUN, status=JobStatus.SUCCEEDED)) == taken
+    assert take(go, store, job, run=OTHER_RUN).attempts == 2
+    assert go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED)).status is JobStatus.RUNNING
+
+
+def test_cancelling(go, store):
+    queued = create(go, store)
+    assert go(store.cancel("acme", queued.job_id)).status is JobStatus.CANCELLED
+    running = create(go, store)
+    take(go, store, running)
+    asked = go(store.cancel("acme", running.job_id))
+    assert (asked.status, asked.cancel_requested) == (JobStatus.RUNNING, True)
+    assert go(store.cancel("acme", running.job_id)) == asked
+    # the process died before it heard of it: it is not started again
+    assert take(go, store, running, run=OTHER_RUN).status is JobStatus.CANCELLED
+
+
+def test_a_job_whose_gateway_is_gone_can_be_cancelled(go, client):
+    now = 1_700_000_000_000
+    store = JobStore(client, gateway="here", clock=lambda: now)
+    job = create(go, store)
+    take(go, store, job)
+    go(store.cancel("acme", job.job_id))
+    now += 59_999
+    assert go(store.cancel("acme", job.job_id)).status is JobStatus.RUNNING
+    now += 1
+    assert go(store.cancel("acme", job.job_id)).status is JobStatus.CANCELLED
+    assert go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED)).status is JobStatus.CANCELLED
+
+
+def test_attempts_end(go, store):
+    job = create(go, store)
+    for attempt in (1, 2):
+        assert take(go, store, job, run=secrets.token_hex(16), attempts_max=2).attempts == attempt
+    failed = take(go, store, job, run=secrets.token_hex(16), attempts_max=2)
+    assert failed.status is JobStatus.FAILED
+    assert failed.problem["code"] == "job-attempts-exhausted"
+
+
+def test_an_orderly_end_is_no_attempt(go, store):
+    job = create(go, store)
+    for _ in range(5):
+        run = secrets.token_hex(16)
+        assert take(go, store, job, run=run, attempts_max=1).status is JobStatus.RUNNING
+        assert go(store.put_back("acme", job.job_id, run=run)).status is JobStatus.QUEUED
+
+
+def test_another_owners_job_does_not_exist(go, store):
+    job = create(go, store)
+    for owner in ("other", SHARED_OWNER):
+        with pytest.raises(UnknownJob):
+            go(store.get(owner, job.job_id))
+        with pytest.raises(UnknownJob):
+            go(store.cancel(owner, job.job_id))
+    for job_id in ("", "x", "*", "../../acme", job.job_id.upper(), job.job_id + "0"):
+        with pytest.raises(UnknownJob):
+            go(store.get("acme", job_id))
+    with pytest.raises(InvalidInput):
+        go(store.get("acme}:job", job.job_id))
+
+
+def test_another_gateways_job_is_not_taken(go, store, client):
+    job = create(go, store)
+    elsewhere = JobStore(client, gateway="elsewhere")
+    assert take(go, elsewhere, job).status is JobStatus.QUEUED
+    assert go(elsewhere.unfinished_here()) == ()
+    go(Ledger(client, MASTER_KEY).open_tenant("acme", limits=limits(1)))
+    assert [found.job_id for found in go(store.unfinished_here())] == [job.job_id]
+
+
+def test_the_same_key_finds_the_same_job(go, store):
+    job_id = secrets.token_hex(16)
+    job = create(go, store, job_id=job_id)
+    take(go, store, job)
+    again, created = go(store.create("acme", job_id, kind="domain", label="law", claim="c1", open_max=1))
+    assert (again.status, created) == (JobStatus.RUNNING, False)
+    with pytest.raises(IdempotencyConflict):
+        create(go, store, job_id=job_id, claim="c2")
+
+
+def test_a_quota_counts_unfinished_jobs(go, store):
+    first = create(go, store, open_max=2)
+    create(go, store, open_max=2)
+    with pytest.raises(JobQuotaExceeded):
+        create(go, store, open_max=2)
+    with pytest.raises(JobQuotaExceeded):
+        go(store.check_room("acme", open_max=2))
+    create(go, store, owner="other", open_max=2)
+    go(store.cancel("acme", first.job_id))
+    go(store.check_room("acme", open_max=2))
+    create(go, store, open_max=2)
+
+
+def test_a_stampede_stays_within_the_quota(go, store):
+    async def one() -> bool:
+        try:
+            await store.create("acme", secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=5)
+        except JobQuotaExceeded:
+            return False
+        return True
+
+    async def all_of_them() -> list[bool]:
+        return await asyncio.gather(*(one() for _ in range(40)))
+
+    assert sum(go(all_of_them())) == 5
+
+
+def test_pages_are_newest_first(go, store):
+    made = []
+    for _ in range(5):
+        made.append(create(go, store).job_id)
+        go(asyncio.sleep(0.002))
+    seen, cursor = [], None
+    while True:
+        page = go(store.page("acme", cursor=cursor, limit=2))
+        seen += [job.job_id for job in page.jobs]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == made[::-1]
+    assert go(store.page("other", cursor=None, limit=10)).jobs == ()
+    with pytest.raises(InvalidInput):
+        go(store.page("acme", cursor="[-", limit=2))
+
+
+def test_records_of_ended_jobs_expire_and_leave_the_list(go, client):
+    store = JobStore(client, gateway="here", retention_ms=60)
+    old = create(go, store)
+    go(store.cancel("acme", old.job_id))
+    go(asyncio.sleep(0.2))
+    with pytest.raises(UnknownJob):
+        go(store.get("acme", old.job_id))
+    new = create(go, store)
+    assert [job.job_id for job in go(store.page("acme", cursor=None, limit=10)).jobs] == [new.job_id]
+    members = go(client.call("ZRANGEBYLEX", "{acme}:jobs", "-", "+"))
+    assert len(members) == 1, "and Redis forgets them"
+
+
+def test_a_lost_reply_changes_nothing_twice(go, server, client, tmp_path):
+    async def life() -> JobRecord:
+        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
+            through = LedgerClient(connect(url=proxy.url))
+            store = JobStore(through, gateway="here")
+            job_id = secrets.token_hex(16)
+
+            async def lossy(call):
+                proxy.drops_left = 1
+                return await call
+
+            try:
+                exhausted = JobAttemptsExhausted()
+                _, created = await lossy(
+                    store.create("acme", job_id, kind="domain", label="law", claim="c", open_max=1)
+                )
+                assert created
+                taken = await lossy(store.take("acme", job_id, run=RUN, attempts_max=1, exhausted=exhausted))
+                assert (taken.status, taken.attempts) == (JobStatus.RUNNING, 1)
+                done = await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))
+                assert proxy.dropped >= 3
+                return done
+            finally:
+                await through.close()
+
+    assert go(life()).status is JobStatus.SUCCEEDED
+
+
+def test_without_redis_nothing_is_answered(go, tmp_path):
+    client = LedgerClient(connect(socket_path=tmp_path / "nobody.sock", timeout_s=0.5))
+    store = JobStore(client, gateway="here")
+    for call in (
+        lambda: store.get("acme", "0" * 32),
+        lambda: store.create("acme", "0" * 32, kind="domain", label="law", claim="c", open_max=1),
+        lambda: store.cancel("acme", "0" * 32),
+        lambda: store.unfinished_here(),
+    ):
+        with pytest.raises(LedgerUnavailable):
+            go(call())
+    go(client.close())

@@ -1,0 +1,267 @@
+"""Jobs outlive what kills their process, their gateway or their Redis; they end once, and leave no files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_gone, until_no_folders, upload
+from gateway_kit import Gateway, Tenant, children, command_line, refused_start
+from redis_kit import DeployedServer, installed_server
+
+DOCUMENTS = 400
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Callable[..., Gateway]]:
+    """Makes a gateway of the test's own, with settings."""
+    made: list[Gateway] = []
+
+    def start(**settings: str) -> Gateway:
+        environment = {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items() if name != "REDIS_URL"}
+        if "REDIS_URL" in settings:
+            environment["REDIS_URL"] = settings["REDIS_URL"]
+        made.append(Gateway(tmp_path / "data", environment))
+        return made[-1]
+
+    yield start
+    for gateway in made:
+        gateway.stop()
+
+
+def process_of(gateway: Gateway, *, within_s: float = 20.0) -> int:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        for pid, line in children(gateway.process.pid).items():
+            if "gpu_workers.jobs" in line:
+                return pid
+        time.sleep(0.02)
+    raise AssertionError("no job runs")
+
+
+def until_shards(gateway: Gateway, job_id: str, count: int, *, within_s: float = 60.0) -> dict[str, int]:
+    """Names and times of the finished shards, once there are `count`."""
+    folder = gateway.data_dir / "jobs" / job_id
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        found = {path.name: path.stat().st_mtime_ns for path in folder.glob("shard-*")}
+        if len(found) >= count:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("no checkpoint was written")
+
+
+def until_ended(pid: int, within_s: float = 10.0) -> None:
+    deadline = time.monotonic() + within_s
+    while command_line(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not command_line(pid)
+
+
+def sigkill_gateway(gateway: Gateway) -> None:
+    pids = [gateway.process.pid, *children(gateway.process.pid)]
+    gateway.process.kill()
+    gateway.process.wait()
+    for pid in pids[1:]:
+        if "redis" not in command_line(pid):
+            until_ended(pid)
+
+
+def kept_shards(gateway: Gateway, job_id: str, before: dict[str, int]) -> bool:
+    folder = gateway.data_dir / "jobs" / job_id
+    return all((folder / name).stat().st_mtime_ns == at for name, at in before.items())
+
+
+def reconnected(gateway: Gateway, tenant: Tenant) -> Tenant:
+    return Tenant(tenant.name, tenant.key, gateway.client(tenant.key))
+
+
+def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(own) -> None:
+    gateway = own()
+    tenant = gateway.tenant()
+    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+    waiting = submit(tenant.http, embedding_rows(110), name="next").json()["job_id"]
+    before = until_shards(gateway, job_id, 2)
+    orphan = gateway.data_dir / "jobs" / ("0" * 32)
+    sigkill_gateway(gateway)
+    orphan.mkdir()
+    (gateway.data_dir / "jobs" / ".incoming-1").mkdir()
+
+    gateway.start()
+    tenant = reconnected(gateway, tenant)
+    assert not orphan.exists()
+    assert not (gateway.data_dir / "jobs" / ".incoming-1").exists()
+    until_shards(gateway, job_id, len(before) + 1)
+    assert kept_shards(gateway, job_id, before)
+    done = until(tenant.http, job_id)
+    assert (done["status"], done["attempts"]) == ("succeeded", 2)
+    assert done["result"]["documents"] == DOCUMENTS
+    assert until(tenant.http, waiting)["attempts"] == 1
+    until_no_folders(gateway.data_dir / "jobs")
+    assert tenant.embed(domain="law").status_code == 200
+
+
+def test_an_orderly_end_is_no_attempt(own) -> None:
+    gateway = own(JOB_ATTEMPTS_MAX="1")
+    tenant = gateway.tenant()
+    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+    before = until_shards(gateway, job_id, 2)
+    with httpx.stream(
+        "GET", f"{gateway.url}/jobs/{job_id}/events", headers={"Authorization": f"Bearer {tenant.key}"}, timeout=60
+    ) as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        started = time.monotonic()
+        gateway.process.terminate()
+        for _ in lines:  # a stream that is open does not hold up the end
+            pass
+    assert gateway.process.wait(30) == 0
+    assert time.monotonic() - started < 10
+    assert (gateway.data_dir / "jobs" / job_id / "input").exists()
+
+    gateway.start()
+    tenant = reconnected(gateway, tenant)
+    until_shards(gateway, job_id, len(before) + 1)
+    assert kept_shards(gateway, job_id, before)
+    assert until(tenant.http, job_id)["status"] == "succeeded"
+
+
+def test_the_process_dies_once_and_then_too_often(own) -> None:
+    gateway = own(JOB_ATTEMPTS_MAX="2")
+    tenant = gateway.tenant()
+    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+    until_shards(gateway, job_id, 1)
+    os.kill(process_of(gateway), signal.SIGKILL)
+    done = until(tenant.http, job_id)
+    assert (done["status"], done["attempts"]) == ("succeeded", 2)
+
+    doomed = submit(tenant.http, rows(DOCUMENTS, seed=2), name="doomed").json()["job_id"]
+    former = 0
+    for _ in range(2):
+        pid = process_of(gateway)
+        while pid == former:
+            time.sleep(0.02)
+            pid = process_of(gateway)
+        os.kill(pid, signal.SIGKILL)
+        former = pid
+    failed = until(tenant.http, doomed)
+    assert (failed["status"], failed["attempts"]) == ("failed", 2)
+    assert failed["problem"]["code"] == "job-attempts-exhausted"
+    until_gone(gateway.data_dir / "jobs" / doomed)
+    assert tenant.embed().status_code == 200
+
+
+def test_a_checkpoint_that_was_tampered_with_is_refused(own) -> None:
+    gateway = own()
+    tenant = gateway.tenant()
+    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+    until_shards(gateway, job_id, 2)
+    sigkill_gateway(gateway)
+    shard = gateway.data_dir / "jobs" / job_id / "shard-000000"
+    shard.write_bytes(shard.read_bytes()[:-100])
+    gateway.start()
+    tenant = reconnected(gateway, tenant)
+    failed = until(tenant.http, job_id)
+    assert (failed["status"], failed["problem"]["code"]) == ("failed", "job-files-lost")
+    until_gone(gateway.data_dir / "jobs" / job_id)
+
+
+def test_redis_dies_under_a_job(own) -> None:
+    """Nothing is answered while it is away; the job goes on and its end is told when Redis is back."""
+    gateway = own()
+    tenant = gateway.tenant()
+    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+    until_shards(gateway, job_id, 1)
+    gateway.kill("redis-server")
+    codes = set()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        answer = tenant.http.get(f"/jobs/{job_id}")
+        codes.add(answer.status_code)
+        if answer.status_code == 200 and 503 in codes:
+            break
+        time.sleep(0.01)
+    assert codes <= {200, 503}
+    done = until(tenant.http, job_id)
+    assert (done["status"], done["attempts"]) == ("succeeded", 1)
+
+
+def test_an_upload_while_redis_is_away_makes_no_job(own) -> None:
+    gateway = own()
+    tenant = gateway.tenant()
+    os.kill(gateway.pid_of("redis-server"), signal.SIGSTOP)
+    stopped = gateway.pid_of("redis-server")
+    try:
+        answer = submit(tenant.http, embedding_rows(110))
+        assert answer.status_code == 503
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    until_no_folders(gateway.data_dir / "jobs")
+
+
+@pytest.mark.skipif(installed_server() is None, reason="no redis-server of version 7 or later is installed")
+def test_two_gateways_on_one_redis(own, tmp_path: Path) -> None:
+    """Each runs its own jobs; either answers about both, and may cancel both."""
+    (tmp_path / "redis").mkdir()
+    server = DeployedServer(tmp_path / "redis")
+    server.start()
+    try:
+        first = own(REDIS_URL=server.url)
+        assert "data directory" in refused_start(first.data_dir, {"REDIS_URL": server.url})
+        (tmp_path / "second").mkdir()
+        master = (first.data_dir / "master.key").read_bytes()
+        settings = {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": master.hex()}
+        settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(first.data_dir / "ledger.epoch")
+        second = Gateway(tmp_path / "second" / "data", settings)
+        try:
+            tenant = first.tenant()
+            beside = Tenant(tenant.name, tenant.key, second.client(tenant.key))
+            job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+            until_shards(first, job_id, 1)
+            assert job(beside.http, job_id)["status"] == "running"
+            second.process.kill()
+            second.process.wait()
+            second.start()
+            beside = Tenant(tenant.name, tenant.key, second.client(tenant.key))
+            assert job(beside.http, job_id)["attempts"] == 1, "the second gateway leaves it alone"
+            assert beside.http.post(f"/jobs/{job_id}/cancel").json()["cancel_requested"] is True
+            assert until(tenant.http, job_id, within_s=10)["status"] == "cancelled"
+            until_gone(first.data_dir / "jobs" / job_id)
+        finally:
+            second.stop()
+    finally:
+        server.stop()
+
+
+def test_limits_of_an_upload(own) -> None:
+    gateway = own(JOB_JSON_BYTES_MAX="20000", JOB_STREAM_BYTES_MAX="100000", JOBS_WAITING_MAX="1")
+    tenant = gateway.tenant()
+    assert submit(tenant.http, rows(100)).status_code == 413
+    content = json_lines(embedding_rows(110, dimension=4))
+    assert 20_000 < len(content) < 100_000
+    created = upload(tenant.http, content)
+    assert created.status_code == 202, created.text
+
+    def endless() -> Any:
+        for _ in range(1000):
+            yield b'{"text": "' + b"x" * 900 + b'"}\n'
+
+    assert upload(tenant.http, endless()).status_code == 413
+    assert tenant.http.post("/sanitize", content=b"x" * 9_000_000).status_code == 413
+    until(tenant.http, created.json()["job_id"])
+    until_no_folders(gateway.data_dir / "jobs")
+
+
+def test_no_process_is_left(own) -> None:
+    gateway = own()
+    tenant = gateway.tenant()
+    submit(tenant.http, rows(DOCUMENTS))
+    pid = process_of(gateway)
+    gateway.stop()
+    until_ended(pid)
