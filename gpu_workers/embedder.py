@@ -88,7 +88,7 @@ class Embedder:
             drawn = mechanism.release(
                 [documents[index] for index in indices], [tasks[index].epsilon_nano for index in indices]
             )
-            for index, vector in zip(indices, drawn.vectors, strict=True):
+            for index, vector in zip(indices, drawn, strict=True):
                 released[index] = EmbedRelease(vector=vector, space=mechanism.space)
         return [released[index] for index in range(len(tasks))]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from core.mechanisms.domain_pack import DomainPack, InvalidPack
+from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pack_facts import InvalidPack
 from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism

@@ -17,7 +17,8 @@ from typing import Any
 
 from core.errors import DomainBroken, InvalidInput, UnknownDomain
 from core.ledger.names import SHARED_OWNER, check_tenant
-from core.mechanisms.domain_pack import DomainPack, DomainPackInfo, InvalidPack
+from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pack_facts import DomainPackInfo, InvalidPack
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import PackFile
 

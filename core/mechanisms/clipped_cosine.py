@@ -33,7 +33,7 @@ import torch
 
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.integer_vectors import CodeMatrix, code_scale, direction_codes
-from core.mechanisms.release import SentenceMechanism, document_ids, row_chunks
+from core.mechanisms.release import CandidateMechanism, document_ids, row_chunks
 from core.mechanisms.sampling import permute_and_flip
 
 
@@ -42,7 +42,7 @@ def clip_level(threshold: float, dimension: int) -> int:
     return max(1, round(threshold * code_scale(dimension) ** 2))
 
 
-class ClippedCosine(SentenceMechanism):
+class ClippedCosine(CandidateMechanism):
     """See the module docstring for guarantee, proof and source."""
 
     name = "clipped_cosine"

@@ -14,35 +14,16 @@ An infinite or undefined coordinate becomes 127, -127 or 0: still some code, so 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.mechanisms.integer_vectors import CODE_MAX, CodeMatrix, code_scale
+from core.mechanisms.integer_vectors import CodeMatrix, code_scale
+from core.mechanisms.space import CODE_MAX, Space
 
-EXACT_MAX = 1 << 24
-RANK_MAX = 1_024
 _DISTANCES_MAX = 1 << 18  # distances held at once: 1 MiB, which the processor's cache keeps
-
-
-@dataclass(frozen=True)
-class Space:
-    """A public space: int8 `directions` `[r, d]`, float32 `factor` and `shift` `[r]`: y = factor * <x, w> + shift."""
-
-    directions: npt.NDArray[np.int8]
-    factor: npt.NDArray[np.float32]
-    shift: npt.NDArray[np.float32]
-
-    @property
-    def rank(self) -> int:
-        return len(self.directions)
-
-    def is_exact(self) -> bool:
-        """Whether every partial sum of a projection is an integer below 2^24."""
-        reach = np.abs(self.directions.astype(np.int64)).sum(axis=1).max() * CODE_MAX
-        return self.rank <= RANK_MAX and int(reach) < EXACT_MAX and int(self.directions.min()) >= -CODE_MAX
+_ROWS_MAX = 1_024
 
 
 class Projection:
@@ -78,11 +59,11 @@ class CodeSpace:
 
     def nearest(self, rows: torch.Tensor, size: int) -> npt.NDArray[np.int64]:
         """The code of every row of float32 `[n, d]` in the codebook of `size` centroids: int64 `[n]`."""
-        places = self.projection.coordinates(rows)
         found = np.empty(len(rows), dtype=np.int64)
-        at_once = max(1, _DISTANCES_MAX // size)
+        at_once = max(1, min(_ROWS_MAX, _DISTANCES_MAX // size))
         for start in range(0, len(rows), at_once):
-            dots = self._centroids[size].dots(places[start : start + at_once])
+            places = self.projection.coordinates(rows[start : start + at_once])
+            dots = self._centroids[size].dots(places)
             found[start : start + at_once] = _first_smallest(torch.sub(self._squared[size], dots, alpha=2))
         return found
 
@@ -94,10 +75,11 @@ class CodeSpace:
 def _first_smallest(distance: torch.Tensor) -> npt.NDArray[np.int64]:
     """For each row of int32 `[n, N]` the first index of its smallest element."""
     if distance.device.type == "cpu":
-        return distance.numpy().argmin(axis=1)  # vectorised, and the first one by contract: torch promises neither
+        # NumPy's is vectorised and returns the first by contract; torch promises neither
+        return np.asarray(distance.numpy().argmin(axis=1), dtype=np.int64)
     size = distance.shape[1]
     ranked = distance.to(torch.int64) * size + torch.arange(size, device=distance.device)
-    return (ranked.amin(dim=1) % size).cpu().numpy()
+    return np.asarray((ranked.amin(dim=1) % size).cpu().numpy(), dtype=np.int64)
 
 
 def _to_int8(values: torch.Tensor) -> torch.Tensor:

@@ -35,13 +35,13 @@ import torch
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.integer_vectors import fine_integers
 from core.mechanisms.recoder import Recoder
-from core.mechanisms.release import SentenceMechanism, document_ids
+from core.mechanisms.release import CandidateMechanism, document_ids
 from core.mechanisms.sampling import exponential_mechanism
 
 SENSITIVITY = 2
 
 
-class DeepCandidate(SentenceMechanism):
+class DeepCandidate(CandidateMechanism):
     """See the module docstring for guarantee, proof and source."""
 
     name = "deep_candidate"

@@ -16,8 +16,9 @@ import math
 
 import torch
 
+from core.mechanisms.space import CODE_MAX
+
 SCALE_MAX = 512
-CODE_MAX = 127
 _FINE = 2.0**14
 _COORDINATE_MAX = 4.0
 DIMENSION_MAX = 1 << 16

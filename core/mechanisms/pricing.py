@@ -10,9 +10,9 @@ from decimal import Decimal
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano
 
-# The row of the accounting table that prices each mechanism. The exponential mechanism is bounded-range;
-# permute-and-flip is not, and is charged as Laplace.
-_KINDS = {"deep_candidate": "exponential", "clipped_cosine": "permute_and_flip"}
+# The row of the accounting table that prices each mechanism. Randomised response is the worst of all pure mechanisms;
+# the exponential mechanism is bounded-range; permute-and-flip is not, and is charged as Laplace.
+_KINDS = {"sentence_codes": "pure", "clipped_cosine": "permute_and_flip", "deep_candidate": "exponential"}
 
 SENTENCE_MECHANISMS = tuple(_KINDS)
 

@@ -3,15 +3,13 @@
 Guarantee of every subclass: for each document separately, epsilon-DP (pure) for replacing one sentence of its
 segmented list; the number of sentences k is public. Documents of one call may carry different epsilons.
 
-A subclass turns sentences into integer scores that are sums over sentences of terms depending on one sentence each;
-the exact samplers choose. The batch is therefore only a matter of speed.
+`sentence_codes` codes every sentence and adds noise to the codes; the others are `CandidateMechanism`s.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,16 +18,10 @@ import torch
 
 from core.mechanisms.domain_pack import DomainPack
 
+FloatArray = npt.NDArray[np.float32]
+
 SENTENCES_MAX = 4_096  # a document's; keeps integer scores within int32
 _ROWS_MAX = 128  # sentences scored at once: their int32 products with 4,096 candidates stay in the cache
-
-
-@dataclass(frozen=True)
-class Release:
-    """The released candidates: `indices` int64 `[n]` and their vectors float32 `[n, d]`."""
-
-    indices: npt.NDArray[np.int64]
-    vectors: npt.NDArray[np.float32]
 
 
 class SentenceMechanism(ABC):
@@ -38,14 +30,12 @@ class SentenceMechanism(ABC):
     name: ClassVar[str]
     space: ClassVar[str]  # of the released vectors: "encoder" or "recoded"
 
-    def __init__(self, pack: DomainPack, outputs: npt.NDArray[np.float32], device: torch.device | str) -> None:
+    def __init__(self, pack: DomainPack, device: torch.device | str) -> None:
         self.pack = pack
         self.device = torch.device(device)
-        self._outputs = outputs
-        self._centre = torch.tensor(pack.centre, device=self.device)
 
-    def release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> Release:
-        """One candidate for each document.
+    def release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
+        """One public vector for each document: float32 `[n, d]`.
 
         Shapes: each document float32 `[k, d]`, 1 <= k <= 4096, one row a sentence, the encoder's output.
         Units: `epsilon_nano` in nano-epsilon, one a document.
@@ -53,26 +43,17 @@ class SentenceMechanism(ABC):
         anything is drawn.
         """
         self._check(documents, epsilon_nano)
-        indices = np.zeros(len(documents), dtype=np.int64)
-        for start, stop in _groups([len(document) for document in documents]):
-            chosen = epsilon_nano[start:stop]
-            scores = self.scores(documents[start:stop], chosen)
-            indices[start:stop] = [self.sample(row, eps) for row, eps in zip(scores, chosen, strict=True)]
-        return Release(indices=indices, vectors=self._outputs[indices])
+        if not documents:
+            return np.zeros((0, self.pack.info.dimension), dtype=np.float32)
+        return self._release(documents, epsilon_nano)
 
     @abstractmethod
-    def scores(
-        self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]
-    ) -> list[npt.NDArray[np.integer[Any]]]:
-        """The integer scores of each document's candidates (their number is the knob of its epsilon)."""
-
-    @abstractmethod
-    def sample(self, scores: npt.NDArray[np.integer[Any]], epsilon_nano: int) -> int:
-        """One index, by the mechanism's exact sampler."""
+    def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
+        """`release` of at least one document, everything checked."""
 
     @abstractmethod
     def self_check(self) -> bool:
-        """Whether this device computes the scores exactly; a worker asks at warm-up and serves only on True."""
+        """Whether this device computes exactly; a worker asks at warm-up and serves only on True."""
 
     def _check(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> None:
         if len(documents) != len(epsilon_nano):
@@ -84,6 +65,43 @@ class SentenceMechanism(ABC):
                 raise ValueError("a document must be [sentences, dimension]")
             if not 1 <= len(document) <= SENTENCES_MAX:
                 raise ValueError(f"a document must have between 1 and {SENTENCES_MAX} sentences")
+
+
+class CandidateMechanism(SentenceMechanism):
+    """Chooses one of the pack's candidates: integer scores that are sums over sentences of terms depending on one
+    sentence each, then an exact sampler. The batch is therefore only a matter of speed.
+
+    `outputs` are the candidates' released vectors, float32 `[m, d]`.
+    """
+
+    def __init__(self, pack: DomainPack, outputs: FloatArray, device: torch.device | str) -> None:
+        super().__init__(pack, device)
+        self.outputs = outputs
+        self._centre = torch.tensor(pack.centre, device=self.device)
+
+    def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
+        vectors: FloatArray = self.outputs[self.select(documents, epsilon_nano)]
+        return vectors
+
+    def select(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> npt.NDArray[np.int64]:
+        """The index of each document's candidate, int64 `[n]`; arguments as of `release`."""
+        self._check(documents, epsilon_nano)
+        indices = np.zeros(len(documents), dtype=np.int64)
+        for start, stop in _groups([len(document) for document in documents]):
+            chosen = epsilon_nano[start:stop]
+            scores = self.scores(documents[start:stop], chosen)
+            indices[start:stop] = [self.sample(row, eps) for row, eps in zip(scores, chosen, strict=True)]
+        return indices
+
+    @abstractmethod
+    def scores(
+        self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]
+    ) -> list[npt.NDArray[np.integer[Any]]]:
+        """The integer scores of each document's candidates (their number is the knob of its epsilon)."""
+
+    @abstractmethod
+    def sample(self, scores: npt.NDArray[np.integer[Any]], epsilon_nano: int) -> int:
+        """One index, by the mechanism's exact sampler."""
 
 
 def _groups(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -8,9 +8,10 @@ from core.mechanisms.clipped_cosine import ClippedCosine
 from core.mechanisms.depth import DeepCandidate
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.release import SentenceMechanism
+from core.mechanisms.sentence_codes import SentenceCodes
 
-_CLASSES: dict[str, type[ClippedCosine] | type[DeepCandidate]] = {
-    cls.name: cls for cls in (DeepCandidate, ClippedCosine)
+_CLASSES: dict[str, type[SentenceCodes] | type[ClippedCosine] | type[DeepCandidate]] = {
+    cls.name: cls for cls in (SentenceCodes, ClippedCosine, DeepCandidate)
 }
 
 

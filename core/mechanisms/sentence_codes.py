@@ -32,12 +32,12 @@ import torch
 
 from core.mechanisms.code_space import CodeSpace
 from core.mechanisms.discrete_noise import randomised_response, two_sided_geometric
-from core.mechanisms.domain_pack import CodeNoise, CodeTable, DomainPack
+from core.mechanisms.domain_pack import CodeTable, DomainPack
+from core.mechanisms.pack_facts import CodeNoise
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sampling import IntArray
 
 HISTOGRAM_SENSITIVITY = 2
-_ROWS_MAX = 4_096  # sentences coded at once: their scores against 4,096 centroids stay within 64 MiB
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -50,7 +50,7 @@ class SentenceCodes(SentenceMechanism):
 
     def __init__(self, pack: DomainPack, device: torch.device | str = "cpu") -> None:
         super().__init__(pack, device)
-        self._space = CodeSpace(pack.space, {size: pack.codebooks[size] for size in pack.codebooks}, self.device)
+        self._space = CodeSpace(pack.space, pack.codebooks, self.device)
 
     def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
         lengths = np.array([len(document) for document in documents])
@@ -58,23 +58,13 @@ class SentenceCodes(SentenceMechanism):
         for epsilon in dict.fromkeys(epsilon_nano):
             chosen = np.flatnonzero(np.array(epsilon_nano) == epsilon)
             table = self.pack.code_table(epsilon)
-            codes = self.codes([documents[i] for i in chosen], table.size)
-            vectors[chosen] = _decoded(table, codes, lengths[chosen], epsilon)
+            codes = self.codes([documents[int(i)] for i in chosen], table.size)
+            vectors[chosen] = decoded(table, codes, lengths[chosen], epsilon)
         return vectors
 
     def codes(self, documents: Sequence[torch.Tensor], size: int) -> IntArray:
-        """The codes of all sentences of `documents` in the codebook of `size` centroids, without noise."""
-        parts, rows, held = [], [], 0
-        for document in documents:
-            for start in range(0, len(document), _ROWS_MAX):
-                part = document[start : start + _ROWS_MAX]
-                if held + len(part) > _ROWS_MAX:
-                    parts.append(self._space.nearest(torch.cat(rows), size))
-                    rows, held = [], 0
-                rows.append(part)
-                held += len(part)
-        parts.append(self._space.nearest(torch.cat(rows), size))
-        return np.concatenate(parts)
+        """The codes of all sentences of `documents` in the codebook of `size` centroids, without noise: not private."""
+        return self._space.nearest(torch.cat(list(documents)), size)
 
     def self_check(self) -> bool:
         """Whether the device's products are exact and a row's code ignores its companions."""
@@ -88,15 +78,27 @@ class SentenceCodes(SentenceMechanism):
         return True
 
 
-def _decoded(table: CodeTable, codes: IntArray, lengths: IntArray, epsilon_nano: int) -> FloatArray:
-    """Noise, then meaning: one vector a document, `[n, d]`. `codes` holds the documents' sentences one after another."""
-    if table.noise is CodeNoise.RESPONSES:
-        noisy = randomised_response(codes, size=table.size, epsilon_nano=epsilon_nano)
-        starts = np.cumsum(lengths) - lengths
-        sums = np.add.reduceat(table.vectors[noisy], starts, axis=0)
+def noisy_averages(
+    vectors: FloatArray, codes: IntArray, lengths: IntArray, noise: CodeNoise, epsilon_nano: int
+) -> FloatArray:
+    """H/k @ vectors for each document, H its noisy histogram: the private part of the release.
+
+    Shapes: `vectors` float32 `[N, d]`; `codes` int64, those of each document's sentences one document after another;
+    `lengths` int64 `[n]`; the answer float32 `[n, d]`. Units: epsilon in nano.
+    """
+    size = len(vectors)
+    if noise is CodeNoise.RESPONSES:
+        noisy = torch.from_numpy(randomised_response(codes, size=size, epsilon_nano=epsilon_nano))
+        starts = torch.from_numpy(np.cumsum(lengths) - lengths)
+        sums = torch.nn.functional.embedding_bag(noisy, torch.from_numpy(vectors), starts, mode="sum").numpy()
     else:
         document = np.repeat(np.arange(len(lengths)), lengths)
-        counts = np.bincount(document * table.size + codes, minlength=len(lengths) * table.size)
-        noise = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
-        sums = (counts + noise).reshape(len(lengths), table.size).astype(np.float32) @ table.vectors
-    return np.asarray(table.offset + sums / lengths[:, None], dtype=np.float32)
+        counts = np.bincount(document * size + codes, minlength=len(lengths) * size)
+        added = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
+        sums = (counts + added).reshape(len(lengths), size).astype(np.float32) @ vectors
+    return np.asarray(sums / lengths[:, None], dtype=np.float32)
+
+
+def decoded(table: CodeTable, codes: IntArray, lengths: IntArray, epsilon_nano: int) -> FloatArray:
+    """Noise, then meaning: one vector a document, `[n, d]`; arguments as of `noisy_averages`."""
+    return noisy_averages(table.vectors, codes, lengths, table.noise, epsilon_nano) + table.offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.mechanisms.domain_pack import DomainPackInfo
+from core.mechanisms.pack_facts import DomainPackInfo
 
 
 def text(info: DomainPackInfo, result: Mapping[str, Any]) -> str:

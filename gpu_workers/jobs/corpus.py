@@ -18,7 +18,7 @@ import orjson
 
 from core.errors import BadCorpus
 from core.jobs.scratch import LineTooLong, lines
-from core.mechanisms.domain_pack import DIMENSION_MAX
+from core.mechanisms.pack_facts import DIMENSION_MAX
 from core.text.segment import sentences
 
 FloatArray = npt.NDArray[np.float32]

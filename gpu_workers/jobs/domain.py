@@ -89,7 +89,7 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
     dimension = public.vectors.shape[1]
     encoder, fingerprint = source.facts(dimension)
     pack = build_pack(
-        public,
+        [public],
         name=spec.name,
         source=spec.source,
         licence=spec.licence,

@@ -1,10 +1,11 @@
-"""Build the `general` domain pack from public text.
+"""Build domain packs from public text; by default the `general` one.
 
     python -m gpu_workers.training.domain_pack --data DATA --cache CACHE --out gpu_workers/packs/general.safetensors
 
 Resumable: finished embedding shards stay in CACHE. Everything else takes a few minutes and is drawn from `--seed`.
 The knobs are chosen on held-out public documents that are no candidates, without labels: the setting whose released
-vectors are nearest (centred cosine) to the documents' own means. They are constants for every later document.
+vectors are nearest to the documents' own means (`codes`: in their space; the others: by centred cosine). They are
+constants for every later document.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.mechanisms.domain_pack import DomainPack, DomainPackInfo, Knobs
+from core.amounts import NANO
+from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pack_facts import DomainPackInfo, Knobs
 from core.mechanisms.sentence import sentence_mechanism
 from gpu_workers.encoder import Encoder
-from gpu_workers.training import public_text, recoder
+from gpu_workers.training import codes, public_text, recoder
 from gpu_workers.training.public_text import Embedded, show
 
 FloatArray = npt.NDArray[np.float32]
@@ -34,10 +38,11 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 15.0, 25.0, 50.0)
 VALIDATION_SHARE = 0.12
 VALIDATION_MAX = 1_000
-SOURCE = (
-    "20 Newsgroups bydate train (Lang 1995), IMDB train (Maas et al. 2011), WikiText-2 valid and test "
-    "(Merity et al. 2016)"
-)
+SOURCES = {
+    "20news-train": "20 Newsgroups bydate train (Lang 1995)",
+    "imdb-train": "IMDB train (Maas et al. 2011)",
+    "wikitext": "WikiText-2 valid and test (Merity et al. 2016)",
+}
 LICENCE = (
     "20 Newsgroups: none stated; IMDB: research, cite the paper; WikiText-2: CC BY-SA. "
     "The pack holds vectors and weights, no text."
@@ -104,7 +109,8 @@ def similarity(released: FloatArray, truth: FloatArray, centre: FloatArray) -> f
 
 
 def choose_knobs(pack: DomainPack, validation: Embedded, progress: Progress) -> tuple[Knobs, ...]:
-    """For each epsilon the best threshold, projections and numbers of candidates on public validation documents."""
+    """The pack's knobs, each with the best threshold, projections and numbers of candidates for its epsilon, on public
+    validation documents."""
     levels = prefixes(pack.info.candidates)
     documents = [torch.from_numpy(document) for document in validation.documents()]
     truth = validation.means()
@@ -114,26 +120,37 @@ def choose_knobs(pack: DomainPack, validation: Embedded, progress: Progress) -> 
     def score(mechanism: str, knobs: Knobs) -> float:
         trial = replace(pack, info=replace(pack.info, knobs=(knobs,)))
         epsilon_nano = [round(knobs.epsilon * 10**9)] * len(documents)
-        vectors = sentence_mechanism(mechanism, trial).release(documents, epsilon_nano).vectors
+        vectors = sentence_mechanism(mechanism, trial).release(documents, epsilon_nano)
         if mechanism == "clipped_cosine":
             return similarity(vectors, truth, pack.centre)
         return similarity(vectors, truth_recoded, recoded_centre)
 
     table = []
-    for done, epsilon in enumerate(EPSILONS, start=1):
-        base = Knobs(epsilon, 0.3, levels[-1], PROJECTIONS[0], levels[-1])
+    for done, base in enumerate(pack.info.knobs, start=1):
         cosine = [replace(base, threshold=t, cosine_candidates=n) for t in THRESHOLDS for n in levels]
         depth = [replace(base, projections=p, depth_candidates=n) for p in PROJECTIONS for n in levels]
         cosine_scores = [score("clipped_cosine", knobs) for knobs in cosine]
         depth_scores = [score("deep_candidate", knobs) for knobs in depth]
         best, deepest = cosine[int(np.argmax(cosine_scores))], depth[int(np.argmax(depth_scores))]
         table.append(replace(best, projections=deepest.projections, depth_candidates=deepest.depth_candidates))
-        progress("choosing-settings", done / len(EPSILONS))
+        progress("choosing-settings", done / len(pack.info.knobs))
     return tuple(table)
 
 
+def split(parts: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedded], Embedded]:
+    """What to fit on, a corpus at a time, and held-out documents of all corpora to choose on."""
+    kept, held = [], []
+    rows_max = VALIDATION_MAX // len(parts)
+    for part in parts:
+        order = draw.permutation(len(part.lengths))
+        count = max(1, round(VALIDATION_SHARE * len(order)))
+        held.append(select(part, order[:count][:rows_max]))
+        kept.append(select(part, order[count:]))
+    return kept, join(held)
+
+
 def build_pack(
-    public: Embedded,
+    parts: list[Embedded],
     *,
     name: str,
     source: str,
@@ -143,23 +160,28 @@ def build_pack(
     seed: int,
     progress: Progress,
 ) -> DomainPack:
-    """The pack of a public corpus, of any size from a few dozen documents on; with fewer than 4,096 candidates where
-    the corpus is smaller.
+    """The pack of one public corpus or of several, from a few dozen documents on; smaller corpora get fewer
+    candidates and smaller codebooks.
 
-    `public` holds unit vectors of one dimension. `progress` hears a stage and the share of this call that is done.
+    `parts` hold unit vectors of one dimension. `progress` hears a stage and the share of this call that is done.
     """
     draw = np.random.default_rng(seed)
-    order = draw.permutation(len(public.lengths))
-    held = round(VALIDATION_SHARE * len(order))
-    validation = select(public, order[:held][:VALIDATION_MAX])
-    kept = select(public, order[held:])
+    kept, validation = split(parts, draw)
+    public = join(kept)
 
+    progress("fitting-codes", 0.0)
+    shape = codes.geometry(kept)
+    fitter = codes.Fitter(shape, public, validation, seed)
+    fitted = []
+    for done, epsilon in enumerate(EPSILONS, start=1):
+        fitted.append(fitter.best(round(epsilon * NANO)))
+        progress("fitting-codes", 0.35 * done / len(EPSILONS))
+
+    layers = recoder.train(public, seed, told=lambda share: progress("training-recoder", 0.35 + 0.25 * share))
+    progress("choosing-candidates", 0.6)
+    centre = public.vectors.mean(axis=0).astype(np.float16).astype(np.float32)
+    chosen = ordered_candidates(public.means(), centre, seed)
     dimension = public.vectors.shape[1]
-    centre = kept.vectors.mean(axis=0).astype(np.float16).astype(np.float32)
-    progress("training-recoder", 0.0)
-    layers = recoder.train(kept, seed, told=lambda share: progress("training-recoder", 0.4 * share))
-    progress("choosing-candidates", 0.4)
-    chosen = ordered_candidates(kept.means(), centre, seed)
     directions = draw.normal(size=(max(PROJECTIONS), dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     info = DomainPackInfo(
@@ -167,41 +189,54 @@ def build_pack(
         encoder=encoder,
         encoder_fingerprint=encoder_fingerprint,
         dimension=dimension,
+        rank=shape.space.rank,
         candidates=len(chosen),
         projections=max(PROJECTIONS),
         source=source,
         licence=licence,
-        knobs=(Knobs(1.0, 0.3, len(chosen), max(PROJECTIONS), len(chosen)),),
+        knobs=tuple(
+            Knobs(
+                epsilon=epsilon,
+                codes=best.table.size,
+                code_noise=best.table.noise,
+                threshold=THRESHOLDS[0],
+                cosine_candidates=len(chosen),
+                projections=PROJECTIONS[0],
+                depth_candidates=len(chosen),
+            )
+            for epsilon, best in zip(EPSILONS, fitted, strict=True)
+        ),
     )
     pack = DomainPack(
         info=info,
-        candidates=_half(kept.means()[chosen]),
+        space=shape.space,
+        codebooks={size: fitter.codebooks[size] for size in info.codebook_sizes},
+        code_tables=tuple(best.table for best in fitted),
+        candidates=_half(public.means()[chosen]),
         centre=centre,
-        recoded=_half(recoder.recoded_means(layers, kept)[chosen]),
+        recoded=_half(recoder.recoded_means(layers, public)[chosen]),
         projections=_half(directions),
         recoder=layers,
     )
-    knobs = choose_knobs(pack, validation, lambda stage, share: progress(stage, 0.5 + 0.5 * share))
+    knobs = choose_knobs(pack, validation, lambda stage, share: progress(stage, 0.6 + 0.4 * share))
     return replace(pack, info=replace(info, knobs=knobs))
 
 
-def build(data: Path, cache: Path, seed: int) -> DomainPack:
-    """The `general` pack, from public text under `data`."""
+CORPORA = {
+    "20news-train": partial(public_text.newsgroups, split="train", limit=8_000),
+    "imdb-train": partial(public_text.imdb, split="train", limit=8_000),
+    "wikitext": partial(public_text.wikitext, limit=1_500),
+}
+
+
+def build(data: Path, cache: Path, seed: int, *, name: str, corpora: tuple[str, ...]) -> DomainPack:
+    """The pack of public corpora under `data`; all of them make the `general` one."""
     encoder = Encoder()
-    corpus = join(
-        [
-            public_text.embed(documents, encoder, cache, name)
-            for name, documents in (
-                ("20news-train", public_text.newsgroups(data, "train", 4_500)),
-                ("imdb-train", public_text.imdb(data, "train", 3_500)),
-                ("wikitext", public_text.wikitext(data, 1_500)),
-            )
-        ]
-    )
+    documents = {corpus: CORPORA[corpus](data) for corpus in corpora}
     return build_pack(
-        corpus,
-        name="general",
-        source=SOURCE,
+        [public_text.embed(rows, encoder, cache, corpus) for corpus, rows in documents.items()],
+        name=name,
+        source="; ".join(SOURCES[corpus] for corpus in corpora),
         licence=LICENCE,
         encoder=encoder.name,
         encoder_fingerprint=encoder.fingerprint,
@@ -220,9 +255,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public corpora")
     parser.add_argument("--cache", type=Path, required=True, help="folder for embeddings, outside the repository")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--name", default="general")
+    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--seed", type=int, default=20221)
     arguments = parser.parse_args()
-    pack = build(arguments.data, arguments.cache, arguments.seed)
+    corpora = tuple(arguments.corpora)
+    pack = build(arguments.data, arguments.cache, arguments.seed, name=arguments.name, corpora=corpora)
     pack.save(arguments.out)
     DomainPack.load(arguments.out)
 

@@ -9,7 +9,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from core.mechanisms.domain_pack import DomainPack, DomainPackInfo, InvalidPack
+from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pack_facts import DomainPackInfo, InvalidPack
 
 
 @pytest.fixture

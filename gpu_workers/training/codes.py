@@ -1,0 +1,175 @@
+"""What `sentence_codes` needs of a domain: a space, codebooks, and what the codes mean, from public documents alone.
+
+The space keeps the directions in which documents differ more than their own sentences do: generalised eigenvectors
+of the covariance between documents against the covariance within them, no label needed. A direction is kept while
+that ratio is at least 0.2 (a mean of 13 sentences then has 2.6 times as much of the document as of chance), and
+weighted by its fourth root. Codebooks are k-means centroids in that space, rounded to its integer grid.
+
+What a code means is fitted through the noise: the linear map from noisy histograms to the clean means of public
+documents with the least squares. Which codebook and which kind of noise serve an epsilon is chosen on held-out
+public documents: the one whose releases are nearest to the documents' own means, in the space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.mechanisms.code_space import CodeSpace, Projection
+from core.mechanisms.domain_pack import CodeArray, CodeTable, FloatArray
+from core.mechanisms.integer_vectors import code_scale
+from core.mechanisms.pack_facts import CodeNoise
+from core.mechanisms.sentence_codes import decoded, noisy_averages
+from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
+from gpu_workers.training.public_text import Embedded
+
+RATIO_MIN = 0.2
+RANK = (8, 128)  # at least, at most
+COUNT_SIZES = (8, 16, 24, 32, 48, 64, 128)
+RESPONSE_SIZES = (32, 64, 128, 256, 512, 1_024)
+SENTENCES_A_CODE = 10  # a codebook has at most one code for so many public sentences
+RIDGES = (1e-3, 1e-2, 1e-1)
+_RIDGE_WITHIN = 1e-3
+_PRIOR_SENTENCES = 5  # a code's mean embedding leans on the corpus's with the weight of so many sentences
+_ROUNDS = 2  # independent noise over the same documents
+
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The space, and the real axes behind it: y = (s - centre) @ axes, before rounding."""
+
+    space: Space
+    axes: Doubles
+    centre: Doubles
+
+    def places(self, vectors: npt.NDArray[np.floating]) -> Doubles:
+        return np.asarray((vectors - self.centre) @ self.axes, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A table for one epsilon, and its score on held-out documents (1 is perfect, 0 is the corpus's mean)."""
+
+    table: CodeTable
+    score: float
+
+
+def _covariances(corpus: Embedded) -> tuple[Doubles, Doubles]:
+    """Covariance of sentences within documents, and of documents' true means, both unbiased: `[d, d]` each."""
+    means = corpus.means().astype(np.float64)
+    document = np.repeat(np.arange(len(corpus.lengths)), corpus.lengths)
+    apart = corpus.vectors - means[document]
+    within = apart.T @ apart / max(1, len(apart) - len(means))
+    spread = means - means.mean(axis=0)
+    between = spread.T @ spread / len(means) - within * np.mean(1.0 / corpus.lengths)
+    return within, between
+
+
+def geometry(parts: list[Embedded]) -> Geometry:
+    """The space of a domain; `parts` are its corpora, whose differences from one another do not count."""
+    from scipy.linalg import eigh
+
+    pairs = [_covariances(part) for part in parts]
+    within: Doubles = np.mean([pair[0] for pair in pairs], axis=0)
+    between: Doubles = np.mean([pair[1] for pair in pairs], axis=0)
+    dimension = len(within)
+    ratios, directions = eigh(between, within + _RIDGE_WITHIN * np.trace(within) / dimension * np.eye(dimension))
+    ratios, directions = ratios[::-1], directions[:, ::-1]
+    rank = min(dimension, max(RANK[0], min(RANK[1], int((ratios >= RATIO_MIN).sum()))))
+    axes = directions[:, :rank] * np.maximum(ratios[:rank], 1e-6) ** 0.25
+    vectors = np.concatenate([part.vectors for part in parts])
+    centre = vectors.mean(axis=0, dtype=np.float64)
+    # one grid for all axes, fine enough for the widest: four standard deviations reach its end
+    step = CODE_MAX / (4.0 * float(((vectors[:50_000] - centre) @ axes).std(axis=0).max()))
+    return Geometry(_space(axes, centre, step), axes, centre)
+
+
+def _space(axes: Doubles, centre: Doubles, step: float) -> Space:
+    """The integer form of y = step * (s - centre) @ axes."""
+    widest = np.abs(axes).max(axis=0)
+    reach = np.abs(axes).sum(axis=0)
+    unit = np.minimum(CODE_MAX / widest, 0.99 * EXACT_MAX / CODE_MAX / reach)  # grid units per axis
+    factor = step / (unit * code_scale(len(axes)))
+    return Space(
+        directions=np.round(axes * unit).T.astype(np.int8),
+        factor=factor.astype(np.float32),
+        shift=(-step * (centre @ axes)).astype(np.float32),
+    )
+
+
+def codebook(places: CodeArray, size: int, seed: int) -> CodeArray:
+    """`size` different centroids of public int8 places `[n, r]`."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    model = MiniBatchKMeans(size, n_init=3 if size < 100 else 1, batch_size=8_192, max_iter=30, random_state=seed)
+    return np.clip(np.round(model.fit(places.astype(np.float32)).cluster_centers_), -CODE_MAX, CODE_MAX).astype(np.int8)
+
+
+class Fitter:
+    """Codebooks and tables of one domain: public documents to fit on, others to choose on."""
+
+    def __init__(self, shape: Geometry, public: Embedded, held: Embedded, seed: int) -> None:
+        self._shape, self._public, self._held = shape, public, held
+        self._means = public.means().astype(np.float64)
+        self._truth = shape.places(held.means())
+        projection = Projection(shape.space, torch.device("cpu"))
+        places = np.concatenate(
+            [projection.coordinates(rows).numpy() for rows in torch.from_numpy(public.vectors).split(8_192)]
+        )
+        most = max(8, len(places) // SENTENCES_A_CODE)
+        sizes = sorted({size for size in (*COUNT_SIZES, *RESPONSE_SIZES) if size <= most})
+        self.codebooks = {size: codebook(places, size, seed) for size in sizes}
+        space = CodeSpace(shape.space, self.codebooks, torch.device("cpu"))
+        self._codes = {size: space.nearest(torch.from_numpy(public.vectors), size) for size in sizes}
+        self._held_codes = {size: space.nearest(torch.from_numpy(held.vectors), size) for size in sizes}
+
+    def best(self, epsilon_nano: int) -> Fitted:
+        """The table that serves this epsilon best."""
+        tried = [self._fitted(size, CodeNoise.COUNTS, epsilon_nano) for size in COUNT_SIZES if size in self.codebooks]
+        tried += [
+            self._fitted(size, CodeNoise.RESPONSES, epsilon_nano) for size in RESPONSE_SIZES if size in self.codebooks
+        ]
+        return max(tried, key=lambda fitted: fitted.score)
+
+    def _fitted(self, size: int, noise: CodeNoise, epsilon_nano: int) -> Fitted:
+        if noise is CodeNoise.COUNTS:
+            basis = np.eye(size, dtype=np.float32)
+        else:  # what a code means before noise; the fit then turns and shrinks it
+            basis = np.zeros((size, self._public.vectors.shape[1]))
+            np.add.at(basis, self._codes[size], self._public.vectors)
+            seen = np.bincount(self._codes[size], minlength=size)[:, None]
+            basis = (basis + _PRIOR_SENTENCES * self._means.mean(axis=0)) / (seen + _PRIOR_SENTENCES)
+            basis = basis.astype(np.float32)
+        noisy = [
+            noisy_averages(basis, self._codes[size], self._public.lengths, noise, epsilon_nano) for _ in range(_ROUNDS)
+        ]
+        inputs, targets = np.concatenate(noisy).astype(np.float64), np.tile(self._means, (_ROUNDS, 1))
+        middle, goal = inputs.mean(axis=0), targets.mean(axis=0)
+        moved = inputs - middle
+        square = moved.T @ moved
+        cross = moved.T @ (targets - goal)
+        tried = []
+        for ridge in RIDGES:
+            weights = np.linalg.solve(square + ridge * np.trace(square) / len(square) * np.eye(len(square)), cross)
+            table = CodeTable(noise, _half(basis @ weights), _half(goal - middle @ weights))
+            tried.append(Fitted(table, self._score(table, epsilon_nano)))
+        return max(tried, key=lambda fitted: fitted.score)
+
+    def _score(self, table: CodeTable, epsilon_nano: int) -> float:
+        """The share of the variance of held-out means, in the space, that the releases explain."""
+        lengths = self._held.lengths
+        missed = 0.0
+        for _ in range(_ROUNDS):
+            released = decoded(table, self._held_codes[table.size], lengths, epsilon_nano)
+            missed += np.square(self._shape.places(released) - self._truth).sum() / _ROUNDS
+        return float(1.0 - missed / np.square(self._truth - self._truth.mean(axis=0)).sum())
+
+
+def _half(array: Doubles) -> FloatArray:
+    """What the file will hold."""
+    return array.astype(np.float16).astype(np.float32)
