@@ -80,7 +80,7 @@ def problem(
     """One problem document. `members` must be numbers, fixed words or structures of those."""
     metrics.PROBLEMS.labels(code).inc()
     content: dict[str, Any] = {
-        "type": f"urn:privacy-gateway:problem:{code}",
+        "type": problem_type(code),
         "code": code,
         "title": title,
         "status": status,
@@ -94,6 +94,10 @@ def problem(
     return Response(
         orjson.dumps(content), status_code=status, headers=all_headers, media_type="application/problem+json"
     )
+
+
+def problem_type(code: str) -> str:
+    return f"urn:privacy-gateway:problem:{code}"
 
 
 def amount(value: errors.Amount) -> dict[str, float]:

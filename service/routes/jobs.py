@@ -21,7 +21,7 @@ from service.body import JsonRoute
 from service.house import House, house
 from service.jobs.submit import DOMAIN_BODY, submit_domain
 from service.paging import Paging, paging
-from service.problems import amount
+from service.problems import amount, problem_type
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
@@ -134,7 +134,7 @@ def job_block(job: JobRecord) -> dict[str, Any]:
         "spent": amount(job.spent),
     }
     if job.problem is not None:
-        block["problem"] = job.problem
+        block["problem"] = {"type": problem_type(job.problem["code"]), **job.problem}
     if job.result is not None:
         block["result"] = job.result
     return block

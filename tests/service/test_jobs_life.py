@@ -234,6 +234,7 @@ def test_a_bad_corpus_fails_its_job(tenant: Tenant, content: bytes, reason: str,
     assert failed["status"] == "failed"
     assert (failed["problem"]["code"], failed["problem"]["reason"]) == ("bad-corpus", reason)
     assert failed["problem"].get("line") == line
+    assert failed["problem"]["type"] == "urn:privacy-gateway:problem:bad-corpus"
     assert "walrus" not in json.dumps(failed)
 
 
