@@ -12,12 +12,14 @@ public documents: the one whose releases are nearest to the documents' own means
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from core.amounts import NANO
 from core.mechanisms.code_space import CodeSpace, Projection
 from core.mechanisms.domain_pack import CodeArray, CodeTable, FloatArray
 from core.mechanisms.integer_vectors import code_scale
@@ -28,15 +30,21 @@ from gpu_workers.training.public_text import Embedded
 
 RATIO_MIN = 0.2
 RANK = (8, 128)  # at least, at most
-COUNT_SIZES = (8, 16, 24, 32, 48, 64, 128)
+COUNT_SIZES = (8, 16, 24, 32, 48, 64)
 RESPONSE_SIZES = (32, 64, 128, 256, 512, 1_024)
 SENTENCES_A_CODE = 10  # a codebook has at most one code for so many public sentences
 RIDGES = (1e-3, 1e-2, 1e-1)
 _RIDGE_WITHIN = 1e-3
 _PRIOR_SENTENCES = 5  # a code's mean embedding leans on the corpus's with the weight of so many sentences
 _ROUNDS = 2  # independent noise over the same documents
+_COUNTS_EPSILON_MAX = 12.0  # beyond, responses are nearly free of noise and counts are not ahead
+_KEPT_MIN = 0.25  # responses that keep fewer codes than this are not tried
+_RESTARTS = 6  # of k-means for the small codebooks, where one start and another differ most
+_RESTARTS_EPSILON_NANO = 3 * NANO
+_KMEANS_ROWS_MAX = 60_000
 
 Doubles = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -103,11 +111,16 @@ def _space(axes: Doubles, centre: Doubles, step: float) -> Space:
 
 
 def codebook(places: CodeArray, size: int, seed: int) -> CodeArray:
-    """`size` different centroids of public int8 places `[n, r]`."""
-    from sklearn.cluster import MiniBatchKMeans
+    """`size` centroids of public int8 places `[n, r]`, by k-means."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans
 
-    model = MiniBatchKMeans(size, n_init=3 if size < 100 else 1, batch_size=8_192, max_iter=30, random_state=seed)
-    return np.clip(np.round(model.fit(places.astype(np.float32)).cluster_centers_), -CODE_MAX, CODE_MAX).astype(np.int8)
+    rows = places.astype(np.float32)
+    if size <= max(COUNT_SIZES):
+        rows = rows[np.random.default_rng(seed).permutation(len(rows))[:_KMEANS_ROWS_MAX]]
+        model = KMeans(size, n_init=1, max_iter=50, random_state=seed).fit(rows)
+    else:
+        model = MiniBatchKMeans(size, n_init=1, batch_size=8_192, max_iter=30, random_state=seed).fit(rows)
+    return np.clip(np.round(model.cluster_centers_), -CODE_MAX, CODE_MAX).astype(np.int8)
 
 
 class Fitter:
@@ -121,20 +134,38 @@ class Fitter:
         places = np.concatenate(
             [projection.coordinates(rows).numpy() for rows in torch.from_numpy(public.vectors).split(8_192)]
         )
-        most = max(8, len(places) // SENTENCES_A_CODE)
-        sizes = sorted({size for size in (*COUNT_SIZES, *RESPONSE_SIZES) if size <= most})
-        self.codebooks = {size: codebook(places, size, seed) for size in sizes}
-        space = CodeSpace(shape.space, self.codebooks, torch.device("cpu"))
-        self._codes = {size: space.nearest(torch.from_numpy(public.vectors), size) for size in sizes}
-        self._held_codes = {size: space.nearest(torch.from_numpy(held.vectors), size) for size in sizes}
+        self.codebooks: dict[int, CodeArray] = {}
+        self._codes: dict[int, Codes] = {}
+        self._held_codes: dict[int, Codes] = {}
+        most = max(min(COUNT_SIZES), len(places) // SENTENCES_A_CODE)
+        for size in sorted({size for size in (*COUNT_SIZES, *RESPONSE_SIZES) if size <= most}):
+            if size not in COUNT_SIZES:
+                self._use(codebook(places, size, seed))
+                continue
+            tried = [(self._trial(codebook(places, size, seed + start)), seed + start) for start in range(_RESTARTS)]
+            self._use(codebook(places, size, max(tried)[1]))
 
     def best(self, epsilon_nano: int) -> Fitted:
         """The table that serves this epsilon best."""
-        tried = [self._fitted(size, CodeNoise.COUNTS, epsilon_nano) for size in COUNT_SIZES if size in self.codebooks]
-        tried += [
-            self._fitted(size, CodeNoise.RESPONSES, epsilon_nano) for size in RESPONSE_SIZES if size in self.codebooks
-        ]
-        return max(tried, key=lambda fitted: fitted.score)
+        tried = []
+        if epsilon_nano <= _COUNTS_EPSILON_MAX * NANO:
+            tried += [(size, CodeNoise.COUNTS) for size in COUNT_SIZES]
+        kept = math.exp(min(epsilon_nano / NANO, 100.0))
+        tried += [(size, CodeNoise.RESPONSES) for size in RESPONSE_SIZES if kept >= _KEPT_MIN * (kept + size - 1)]
+        fitted = [self._fitted(size, noise, epsilon_nano) for size, noise in tried if size in self.codebooks]
+        return max(fitted, key=lambda each: each.score)
+
+    def _use(self, centroids: CodeArray) -> None:
+        size = len(centroids)
+        space = CodeSpace(self._shape.space, {size: centroids}, torch.device("cpu"))
+        self.codebooks[size] = centroids
+        self._codes[size] = space.nearest(torch.from_numpy(self._public.vectors), size)
+        self._held_codes[size] = space.nearest(torch.from_numpy(self._held.vectors), size)
+
+    def _trial(self, centroids: CodeArray) -> float:
+        """The score of counts over these centroids at the reference epsilon."""
+        self._use(centroids)
+        return self._fitted(len(centroids), CodeNoise.COUNTS, _RESTARTS_EPSILON_NANO).score
 
     def _fitted(self, size: int, noise: CodeNoise, epsilon_nano: int) -> Fitted:
         if noise is CodeNoise.COUNTS:
@@ -145,9 +176,8 @@ class Fitter:
             seen = np.bincount(self._codes[size], minlength=size)[:, None]
             basis = (basis + _PRIOR_SENTENCES * self._means.mean(axis=0)) / (seen + _PRIOR_SENTENCES)
             basis = basis.astype(np.float32)
-        noisy = [
-            noisy_averages(basis, self._codes[size], self._public.lengths, noise, epsilon_nano) for _ in range(_ROUNDS)
-        ]
+        codes, lengths = self._codes[size], self._public.lengths
+        noisy = [noisy_averages(basis, codes, lengths, noise, epsilon_nano) for _ in range(_ROUNDS)]
         inputs, targets = np.concatenate(noisy).astype(np.float64), np.tile(self._means, (_ROUNDS, 1))
         middle, goal = inputs.mean(axis=0), targets.mean(axis=0)
         moved = inputs - middle

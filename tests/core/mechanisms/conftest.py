@@ -5,7 +5,23 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from core.mechanisms.domain_pack import RECODER_LAYERS, DomainPack, DomainPackInfo, Knobs
+from core.mechanisms.domain_pack import RECODER_LAYERS, CodeTable, DomainPack
+from core.mechanisms.integer_vectors import code_scale
+from core.mechanisms.pack_facts import CodeNoise, DomainPackInfo, Knobs
+from core.mechanisms.space import Space
+
+
+def knobs_row(
+    epsilon: float,
+    threshold: float,
+    cosine_candidates: int,
+    projections: int,
+    depth_candidates: int,
+    *,
+    codes: int = 2,
+    code_noise: CodeNoise = CodeNoise.RESPONSES,
+) -> Knobs:
+    return Knobs(epsilon, codes, code_noise, threshold, cosine_candidates, projections, depth_candidates)
 
 
 def make_pack(
@@ -15,7 +31,10 @@ def make_pack(
     centre: np.ndarray | None = None,
     knobs: tuple[Knobs, ...] | None = None,
 ) -> DomainPack:
-    """A pack around the given candidates; the recoder is the identity."""
+    """A pack around the given candidates, which are its centroids too; the recoder is the identity.
+
+    The space is that of the encoder on a grid of 1/100; a code means its centroid.
+    """
     m, d = candidates.shape
     projections = np.eye(d, dtype=np.float32)[:1] if projections is None else projections
     info = DomainPackInfo(
@@ -23,15 +42,24 @@ def make_pack(
         encoder="test",
         encoder_fingerprint="0" * 64,
         dimension=d,
+        rank=d,
         candidates=m,
         projections=len(projections),
         source="made up",
         licence="none",
-        knobs=knobs or (Knobs(1.0, 1.0, m, len(projections), m),),
+        knobs=knobs or (knobs_row(1.0, 1.0, m, len(projections), m),),
     )
     layer = (np.eye(d, dtype=np.float32), np.zeros(d, dtype=np.float32))
+    factor = np.full(d, 100 / code_scale(d), dtype=np.float32)
+    grid = np.clip(np.round(100 * np.resize(candidates, (max(info.codebook_sizes), d))), -127, 127).astype(np.int8)
     return DomainPack(
         info=info,
+        space=Space(np.eye(d, dtype=np.int8), factor, np.zeros(d, dtype=np.float32)),
+        codebooks={size: grid[:size] for size in info.codebook_sizes},
+        code_tables=tuple(
+            CodeTable(row.code_noise, grid[: row.codes].astype(np.float32) / 100, np.zeros(d, dtype=np.float32))
+            for row in info.knobs
+        ),
         candidates=candidates.astype(np.float32),
         centre=np.zeros(d, dtype=np.float32) if centre is None else centre.astype(np.float32),
         recoded=candidates.astype(np.float32),
@@ -47,7 +75,7 @@ def pack_of() -> Callable[..., DomainPack]:
 
 @pytest.fixture(scope="session")
 def random_pack() -> DomainPack:
-    """300 candidates in 64 dimensions, three rows of knobs."""
+    """300 candidates in 64 dimensions, three rows of knobs, both kinds of code noise."""
     source = np.random.default_rng(5)
     candidates = source.normal(size=(300, 64))
     candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
@@ -57,5 +85,9 @@ def random_pack() -> DomainPack:
         candidates,
         projections=projections,
         centre=candidates.mean(axis=0),
-        knobs=(Knobs(1.0, 0.2, 50, 2, 40), Knobs(5.0, 0.4, 200, 4, 300), Knobs(20.0, 1.0, 300, 6, 300)),
+        knobs=(
+            knobs_row(1.0, 0.2, 50, 2, 40, codes=8, code_noise=CodeNoise.COUNTS),
+            knobs_row(5.0, 0.4, 200, 4, 300, codes=64),
+            knobs_row(20.0, 1.0, 300, 6, 300, codes=300),
+        ),
     )
