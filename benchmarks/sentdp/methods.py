@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,15 @@ from benchmarks.sentdp import baselines
 from benchmarks.sentdp.baselines import Box, FloatArray
 from core.amounts import NANO
 from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.recoder import Recoder
 from core.mechanisms.sentence import sentence_mechanism
 from gpu_workers.training import recoder
 from gpu_workers.training.public_text import Embedded
 
 Documents = Sequence[FloatArray]
+OWN, GENERAL = "own pack", "general pack"
+NON_PRIVATE = "non-private"
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,12 @@ class Method:
 class Classifiers:
     """Logistic regressions on clean features of the training split, one a space."""
 
-    def __init__(self, pack: DomainPack, train: Embedded) -> None:
+    def __init__(self, packs: Mapping[str, DomainPack], train: Embedded) -> None:
         self.box = Box.around(train.means())
         clipped = Embedded(self.box.clip(train.vectors), train.lengths, train.labels)
-        features = {
-            "encoder": train.means(),
-            "recoded": recoder.recoded_means(pack.recoder, train),
-            "truncated": clipped.means(),
-        }
+        features = {"encoder": train.means(), "truncated": clipped.means()}
+        for title, pack in packs.items():
+            features[f"recoded, {title}"] = recoder.recoded_means(pack.recoder, train)
         self._models = {space: self._fit(rows, train.labels) for space, rows in features.items()}
 
     @staticmethod
@@ -58,60 +59,57 @@ class Classifiers:
         return float(f1_score(labels, self._models[space].predict(vectors), average="macro"))
 
 
-def shipped(name: str, pack: DomainPack) -> Method:
-    """A mechanism of the gateway, through its own class."""
+def shipped(name: str, title: str, pack: DomainPack) -> Method:
+    """A mechanism of the gateway over the pack called `title`, through its own class."""
     mechanism = sentence_mechanism(name, pack)
 
     def release(documents: Documents, epsilon: float) -> FloatArray:
         rows = [torch.from_numpy(document) for document in documents]
-        return mechanism.release(rows, [round(epsilon * NANO)] * len(rows)).vectors
+        return mechanism.release(rows, [round(epsilon * NANO)] * len(rows))
 
-    return Method(name, "one sentence", mechanism.space, release)
+    space = mechanism.space if mechanism.space == "encoder" else f"{mechanism.space}, {title}"
+    return Method(f"{name}, {title}", "one sentence", space, release)
 
 
-def methods(pack: DomainPack, box: Box, seed: int = 0) -> list[Method]:
-    """Every row that needs embeddings alone."""
-    source = np.random.default_rng(seed)
+def of_pack(title: str, pack: DomainPack, source: np.random.Generator) -> list[Method]:
+    """The rows that depend on a pack."""
     recode = Recoder(pack.recoder, torch.device("cpu"))
 
     def recoded_means(documents: Documents, _: float) -> FloatArray:
         return np.stack([recode(torch.from_numpy(document)).numpy().mean(axis=0) for document in documents])
 
-    def guess(outputs: FloatArray) -> Callable[[Documents, float], FloatArray]:
-        return lambda documents, _: outputs[source.integers(0, len(outputs), len(documents))]
+    def selected(documents: Documents, epsilon: float) -> FloatArray:
+        return baselines.document_selection(documents, epsilon, pack.candidates, pack.centre, source)
+
+    def guessed(documents: Documents, _: float) -> FloatArray:
+        guesses: FloatArray = pack.candidates[source.integers(0, len(pack.candidates), len(documents))]
+        return guesses
+
+    space = f"recoded, {title}"
+    return [
+        *(shipped(name, title, pack) for name in SENTENCE_MECHANISMS),
+        Method(f"document selection, {title}", "whole document (stronger)", "encoder", selected),
+        Method(f"non-private, recoded, {title}", "nothing", space, recoded_means, private=False, random=False),
+        Method(f"random candidate, {title}", "everything", "encoder", guessed, private=False),
+    ]
+
+
+def methods(packs: Mapping[str, DomainPack], box: Box, seed: int = 0) -> list[Method]:
+    """Every row that needs embeddings alone."""
+    source = np.random.default_rng(seed)
+
+    def truncated(documents: Documents, epsilon: float) -> FloatArray:
+        return baselines.truncation(documents, epsilon, box, source)
+
+    def noisy(documents: Documents, epsilon: float) -> FloatArray:
+        return baselines.mean_laplace(documents, epsilon, source)
+
+    def means(documents: Documents, _: float) -> FloatArray:
+        return np.stack([document.mean(axis=0) for document in documents])
 
     return [
-        shipped("clipped_cosine", pack),
-        shipped("deep_candidate", pack),
-        Method(
-            "truncation",
-            "one sentence",
-            "truncated",
-            lambda documents, epsilon: baselines.truncation(documents, epsilon, box, source),
-        ),
-        Method(
-            "mean_laplace",
-            "one sentence",
-            "encoder",
-            lambda documents, epsilon: baselines.mean_laplace(documents, epsilon, source),
-        ),
-        Method(
-            "document selection",
-            "whole document (stronger)",
-            "encoder",
-            lambda documents, epsilon: baselines.document_selection(
-                documents, epsilon, pack.candidates, pack.centre, source
-            ),
-        ),
-        Method(
-            "non-private, encoder space",
-            "nothing",
-            "encoder",
-            lambda documents, _: np.stack([document.mean(axis=0) for document in documents]),
-            private=False,
-            random=False,
-        ),
-        Method("non-private, recoded space", "nothing", "recoded", recoded_means, private=False, random=False),
-        Method("random candidate, encoder space", "everything", "encoder", guess(pack.candidates), private=False),
-        Method("random candidate, recoded space", "everything", "recoded", guess(pack.recoded), private=False),
+        *(method for title, pack in packs.items() for method in of_pack(title, pack, source)),
+        Method("truncation", "one sentence", "truncated", truncated),
+        Method("mean_laplace", "one sentence", "encoder", noisy),
+        Method(NON_PRIVATE, "nothing", "encoder", means, private=False, random=False),
     ]

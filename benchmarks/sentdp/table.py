@@ -24,24 +24,26 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    protects: str
+    about: str
     cells: list[Cell]
 
 
 @dataclass
 class Table:
-    """Rows by name, in order; `heads` are the columns' titles, `columns` their bare values."""
+    """Rows by name, in order; `heads` are the columns' titles, `columns` their bare values, `about` heads what each
+    row says of itself."""
 
     title: str
     columns: Sequence[float]
     heads: Sequence[str]
+    about: str = "protects"
     rows: dict[str, Row] = field(default_factory=dict)
 
     def markdown(self) -> str:
         lines = [
-            f"| {self.title} | protects | " + " | ".join(self.heads) + " |",
+            f"| {self.title} | {self.about} | " + " | ".join(self.heads) + " |",
             "|" + " --- |" * (len(self.heads) + 2),
         ]
         for name, row in self.rows.items():
-            lines.append(f"| {name} | {row.protects} | " + " | ".join(str(cell) for cell in row.cells) + " |")
+            lines.append(f"| {name} | {row.about} | " + " | ".join(str(cell) for cell in row.cells) + " |")
         return "\n".join(lines)

@@ -13,6 +13,7 @@ public documents: the one whose releases are nearest to the documents' own means
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,7 +127,14 @@ def codebook(places: CodeArray, size: int, seed: int) -> CodeArray:
 class Fitter:
     """Codebooks and tables of one domain: public documents to fit on, others to choose on."""
 
-    def __init__(self, shape: Geometry, public: Embedded, held: Embedded, seed: int) -> None:
+    def __init__(
+        self,
+        shape: Geometry,
+        public: Embedded,
+        held: Embedded,
+        seed: int,
+        sizes: Iterable[int] = (*COUNT_SIZES, *RESPONSE_SIZES),
+    ) -> None:
         self._shape, self._public, self._held = shape, public, held
         self._means = public.means().astype(np.float64)
         self._truth = shape.places(held.means())
@@ -138,7 +146,7 @@ class Fitter:
         self._codes: dict[int, Codes] = {}
         self._held_codes: dict[int, Codes] = {}
         most = max(min(COUNT_SIZES), len(places) // SENTENCES_A_CODE)
-        for size in sorted({size for size in (*COUNT_SIZES, *RESPONSE_SIZES) if size <= most}):
+        for size in sorted({size for size in sizes if size <= most}):
             if size not in COUNT_SIZES:
                 self._use(codebook(places, size, seed))
                 continue
@@ -152,7 +160,7 @@ class Fitter:
             tried += [(size, CodeNoise.COUNTS) for size in COUNT_SIZES]
         kept = math.exp(min(epsilon_nano / NANO, 100.0))
         tried += [(size, CodeNoise.RESPONSES) for size in RESPONSE_SIZES if kept >= _KEPT_MIN * (kept + size - 1)]
-        fitted = [self._fitted(size, noise, epsilon_nano) for size, noise in tried if size in self.codebooks]
+        fitted = [self.fitted(size, noise, epsilon_nano) for size, noise in tried if size in self.codebooks]
         return max(fitted, key=lambda each: each.score)
 
     def _use(self, centroids: CodeArray) -> None:
@@ -165,9 +173,10 @@ class Fitter:
     def _trial(self, centroids: CodeArray) -> float:
         """The score of counts over these centroids at the reference epsilon."""
         self._use(centroids)
-        return self._fitted(len(centroids), CodeNoise.COUNTS, _RESTARTS_EPSILON_NANO).score
+        return self.fitted(len(centroids), CodeNoise.COUNTS, _RESTARTS_EPSILON_NANO).score
 
-    def _fitted(self, size: int, noise: CodeNoise, epsilon_nano: int) -> Fitted:
+    def fitted(self, size: int, noise: CodeNoise, epsilon_nano: int) -> Fitted:
+        """The table of this codebook and noise, with the best ridge."""
         if noise is CodeNoise.COUNTS:
             basis = np.eye(size, dtype=np.float32)
         else:  # what a code means before noise; the fit then turns and shrinks it

@@ -31,6 +31,7 @@ from gpu_workers.training.public_text import Embedded, show
 FloatArray = npt.NDArray[np.float32]
 Progress = Callable[[str, float], None]
 
+SEED = 20221
 CANDIDATES = 4_096
 PREFIXES = (64, 256, 1_024, CANDIDATES)  # numbers of candidates that the knobs choose from
 PROJECTIONS = (5, 10, 20, 40)
@@ -257,7 +258,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--name", default="general")
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
-    parser.add_argument("--seed", type=int, default=20221)
+    parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
     corpora = tuple(arguments.corpora)
     pack = build(arguments.data, arguments.cache, arguments.seed, name=arguments.name, corpora=corpora)
