@@ -51,7 +51,8 @@ bench: setup
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(MAKE) bench-sentdp
 
-## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figures in docs), then its speed
+## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figures in docs), then its speed;
+##   builds the two corpora' own packs into the cache folder first (6 minutes once their embeddings are there)
 bench-sentdp: setup
 	$(BIN)/python -m benchmarks.sentdp --data $(DATA) --figures docs/reference/sentdp
 	$(BIN)/python -m benchmarks.sentdp --data $(DATA) --speed
