@@ -16,11 +16,9 @@ from scipy import stats
 
 from core.mechanisms import sentence_codes
 from core.mechanisms.domain_pack import CodeArray, CodeTable, DomainPack
-from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.pack_facts import CodeNoise, DomainPackInfo, Knobs
+from core.mechanisms.pack_facts import CodeNoise, Knobs
 from core.mechanisms.sampling import IntArray
 from core.mechanisms.sentence_codes import SentenceCodes
-from core.mechanisms.space import Space
 
 RUNS = int(os.environ.get("AUDIT_RUNS", "100000"))
 ERROR_RATE = 1e-6
