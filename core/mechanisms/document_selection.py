@@ -83,9 +83,11 @@ class DocumentSelection(SentenceMechanism):
         if size == 1:
             return indices  # the only candidate, whatever the document
         for epsilon in dict.fromkeys(epsilon_nano):
+            members = subset_size(size, epsilon)
             chosen = np.flatnonzero(np.array(epsilon_nano) == epsilon)
-            subsets = self.subsets([documents[int(i)] for i in chosen], subset_size(size, epsilon))
-            indices[chosen] = subset_selection(subsets, size=size, epsilon_nano=epsilon)
+            for part in row_chunks(len(chosen)):  # subsets are large where epsilon is small
+                subsets = self.subsets([documents[int(i)] for i in chosen[part]], members)
+                indices[chosen[part]] = subset_selection(subsets, size=size, epsilon_nano=epsilon)
         return indices
 
     def subsets(self, documents: Sequence[torch.Tensor], members: int) -> IntArray:
@@ -93,14 +95,10 @@ class DocumentSelection(SentenceMechanism):
 
         Shapes: int64 `[n, members]`, ascending.
         """
-        codes = codes_of(self._means(documents))
         order = torch.arange(self.pack.info.candidates, device=self.device)
-        nearest = np.empty((len(documents), members), dtype=np.int64)
-        for part in row_chunks(len(codes)):
-            # of equal products the smaller index comes first, so that no two keys are equal
-            keys = self._codes.dots(codes[part]).to(torch.int64) * len(order) - order
-            best = keys.topk(members, dim=1, sorted=False).indices
-            nearest[part] = best.sort(dim=1).values.cpu().numpy()
+        # of equal products the smaller index comes first, so that no two keys are equal
+        keys = self._codes.dots(codes_of(self._means(documents))).to(torch.int64) * len(order) - order
+        nearest: IntArray = keys.topk(members, dim=1, sorted=False).indices.sort(dim=1).values.cpu().numpy()
         return nearest
 
     def _means(self, documents: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -59,6 +59,8 @@ def test_a_batch_of_more_documents_than_a_chunk(mechanism: DocumentSelection) ->
     documents = [document(1 + seed % 3, seed) for seed in range(300)]
     together = mechanism.subsets(documents, 7)
     assert np.array_equal(together, np.concatenate([mechanism.subsets([each], 7) for each in documents]))
+    nearest = mechanism.subsets(documents, 1)[:, 0]
+    assert np.array_equal(mechanism.select(documents, [60 * NANO] * 300), nearest)
 
 
 def test_the_order_of_the_sentences_does_not_matter(mechanism: DocumentSelection) -> None:
