@@ -22,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.text.segment import sentences
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -89,7 +90,7 @@ def mechanism_share(documents: list[list[str]]) -> None:
     embedder = Embedder(WorkerOptions())
     embedder.warm_up()
     print("\n| mechanism | encoder s | mechanism s | share of the encoder's time |\n| --- | --- | --- | --- |")
-    for mechanism in ("clipped_cosine", "deep_candidate"):
+    for mechanism in SENTENCE_MECHANISMS:
         shares, encoder_s, mechanism_s = [], 0.0, 0.0
         for _ in range(3):
             tasks = [EmbedTask(tuple(units), None, mechanism, "general", 10**10) for units in documents]
@@ -143,10 +144,10 @@ def main() -> None:
                 peer.stdin.flush()
                 return float(peer.stdout.readline())
 
-            drive(gateway, tenant, documents[:64], options.clients, "clipped_cosine")
+            drive(gateway, tenant, documents[:64], options.clients, "sentence_codes")
             print(f"\n| mechanism | gateway sentences/s | encode ({dtype}) sentences/s | ratio (median of pairs) |")
             print("| --- | --- | --- | --- |")
-            for mechanism in ("clipped_cosine", "deep_candidate"):
+            for mechanism in SENTENCE_MECHANISMS:
                 pairs = [
                     (drive(gateway, tenant, documents, options.clients, mechanism), encode())
                     for _ in range(options.rounds)

@@ -18,7 +18,7 @@ _EPSILON_NANO = 10**9
 def task(role: Role) -> Any:
     """A public task of that role."""
     if role is Role.EMBED:
-        return EmbedTask(("This sentence is public.",), None, "clipped_cosine", "general", _EPSILON_NANO)
+        return EmbedTask(("This sentence is public.",), None, "sentence_codes", "general", _EPSILON_NANO)
     return SanitizeTask(text=f"Write to {_PLANTED} now.", policy=MaskPolicy(), fill="class_marker")
 
 

@@ -23,7 +23,7 @@ from core.mechanisms.integer_vectors import CodeMatrix, code_scale
 from core.mechanisms.space import CODE_MAX, Space
 
 _DISTANCES_MAX = 1 << 18  # distances held at once: 1 MiB, which the processor's cache keeps
-_ROWS_MAX = 1_024
+_ROWS_MAX = 2_048
 
 
 class Projection:
@@ -60,11 +60,13 @@ class CodeSpace:
     def nearest(self, rows: torch.Tensor, size: int) -> npt.NDArray[np.int64]:
         """The code of every row of float32 `[n, d]` in the codebook of `size` centroids: int64 `[n]`."""
         found = np.empty(len(rows), dtype=np.int64)
-        at_once = max(1, min(_ROWS_MAX, _DISTANCES_MAX // size))
-        for start in range(0, len(rows), at_once):
-            places = self.projection.coordinates(rows[start : start + at_once])
-            dots = self._centroids[size].dots(places)
-            found[start : start + at_once] = _first_smallest(torch.sub(self._squared[size], dots, alpha=2))
+        at_once = max(1, _DISTANCES_MAX // size)
+        for start in range(0, len(rows), _ROWS_MAX):
+            places = self.projection.coordinates(rows[start : start + _ROWS_MAX])
+            for place in range(0, len(places), at_once):
+                dots = self._centroids[size].dots(places[place : place + at_once])
+                nearest = _first_smallest(torch.sub(self._squared[size], dots, alpha=2, out=dots))
+                found[start + place : start + place + len(nearest)] = nearest
         return found
 
     def self_check(self) -> bool:

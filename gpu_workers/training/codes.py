@@ -120,7 +120,8 @@ def codebook(places: CodeArray, size: int, seed: int) -> CodeArray:
         model = KMeans(size, n_init=1, max_iter=50, random_state=seed).fit(rows)
     else:
         model = MiniBatchKMeans(size, n_init=1, batch_size=8_192, max_iter=30, random_state=seed).fit(rows)
-    return np.clip(np.round(model.cluster_centers_), -CODE_MAX, CODE_MAX).astype(np.int8)
+    centroids: CodeArray = np.clip(np.round(model.cluster_centers_), -CODE_MAX, CODE_MAX).astype(np.int8)
+    return centroids
 
 
 class Fitter:
@@ -132,7 +133,10 @@ class Fitter:
         self._truth = shape.places(held.means())
         projection = Projection(shape.space, torch.device("cpu"))
         places = np.concatenate(
-            [projection.coordinates(rows).numpy() for rows in torch.from_numpy(public.vectors).split(8_192)]
+            [
+                projection.coordinates(torch.from_numpy(public.vectors[start : start + 8_192])).numpy()
+                for start in range(0, len(public.vectors), 8_192)
+            ]
         )
         self.codebooks: dict[int, CodeArray] = {}
         self._codes: dict[int, Codes] = {}
@@ -169,13 +173,13 @@ class Fitter:
 
     def _fitted(self, size: int, noise: CodeNoise, epsilon_nano: int) -> Fitted:
         if noise is CodeNoise.COUNTS:
-            basis = np.eye(size, dtype=np.float32)
+            basis: FloatArray = np.eye(size, dtype=np.float32)
         else:  # what a code means before noise; the fit then turns and shrinks it
-            basis = np.zeros((size, self._public.vectors.shape[1]))
-            np.add.at(basis, self._codes[size], self._public.vectors)
+            sums = np.zeros((size, self._public.vectors.shape[1]))
+            np.add.at(sums, self._codes[size], self._public.vectors)
             seen = np.bincount(self._codes[size], minlength=size)[:, None]
-            basis = (basis + _PRIOR_SENTENCES * self._means.mean(axis=0)) / (seen + _PRIOR_SENTENCES)
-            basis = basis.astype(np.float32)
+            sums += _PRIOR_SENTENCES * self._means.mean(axis=0)
+            basis = (sums / (seen + _PRIOR_SENTENCES)).astype(np.float32)
         codes, lengths = self._codes[size], self._public.lengths
         noisy = [noisy_averages(basis, codes, lengths, noise, epsilon_nano) for _ in range(_ROUNDS)]
         inputs, targets = np.concatenate(noisy).astype(np.float64), np.tile(self._means, (_ROUNDS, 1))
@@ -200,6 +204,6 @@ class Fitter:
         return float(1.0 - missed / np.square(self._truth - self._truth.mean(axis=0)).sum())
 
 
-def _half(array: Doubles) -> FloatArray:
+def _half(array: npt.NDArray[np.floating]) -> FloatArray:
     """What the file will hold."""
     return array.astype(np.float16).astype(np.float32)

@@ -30,7 +30,7 @@ from service.settings import Settings
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 
 Vector = list[float]
-Mechanism = Literal["clipped_cosine", "deep_candidate", "document_selection"]
+Mechanism = Literal["sentence_codes", "clipped_cosine", "deep_candidate", "document_selection"]
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 _NORM_TOLERANCE = 1e-3
@@ -59,7 +59,7 @@ class SentDPRequest(Strict):
 
     documents: list[Document] = Field(min_length=1)
     epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
-    mechanism: Mechanism = "clipped_cosine"
+    mechanism: Mechanism = "sentence_codes"
     domain: str = Field("general", max_length=64)
     subject: str | None = _SUBJECT
     normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gateway_kit import DOCUMENT, Gateway, Tenant
 
-MECHANISMS = ("clipped_cosine", "deep_candidate")
+MECHANISMS = ("sentence_codes", "clipped_cosine", "deep_candidate")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -198,7 +198,7 @@ def test_the_journal_tells_each_step(tenant: Tenant) -> None:
 
     assert [entry["transition"] for entry in page["entries"]] == ["open", "reserve", "commit"]
     assert page["entries"][2]["amount"]["epsilon"] == 1.0
-    assert page["entries"][1]["mechanism"] == "clipped_cosine"
+    assert page["entries"][1]["mechanism"] == "sentence_codes"
     first = tenant.http.get(f"/budget/{tenant.name}/sentence/journal", params={"limit": 1}).json()
     rest = tenant.http.get(
         f"/budget/{tenant.name}/sentence/journal", params={"cursor": first["next_cursor"], "limit": 10}

@@ -33,6 +33,10 @@ def test_a_pack_comes_back(path: Path, random_pack: DomainPack) -> None:
     assert pack.candidates.dtype == np.float32
     assert not pack.candidates.flags.writeable
     assert len(pack.recoder) == 4
+    assert set(pack.codebooks) == {8, 64, 300}
+    assert np.array_equal(pack.codebooks[64], random_pack.codebooks[64])
+    assert [table.noise for table in pack.code_tables] == [row.code_noise for row in pack.info.knobs]
+    assert np.array_equal(pack.space.directions, random_pack.space.directions)
 
 
 def test_a_pack_of_another_encoder_is_refused(path: Path) -> None:
@@ -56,6 +60,8 @@ def test_knobs_are_those_of_the_next_lower_epsilon(random_pack: DomainPack) -> N
         {"dimension": True},
         {"candidates": 10**9},
         {"projections": 0},
+        {"rank": 0},
+        {"rank": 1_025},
         {"source": ""},
         {"knobs": []},
         {"knobs": [3]},
@@ -73,6 +79,9 @@ def test_malformed_facts_are_refused(path: Path, change: dict[str, object]) -> N
     [
         {"epsilon": 0},
         {"epsilon": "1"},
+        {"codes": 1},
+        {"codes": 65_537},
+        {"code_noise": "none"},
         {"threshold": 1.5},
         {"threshold": float("nan")},
         {"cosine_candidates": 301},
@@ -100,6 +109,10 @@ def test_malformed_tensors_are_refused(path: Path) -> None:
         {"candidates": good["candidates"].astype(np.int32)},
         {"centre": np.full_like(good["centre"], np.inf)},
         {"extra": good["centre"]},
+        {"codebook.8": np.full_like(good["codebook.8"], -128)},
+        {"codebook.8": good["codebook.8"].astype(np.float16)},
+        {"codes.1.vectors": good["codes.1.vectors"][:-1].copy()},
+        {"space.factor": np.full_like(good["space.factor"], np.nan)},
     ):
         save_file({**good, **change}, path, metadata=facts)
         with pytest.raises(InvalidPack):

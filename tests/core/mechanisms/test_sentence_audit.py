@@ -1,4 +1,4 @@
-"""Black-box privacy audits of the sentence-level mechanisms on worst-case neighbours.
+"""Black-box privacy audits of the mechanisms that choose a candidate, on worst-case neighbours.
 
 Both constructions have one candidate that rises and 20 that fall by the full sensitivity when one sentence is
 replaced; with many falling candidates the likelihood ratio of "the rising one is released" approaches e^epsilon.
@@ -18,7 +18,7 @@ from scipy import stats
 
 from core.mechanisms import clipped_cosine, depth
 from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.release import SentenceMechanism
+from core.mechanisms.release import CandidateMechanism
 from core.mechanisms.sentence import sentence_mechanism
 
 RUNS = int(os.environ.get("AUDIT_RUNS", "100000"))
@@ -30,7 +30,7 @@ FALLING = 20
 class Case:
     """A mechanism and two documents that differ in one sentence."""
 
-    mechanism: SentenceMechanism
+    mechanism: CandidateMechanism
     document: torch.Tensor
     neighbour: torch.Tensor
 
@@ -38,15 +38,19 @@ class Case:
 def cosine_case(pack_of: Callable[..., DomainPack]) -> Case:
     e = torch.eye(8)[:1]
     candidates = np.concatenate([e.numpy(), -e.numpy().repeat(FALLING, axis=0)])
-    return Case(sentence_mechanism("clipped_cosine", pack_of(candidates)), e, -e)
+    mechanism = sentence_mechanism("clipped_cosine", pack_of(candidates))
+    assert isinstance(mechanism, CandidateMechanism)
+    return Case(mechanism, e, -e)
 
 
 def depth_case(pack_of: Callable[..., DomainPack]) -> Case:
     """On a line: the rising candidate at .5, the falling ones at 1, sentences at .75 and at 0 (neighbour: 1.25)."""
     e = torch.eye(8)[:1]
     candidates = np.concatenate([0.5 * e.numpy(), e.numpy().repeat(FALLING, axis=0)])
+    mechanism = sentence_mechanism("deep_candidate", pack_of(candidates))
+    assert isinstance(mechanism, CandidateMechanism)
     return Case(
-        sentence_mechanism("deep_candidate", pack_of(candidates)),
+        mechanism,
         torch.cat([0.75 * e, 0 * e]),
         torch.cat([0.75 * e, 1.25 * e]),
     )
@@ -61,7 +65,7 @@ def case(request: pytest.FixtureRequest, pack_of: Callable[..., DomainPack]) -> 
 def hits(case: Case, document: torch.Tensor, epsilon: float, runs: int) -> int:
     batch = 2_000
     return sum(
-        int((case.mechanism.release([document] * batch, [round(epsilon * 1e9)] * batch).indices == 0).sum())
+        int((case.mechanism.select([document] * batch, [round(epsilon * 1e9)] * batch) == 0).sum())
         for _ in range(runs // batch)
     )
 

@@ -1,5 +1,7 @@
 """The contract of the sentence-level mechanisms, and what each promises besides."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +11,13 @@ from core.mechanisms.clipped_cosine import ClippedCosine, clip_level
 from core.mechanisms.depth import DeepCandidate
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.integer_vectors import CodeMatrix, code_scale, direction_codes
-from core.mechanisms.release import SENTENCES_MAX, SentenceMechanism
+from core.mechanisms.release import SENTENCES_MAX, CandidateMechanism, SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentence_codes import SentenceCodes
 
 NANO = 10**9
 NAMES = ("clipped_cosine", "deep_candidate")
+ALL_NAMES = ("sentence_codes", *NAMES)
 
 
 def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
@@ -22,17 +26,24 @@ def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
 
 
 @pytest.fixture(params=NAMES)
-def mechanism(request: pytest.FixtureRequest, random_pack: DomainPack) -> SentenceMechanism:
+def mechanism(request: pytest.FixtureRequest, random_pack: DomainPack) -> CandidateMechanism:
+    made = sentence_mechanism(request.param, random_pack)
+    assert isinstance(made, CandidateMechanism)
+    return made
+
+
+@pytest.fixture(params=ALL_NAMES)
+def any_mechanism(request: pytest.FixtureRequest, random_pack: DomainPack) -> SentenceMechanism:
     return sentence_mechanism(request.param, random_pack)
 
 
-def sensitivity_of(mechanism: SentenceMechanism, epsilon_nano: int) -> int:
+def sensitivity_of(mechanism: CandidateMechanism, epsilon_nano: int) -> int:
     if isinstance(mechanism, ClippedCosine):
         return clip_level(mechanism.pack.info.knobs_for(epsilon_nano).threshold, 64)
     return 2
 
 
-def test_a_batch_scores_every_document_as_alone(mechanism: SentenceMechanism) -> None:
+def test_a_batch_scores_every_document_as_alone(mechanism: CandidateMechanism) -> None:
     """Bitwise, for mixed lengths, positions and epsilons, across groups and row chunks."""
     documents = [
         document(k, seed) for seed, k in enumerate([1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 127, 128, 129, 300])
@@ -46,7 +57,7 @@ def test_a_batch_scores_every_document_as_alone(mechanism: SentenceMechanism) ->
             assert np.array_equal(scores, alone[i])
 
 
-def test_one_replaced_sentence_moves_no_score_by_more_than_the_sensitivity(mechanism: SentenceMechanism) -> None:
+def test_one_replaced_sentence_moves_no_score_by_more_than_the_sensitivity(mechanism: CandidateMechanism) -> None:
     for epsilon in (1, 5, 20):
         for seed in range(20):
             before = document(1 + seed, seed)
@@ -56,24 +67,25 @@ def test_one_replaced_sentence_moves_no_score_by_more_than_the_sensitivity(mecha
             assert np.abs(x - y).max() <= sensitivity_of(mechanism, epsilon * NANO)
 
 
-def test_each_document_has_the_knobs_of_its_epsilon(mechanism: SentenceMechanism) -> None:
+def test_each_document_has_the_knobs_of_its_epsilon(mechanism: CandidateMechanism) -> None:
     lengths = [len(s) for s in mechanism.scores([document(3, 1)] * 4, [NANO // 2, NANO, 6 * NANO, 50 * NANO])]
     expected = [50, 50, 200, 300] if mechanism.name == "clipped_cosine" else [40, 40, 300, 300]
     assert lengths == expected
 
 
-def test_a_release_is_the_chosen_candidates_vector(mechanism: SentenceMechanism) -> None:
-    release = mechanism.release([document(k, k) for k in range(1, 40)], [(1 + k % 30) * NANO for k in range(1, 40)])
+def test_a_release_is_a_candidates_vector(mechanism: CandidateMechanism) -> None:
+    released = mechanism.release([document(k, k) for k in range(1, 40)], [(1 + k % 30) * NANO for k in range(1, 40)])
     source = mechanism.pack.candidates if mechanism.space == "encoder" else mechanism.pack.recoded
-    assert release.vectors.dtype == np.float32
-    assert np.array_equal(release.vectors, source[release.indices])
-    assert len(set(release.indices.tolist())) > 5
+    assert released.dtype == np.float32
+    candidates = {row.tobytes() for row in source}
+    assert all(row.tobytes() in candidates for row in released)
+    assert len({row.tobytes() for row in released}) > 5
 
 
 def test_bad_documents_are_refused_before_anything_is_drawn(
-    mechanism: SentenceMechanism, monkeypatch: pytest.MonkeyPatch
+    any_mechanism: SentenceMechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(mechanism), "sample", lambda *_: pytest.fail("a draw was made"))
+    monkeypatch.setattr(os, "urandom", lambda _: pytest.fail("a draw was made"))
     good = document(3, 1)
     for documents, epsilons in (
         ([good], [NANO, NANO]),
@@ -84,10 +96,10 @@ def test_bad_documents_are_refused_before_anything_is_drawn(
         ([torch.zeros(SENTENCES_MAX + 1, 64)], [NANO]),
     ):
         with pytest.raises(ValueError, match=r"must|one epsilon"):
-            mechanism.release(documents, epsilons)
+            any_mechanism.release(documents, epsilons)
 
 
-def test_odd_vectors_are_scored_within_bounds(mechanism: SentenceMechanism) -> None:
+def test_odd_vectors_are_scored_within_bounds(mechanism: CandidateMechanism) -> None:
     """The guarantee holds for every input: zero, huge and non-finite rows still contribute within the bound."""
     odd = document(5, 3)
     odd[0] = 0.0
@@ -99,18 +111,19 @@ def test_odd_vectors_are_scored_within_bounds(mechanism: SentenceMechanism) -> N
     assert np.abs(scores[0].astype(int) - scores[1]).max() <= 4 * sensitivity_of(mechanism, NANO)
 
 
-def test_an_empty_batch_is_empty(mechanism: SentenceMechanism) -> None:
-    assert len(mechanism.release([], []).indices) == 0
+def test_an_empty_batch_is_empty(any_mechanism: SentenceMechanism) -> None:
+    assert any_mechanism.release([], []).shape == (0, 64)
 
 
-def test_the_device_passes_its_check(mechanism: SentenceMechanism) -> None:
-    assert mechanism.self_check()
+def test_the_device_passes_its_check(any_mechanism: SentenceMechanism) -> None:
+    assert any_mechanism.self_check()
 
 
 def test_an_inexact_product_fails_the_check(random_pack: DomainPack, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = CodeMatrix.dots
     monkeypatch.setattr(CodeMatrix, "dots", lambda self, rows: exact(self, rows).bfloat16().to(torch.int32))
     assert not ClippedCosine(random_pack).self_check()
+    assert not SentenceCodes(random_pack).self_check()
 
 
 def test_a_row_that_sees_its_companions_fails_the_check(

@@ -9,7 +9,10 @@ from core.accounting.events import Adjacency, Guarantee, Unit
 from core.mechanisms.pricing import SENTENCE_MECHANISMS, sentence_event
 
 
-@pytest.mark.parametrize(("name", "kind"), [("deep_candidate", "exponential"), ("clipped_cosine", "permute_and_flip")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("sentence_codes", "pure"), ("clipped_cosine", "permute_and_flip"), ("deep_candidate", "exponential")],
+)
 def test_an_event_states_what_the_mechanism_proves(name: str, kind: str) -> None:
     event = sentence_event(name, 0.1)
     assert (event.mechanism, event.kind, event.epsilon_nano, event.delta_femto) == (name, kind, 10**8, 0)
