@@ -50,6 +50,7 @@ class Release:
     tasks: Sequence[Task]
     adjacency: str | None
     render: Render
+    protects: str | None = None  # the unit that the answer names, where that is coarser than the account's
 
 
 async def release(here: House, request: Request, who: Caller, job: Release) -> Response:
@@ -84,7 +85,7 @@ async def _run_held(
     """Run under a hold and make the answer. Work that did not start refunds the hold; any other failure spends it."""
     try:
         results = await _run(here, request, job)
-        return orjson.dumps(job.render(results, _with_guarantee(event, held, job.adjacency)), option=_JSON)
+        return orjson.dumps(job.render(results, _with_guarantee(event, held, job)), option=_JSON)
     except NotStarted as error:
         await _settle(here, who.tenant, held.release_id, cancel=True, reason=error.code)
         raise
@@ -156,12 +157,12 @@ def idempotency_key(request: Request) -> str:
     return offered
 
 
-def _with_guarantee(event: PrivacyEvent, held: Reserved, adjacency: str | None) -> dict[str, Any]:
+def _with_guarantee(event: PrivacyEvent, held: Reserved, job: Release) -> dict[str, Any]:
     return {
         "privacy": {
             "guarantee": event.guarantee.value,
-            "unit": event.unit.value,
-            "adjacency": adjacency,
+            "unit": job.protects or event.unit.value,
+            "adjacency": job.adjacency,
             "epsilon": epsilon_of(event.epsilon_nano),
             "delta": delta_of(event.delta_femto),
             "mechanism": event.mechanism,

@@ -1,6 +1,6 @@
-"""Exact randomised response and exact two-sided geometric noise, drawn for whole arrays.
+"""Exact subset selection, randomised response and two-sided geometric noise, drawn for whole arrays.
 
-Guarantee: both sample their stated distribution exactly, from the operating system's CSPRNG (`sampling`); every
+Guarantee: all sample their stated distribution exactly, from the operating system's CSPRNG (`sampling`); every
 outcome of positive probability can occur.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 from core.amounts import NANO
 from core.mechanisms.sampling import IntArray, bernoulli_exp, uniform_indices
 
+_WORD = np.uint64
 _WORD_BITS = 64
 _EXACT_BITS_MAX = 1 << 16
 _RATE_DENOMINATOR_MAX = 1 << 32
@@ -26,28 +27,52 @@ def randomised_response(codes: IntArray, *, size: int, epsilon_nano: int) -> Int
 
     Guarantee: epsilon-DP (local) for each entry separately: an entry stays with probability
     e^eps / (e^eps + size - 1) and else becomes one of the other `size - 1` codes, uniformly, so that any two inputs
-    give any output with probabilities within e^eps of each other.
+    give any output with probabilities within e^eps of each other. It is `subset_selection` of subsets of one.
 
     Shapes: `codes` int64 `[n]` in 0..size-1; the answer likewise. Units: epsilon in nano.
     Raises: ValueError for a code outside the alphabet, a size outside 2..2^32, or epsilon_nano < 1.
     """
+    return subset_selection(np.asarray(codes, dtype=np.int64)[:, None], size=size, epsilon_nano=epsilon_nano)
+
+
+def subset_selection(subsets: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
+    """One code for each subset, a member or not: subset selection (Ye and Barg 2018), exactly.
+
+    Guarantee: epsilon-DP (local) for each row separately, for replacing its whole subset by any other of as many
+    members. A row of n members gives a uniform member with probability n e^eps / (n e^eps + size - n), else a uniform
+    one of the other codes. So a member has probability e^eps / (n e^eps + size - n) and any other code
+    1 / (n e^eps + size - n): the denominator is the same for every subset of n, and any two of them give any output
+    with probabilities within e^eps of each other. n must therefore be public.
+
+    Shapes: `subsets` int64 `[k, n]`, each row n different codes of 0..size-1 in any order, 1 <= n < size; the answer
+    int64 `[k]`. Units: epsilon in nano.
+    Raises: ValueError for a code outside the alphabet, a row with a code twice, n outside 1..size-1, a size outside
+    2..2^32, or epsilon_nano < 1.
+    """
     if not 2 <= size <= 1 << 32 or epsilon_nano < 1:
         raise ValueError("the alphabet must hold 2 to 2^32 codes and epsilon be positive")
-    codes = np.asarray(codes, dtype=np.int64)
-    if codes.size and (codes.min() < 0 or codes.max() >= size):
+    subsets = np.sort(np.asarray(subsets, dtype=np.int64), axis=1)
+    rows, members = subsets.shape
+    if not 1 <= members < size:
+        raise ValueError("a subset must have at least one member and leave out one code")
+    if rows and (subsets[:, 0].min() < 0 or subsets[:, -1].max() >= size):
         raise ValueError("a code lies outside the alphabet")
-    threshold = _keep_threshold(size, epsilon_nano, _WORD_BITS)
-    words = np.frombuffer(os.urandom(8 * len(codes)), dtype=np.uint64)
-    kept = words < np.uint64(threshold)
-    for i in np.flatnonzero(words == np.uint64(threshold)):
-        kept[i] = _exactly_kept(int(words[i]), size, epsilon_nano)
-    others = uniform_indices(len(codes), size - 1)
-    others += others >= codes  # the codes but one's own, in order
-    return np.where(kept, codes, others)
+    if (subsets[:, 1:] == subsets[:, :-1]).any():
+        raise ValueError("a code is in a subset twice")
+    threshold = _member_threshold(size, members, epsilon_nano, _WORD_BITS)
+    words = np.frombuffer(os.urandom(_WORD_BITS // 8 * rows), dtype=_WORD)
+    inside = words < _WORD(threshold)
+    for i in np.flatnonzero(words == _WORD(threshold)):
+        inside[i] = _exactly_inside(int(words[i]), size, members, epsilon_nano)
+    chosen = subsets[np.arange(rows), uniform_indices(rows, members)]
+    others = uniform_indices(rows, size - members)
+    # the codes but the members, in order: the j-th member (from 0) is passed by others >= member - j
+    others += (subsets - np.arange(members) <= others[:, None]).sum(axis=1)
+    return np.where(inside, chosen, others)
 
 
-def _exactly_kept(word: int, size: int, epsilon_nano: int) -> bool:
-    """Is U below the probability of staying, where `word` holds the first 64 bits of the uniform U?
+def _exactly_inside(word: int, size: int, members: int, epsilon_nano: int) -> bool:
+    """Is U below the probability of a member, where `word` holds the first 64 bits of the uniform U?
 
     U and the probability are extended together until they differ, which each doubling leaves open with probability
     2^-bits. Raises RuntimeError after 2^16 bits.
@@ -56,15 +81,15 @@ def _exactly_kept(word: int, size: int, epsilon_nano: int) -> bool:
     while bits < _EXACT_BITS_MAX:
         uniform = (uniform << bits) | int.from_bytes(os.urandom(bits // 8), "little")
         bits *= 2
-        threshold = _keep_threshold(size, epsilon_nano, bits)
+        threshold = _member_threshold(size, members, epsilon_nano, bits)
         if uniform != threshold:
             return uniform < threshold
     raise RuntimeError("the random generator of the operating system returned a degenerate stream")
 
 
 @lru_cache(maxsize=1024)
-def _keep_threshold(size: int, epsilon_nano: int, bits: int) -> int:
-    """floor(2^bits / (1 + (size - 1) e^-eps)), exactly: digits are added until both ends of an enclosure agree.
+def _member_threshold(size: int, members: int, epsilon_nano: int, bits: int) -> int:
+    """floor(2^bits n / (n + (size - n) e^-eps)), exactly: digits are added until both ends of an enclosure agree.
 
     The value is irrational (e^-eps is transcendental for a rational eps > 0), so they will.
     """
@@ -76,10 +101,10 @@ def _keep_threshold(size: int, epsilon_nano: int, bits: int) -> int:
         # `Decimal.exp` is correctly rounded (half even) whatever the context: one unit more on both sides
         minus = epsilon.copy_negate()
         falling = down.next_minus(down.exp(minus)), up.next_plus(up.exp(minus))
-        least = up.add(1, up.multiply(size - 1, falling[1]))
-        most = down.add(1, down.multiply(size - 1, falling[0]))
-        whole = Decimal(1 << bits)
-        low, high = int(down.divide(whole, least)), int(up.divide(whole, most))
+        largest = up.add(members, up.multiply(size - members, falling[1]))
+        smallest = down.add(members, down.multiply(size - members, falling[0]))
+        whole = Decimal(members << bits)
+        low, high = int(down.divide(whole, largest)), int(up.divide(whole, smallest))
         if low == high:
             return low
         if high == 1 << bits and low == high - 1 and digits > 2 * bits + 60:

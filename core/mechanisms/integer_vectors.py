@@ -39,14 +39,18 @@ def fine_integers(vectors: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
 
 
 def direction_codes(vectors: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
-    """The direction of `vectors - centre` as int8 codes of length about `code_scale(d)`, `[n, d]`.
+    """The direction of `vectors - centre` as int8 codes of length about `code_scale(d)`, `[n, d]`."""
+    return codes_of(fine_integers(vectors, centre))
 
-    The squared norm is a sum of integers below 2^32 in float64, exact in any order. A zero row has code 0, so its
+
+def codes_of(fine: torch.Tensor) -> torch.Tensor:
+    """The direction of rows of integers in -2^16..2^16 (float64), as `fine_integers` gives them: int8 `[n, d]`.
+
+    The squared norm is a sum of integers of at most 2^32 in float64, exact in any order. A zero row has code 0, so its
     cosine with everything is 0.
     """
-    fine = fine_integers(vectors, centre)
     squared = (fine * fine).sum(dim=-1, keepdim=True)
-    factor = torch.where(squared > 0, code_scale(vectors.shape[-1]) / squared.clamp(min=1.0).sqrt(), 0.0)
+    factor = torch.where(squared > 0, code_scale(fine.shape[-1]) / squared.clamp(min=1.0).sqrt(), 0.0)
     return (fine * factor).round_().clamp_(-CODE_MAX, CODE_MAX).to(torch.int8)
 
 

@@ -5,6 +5,7 @@ Imports no torch: the front end prices a request before any worker sees it, and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
@@ -12,15 +13,45 @@ from core.amounts import cost_nano
 
 # The row of the accounting table that prices each mechanism. Randomised response is the worst of all pure mechanisms;
 # the exponential mechanism is bounded-range; permute-and-flip is not, and is charged as Laplace.
-_KINDS = {"sentence_codes": "pure", "clipped_cosine": "permute_and_flip", "deep_candidate": "exponential"}
+_KINDS = {
+    "sentence_codes": "pure",
+    "clipped_cosine": "permute_and_flip",
+    "deep_candidate": "exponential",
+    "document_selection": "pure",
+}
 
 SENTENCE_MECHANISMS = tuple(_KINDS)
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What a release protects, as an answer's `privacy` block says it: `unit`, and `adjacency` in words.
+
+    The unit is that of the event's account or a coarser one, whose guarantee implies the account's at the same epsilon.
+    `length_is_public`: whether documents are neighbours only if they have as many sentences.
+    """
+
+    unit: str
+    adjacency: str
+    length_is_public: bool
+
+
+_ONE_SENTENCE = Protection("sentence", "replace-one sentence of a document", length_is_public=True)
+_WHOLE_DOCUMENT = Protection("document", "replace-one document, of any number of sentences", length_is_public=False)
+
+
+def protection(mechanism: str) -> Protection:
+    """What each document released by `mechanism` is protected against. Raises ValueError for an unknown mechanism."""
+    if mechanism not in _KINDS:
+        raise ValueError("unknown sentence mechanism")
+    return _WHOLE_DOCUMENT if mechanism == "document_selection" else _ONE_SENTENCE
 
 
 def sentence_event(mechanism: str, epsilon: float | int | str | Decimal) -> PrivacyEvent:
     """The event of one document released by `mechanism` at `epsilon`.
 
-    Guarantee priced: pure epsilon for replacing one sentence of one document, the number of sentences public.
+    Guarantee priced: pure epsilon for replacing one sentence of one document, the number of sentences public. A
+    mechanism that protects the whole document (`protection`) protects each sentence at that epsilon and costs the same.
     Raises: ValueError for an unknown mechanism or an epsilon that is not a positive number in range.
     """
     if mechanism not in _KINDS:

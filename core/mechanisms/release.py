@@ -3,7 +3,8 @@
 Guarantee of every subclass: for each document separately, epsilon-DP (pure) for replacing one sentence of its
 segmented list; the number of sentences k is public. Documents of one call may carry different epsilons.
 
-`sentence_codes` codes every sentence and adds noise to the codes; the others are `CandidateMechanism`s.
+`sentence_codes` codes every sentence and adds noise to the codes; `document_selection` ranks candidates by the whole
+document and guarantees more; the others are `CandidateMechanism`s.
 """
 
 from __future__ import annotations

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from core.mechanisms.clipped_cosine import ClippedCosine
 from core.mechanisms.depth import DeepCandidate
+from core.mechanisms.document_selection import DocumentSelection
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence_codes import SentenceCodes
 
-_CLASSES: dict[str, type[SentenceCodes] | type[ClippedCosine] | type[DeepCandidate]] = {
-    cls.name: cls for cls in (SentenceCodes, ClippedCosine, DeepCandidate)
+_CLASSES: dict[str, Callable[[DomainPack, torch.device | str], SentenceMechanism]] = {
+    cls.name: cls for cls in (SentenceCodes, ClippedCosine, DeepCandidate, DocumentSelection)
 }
 
 

@@ -13,6 +13,7 @@ from core.accounting.events import Unit
 from core.amounts import epsilon_of
 from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
+from core.mechanisms.pricing import protection
 from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
@@ -85,7 +86,7 @@ async def estimate(body: sentdp.SentDPRequest, who: Who, here: Here) -> dict[str
     return {
         "privacy": {
             "guarantee": event.guarantee.value,
-            "unit": event.unit.value,
+            "unit": protection(body.mechanism).unit,
             "adjacency": event.adjacency.value,
             "epsilon": epsilon_of(event.epsilon_nano),
             "mechanism": event.mechanism,

@@ -1,6 +1,7 @@
 """`POST /embed/sentdp`: sentence-private document embeddings.
 
-Guarantee: pure epsilon-DP for replacing one sentence of a document; the number of sentences is public.
+Guarantee: pure epsilon-DP for replacing one sentence of a document; the number of sentences is public. By
+`document_selection`: for replacing the whole document, and its answer does not tell the number of sentences.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pydantic import Field, model_validator
 
 from core.accounting.events import PrivacyEvent
 from core.errors import InvalidInput
-from core.mechanisms.pricing import sentence_event
+from core.mechanisms.pricing import Protection, protection, sentence_event
 from core.text.segment import sentences
 from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile
@@ -29,7 +30,7 @@ from service.settings import Settings
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 
 Vector = list[float]
-Mechanism = Literal["sentence_codes", "clipped_cosine", "deep_candidate"]
+Mechanism = Literal["sentence_codes", "clipped_cosine", "deep_candidate", "document_selection"]
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 _NORM_TOLERANCE = 1e-3
@@ -178,6 +179,7 @@ async def embed_sentdp(
     domain = await here.domains.find(who.tenant, body.domain)
     pack = domain.info
     check_forms(body, domain, here)
+    protected = protection(body.mechanism)
     tasks = validate(body, here.settings, dimension=pack.dimension, event=event, pack=domain.file)
 
     def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
@@ -186,11 +188,12 @@ async def embed_sentdp(
             "model": here.encoder_name if domain.file is None else pack.encoder,
             "dimension": pack.dimension,
             "data": [
-                _row(index, document, task, result, body.encoding_format)
+                _row(index, document, task, result, body.encoding_format, protected)
                 for index, (document, task, result) in enumerate(rows)
             ],
             **common,
-            "usage": {"documents": len(tasks), "sentences": sum(task.size for task in tasks)},
+            "usage": {"documents": len(tasks)}
+            | ({"sentences": sum(task.size for task in tasks)} if protected.length_is_public else {}),
         }
 
     return await release(
@@ -202,13 +205,21 @@ async def embed_sentdp(
             subjects=subjects_of(body),
             role=Role.EMBED,
             tasks=[Task(task, task.weight) for task in tasks],
-            adjacency="replace-one sentence of a document",
+            adjacency=protected.adjacency,
             render=render,
+            protects=protected.unit,
         ),
     )
 
 
-def _row(index: int, document: Document, task: EmbedTask, result: EmbedRelease, encoding_format: str) -> dict[str, Any]:
+def _row(
+    index: int,
+    document: Document,
+    task: EmbedTask,
+    result: EmbedRelease,
+    encoding_format: str,
+    protected: Protection,
+) -> dict[str, Any]:
     row: dict[str, Any] = {"index": index}
     if document.id is not None:
         row["id"] = document.id
@@ -217,6 +228,8 @@ def _row(index: int, document: Document, task: EmbedTask, result: EmbedRelease, 
     else:
         row["embedding"] = result.vector
     row["space"] = result.space
+    if not protected.length_is_public:
+        return row
     row["sentences"] = task.size
     if task.size < _SENTENCES_FOR_UTILITY:
         row["utility"] = "low"

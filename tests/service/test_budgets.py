@@ -12,12 +12,12 @@ from gateway_kit import COMMAND, DOCUMENT, Gateway, clean_environment
 
 
 def test_a_plan_admits_its_certified_number_of_releases_and_nothing_else(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=1.5, delta=1e-6, plans={"clipped_cosine": 0.5})
+    tenant = gateway.tenant(epsilon=1.5, delta=1e-6, plans={"sentence_codes": 0.5})
 
     account = tenant.account()
     count = account["plan"]["releases"]["limit"]
     assert account["kind"] == "plan"
-    assert account["plan"]["mechanism"] == "clipped_cosine"
+    assert account["plan"]["mechanism"] == "sentence_codes"
     assert account["plan"]["epsilon"] == 0.5
     assert count >= 3, "never fewer than the plain sum"
     assert 0 < account["limit"]["epsilon"] <= 1.5
