@@ -1,4 +1,4 @@
-"""What sentence-level release is compared with: three simpler mechanisms, simulated.
+"""What sentence-level release is compared with: two simpler mechanisms, simulated.
 
 Noise here is floating point from NumPy's generator: these functions measure utility and release nothing to anybody.
 No gateway code calls them. Each document is float32 `[k, d]`, one row a sentence; each answer float32 `[n, d]`.
@@ -6,7 +6,6 @@ No gateway code calls them. Each document is float32 `[k, d]`, one row a sentenc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float32]
 BOX_SHARE = 0.75
-SUBSET_PREFIXES = (64, 256, 1024, 4096)
 
 
 @dataclass(frozen=True)
@@ -65,44 +63,6 @@ def ball_noise(shape: tuple[int, int], source: np.random.Generator) -> npt.NDArr
     """Rows of density proportional to exp(-|z|_2)."""
     rows, dimension = shape
     return _unit(source.standard_normal((rows, dimension))) * source.gamma(dimension, size=(rows, 1))
-
-
-def document_selection(
-    documents: Sequence[FloatArray],
-    epsilon: float,
-    candidates: FloatArray,
-    centre: FloatArray,
-    source: np.random.Generator,
-) -> FloatArray:
-    """Subset selection over public candidates; with subsets of one it is k-ary randomised response.
-
-    Guarantee: eps for replacing the whole document, its number of sentences included: more than the sentence-level
-    mechanisms give. The document's item is the candidate of largest centred cosine with its mean; a random subset of w
-    candidates holds it with probability e^eps w / (e^eps w + m - w), and is otherwise drawn from the rest. Released:
-    the subset's mean, post-processing. The number of candidates m is the largest of the pack's prefixes with m <= e^eps
-    (or the smallest prefix), w = round(m / (e^eps + 1)) or 1. Sources: Ye and Barg 2018 (subset selection); Kairouz,
-    Bonawitz and Ramage 2016 (k-RR).
-    """
-    count, size, held = subset_plan(epsilon, len(candidates))
-    directions = _unit(candidates[:count] - centre)
-    means = np.stack([document.mean(axis=0) for document in documents])
-    items = (_unit(means - centre) @ directions.T).argmax(axis=1)
-    released = []
-    for item in items:
-        keep = source.random() < held
-        others = source.choice(count - 1, size - keep, replace=False)
-        members = others + (others >= item)  # skips the item itself
-        released.append(candidates[np.append(members, item) if keep else members].mean(axis=0))
-    return np.stack(released).astype(np.float32)
-
-
-def subset_plan(epsilon: float, available: int) -> tuple[int, int, float]:
-    """(m, w, the probability that the subset holds the item), functions of public numbers."""
-    fitting = [prefix for prefix in SUBSET_PREFIXES if prefix <= min(math.exp(epsilon), available)]
-    count = max(fitting, default=min(SUBSET_PREFIXES[0], available))
-    size = max(1, round(count / (math.exp(epsilon) + 1)))
-    weight = math.exp(epsilon) * size
-    return count, size, weight / (weight + count - size)
 
 
 def _unit(rows: npt.NDArray) -> npt.NDArray:

@@ -15,7 +15,7 @@ COLOURS = {
     "truncation": "#8e6bbf",
     "mean_laplace": "#d08c1d",
     "word-level metric DP": "#2e8b57",
-    "document selection": "#5d6d7e",
+    "document_selection": "#5d6d7e",
 }
 FLAT = {NON_PRIVATE: "black", f"random candidate, {GENERAL}": "#999999"}
 STYLES = {"": "o-", f", {OWN}": "o-", f", {GENERAL}": "s:"}  # how a row's name goes on after the mechanism's

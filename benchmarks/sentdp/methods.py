@@ -16,7 +16,7 @@ from benchmarks.sentdp import baselines
 from benchmarks.sentdp.baselines import Box, FloatArray
 from core.amounts import NANO
 from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.pricing import SENTENCE_MECHANISMS, protection
 from core.mechanisms.recoder import Recoder
 from core.mechanisms.sentence import sentence_mechanism
 from gpu_workers.training import recoder
@@ -68,7 +68,8 @@ def shipped(name: str, title: str, pack: DomainPack) -> Method:
         return mechanism.release(rows, [round(epsilon * NANO)] * len(rows))
 
     space = mechanism.space if mechanism.space == "encoder" else f"{mechanism.space}, {title}"
-    return Method(f"{name}, {title}", "one sentence", space, release)
+    protects = "one sentence" if protection(name).unit == "sentence" else "whole document (stronger)"
+    return Method(f"{name}, {title}", protects, space, release)
 
 
 def of_pack(title: str, pack: DomainPack, source: np.random.Generator) -> list[Method]:
@@ -78,9 +79,6 @@ def of_pack(title: str, pack: DomainPack, source: np.random.Generator) -> list[M
     def recoded_means(documents: Documents, _: float) -> FloatArray:
         return np.stack([recode(torch.from_numpy(document)).numpy().mean(axis=0) for document in documents])
 
-    def selected(documents: Documents, epsilon: float) -> FloatArray:
-        return baselines.document_selection(documents, epsilon, pack.candidates, pack.centre, source)
-
     def guessed(documents: Documents, _: float) -> FloatArray:
         guesses: FloatArray = pack.candidates[source.integers(0, len(pack.candidates), len(documents))]
         return guesses
@@ -88,7 +86,6 @@ def of_pack(title: str, pack: DomainPack, source: np.random.Generator) -> list[M
     space = f"recoded, {title}"
     return [
         *(shipped(name, title, pack) for name in SENTENCE_MECHANISMS),
-        Method(f"document selection, {title}", "whole document (stronger)", "encoder", selected),
         Method(f"non-private, recoded, {title}", "nothing", space, recoded_means, private=False, random=False),
         Method(f"random candidate, {title}", "everything", "encoder", guessed, private=False),
     ]

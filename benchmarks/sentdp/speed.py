@@ -58,6 +58,7 @@ def choices(mechanism: str, pack: DomainPack, epsilon: int) -> str:
         "sentence_codes": codes,
         "clipped_cosine": f"{knobs.cosine_candidates} candidates",
         "deep_candidate": f"{knobs.depth_candidates} candidates",
+        "document_selection": f"{pack.info.candidates} candidates",
     }
     return used[mechanism]
 
