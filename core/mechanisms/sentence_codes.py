@@ -32,7 +32,7 @@ import torch
 
 from core.mechanisms.code_space import CodeSpace
 from core.mechanisms.discrete_noise import randomised_response, two_sided_geometric
-from core.mechanisms.domain_pack import CodeTable, DomainPack
+from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pack_facts import CodeNoise
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sampling import IntArray
@@ -51,15 +51,18 @@ class SentenceCodes(SentenceMechanism):
     def __init__(self, pack: DomainPack, device: torch.device | str = "cpu") -> None:
         super().__init__(pack, device)
         self._space = CodeSpace(pack.space, pack.codebooks, self.device)
+        self._meanings = [torch.tensor(table.vectors) for table in pack.code_tables]
 
     def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
         lengths = np.array([len(document) for document in documents])
         vectors = np.empty((len(documents), self.pack.info.dimension), dtype=np.float32)
         for epsilon in dict.fromkeys(epsilon_nano):
             chosen = np.flatnonzero(np.array(epsilon_nano) == epsilon)
-            table = self.pack.code_table(epsilon)
+            row = self.pack.info.row_for(epsilon)
+            table = self.pack.code_tables[row]
             codes = self.codes([documents[int(i)] for i in chosen], table.size)
-            vectors[chosen] = decoded(table, codes, lengths[chosen], epsilon)
+            averages = noisy_averages(self._meanings[row], codes, lengths[chosen], table.noise, epsilon)
+            vectors[chosen] = averages + table.offset
         return vectors
 
     def codes(self, documents: Sequence[torch.Tensor], size: int) -> IntArray:
@@ -79,7 +82,7 @@ class SentenceCodes(SentenceMechanism):
 
 
 def noisy_averages(
-    vectors: FloatArray, codes: IntArray, lengths: IntArray, noise: CodeNoise, epsilon_nano: int
+    vectors: torch.Tensor, codes: IntArray, lengths: IntArray, noise: CodeNoise, epsilon_nano: int
 ) -> FloatArray:
     """H/k @ vectors for each document, H its noisy histogram: the private part of the release.
 
@@ -90,15 +93,10 @@ def noisy_averages(
     if noise is CodeNoise.RESPONSES:
         noisy = torch.from_numpy(randomised_response(codes, size=size, epsilon_nano=epsilon_nano))
         starts = torch.from_numpy(np.cumsum(lengths) - lengths)
-        sums = torch.nn.functional.embedding_bag(noisy, torch.from_numpy(vectors), starts, mode="sum").numpy()
+        sums = torch.nn.functional.embedding_bag(noisy, vectors, starts, mode="sum")
     else:
         document = np.repeat(np.arange(len(lengths)), lengths)
         counts = np.bincount(document * size + codes, minlength=len(lengths) * size)
         added = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
-        sums = (counts + added).reshape(len(lengths), size).astype(np.float32) @ vectors
-    return np.asarray(sums / lengths[:, None], dtype=np.float32)
-
-
-def decoded(table: CodeTable, codes: IntArray, lengths: IntArray, epsilon_nano: int) -> FloatArray:
-    """Noise, then meaning: one vector a document, `[n, d]`; arguments as of `noisy_averages`."""
-    return noisy_averages(table.vectors, codes, lengths, table.noise, epsilon_nano) + table.offset
+        sums = torch.from_numpy((counts + added).reshape(len(lengths), size).astype(np.float32)) @ vectors
+    return np.asarray(sums.numpy() / lengths[:, None], dtype=np.float32)

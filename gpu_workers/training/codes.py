@@ -25,7 +25,7 @@ from core.mechanisms.code_space import CodeSpace, Projection
 from core.mechanisms.domain_pack import CodeArray, CodeTable, FloatArray
 from core.mechanisms.integer_vectors import code_scale
 from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.sentence_codes import decoded, noisy_averages
+from core.mechanisms.sentence_codes import noisy_averages
 from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
 from gpu_workers.training.public_text import Embedded
 
@@ -190,7 +190,8 @@ class Fitter:
             sums += _PRIOR_SENTENCES * self._means.mean(axis=0)
             basis = (sums / (seen + _PRIOR_SENTENCES)).astype(np.float32)
         codes, lengths = self._codes[size], self._public.lengths
-        noisy = [noisy_averages(basis, codes, lengths, noise, epsilon_nano) for _ in range(_ROUNDS)]
+        meanings = torch.from_numpy(basis)
+        noisy = [noisy_averages(meanings, codes, lengths, noise, epsilon_nano) for _ in range(_ROUNDS)]
         inputs, targets = np.concatenate(noisy).astype(np.float64), np.tile(self._means, (_ROUNDS, 1))
         middle, goal = inputs.mean(axis=0), targets.mean(axis=0)
         moved = inputs - middle
@@ -206,9 +207,11 @@ class Fitter:
     def _score(self, table: CodeTable, epsilon_nano: int) -> float:
         """The share of the variance of held-out means, in the space, that the releases explain."""
         lengths = self._held.lengths
+        meanings = torch.from_numpy(table.vectors)
         missed = 0.0
         for _ in range(_ROUNDS):
-            released = decoded(table, self._held_codes[table.size], lengths, epsilon_nano)
+            averages = noisy_averages(meanings, self._held_codes[table.size], lengths, table.noise, epsilon_nano)
+            released = averages + table.offset
             missed += np.square(self._shape.places(released) - self._truth).sum() / _ROUNDS
         return float(1.0 - missed / np.square(self._truth - self._truth.mean(axis=0)).sum())
 

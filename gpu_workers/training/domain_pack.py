@@ -44,10 +44,11 @@ SOURCES = {
     "imdb-train": "IMDB train (Maas et al. 2011)",
     "wikitext": "WikiText-2 valid and test (Merity et al. 2016)",
 }
-LICENCE = (
-    "20 Newsgroups: none stated; IMDB: research, cite the paper; WikiText-2: CC BY-SA. "
-    "The pack holds vectors and weights, no text."
-)
+LICENCES = {
+    "20news-train": "20 Newsgroups: none stated",
+    "imdb-train": "IMDB: research, cite the paper",
+    "wikitext": "WikiText-2: CC BY-SA",
+}
 
 
 def select(corpus: Embedded, kept: npt.NDArray[np.int64]) -> Embedded:
@@ -238,7 +239,7 @@ def build(data: Path, cache: Path, seed: int, *, name: str, corpora: tuple[str, 
         [public_text.embed(rows, encoder, cache, corpus) for corpus, rows in documents.items()],
         name=name,
         source="; ".join(SOURCES[corpus] for corpus in corpora),
-        licence=LICENCE,
+        licence="; ".join(LICENCES[corpus] for corpus in corpora) + ". The pack holds vectors and weights, no text.",
         encoder=encoder.name,
         encoder_fingerprint=encoder.fingerprint,
         seed=seed,

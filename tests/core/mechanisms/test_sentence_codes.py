@@ -12,7 +12,7 @@ from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.integer_vectors import code_scale
 from core.mechanisms.pack_facts import CodeNoise
 from core.mechanisms.sampling import IntArray
-from core.mechanisms.sentence_codes import SentenceCodes, decoded, noisy_averages
+from core.mechanisms.sentence_codes import SentenceCodes, noisy_averages
 
 NANO = 10**9
 
@@ -128,7 +128,7 @@ def test_noise_is_unbiased_or_shrinks_as_it_should(noise: CodeNoise) -> None:
     """Counts keep their mean; responses move every share towards 1/N by the known factor."""
     lengths = np.full(40_000, 5)
     codes = np.tile([0, 0, 0, 1, 2], 40_000)
-    shares = noisy_averages(np.eye(4, dtype=np.float32), codes, lengths, noise, 2 * NANO).mean(axis=0)
+    shares = noisy_averages(torch.eye(4), codes, lengths, noise, 2 * NANO).mean(axis=0)
     true = np.array([0.6, 0.2, 0.2, 0.0])
     if noise is CodeNoise.RESPONSES:
         kept = (np.exp(2) - 1) / (np.exp(2) + 3)
@@ -150,10 +150,3 @@ def test_a_pack_whose_sums_are_not_exact_is_refused(
     wide = np.full((1, 2_000), 127, dtype=np.int8)
     factor = np.ones(1, dtype=np.float32)
     assert not type(random_pack.space)(wide, factor, factor).is_exact()
-
-
-def test_decoding_adds_the_offset(random_pack: DomainPack, silent: None) -> None:
-    table = random_pack.code_tables[0]
-    moved = type(table)(table.noise, table.vectors, table.offset + 1)
-    codes, lengths = np.array([0, 1, 2]), np.array([2, 1])
-    assert np.allclose(decoded(moved, codes, lengths, NANO), decoded(table, codes, lengths, NANO) + 1)
