@@ -5,14 +5,12 @@ the largest likelihood ratio; the bound is Clopper-Pearson's, one-sided, at a jo
 enlarges the audits.
 """
 
-import math
-import os
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from audit_kit import RUNS, epsilon_bound
 
 from core.mechanisms import sentence_codes
 from core.mechanisms.domain_pack import CodeArray, CodeTable, DomainPack
@@ -20,8 +18,6 @@ from core.mechanisms.pack_facts import CodeNoise, Knobs
 from core.mechanisms.sampling import IntArray
 from core.mechanisms.sentence_codes import SentenceCodes
 
-RUNS = int(os.environ.get("AUDIT_RUNS", "100000"))
-ERROR_RATE = 1e-6
 SIZE = 3
 E = torch.eye(8)[:1]
 # one sentence against another, beside companions that stay
@@ -61,15 +57,13 @@ def histograms(mechanism: SentenceCodes, document: torch.Tensor, epsilon: float,
 
 
 def epsilon_lower(mechanism: SentenceCodes, documents: Documents, epsilon: float, runs: int) -> float:
-    """A lower bound on epsilon that holds with probability 1 - ERROR_RATE."""
+    """A lower bound on epsilon that holds but with probability 1e-6."""
     # nothing more likely under the neighbour than: no fewer of code 0, no more of code 1, than it has itself
     often, seldom = (
         int(((h[:, 0] >= 1) & (h[:, 1] <= 2)).sum())
         for h in (histograms(mechanism, document, epsilon, runs) for document in documents)
     )
-    low = stats.beta.ppf(ERROR_RATE / 2, often, runs - often + 1)
-    high = stats.beta.ppf(1 - ERROR_RATE / 2, seldom + 1, runs - seldom)
-    return math.log(low / high)
+    return epsilon_bound(often, seldom, runs)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
@@ -147,9 +141,7 @@ def _last_bound(mechanism: SentenceCodes, documents: Documents) -> float:
     often, seldom = (
         sum(int(histograms(mechanism, document, 1.0, 2)[-1, 0] >= 1) for _ in range(runs)) for document in documents
     )
-    low = stats.beta.ppf(ERROR_RATE / 2, often, runs - often + 1) if often else 0.0
-    high = stats.beta.ppf(1 - ERROR_RATE / 2, seldom + 1, runs - seldom)
-    return math.log(low / high)
+    return epsilon_bound(often, seldom, runs)
 
 
 def _shifted_bound(mechanism: SentenceCodes, documents: Documents) -> float:
@@ -159,6 +151,4 @@ def _shifted_bound(mechanism: SentenceCodes, documents: Documents) -> float:
         int((h[:, 1] <= 0).sum()) if _responds(mechanism) else int(((h[:, 0] >= 3) & (h[:, 1] <= 0)).sum())
         for h in (histograms(mechanism, document, 1.0, runs) for document in documents)
     )
-    low = stats.beta.ppf(ERROR_RATE / 2, often, runs - often + 1)
-    high = stats.beta.ppf(1 - ERROR_RATE / 2, seldom + 1, runs - seldom)
-    return math.log(low / high)
+    return epsilon_bound(often, seldom, runs)

@@ -6,23 +6,19 @@ The empirical bound is the Clopper-Pearson lower limit of that log ratio, one-si
 AUDIT_RUNS enlarges the audits.
 """
 
-import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from audit_kit import RUNS, epsilon_bound
 
 from core.mechanisms import clipped_cosine, depth
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.release import CandidateMechanism
 from core.mechanisms.sentence import sentence_mechanism
 
-RUNS = int(os.environ.get("AUDIT_RUNS", "100000"))
-ERROR_RATE = 1e-6
 FALLING = 20
 
 
@@ -71,11 +67,9 @@ def hits(case: Case, document: torch.Tensor, epsilon: float, runs: int) -> int:
 
 
 def epsilon_lower(case: Case, epsilon: float, runs: int) -> float:
-    """A lower bound on epsilon that holds with probability 1 - ERROR_RATE."""
+    """A lower bound on epsilon that holds but with probability 1e-6."""
     often, seldom = hits(case, case.document, epsilon, runs), hits(case, case.neighbour, epsilon, runs)
-    low = stats.beta.ppf(ERROR_RATE / 2, often, runs - often + 1)
-    high = stats.beta.ppf(1 - ERROR_RATE / 2, seldom + 1, runs - seldom)
-    return math.log(low / high)
+    return epsilon_bound(often, seldom, runs)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])

@@ -17,7 +17,7 @@ from core.mechanisms.sentence_codes import SentenceCodes
 
 NANO = 10**9
 NAMES = ("clipped_cosine", "deep_candidate")
-ALL_NAMES = ("sentence_codes", *NAMES)
+ALL_NAMES = ("sentence_codes", "document_selection", *NAMES)
 
 
 def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
