@@ -71,9 +71,14 @@ class DeepCandidate(CandidateMechanism):
         for i, k in enumerate(knobs):
             # h = k - below, so |2 h - k| = |k - 2 below|.
             behind = torch.gather(below[i, : k.projections], 1, self._ranks[: k.projections, : k.depth_candidates])
-            unbalance = (len(documents[i]) - 2 * behind).abs().amax(dim=0)
+            unbalance = self._over_directions((len(documents[i]) - 2 * behind).abs())
             scores.append((-unbalance).cpu().numpy())
         return scores
+
+    @staticmethod
+    def _over_directions(unbalance: torch.Tensor) -> torch.Tensor:
+        """|2 h_j - k| `[p, m]` to one number a candidate: the worst direction counts."""
+        return unbalance.amax(dim=0)
 
     def _project(self, vectors: torch.Tensor, count: int) -> torch.Tensor:
         """Inner products of recoded vectors with `count` directions: float64 holding integers, `[count, n]`."""
