@@ -43,7 +43,8 @@ class Projection:
         return _to_int8(placed.add_(self._shift))
 
     def self_check(self) -> bool:
-        return self._directions.self_check()
+        """Whether the device's products equal 64-bit integer arithmetic."""
+        return _exact_everywhere(self._directions)
 
 
 class CodeSpace:
@@ -71,7 +72,14 @@ class CodeSpace:
 
     def self_check(self) -> bool:
         """Whether the device's products equal 64-bit integer arithmetic."""
-        return self.projection.self_check() and all(matrix.self_check() for matrix in self._centroids.values())
+        return self.projection.self_check() and all(map(_exact_everywhere, self._centroids.values()))
+
+
+def _exact_everywhere(matrix: CodeMatrix) -> bool:
+    """Whether products are exact for rows as long as they get: these are not of unit length, unlike other codes."""
+    rows = torch.randint(-CODE_MAX, CODE_MAX + 1, (37, matrix.dimension), dtype=torch.int8)
+    rows[0], rows[1] = CODE_MAX, -CODE_MAX
+    return matrix.self_check() and matrix.is_exact_for(rows) and matrix.is_exact_for(rows[:1])
 
 
 def _first_smallest(distance: torch.Tensor) -> npt.NDArray[np.int64]:

@@ -78,9 +78,7 @@ class CodeMatrix:
 
     def self_check(self) -> bool:
         """Whether the device's products equal int64 arithmetic, extreme codes included."""
-        device = self._transposed.device
-        reference = self._transposed.t().to("cpu", torch.int64)
-        dimension = reference.shape[1]
+        dimension = self.dimension
         for rows in (1, 3, 16, 33):
             codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (rows, dimension), dtype=torch.int64)
             # Codes are about unit length times the scale; the check stays inside the proven range.
@@ -88,7 +86,15 @@ class CodeMatrix:
             codes = codes.clamp(-CODE_MAX, CODE_MAX).to(torch.int8)
             codes[0] = 0
             codes[0, :: max(1, dimension // 4)] = CODE_MAX  # as large as codes get, in as many places as length allows
-            expected = codes.to(torch.int64) @ reference.t()
-            if not torch.equal(self.dots(codes.to(device)).to("cpu", torch.int64), expected):
+            if not self.is_exact_for(codes):
                 return False
         return True
+
+    @property
+    def dimension(self) -> int:
+        return len(self._transposed)
+
+    def is_exact_for(self, codes: torch.Tensor) -> bool:
+        """Whether the device's products of these int8 rows equal int64 arithmetic."""
+        expected = codes.to(torch.int64) @ self._transposed.to("cpu", torch.int64)
+        return torch.equal(self.dots(codes.to(self._transposed.device)).to("cpu", torch.int64), expected)

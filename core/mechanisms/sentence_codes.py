@@ -27,19 +27,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from core.mechanisms.code_space import CodeSpace
 from core.mechanisms.discrete_noise import randomised_response, two_sided_geometric
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.release import SentenceMechanism
+from core.mechanisms.release import FloatArray, SentenceMechanism
 from core.mechanisms.sampling import IntArray
 
 HISTOGRAM_SENSITIVITY = 2
-
-FloatArray = npt.NDArray[np.float32]
 
 
 class SentenceCodes(SentenceMechanism):

@@ -36,6 +36,7 @@ RESPONSE_SIZES = (32, 64, 128, 256, 512, 1_024)
 SENTENCES_A_CODE = 10  # a codebook has at most one code for so many public sentences
 RIDGES = (1e-3, 1e-2, 1e-1)
 _RIDGE_WITHIN = 1e-3
+_RIDGE_MIN = 1e-9
 _PRIOR_SENTENCES = 5  # a code's mean embedding leans on the corpus's with the weight of so many sentences
 _ROUNDS = 2  # independent noise over the same documents
 _COUNTS_EPSILON_MAX = 12.0  # beyond, responses are nearly free of noise and counts are not ahead
@@ -87,7 +88,9 @@ def geometry(parts: list[Embedded]) -> Geometry:
     within: Doubles = np.mean([pair[0] for pair in pairs], axis=0)
     between: Doubles = np.mean([pair[1] for pair in pairs], axis=0)
     dimension = len(within)
-    ratios, directions = eigh(between, within + _RIDGE_WITHIN * np.trace(within) / dimension * np.eye(dimension))
+    # the floor serves a corpus whose documents repeat one sentence each: it has no spread within
+    ridge = max(_RIDGE_WITHIN * np.trace(within) / dimension, _RIDGE_MIN)
+    ratios, directions = eigh(between, within + ridge * np.eye(dimension))
     ratios, directions = ratios[::-1], directions[:, ::-1]
     rank = min(dimension, max(RANK[0], min(RANK[1], int((ratios >= RATIO_MIN).sum()))))
     axes = directions[:, :rank] * np.maximum(ratios[:rank], 1e-6) ** 0.25
@@ -149,7 +152,7 @@ class Fitter:
         self.codebooks: dict[int, CodeArray] = {}
         self._codes: dict[int, Codes] = {}
         self._held_codes: dict[int, Codes] = {}
-        most = max(min(COUNT_SIZES), len(places) // SENTENCES_A_CODE)
+        most = max(min(RESPONSE_SIZES), len(places) // SENTENCES_A_CODE)
         for size in sorted({size for size in sizes if size <= most}):
             if size not in COUNT_SIZES:
                 self._use(codebook(places, size, seed))

@@ -1,6 +1,7 @@
 """Domain packs: what is written is read, and what is malformed is refused."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pack_facts import DomainPackInfo, InvalidPack
+from core.mechanisms.space import Space
 
 
 @pytest.fixture
@@ -120,6 +122,21 @@ def test_malformed_tensors_are_refused(path: Path) -> None:
     save_file({k: v for k, v in good.items() if k != "recoded"}, path, metadata=facts)
     with pytest.raises(InvalidPack):
         DomainPack.load(path)
+
+
+def test_a_pack_whose_sums_are_not_exact_is_refused(tmp_path: Path, pack_of: Callable[..., DomainPack]) -> None:
+    """127 * 127 * 1,100 is above 2^24: float32 would round such a sum, by its order."""
+    file = tmp_path / "wide.safetensors"
+    pack = pack_of(np.eye(3, 1_100, dtype=np.float32))
+    line = Space(pack.space.directions[:1], pack.space.factor[:1], pack.space.shift[:1])
+    codebooks = {size: codes[:, :1].copy() for size, codes in pack.codebooks.items()}
+    replace(pack, info=replace(pack.info, rank=1), space=line, codebooks=codebooks).save(file)
+    DomainPack.load(file)
+    facts, tensors = {"domain_pack": json.dumps(facts_of(file))}, load_file(file)
+    tensors["space.directions"] = np.full_like(tensors["space.directions"], 127)
+    save_file(tensors, file, metadata=facts)
+    with pytest.raises(InvalidPack, match="exact"):
+        DomainPack.load(file)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """`sentence_codes`: a sentence's code is its own, the noise is what the proof says, and what is released follows it."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -141,12 +139,3 @@ def test_a_release_does_not_repeat(random_pack: DomainPack) -> None:
     for epsilon in (1, 5):
         released = mechanism.release([document(12, 1)] * 50, [epsilon * NANO] * 50)
         assert len({row.tobytes() for row in released}) > 40
-
-
-def test_a_pack_whose_sums_are_not_exact_is_refused(
-    pack_of: Callable[..., DomainPack], random_pack: DomainPack
-) -> None:
-    assert random_pack.space.is_exact()
-    wide = np.full((1, 2_000), 127, dtype=np.int8)
-    factor = np.ones(1, dtype=np.float32)
-    assert not type(random_pack.space)(wide, factor, factor).is_exact()
