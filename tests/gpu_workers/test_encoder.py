@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_workers import encoder as encoder_module
-from gpu_workers.encoder import Encoder, bundled_path, fastest_dtype, weights_fingerprint
+from gpu_workers.encoder import Encoder, fastest_dtype, weights_fingerprint
+from gpu_workers.encoder_model import bundled_path
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
 VERBS = ("did not agree", "was lost", "left early, which surprised everybody")
@@ -103,4 +103,4 @@ def test_facts_name_the_weights() -> None:
 def test_a_folder_without_weights_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match="weights"):
         weights_fingerprint(tmp_path)
-    assert encoder_module.bundled_path().is_dir()
+    assert bundled_path().is_dir()
