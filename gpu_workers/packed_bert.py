@@ -45,7 +45,7 @@ class PackedBert:
         )
 
     def __init__(self, weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> None:
-        """`weights` by the names that a transformers `BertModel` gives them, all of one dtype; `config` is supported."""
+        """`weights` by the names that a transformers `BertModel` gives them, of one dtype; `config` is supported."""
 
         def pair(name: str) -> _Pair:
             return weights[f"{name}.weight"], weights[f"{name}.bias"]
