@@ -178,10 +178,8 @@ def test_a_checkpoint_that_was_tampered_with_is_refused(gateway: Gateway, tenant
     until_gone(gateway.data_dir / "jobs" / job_id)
 
 
-def test_redis_dies_under_a_job(own) -> None:
+def test_redis_dies_under_a_job(gateway: Gateway, tenant: Tenant) -> None:
     """Nothing is answered while it is away; the job goes on and its end is told when Redis is back."""
-    gateway = own()
-    tenant = gateway.tenant()
     job_id = submit(tenant.http, small()).json()["job_id"]
     until_shards(gateway, job_id, 1)
     gateway.kill("redis-server")
