@@ -51,6 +51,14 @@ def test_vectors_are_those_of_sentence_transformers(encoder: Encoder) -> None:
     assert cosines.min() > (0.99999 if encoder.dtype is torch.float32 else 0.985)
 
 
+def test_the_bundled_encoder_is_the_same_as_an_operators_copy_of_it(encoder: Encoder) -> None:
+    """The one is read from its files, the other through sentence-transformers."""
+    copy = Encoder(bundled_path(), dtype=encoder.dtype)
+    assert copy.tokenise(SENTENCES) == encoder.tokenise(SENTENCES)
+    assert np.array_equal(copy.encode(SENTENCES[::5]), encoder.encode(SENTENCES[::5]))
+    assert copy.facts() | {"name": encoder.name} == encoder.facts()
+
+
 def test_a_device_that_is_not_invariant_gets_fixed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that changes with the number of rows is caught, and harmless once every batch has one size."""
     encoder = Encoder(dtype=torch.float32)
