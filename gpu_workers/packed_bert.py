@@ -7,57 +7,84 @@ processors most of a small batch's time goes into reading the weights, and one p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.functional import linear, scaled_dot_product_attention
+from torch.nn.functional import embedding, gelu, layer_norm, linear, scaled_dot_product_attention
 
 # (ids `[sentences, length]`, mask `[sentences, length]`): sentences of one padded length
 Group = tuple[torch.Tensor, torch.Tensor]
 
+_Pair = tuple[torch.Tensor, torch.Tensor]  # weight and bias
+
+
+@dataclass(frozen=True)
+class _Layer:
+    query_key_value: _Pair
+    attention_output: _Pair
+    attention_norm: _Pair
+    intermediate: _Pair
+    output: _Pair
+    output_norm: _Pair
+
 
 class PackedBert:
-    """The layers of a transformers `BertModel`, used in place."""
+    """A plain BERT encoder, from its weights alone."""
 
     @staticmethod
-    def supports(model: Any) -> bool:
-        """Whether the model is a plain BERT encoder with absolute positions."""
-        config = model.config
+    def supports(config: Mapping[str, Any]) -> bool:
+        """Whether a model's configuration is that of a plain BERT encoder with absolute positions."""
         return (
-            type(model).__name__ == "BertModel"
-            and not config.is_decoder
-            and not config.add_cross_attention
-            and getattr(config, "position_embedding_type", "absolute") == "absolute"
+            config["architectures"] == ["BertModel"]
+            and config["hidden_act"] == "gelu"
+            and config.get("position_embedding_type", "absolute") == "absolute"
+            and not config.get("is_decoder", False)
+            and not config.get("add_cross_attention", False)
         )
 
-    def __init__(self, model: Any) -> None:
-        self._embeddings = model.embeddings
-        self._layers = list(model.encoder.layer)
-        self._heads = int(model.config.num_attention_heads)
-        self._query_key_value = []
-        for layer in self._layers:
-            own = layer.attention.self
-            three = (own.query, own.key, own.value)
-            self._query_key_value.append(
-                (torch.cat([part.weight for part in three]), torch.cat([part.bias for part in three]))
+    def __init__(self, weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> None:
+        """`weights` by the names that a transformers `BertModel` gives them, of one dtype; `config` is supported."""
+
+        def pair(name: str) -> _Pair:
+            return weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+        def layer(name: str) -> _Layer:
+            three = [pair(f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
+            return _Layer(
+                query_key_value=(torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])),
+                attention_output=pair(f"{name}.attention.output.dense"),
+                attention_norm=pair(f"{name}.attention.output.LayerNorm"),
+                intermediate=pair(f"{name}.intermediate.dense"),
+                output=pair(f"{name}.output.dense"),
+                output_norm=pair(f"{name}.output.LayerNorm"),
             )
+
+        self._words = weights["embeddings.word_embeddings.weight"]
+        self._positions = weights["embeddings.position_embeddings.weight"]
+        self._type = weights["embeddings.token_type_embeddings.weight"][0]
+        self._norm = pair("embeddings.LayerNorm")
+        self._layers = [layer(f"encoder.layer.{i}") for i in range(config["num_hidden_layers"])]
+        self._heads = int(config["num_attention_heads"])
+        self._eps = float(config["layer_norm_eps"])
 
     def __call__(self, groups: Sequence[Group]) -> list[torch.Tensor]:
         """Last hidden states of each group, `[sentences, length, d]`."""
-        table = self._embeddings
         ids = torch.cat([ids.reshape(-1) for ids, _ in groups])
         positions = torch.cat([torch.arange(ids.shape[1]).repeat(len(ids)) for ids, _ in groups])
-        hidden = table.word_embeddings(ids) + table.token_type_embeddings.weight[0]
-        hidden = table.LayerNorm(hidden + table.position_embeddings(positions))
-        for layer, (weight, bias) in zip(self._layers, self._query_key_value, strict=True):
-            attended = self._attend(linear(hidden, weight, bias), groups)
-            output = layer.attention.output
-            hidden = output.LayerNorm(output.dense(attended) + hidden)
-            wide = layer.intermediate.intermediate_act_fn(layer.intermediate.dense(hidden))
-            hidden = layer.output.LayerNorm(layer.output.dense(wide) + hidden)
+        hidden = embedding(ids, self._words) + self._type
+        hidden = self._normalised(hidden + embedding(positions, self._positions), self._norm)
+        for layer in self._layers:
+            attended = self._attend(linear(hidden, *layer.query_key_value), groups)
+            hidden = self._normalised(linear(attended, *layer.attention_output) + hidden, layer.attention_norm)
+            wide = gelu(linear(hidden, *layer.intermediate))
+            hidden = self._normalised(linear(wide, *layer.output) + hidden, layer.output_norm)
         blocks = torch.split(hidden, [ids.numel() for ids, _ in groups])
         return [block.view(*ids.shape, -1) for block, (ids, _) in zip(blocks, groups, strict=True)]
+
+    def _normalised(self, hidden: torch.Tensor, norm: _Pair) -> torch.Tensor:
+        return layer_norm(hidden, hidden.shape[1:], *norm, eps=self._eps)
 
     def _attend(self, packed: torch.Tensor, groups: Sequence[Group]) -> torch.Tensor:
         width = packed.shape[1] // 3

@@ -25,7 +25,6 @@ from core.jobs.scratch import read_scratch, seal, unseal
 from core.mechanisms.domain_pack import DomainPack
 from gpu_workers.jobs import card, corpus
 from gpu_workers.jobs.messages import DomainSpec, JobOrder, Tell
-from gpu_workers.training.domain_pack import build_pack
 from gpu_workers.training.public_text import Embedded, mean_by_document
 
 FloatArray = npt.NDArray[np.float32]
@@ -86,6 +85,8 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
             reason="near-duplicates",
             count=len(public.lengths),
         )
+    from gpu_workers.training.domain_pack import build_pack  # with torch: a corpus that is refused needs none
+
     dimension = public.vectors.shape[1]
     encoder, fingerprint = source.facts(dimension)
     pack = build_pack(

@@ -13,12 +13,15 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from core.text.segment import sentences
-from gpu_workers.encoder import Encoder
+
+if TYPE_CHECKING:
+    from gpu_workers.encoder import Encoder
 
 SENTENCES_MIN = 8
 SENTENCES_USED = 24

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_workers import encoder as encoder_module
-from gpu_workers.encoder import Encoder, bundled_path, fastest_dtype, weights_fingerprint
+from gpu_workers.encoder import Encoder, fastest_dtype, weights_fingerprint
+from gpu_workers.encoder_model import bundled_path
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
 VERBS = ("did not agree", "was lost", "left early, which surprised everybody")
@@ -49,6 +49,14 @@ def test_vectors_are_those_of_sentence_transformers(encoder: Encoder) -> None:
     peer = SentenceTransformer(str(bundled_path()), device="cpu", local_files_only=True)
     cosines = (encoder.encode(SENTENCES) * peer.encode(SENTENCES, normalize_embeddings=True)).sum(axis=1)
     assert cosines.min() > (0.99999 if encoder.dtype is torch.float32 else 0.985)
+
+
+def test_the_bundled_encoder_is_the_same_as_an_operators_copy_of_it(encoder: Encoder) -> None:
+    """The one is read from its files, the other through sentence-transformers."""
+    copy = Encoder(bundled_path(), dtype=encoder.dtype)
+    assert copy.tokenise(SENTENCES) == encoder.tokenise(SENTENCES)
+    assert np.array_equal(copy.encode(SENTENCES[::5]), encoder.encode(SENTENCES[::5]))
+    assert copy.facts() | {"name": encoder.name} == encoder.facts()
 
 
 def test_a_device_that_is_not_invariant_gets_fixed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,4 +111,4 @@ def test_facts_name_the_weights() -> None:
 def test_a_folder_without_weights_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match="weights"):
         weights_fingerprint(tmp_path)
-    assert encoder_module.bundled_path().is_dir()
+    assert bundled_path().is_dir()

@@ -55,7 +55,7 @@ def test_build_list_remove(tmp_path: Path, corpus: Path) -> None:
 
 def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
     corpus = tmp_path / "public.jsonl"
-    corpus.write_bytes(json_lines([{"sentences": [*parts, PLANTED]} for parts in documents(500)]))
+    corpus.write_bytes(json_lines([{"sentences": [*parts, PLANTED]} for parts in documents(310)]))
     data = tmp_path / "data"
     arguments = ("build", "--corpus", str(corpus), "--name", "law")
     for number in (signal.SIGINT, signal.SIGKILL):

@@ -119,8 +119,8 @@ def test_while_redis_is_down_nothing_comes_out(gateway: Gateway, tenant: Tenant)
 def test_a_client_that_leaves_before_the_work_starts_pays_nothing(gateway: Gateway, tenant: Tenant) -> None:
     """The queue is kept busy by another tenant while this one's client gives up."""
     other = gateway.tenant()
-    with ThreadPoolExecutor(3) as clients:
-        busy = [clients.submit(other.embed, MANY) for _ in range(3)]
+    with ThreadPoolExecutor(1) as client:
+        busy = client.submit(other.embed, MANY[:120])
         _wait_until_held(other)
         impatient = gateway.client(tenant.key)
         try:
@@ -128,7 +128,7 @@ def test_a_client_that_leaves_before_the_work_starts_pays_nothing(gateway: Gatew
             raise AssertionError("the queue was not busy enough")
         except httpx.ReadTimeout:
             impatient.close()
-        assert all(answer.result().status_code in (200, 503) for answer in busy)
+        assert busy.result().status_code == 200
 
     deadline = time.monotonic() + 5
     while tenant.account()["reserved"]["epsilon"] > 0 and time.monotonic() < deadline:

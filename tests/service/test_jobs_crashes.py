@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,33 @@ from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, unt
 from gateway_kit import Gateway, Tenant, children, command_line, refused_start
 from redis_kit import DeployedServer, installed_server
 
-DOCUMENTS = 400
+DOCUMENTS = 260  # three shards; a shard of text takes long enough to be caught between two of them
+SETTINGS = {
+    "PRIVACY_GATEWAY_JOB_ATTEMPTS_MAX": "2",
+    "PRIVACY_GATEWAY_JOBS_WAITING_MAX": "1",
+    "PRIVACY_GATEWAY_JOB_JSON_BYTES_MAX": "200000",
+    "PRIVACY_GATEWAY_JOB_STREAM_BYTES_MAX": "400000",
+}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    gateway = Gateway(tmp_path_factory.mktemp("crashing") / "data", SETTINGS)
+    yield gateway
+    gateway.stop()
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Callable[..., Gateway]]:
-    """Makes a gateway of the test's own, with settings."""
-    made: list[Gateway] = []
+def gateway(shared: Gateway) -> Gateway:
+    """This file's own gateway, which every test may kill."""
+    if shared.process.poll() is not None:
+        shared.start()
+    return shared
 
-    def start(**settings: str) -> Gateway:
-        environment = {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items() if name != "REDIS_URL"}
-        if "REDIS_URL" in settings:
-            environment["REDIS_URL"] = settings["REDIS_URL"]
-        made.append(Gateway(tmp_path / "data", environment))
-        return made[-1]
 
-    yield start
-    for gateway in made:
-        gateway.stop()
+def small() -> list[dict[str, Any]]:
+    """Two shards that are written at once; the pack takes seconds."""
+    return embedding_rows(110, dimension=8)
 
 
 def process_of(gateway: Gateway, *, within_s: float = 20.0) -> int:
@@ -82,11 +92,10 @@ def reconnected(gateway: Gateway, tenant: Tenant) -> Tenant:
     return Tenant(tenant.name, tenant.key, gateway.client(tenant.key))
 
 
-def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(own) -> None:
-    gateway = own()
-    tenant = gateway.tenant()
+def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(gateway: Gateway, tenant: Tenant) -> None:
     job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
-    waiting = submit(tenant.http, embedding_rows(110), name="next").json()["job_id"]
+    until_shards(gateway, job_id, 1)
+    waiting = submit(tenant.http, small(), name="next").json()["job_id"]
     before = until_shards(gateway, job_id, 2)
     orphan = gateway.data_dir / "jobs" / ("0" * 32)
     sigkill_gateway(gateway)
@@ -107,11 +116,10 @@ def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(own) -> None:
     assert tenant.embed(domain="law").status_code == 200
 
 
-def test_an_orderly_end_is_no_attempt(own) -> None:
-    gateway = own(JOB_ATTEMPTS_MAX="1")
-    tenant = gateway.tenant()
+def test_an_orderly_end_is_no_attempt_and_leaves_no_process(gateway: Gateway, tenant: Tenant) -> None:
     job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
     before = until_shards(gateway, job_id, 2)
+    pid = process_of(gateway)
     with httpx.stream(
         "GET", f"{gateway.url}/jobs/{job_id}/events", headers={"Authorization": f"Bearer {tenant.key}"}, timeout=60
     ) as stream:
@@ -123,25 +131,25 @@ def test_an_orderly_end_is_no_attempt(own) -> None:
             pass
     assert gateway.process.wait(30) == 0
     assert time.monotonic() - started < 10
+    until_ended(pid)
     assert (gateway.data_dir / "jobs" / job_id / "input").exists()
 
     gateway.start()
     tenant = reconnected(gateway, tenant)
     until_shards(gateway, job_id, len(before) + 1)
     assert kept_shards(gateway, job_id, before)
-    assert until(tenant.http, job_id)["status"] == "succeeded"
+    done = until(tenant.http, job_id)
+    assert (done["status"], done["attempts"]) == ("succeeded", 1)
 
 
-def test_the_process_dies_once_and_then_too_often(own) -> None:
-    gateway = own(JOB_ATTEMPTS_MAX="2")
-    tenant = gateway.tenant()
-    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+def test_the_process_dies_once_and_then_too_often(gateway: Gateway, tenant: Tenant) -> None:
+    job_id = submit(tenant.http, small()).json()["job_id"]
     until_shards(gateway, job_id, 1)
     os.kill(process_of(gateway), signal.SIGKILL)
     done = until(tenant.http, job_id)
     assert (done["status"], done["attempts"]) == ("succeeded", 2)
 
-    doomed = submit(tenant.http, rows(DOCUMENTS, seed=2), name="doomed").json()["job_id"]
+    doomed = submit(tenant.http, small(), name="doomed").json()["job_id"]
     former = 0
     for _ in range(2):
         pid = process_of(gateway)
@@ -157,10 +165,8 @@ def test_the_process_dies_once_and_then_too_often(own) -> None:
     assert tenant.embed().status_code == 200
 
 
-def test_a_checkpoint_that_was_tampered_with_is_refused(own) -> None:
-    gateway = own()
-    tenant = gateway.tenant()
-    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+def test_a_checkpoint_that_was_tampered_with_is_refused(gateway: Gateway, tenant: Tenant) -> None:
+    job_id = submit(tenant.http, small()).json()["job_id"]
     until_shards(gateway, job_id, 2)
     sigkill_gateway(gateway)
     shard = gateway.data_dir / "jobs" / job_id / "shard-000000"
@@ -172,11 +178,9 @@ def test_a_checkpoint_that_was_tampered_with_is_refused(own) -> None:
     until_gone(gateway.data_dir / "jobs" / job_id)
 
 
-def test_redis_dies_under_a_job(own) -> None:
+def test_redis_dies_under_a_job(gateway: Gateway, tenant: Tenant) -> None:
     """Nothing is answered while it is away; the job goes on and its end is told when Redis is back."""
-    gateway = own()
-    tenant = gateway.tenant()
-    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+    job_id = submit(tenant.http, small()).json()["job_id"]
     until_shards(gateway, job_id, 1)
     gateway.kill("redis-server")
     codes = set()
@@ -192,13 +196,11 @@ def test_redis_dies_under_a_job(own) -> None:
     assert (done["status"], done["attempts"]) == ("succeeded", 1)
 
 
-def test_an_upload_while_redis_is_away_makes_no_job(own) -> None:
-    gateway = own()
-    tenant = gateway.tenant()
+def test_an_upload_while_redis_is_away_makes_no_job(gateway: Gateway, tenant: Tenant) -> None:
     os.kill(gateway.pid_of("redis-server"), signal.SIGSTOP)
     stopped = gateway.pid_of("redis-server")
     try:
-        answer = submit(tenant.http, embedding_rows(110))
+        answer = submit(tenant.http, small())
         assert answer.status_code == 503
     finally:
         os.kill(stopped, signal.SIGCONT)
@@ -206,45 +208,41 @@ def test_an_upload_while_redis_is_away_makes_no_job(own) -> None:
 
 
 @pytest.mark.skipif(installed_server() is None, reason="no redis-server of version 7 or later is installed")
-def test_two_gateways_on_one_redis(own, tmp_path: Path) -> None:
+def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
     """Each runs its own jobs; either answers about both, and may cancel both."""
-    (tmp_path / "redis").mkdir()
-    server = DeployedServer(tmp_path / "redis")
-    server.start()
-    try:
-        first = own(REDIS_URL=server.url)
+    for name in ("redis", "first", "second"):
+        (tmp_path / name).mkdir()
+    with ExitStack() as ended:
+        server = DeployedServer(tmp_path / "redis")
+        ended.callback(server.stop)
+        server.start()
+        first = Gateway(tmp_path / "first" / "data", {"REDIS_URL": server.url})
+        ended.callback(first.stop)
         assert "data directory" in refused_start(first.data_dir, {"REDIS_URL": server.url})
-        (tmp_path / "second").mkdir()
         master = (first.data_dir / "master.key").read_bytes()
         settings = {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": master.hex()}
         settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(first.data_dir / "ledger.epoch")
         second = Gateway(tmp_path / "second" / "data", settings)
-        try:
-            tenant = first.tenant()
-            beside = Tenant(tenant.name, tenant.key, second.client(tenant.key))
-            job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
-            until_shards(first, job_id, 1)
-            assert job(beside.http, job_id)["status"] == "running"
-            second.process.kill()
-            second.process.wait()
-            second.start()
-            beside = Tenant(tenant.name, tenant.key, second.client(tenant.key))
-            assert job(beside.http, job_id)["attempts"] == 1, "the second gateway leaves it alone"
-            assert beside.http.post(f"/jobs/{job_id}/cancel").json()["cancel_requested"] is True
-            assert until(tenant.http, job_id, within_s=10)["status"] == "cancelled"
-            until_gone(first.data_dir / "jobs" / job_id)
-        finally:
-            second.stop()
-    finally:
-        server.stop()
+        ended.callback(second.stop)
+        tenant = first.tenant()
+        beside = Tenant(tenant.name, tenant.key, second.client(tenant.key))
+        job_id = submit(tenant.http, rows(2000)).json()["job_id"]
+        until_shards(first, job_id, 1)
+        assert job(beside.http, job_id)["status"] == "running"
+        second.process.kill()
+        second.process.wait()
+        second.start()
+        beside = Tenant(tenant.name, tenant.key, second.client(tenant.key))
+        assert job(beside.http, job_id)["attempts"] == 1, "the second gateway leaves it alone"
+        assert beside.http.post(f"/jobs/{job_id}/cancel").json()["cancel_requested"] is True
+        assert until(tenant.http, job_id, within_s=10)["status"] == "cancelled"
+        until_gone(first.data_dir / "jobs" / job_id)
 
 
-def test_limits_of_an_upload(own) -> None:
-    gateway = own(JOB_JSON_BYTES_MAX="20000", JOB_STREAM_BYTES_MAX="100000", JOBS_WAITING_MAX="1")
-    tenant = gateway.tenant()
-    assert submit(tenant.http, rows(100)).status_code == 413
-    content = json_lines(embedding_rows(110, dimension=4))
-    assert 20_000 < len(content) < 100_000
+def test_limits_of_an_upload(gateway: Gateway, tenant: Tenant) -> None:
+    assert submit(tenant.http, rows(600)).status_code == 413
+    content = json_lines(embedding_rows(110))
+    assert 200_000 < len(content) < 400_000
     created = upload(tenant.http, content)
     assert created.status_code == 202, created.text
 
@@ -256,12 +254,3 @@ def test_limits_of_an_upload(own) -> None:
     assert tenant.http.post("/sanitize", content=b"x" * 9_000_000).status_code == 413
     until(tenant.http, created.json()["job_id"])
     until_no_folders(gateway.data_dir / "jobs")
-
-
-def test_no_process_is_left(own) -> None:
-    gateway = own()
-    tenant = gateway.tenant()
-    submit(tenant.http, rows(DOCUMENTS))
-    pid = process_of(gateway)
-    gateway.stop()
-    until_ended(pid)

@@ -47,6 +47,14 @@ def assert_refused(answer: httpx.Response) -> None:
     assert "data" not in answer.json()
 
 
+def test_the_gateway_serves_on_a_redis_of_ones_own(deployed: Gateway) -> None:
+    """With the rights of users.acl and nothing else."""
+    tenant = deployed.tenant(epsilon=2)
+    assert [tenant.embed(epsilon=1).status_code for _ in range(3)] == [200, 200, 403]
+    assert tenant.committed() == 2.0
+    assert not (deployed.data_dir / "redis").exists(), "no second ledger beside the configured one"
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_is_a_503_and_charges_nothing(deployed: Gateway, server: DeployedServer, fault) -> None:
     tenant = deployed.tenant()

