@@ -12,7 +12,8 @@ Hence everything before it is integers (`integer_vectors`): the vector's code, i
 that product's code, its product with the codebook's. A zero vector has the subset of the first n.
 
 The codebook: N standard normal vectors, 1,024 to a name, by `derived_normals` of
-"privacy-gateway/codebook/1\\n<dimension>\\n<number>", numbers from 0, coded as `_direction` and divided by their lengths. Smaller codebooks are the beginnings of larger ones.
+"privacy-gateway/codebook/1\\n<dimension>\\n<number>", numbers from 0, coded as `_direction` and divided by their
+lengths. Smaller codebooks are the beginnings of larger ones.
 
 Source: the sampler: Ye and Barg 2018 (subset selection), turned round as in `document_selection`.
 """

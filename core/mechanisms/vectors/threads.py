@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
 
 
 def share_blocks(work: Callable[[list[slice]], None], blocks: list[slice]) -> None:
