@@ -1,4 +1,4 @@
-"""`POST /embed/vector/safetensors`: files in and out, what they cost, what is refused, what happens when work is lost."""
+"""`POST /embed/vector/safetensors`: files in and out, what they cost, what is refused, and lost work."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,7 @@ BAD_FILES = {
     "one infinity at the end": file_of(np.append(np.zeros((3, 4)), [[0, 0, 0, -np.inf]], axis=0).astype(np.float32)),
     "NaN as float16": file_of(np.full((3, 4), np.nan, dtype=np.float16)),
     "too many dimensions": file_of(np.zeros((1, 4097), dtype=np.float32)),
+    "too many vectors for a codebook": file_of(np.zeros((8193, 2), dtype=np.float32), mechanism="codebook"),
     "too many vectors": file_of(np.zeros((100_001, 1), dtype=np.float32), dimension=1),
 }
 
@@ -198,8 +200,6 @@ def test_a_killed_worker_costs_what_it_held(tmp_path: Path) -> None:
         worker = gateway.pid_of("gpu_workers.worker embed")
         os.kill(worker, signal.SIGSTOP)
         with httpx.Client(base_url=gateway.url, headers={"Authorization": f"Bearer {tenant.key}"}, timeout=60) as other:
-            from concurrent.futures import ThreadPoolExecutor
-
             with ThreadPoolExecutor(1) as threads:
                 headers = TYPE | {"Idempotency-Key": "lost"}
                 waiting = threads.submit(other.post, "/embed/vector/safetensors", content=file_of(), headers=headers)
