@@ -70,7 +70,7 @@ class Embedder:
             if not torch.isfinite(torch.from_numpy(released.vector)).all():
                 raise RuntimeError("the canary release is not finite")
         check_vectors()
-        self._vectors = VectorReleaser(self._encoder, threads=options.threads)
+        self._vectors = VectorReleaser(self._encoder)
         return {
             "encoder": self._encoder.facts() | {"batch_invariant": True},
             "domains": sorted({domain for domain, _ in self._mechanisms}),

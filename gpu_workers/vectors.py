@@ -5,24 +5,22 @@ A text is one unit: it is encoded whole, as far as the encoder's window reaches,
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from core.errors import TaskFailed
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import spec_projection
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
+from core.mechanisms.vectors.threads import share_blocks
 from gpu_workers.encoder import Encoder
 from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
 
-_BLOCK_NUMBERS = 1 << 20  # released at once: what is between input and output stays small
+_NUMBERS_AT_ONCE = 1 << 20  # by one thread: what is between input and output stays in the cache
 _MECHANISMS_KEPT = 16
 _FLOAT16 = np.finfo(np.float16)
 _CANARY_ROWS = 4
@@ -45,12 +43,10 @@ def check_vectors() -> None:
 
 
 class VectorReleaser:
-    """Releases the vectors of tasks, block by block, on `threads` threads (0: one a core)."""
+    """Releases the vectors of tasks."""
 
-    def __init__(self, encoder: Encoder, *, threads: int) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._threads = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)))
-        self._libraries = ThreadpoolController()
 
     def run(self, tasks: Sequence[VectorTask]) -> list[int]:
         """Release every row of every task into its shared memory; the texts of all tasks are encoded together.
@@ -73,18 +69,14 @@ class VectorReleaser:
         if task.released.shape != (len(vectors), task.spec.output_dimension):
             raise TaskFailed(reason="shape")
         mechanism = _mechanism(task.spec, task.tenant)
-        step = max(1, _BLOCK_NUMBERS // task.spec.dimension)
+        step = max(1, _NUMBERS_AT_ONCE // task.spec.dimension)
 
-        def release_block(start: int) -> None:
-            block = np.ascontiguousarray(vectors[start : start + step], dtype=np.float32)
-            _put(task.released, mechanism.release(block), start)
+        def work(share: list[slice]) -> None:
+            for part in share:
+                own = np.ascontiguousarray(vectors[part], dtype=np.float32)
+                _put(task.released, mechanism.release(own), part.start)
 
-        if len(vectors) <= step:
-            release_block(0)
-            return
-        # a thread a block, and no threads inside a block: noise, which is most of the work, has none of its own
-        with self._libraries.limit(limits=1, user_api="blas"):
-            list(self._threads.map(release_block, range(0, len(vectors), step)))
+        share_blocks(work, [slice(start, start + step) for start in range(0, len(vectors), step)])
 
 
 def _put(place: SharedArray, rows: Vectors, start: int) -> None:
