@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import struct
@@ -226,6 +227,27 @@ def test_an_answer_above_the_limit_is_not_kept(gateway: Gateway) -> None:
     assert again.status_code == 410
     assert again.json()["code"] == "release-gone"
     assert tenant.committed("vector") == 68_000.0
+
+
+def shared_memory_of(pid: int) -> int:
+    """How many blocks of shared memory the process holds."""
+    held = 0
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            held += "memfd:privacy-gateway" in str(descriptor.readlink())
+    return held
+
+
+def test_no_process_keeps_the_memory_of_vectors(gateway: Gateway, tenant: Tenant) -> None:
+    for content in (file_of(), BAD_FILES["NaN"], BAD_FILES["no epsilon"]):
+        post(tenant, content)
+    assert tenant.http.post("/embed/vector", json={"vectors": [[1.0]], "epsilon": 1.0}).status_code == 200
+
+    holders = [gateway.process.pid, gateway.pid_of("gpu_workers.worker embed")]
+    deadline = time.monotonic() + 10
+    while any(map(shared_memory_of, holders)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [shared_memory_of(pid) for pid in holders] == [0, 0]
 
 
 def test_vectors_are_written_to_no_file_of_the_gateway(gateway: Gateway, tenant: Tenant) -> None:
