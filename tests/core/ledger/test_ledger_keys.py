@@ -111,3 +111,18 @@ def test_the_master_key_is_made_once_and_private(tmp_path):
     for bad in (lambda: MasterKey.load_or_create(tmp_path), lambda: MasterKey.from_hex("zz")):
         with pytest.raises(ValueError, match="master key"):
             bad()
+
+
+def test_a_bodys_tag_depends_on_every_byte_and_on_where_it_was_sent():
+    body = bytes(range(256)) * 64
+
+    def tag(content: bytes, tenant: str = "acme", route: str = "/a", step: int = 1000) -> bytes:
+        reader = MASTER_KEY.body_tag(tenant=tenant, route=route)
+        for start in range(0, len(content), step):
+            reader.update(content[start : start + step])
+        return reader.finalize()
+
+    assert tag(body) == tag(body, step=7)
+    others = [body[:-1] + b"\0", b"\1" + body[1:], body[:-1], body + b"\0"]
+    tags = {tag(body), *map(tag, others), tag(body, tenant="other"), tag(body, route="/b")}
+    assert len(tags) == 7
