@@ -12,8 +12,8 @@ import re
 import time
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,11 +72,24 @@ async def release(here: House, request: Request, who: Caller, job: Release) -> R
     if isinstance(outcome, Replay):
         return _answer(zlib.decompress(outcome.response), replayed=True)
 
-    body = await _run_held(here, request, who, job, job.event, outcome)
-    with metrics.stage("commit"):
-        await here.ledger.commit(who.tenant, outcome.release_id, response=zlib.compress(body, _STORED_LEVEL))
+    with _a_failure_costs(request):
+        body = await _run_held(here, request, who, job, job.event, outcome)
+        with metrics.stage("commit"):
+            await here.ledger.commit(who.tenant, outcome.release_id, response=zlib.compress(body, _STORED_LEVEL))
     _count(who.tenant, job, outcome="released")
     return _answer(body)
+
+
+@contextmanager
+def _a_failure_costs(request: Request) -> Iterator[None]:
+    """Tell clients that retry a 5xx by themselves not to, where a hold is spent: each retry would cost again."""
+    try:
+        yield
+    except NotStarted:
+        raise
+    except Exception:
+        request.state.headers["X-Should-Retry"] = "false"
+        raise
 
 
 async def _run_held(
