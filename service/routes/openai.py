@@ -28,7 +28,7 @@ Here = Annotated[House, Depends(house)]
 class EmbeddingsRequest(Strict):
     """Body of `POST /v1/embeddings`."""
 
-    model: str = Field(max_length=64, description="A preset; GET /v1/models lists them.")
+    model: str = Field(description="A preset; GET /v1/models lists them.")
     input: str | list[str] | list[int] | list[list[int]]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = Field(None, description="The preset's own dimension, or nothing.")

@@ -15,6 +15,9 @@ import openai
 import pytest
 from gateway_kit import DOCUMENT, Gateway, Tenant, refused_start
 
+from service.presets import PresetsRefused, load_presets
+from service.settings import Settings
+
 SHIPPED = "minilm-sentdp-eps10"
 SECRET = "zq-secret-9137"
 
@@ -282,18 +285,34 @@ WRONG_FILES = {
 
 
 @pytest.mark.parametrize("case", WRONG_FILES)
-def test_a_wrong_presets_file_keeps_the_gateway_from_starting(tmp_path: Path, case: str) -> None:
+def test_a_wrong_presets_file_is_refused_with_the_place_that_is_wrong(tmp_path: Path, case: str) -> None:
     content, named = WRONG_FILES[case]
-    path = tmp_path / "presets.toml"
-    path.write_text(content)
+
+    with pytest.raises(PresetsRefused, match=named):
+        load_presets(Settings(presets_file=written(tmp_path, content)))
+
+
+def test_a_file_replaces_the_shipped_preset_in_its_place(tmp_path: Path) -> None:
+    other = '[presets.a]\nendpoint = "sentdp"\nmechanism = "clipped_cosine"\nepsilon = 1\n'
+    path = written(tmp_path, other + other.replace("[presets.a]", f"[presets.{SHIPPED}]"))
+
+    presets = load_presets(Settings(presets_file=path))
+
+    assert list(presets) == [SHIPPED, "a"]
+    assert presets[SHIPPED].epsilon == 1
+
+
+@pytest.mark.parametrize("content", [None, WRONG_FILES["a misspelt key"][0]])
+def test_without_a_good_presets_file_the_gateway_does_not_start(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "presets.toml" if content is None else written(tmp_path, content)
 
     said = refused_start(tmp_path / "data", {"PRIVACY_GATEWAY_PRESETS_FILE": str(path)})
 
     assert "cannot start" in said
-    assert named in said
+    assert "presets.toml" in said
 
 
-def test_a_missing_presets_file_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
-    said = refused_start(tmp_path / "data", {"PRIVACY_GATEWAY_PRESETS_FILE": str(tmp_path / "none.toml")})
-
-    assert "none.toml" in said
+def written(folder: Path, content: str) -> Path:
+    path = folder / "presets.toml"
+    path.write_text(content)
+    return path
