@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_workers.shared import SharedBlock
+from gpu_workers.tasks import VectorTask
+
 
 @dataclass(frozen=True)
 class WorkerOptions:
@@ -34,6 +37,11 @@ class Ready:
 class Batch:
     batch_id: int
     payloads: list[Any]
+
+    @property
+    def blocks(self) -> list[SharedBlock]:
+        """The shared memory of its payloads, which follows the message."""
+        return [block for payload in self.payloads if isinstance(payload, VectorTask) for block in payload.blocks]
 
 
 @dataclass(frozen=True)

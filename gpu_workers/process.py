@@ -20,6 +20,7 @@ from typing import Any
 
 from gpu_workers.engine import Role
 from gpu_workers.messages import Batch, WorkerOptions
+from gpu_workers.shared import send_blocks
 
 # OpenMP threads that spin at a barrier fight the front end and Redis for the cores: measured on two busy cores, a
 # small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
@@ -85,8 +86,11 @@ class ChildProcess:
         while (message := self._outbox.get()) is not None:
             try:
                 self._connection.send(message)
+                if isinstance(message, Batch):
+                    send_blocks(self._connection, message.blocks, self.pid)
             except OSError:
                 return
+            message = None  # its shared memory is the worker's now
         # half-close: the worker reads to the end, finishes what it has and leaves; its answers still arrive
         with socket.socket(fileno=self._connection.fileno()) as ours:
             with contextlib.suppress(OSError):

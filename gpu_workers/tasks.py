@@ -7,6 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from core.mechanisms.vectors.spec import VectorSpec
+from gpu_workers.shared import SharedArray, SharedBlock
+
+# A row is arithmetic of microseconds, a token of the encoder one of tens.
+_ROWS_PER_TOKEN = 16
+
 
 @dataclass(frozen=True)
 class PackFile:
@@ -41,6 +47,33 @@ class EmbedTask:
         if self.sentences is None:
             return self.size
         return sum(len(sentence) // 4 + 2 for sentence in self.sentences)
+
+
+@dataclass(frozen=True)
+class VectorTask:
+    """Vectors to release, all by one spec: `texts` to encode, or `vectors` float32 or float16 `[n, d]`.
+
+    The worker writes them to `released`, float32 or float16 `[n, m]`; its result says that it did.
+    """
+
+    spec: VectorSpec
+    tenant: str
+    released: SharedArray
+    texts: tuple[str, ...] | None = None
+    vectors: SharedArray | None = None
+
+    @property
+    def blocks(self) -> list[SharedBlock]:
+        """The shared memory that the worker needs, without a block twice."""
+        arrays = [self.released] if self.vectors is None else [self.released, self.vectors]
+        return list({id(array.block): array.block for array in arrays}.values())
+
+    @property
+    def weight(self) -> int:
+        """Estimated tokens, as of an `EmbedTask`; of many vectors more than a batch holds, so that they run alone."""
+        if self.texts is None:
+            return self.released.shape[0] // _ROWS_PER_TOKEN + 1
+        return sum(len(text) // 4 + 2 for text in self.texts)
 
 
 @dataclass(frozen=True)

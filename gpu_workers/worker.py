@@ -23,6 +23,7 @@ from typing import Any, NoReturn, Protocol
 from core.errors import GatewayError, TaskFailed
 from gpu_workers.engine import Role
 from gpu_workers.messages import Batch, Done, Ready, Stage, WorkerOptions
+from gpu_workers.shared import receive_blocks
 
 
 class Handler(Protocol):
@@ -81,6 +82,7 @@ def serve(connection: Connection, role: Role) -> NoReturn:
     connection.send(Ready(facts))
     while True:
         batch: Batch = connection.recv()
+        receive_blocks(connection, batch.blocks)
         started = time.perf_counter()
         results = run_batch(handler, batch.payloads)
         seconds = time.perf_counter() - started

@@ -1,6 +1,6 @@
 """The way through the house, from the price on:  reserve -> run -> commit -> answer.
 
-Authentication and validation come before (`service/auth.py`, the route); the price is the route's `PrivacyEvent`.
+Authentication and validation come before (`service/auth.py`, the route); the price is the route's `Charge`s.
 Each step below is one call, in order, and no byte leaves before the commit is durable.
 """
 
@@ -12,13 +12,14 @@ import re
 import time
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
 
 from core.accounting.events import Guarantee, PrivacyEvent
 from core.amounts import delta_of, epsilon_of
@@ -32,52 +33,71 @@ from service.house import House
 
 log = logging.getLogger("privacy_gateway.release")
 
-Render = Callable[[list[Any], dict[str, Any]], dict[str, Any]]
+Buffer = bytes | memoryview
+Rendered = dict[str, Any] | list[Buffer]
+Render = Callable[[list[Any], dict[str, Any]], Rendered]
 
+JSON = "application/json"
 _IDEMPOTENCY_KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
-_JSON = orjson.OPT_SERIALIZE_NUMPY
+_ORJSON = orjson.OPT_SERIALIZE_NUMPY
 _STORED_LEVEL = 1  # zlib: digits of floats compress by half, and higher levels hardly add to that
+_PIECE_BYTES = 256 * 1024  # of an answer, written at once
 
 
 @dataclass(frozen=True)
 class Release:
-    """What a route asks for. `event` is each document's price, None for work without a guarantee; `render` makes
-    the answer from the results and the common blocks."""
+    """What a route asks for.
 
-    event: PrivacyEvent | None
-    subjects: Sequence[str | None]
+    `charges` is the price, the event that the answer shows first; none for work without a guarantee. `render` makes the
+    answer from the results and the common blocks: a JSON object, or the pieces of a file of another `media_type`.
+    `privacy` adds to the answer's privacy block, or says it in other words. `fingerprint` tells the request's body from
+    any other, where the route has not read it as a whole.
+    """
+
+    charges: Sequence[Charge]
     role: Role
     tasks: Sequence[Task]
-    adjacency: str | None
     render: Render
-    protects: str | None = None  # the unit that the answer names, where that is coarser than the account's
+    privacy: Mapping[str, Any] = field(default_factory=dict)
+    media_type: str = JSON
+    fingerprint: bytes | None = None
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """The event that the answer shows."""
+        return self.charges[0].event
 
 
 async def release(here: House, request: Request, who: Caller, job: Release) -> Response:
     """Run `job` for `who` and answer. Raises the errors of `core.errors`; see `service/problems.py`."""
     key = idempotency_key(request)
     request.state.headers["Idempotency-Key"] = key  # on a problem, too: it is how a lost answer is asked for again
-    if job.event is None:
+    if not job.charges:
         return await _without_price(here, request, job)
 
     with metrics.stage("reserve"):
         outcome = await here.ledger.reserve(
             who.tenant,
-            [Charge(event=job.event, subject=subject) for subject in job.subjects],
+            job.charges,
             hold_ttl_ms=int(here.settings.hold_ttl_s * 1000),
             claim=here.master_key.claim(
-                tenant=who.tenant, route=request.scope["route"].path, key=key, body=await request.body()
+                tenant=who.tenant,
+                route=request.scope["route"].path,
+                key=key,
+                body=await request.body() if job.fingerprint is None else job.fingerprint,
             ),
         )
+    request.state.headers["Release-Id"] = outcome.release_id
     if isinstance(outcome, Replay):
-        return _answer(zlib.decompress(outcome.response), replayed=True)
+        return _answer([_unpacked(outcome.response, job)], job, replayed=True)
 
     with _a_failure_costs(request):
-        body = await _run_held(here, request, who, job, job.event, outcome)
+        body = await _run_held(here, request, who, job, outcome)
         with metrics.stage("commit"):
-            await here.ledger.commit(who.tenant, outcome.release_id, response=zlib.compress(body, _STORED_LEVEL))
+            stored = await _packed(body, job, here.settings.response_stored_bytes_max)
+            await here.ledger.commit(who.tenant, outcome.release_id, response=stored)
     _count(who.tenant, job, outcome="released")
-    return _answer(body)
+    return _answer(body, job)
 
 
 @contextmanager
@@ -92,13 +112,11 @@ def _a_failure_costs(request: Request) -> Iterator[None]:
         raise
 
 
-async def _run_held(
-    here: House, request: Request, who: Caller, job: Release, event: PrivacyEvent, held: Reserved
-) -> bytes:
+async def _run_held(here: House, request: Request, who: Caller, job: Release, held: Reserved) -> list[Buffer]:
     """Run under a hold and make the answer. Work that did not start refunds the hold; any other failure spends it."""
     try:
         results = await _run(here, request, job)
-        return orjson.dumps(job.render(results, _with_guarantee(event, held, job)), option=_JSON)
+        return _body(job.render(results, _with_guarantee(held, job)))
     except NotStarted as error:
         await _settle(here, who.tenant, held.release_id, cancel=True, reason=error.code)
         raise
@@ -118,7 +136,7 @@ async def _without_price(here: House, request: Request, job: Release) -> Respons
         error.charged = False
         raise
     request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
-    return _answer(orjson.dumps(job.render(results, _without_guarantee()), option=_JSON))
+    return _answer(_body(job.render(results, _without_guarantee())), job)
 
 
 async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
@@ -170,16 +188,18 @@ def idempotency_key(request: Request) -> str:
     return offered
 
 
-def _with_guarantee(event: PrivacyEvent, held: Reserved, job: Release) -> dict[str, Any]:
+def _with_guarantee(held: Reserved, job: Release) -> dict[str, Any]:
+    event = job.event
     return {
         "privacy": {
             "guarantee": event.guarantee.value,
-            "unit": job.protects or event.unit.value,
-            "adjacency": job.adjacency,
+            "unit": event.unit.value,
+            "adjacency": event.adjacency.value,
             "epsilon": epsilon_of(event.epsilon_nano),
             "delta": delta_of(event.delta_femto),
             "mechanism": event.mechanism,
             "release_id": held.release_id,
+            **job.privacy,
         },
         "budget": account_block(_shown(event, held.accounts)),
     }
@@ -201,12 +221,43 @@ def _without_guarantee() -> dict[str, Any]:
     }
 
 
-def _answer(body: bytes, *, replayed: bool = False) -> Response:
+def _body(rendered: Rendered) -> list[Buffer]:
+    return [orjson.dumps(rendered, option=_ORJSON)] if isinstance(rendered, dict) else rendered
+
+
+async def _packed(body: list[Buffer], job: Release, bytes_max: int) -> bytes | None:
+    """The answer as the ledger keeps it; None for one that is too large. Noise as binary does not compress."""
+    if sum(map(len, body)) > bytes_max:
+        return None
+    whole = b"".join(body)
+    if job.media_type != JSON:
+        return whole
+    if len(whole) < _PIECE_BYTES:
+        return zlib.compress(whole, _STORED_LEVEL)
+    return await asyncio.to_thread(zlib.compress, whole, _STORED_LEVEL)
+
+
+def _unpacked(stored: bytes, job: Release) -> bytes:
+    return zlib.decompress(stored) if job.media_type == JSON else stored
+
+
+def _answer(body: list[Buffer], job: Release, *, replayed: bool = False) -> Response:
     headers = {"Idempotency-Replayed": str(replayed).lower()}
-    return Response(body, headers=headers, media_type="application/json")
+    if job.media_type == JSON:
+        return Response(b"".join(body), headers=headers, media_type=JSON)
+    headers["Content-Length"] = str(sum(map(len, body)))
+    return StreamingResponse(_pieces(body), headers=headers, media_type=job.media_type)
+
+
+async def _pieces(body: list[Buffer]) -> AsyncIterator[Buffer]:
+    """The body in small pieces, none of them copied: the server would copy what the socket does not take at once."""
+    for buffer in body:
+        view = memoryview(buffer)
+        for start in range(0, len(view), _PIECE_BYTES):
+            yield view[start : start + _PIECE_BYTES]
 
 
 def _count(tenant: str, job: Release, *, outcome: str) -> None:
-    if job.event is not None:
-        spent = epsilon_of(job.event.epsilon_nano) * len(job.tasks)
-        metrics.SPENT_EPSILON.labels(tenant, job.event.unit.value, outcome).inc(spent)
+    for charge in job.charges:
+        spent = epsilon_of(charge.event.epsilon_nano) * charge.times
+        metrics.SPENT_EPSILON.labels(tenant, charge.event.unit.value, outcome).inc(spent)

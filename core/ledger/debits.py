@@ -88,7 +88,8 @@ class Debits:
     """The debits of a release: those of the subjects first, then the sums over all subjects.
 
     All charges compose by sum, an event also in the finer units.
-    Raises InvalidInput for no charge, too many, an empty or overlong subject, and a sum that no account can hold.
+    Raises InvalidInput for no charge, too many, an empty or overlong subject, and a sum or a number of releases that no
+    account can hold.
     """
 
     def __init__(self, tenant: str, charges: Sequence[Charge], master_key: MasterKey) -> None:
@@ -100,7 +101,8 @@ class Debits:
         self.subjects = "none" if not named else "all" if len(named) == len(charges) else "some"
         by_subject: dict[Account, Counter[PrivacyEvent]] = defaultdict(Counter)
         totals: dict[Account, Counter[PrivacyEvent]] = defaultdict(Counter)
-        for charge, times in Counter(charges).items():
+        for charge, repeated in Counter(charges).items():
+            times = repeated * charge.times
             subject = master_key.subject_hash(tenant, charge.subject) if charge.subject is not None else ""
             for unit in charge.event.debited_units:
                 totals[unit, ""][charge.event] += times
@@ -110,7 +112,8 @@ class Debits:
         for account in totals:
             epsilon = sum(event.epsilon_nano * times for event, times in self._rows[account])
             delta = sum(event.delta_femto * times for event, times in self._rows[account])
-            if epsilon > EPSILON_MAX * NANO or delta > FEMTO:
+            count = sum(times for _, times in self._rows[account])
+            if epsilon > EPSILON_MAX * NANO or delta > FEMTO or count > LARGEST:
                 raise InvalidInput("The cost of this release is larger than any limit can be.")
 
     @property

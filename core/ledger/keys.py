@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from core.errors import JobFilesLost, LedgerUnavailable
 
@@ -103,6 +104,14 @@ class MasterKey:
             scope=self.mac(Purpose.FINGERPRINT, b"scope", *where),
             fingerprint=self.mac(Purpose.FINGERPRINT, b"body", *where, body),
         )
+
+    def body_tag(self, *, tenant: str, route: str) -> Poly1305:
+        """Reads a large body piece by piece: `update`, then `finalize` gives 16 bytes to use as the `body` of `claim`.
+
+        Two bodies of up to 256 MiB have the same tag with probability 2^-79 at most (Bernstein 2005, Theorem 3.3): the
+        tag is never told, it reaches Redis under the claim's HMAC alone. Several times as fast as SHA-256.
+        """
+        return Poly1305(bytes.fromhex(self.mac(Purpose.FINGERPRINT, b"body-tag", tenant.encode(), route.encode())))
 
     def job_claim(self, *, owner: str, route: str, key: str) -> str:
         """The id of the job that an Idempotency-Key `key` on `route` makes: 32 hex digits that nobody can guess."""

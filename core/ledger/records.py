@@ -28,10 +28,18 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Charge:
-    """One event and the caller's id of the subject that it concerns (None in `tenant` mode)."""
+    """`times` releases of one event, and the caller's id of the subject that they concern (None in `tenant` mode).
+
+    They are counted as that many charges of one release each would be; the ledger's work does not grow with them.
+    """
 
     event: PrivacyEvent
     subject: str | None = None
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise ValueError("a charge is for at least one release")
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from core.errors import InvalidInput, UnknownModel
 from service.auth import Caller, caller
 from service.body import JsonRoute, Strict
 from service.house import House, house
-from service.presets import Preset, SentDPPreset
+from service.presets import Preset, SentDPPreset, VectorPreset
 from service.release import Release, release
-from service.routes import sentdp
+from service.routes import sentdp, vector
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["OpenAI-compatible"])
 
@@ -40,10 +40,17 @@ async def embeddings(
     body: EmbeddingsRequest, request: Request, who: Annotated[Caller, Depends(caller)], here: Here
 ) -> Response:
     preset = _preset(body.model, here)
-    job = await _sentdp(preset, body, who, here)
+    try:
+        job = await (
+            _sentdp(preset, body, who, here) if isinstance(preset, SentDPPreset) else _vector(preset, body, who, here)
+        )
+    except InvalidInput as error:
+        raise InvalidInput(error.detail, field=_field(error.field)) from None
 
     def render(results: list[Any], common: dict[str, Any]) -> dict[str, Any]:
         own = job.render(results, common)
+        if not isinstance(own, dict):
+            raise TypeError("a preset's endpoint answers in JSON")
         return {
             "object": "list",
             "data": [{"object": "embedding", **row} for row in own["data"]],
@@ -80,22 +87,39 @@ def texts(body: EmbeddingsRequest) -> list[str]:
 
 
 async def _sentdp(preset: SentDPPreset, body: EmbeddingsRequest, who: Caller, here: House) -> Release:
-    """The release of `POST /embed/sentdp` that the preset makes of the request, one document an input."""
-    inputs = texts(body)
-    domain = await here.domains.find(who.tenant, preset.domain)
-    _check_dimensions(body, domain.info.dimension)
+    """The release of `POST /embed/sentdp` that the preset makes of the request: one document an input."""
     own = sentdp.SentDPRequest(
-        documents=[sentdp.Document(text=text) for text in inputs],
+        documents=[sentdp.Document(text=text) for text in texts(body)],
         epsilon=preset.epsilon,
         mechanism=preset.mechanism,
         domain=preset.domain,
         subject=_subject(preset, body),
         encoding_format=body.encoding_format or "float",
     )
-    try:
-        return sentdp.release_of(own, domain, here)
-    except InvalidInput as error:
-        raise InvalidInput(error.detail, field="input") from None  # the preset's own values were checked at start
+    domain = await here.domains.find(who.tenant, preset.domain)
+    _check_dimensions(body, domain.info.dimension)
+    return sentdp.release_of(own, domain, here)
+
+
+async def _vector(preset: VectorPreset, body: EmbeddingsRequest, who: Caller, here: House) -> Release:
+    """The release of `POST /embed/vector` that the preset makes of the request: one vector an input."""
+    own = vector.VectorRequest(
+        texts=texts(body),
+        subject=_subject(preset, body),
+        encoding_format=body.encoding_format or "float",
+        **preset.parameters(),
+    )
+    cost = await vector.price(own, here, who.tenant)
+    _check_dimensions(body, cost.spec.output_dimension)
+    return vector.release_of(own, cost, who.tenant, here)
+
+
+def _field(endpoint_field: str | None) -> str:
+    """The field of this request that an endpoint's field came from; what the preset gave it is `model`'s."""
+    first = (endpoint_field or "").split(".")[0]
+    if first in EmbeddingsRequest.model_fields:
+        return first
+    return "input" if first in ("documents", "texts") else "model"
 
 
 def _check_dimensions(body: EmbeddingsRequest, dimension: int) -> None:

@@ -113,11 +113,9 @@ async def sanitize(
         request,
         who,
         Release(
-            event=None,
-            subjects=[document.subject for document in body.documents],
+            charges=(),
             role=Role.SANITIZE,
             tasks=[Task(task, len(task.text) // 4 + 1) for task in tasks],
-            adjacency=None,
             render=render,
         ),
     )

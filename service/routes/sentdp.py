@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from core.accounting.events import PrivacyEvent
 from core.errors import InvalidInput
+from core.ledger.records import Charge
 from core.mechanisms.pricing import Protection, SentenceMechanism, protection, sentence_event
 from core.text.segment import sentences
 from gpu_workers.engine import Role, Task
@@ -80,9 +81,9 @@ def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
     return sentence_event(body.mechanism, body.epsilon)
 
 
-def subjects_of(body: SentDPRequest) -> list[str | None]:
-    """Whose budget each document is charged to."""
-    return [document.subject or body.subject for document in body.documents]
+def charges_of(body: SentDPRequest, event: PrivacyEvent) -> list[Charge]:
+    """What each document costs, and whom."""
+    return [Charge(event, document.subject or body.subject) for document in body.documents]
 
 
 def check_forms(body: SentDPRequest, domain: Domain, here: House) -> None:
@@ -201,13 +202,11 @@ def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
         }
 
     return Release(
-        event=event,
-        subjects=subjects_of(body),
+        charges=charges_of(body, event),
         role=Role.EMBED,
         tasks=[Task(task, task.weight) for task in tasks],
-        adjacency=protected.adjacency,
         render=render,
-        protects=protected.unit,
+        privacy={"unit": protected.unit, "adjacency": protected.adjacency},
     )
 
 

@@ -85,7 +85,7 @@ def test_under_one_key_a_call_is_charged_once(client: Client, tenant: Tenant) ->
 def test_the_presets_are_the_models(client: Client) -> None:
     listed = client.models.list().data
 
-    assert [model.id for model in listed] == [SHIPPED, "reviews", "text-embedding-3-small"]
+    assert [model.id for model in listed] == [SHIPPED, "reviews", "queries", "text-embedding-3-small"]
     assert listed[0].preset == {
         "endpoint": "sentdp",
         "mechanism": "sentence_codes",
@@ -114,6 +114,33 @@ def test_an_operators_preset_fixes_mechanism_and_price(client: Client, tenant: T
     assert answer.privacy["mechanism"] == "document_selection"
     assert answer.privacy["unit"] == "document"
     assert tenant.committed() == 25.0
+
+
+def test_a_preset_of_private_vectors(client: Client, tenant: Tenant) -> None:
+    one = client.embed("a short query", model="queries")
+
+    assert len(one.data[0].embedding) == 64
+    assert np.isfinite(one.data[0].embedding).all()
+    assert one.model == "queries"
+    assert one.privacy["guarantee"] == "metric-dp"
+    assert one.privacy["mechanism"] == "privemb"
+    assert one.privacy["epsilon"] == 8.0
+    assert one.privacy["epsilon_worst_case"] == 16.0
+    assert (one.usage.prompt_tokens, one.usage.total_tokens) == (0, 0)
+    assert tenant.committed() == 16.0
+    two = client.embed(["one", "two"], model="queries", dimensions=64, encoding_format="float")
+    assert [row.index for row in two.data] == [0, 1]
+    assert tenant.committed() == 48.0
+
+    with pytest.raises(openai.BadRequestError, match="64") as caught:
+        client.embed(model="queries", dimensions=384)
+    assert refusal(caught.value)["param"] == "dimensions"
+    for text in ("", [SECRET, " "], [1, 2]):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.embed(text, model="queries")
+        assert refusal(caught.value)["param"] == "input"
+        assert SECRET not in caught.value.response.text
+    assert tenant.committed() == 48.0
 
 
 def test_the_user_is_the_subject_as_the_preset_says(gateway: Gateway, tenant: Tenant) -> None:
@@ -276,6 +303,15 @@ WRONG_FILES = {
     "an epsilon out of range": (
         '[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\nepsilon = 1001\n',
         "EPSILON_MAX",
+    ),
+    "another endpoint": ('[presets.a]\nendpoint = "sanitize"\nepsilon = 1\n', "presets.a"),
+    "a dimension that is none": (
+        '[presets.a]\nendpoint = "vector"\nmechanism = "privemb"\nepsilon = 1\ndimension = 385\n',
+        "preset a: dimension",
+    ),
+    "a parameter of another form": (
+        '[presets.a]\nendpoint = "vector"\nmechanism = "privemb"\nepsilon = 1\ndelta = 1e-6\n',
+        "preset a: delta",
     ),
     "a misspelt key": (
         '[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\nepsilon = 1\nsubjekt = "none"\n',

@@ -13,7 +13,7 @@ from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, U
 from core.accounting.filters import Sums, admits, cost_of, filter_arms
 from core.accounting.loss_cumulants import moments_of
 from core.amounts import FEMTO, NANO
-from core.errors import BudgetExhausted, PlanMismatch
+from core.errors import BudgetExhausted, InvalidInput, PlanMismatch
 from core.ledger.records import Charge, Limit, Plan, plan_signature
 
 _names = itertools.count()
@@ -182,3 +182,49 @@ def test_the_history_sums_what_was_spent_and_nothing_that_was_refunded(go, ledge
     assert history.moments == pytest.approx(
         [4 * a + b for a, b in zip(moments_of(first), moments_of(second), strict=True)]
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "limit"),
+    [
+        (event("pure", 0.5), Limit(100 * NANO, MICRO_DELTA)),
+        (event("gaussian", noise=20.0), Limit(100 * NANO, MICRO_DELTA)),
+        (event("laplace", 0.5), Limit(NANO, MICRO_DELTA, plan=Plan(plan_signature(event("laplace", 0.5)), 100))),
+    ],
+)
+def test_a_charge_for_many_releases_counts_as_that_many_charges(go, ledger, wanted, limit):
+    for tenant in ("once", "many"):
+        go(ledger.open_tenant(tenant, limits=limits(100, MICRO_DELTA) | {Unit.SENTENCE: limit}))
+    estimate = go(ledger.estimate("once", [Charge(wanted, times=30)]))
+    together = go(ledger.reserve("once", [Charge(wanted, times=29), Charge(wanted)]))
+    apart = go(ledger.reserve("many", [Charge(wanted)] * 30))
+
+    states = [go(ledger.account(tenant, f"{tenant}/sentence")) for tenant in ("once", "many")]
+    assert states[0].held_vector == states[1].held_vector
+    assert states[0].held_vector[0] == 30
+    assert estimate.lines[0].remaining_after == states[0].remaining
+
+    go(ledger.commit("once", together.release_id))
+    go(ledger.commit("many", apart.release_id))
+    states = [go(ledger.account(tenant, f"{tenant}/sentence")) for tenant in ("once", "many")]
+    assert states[0].committed_vector == states[1].committed_vector
+    assert states[0].history == states[1].history
+    journals = [go(ledger.journal(tenant, f"{tenant}/sentence", limit=100)).entries for tenant in ("once", "many")]
+    assert [entry.amounts[0].vector for entry in journals[0]] == [entry.amounts[0].vector for entry in journals[1]]
+    assert go(ledger.audit()).ok
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("once", [Charge(wanted, times=200_000)]))
+
+
+def test_a_million_releases_in_one_charge_are_exact_and_too_many_are_refused(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(4_000_000)))
+    wanted = event("pure", 1.000000001)
+    go(ledger.reserve("acme", [Charge(wanted, times=10**6)]))
+    held = go(ledger.account("acme", "acme/token")).held_vector
+    assert held[:2] == (10**6, 10**6 * (NANO + 1))
+    noise = event("gaussian", noise=1e6)
+    for too_many in ([Charge(wanted, times=4 * 10**6)], [Charge(noise, times=2**52)] * 2):
+        with pytest.raises(InvalidInput):
+            go(ledger.reserve("acme", too_many))
+    with pytest.raises(ValueError, match="at least one"):
+        Charge(wanted, times=0)

@@ -1,0 +1,65 @@
+"""Continuous noise for whole arrays: a keyed AES stream, L2-Laplace vectors, a public grid for what is released.
+
+Guarantee: every call of `noise_generator` starts a stream of its own, AES-128 in counter mode under a key fresh from the
+operating system; no stream outlives the call that asked for it, so two processes, forked or not, never share one.
+There is no seed. Assumption: float64 stands for the real numbers (docs/KNOWN_LIMITATIONS.md).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+
+import numpy as np
+import numpy.typing as npt
+from randomgen import AESCounter
+
+FloatArray = npt.NDArray[np.float64]
+
+_KEY_BYTES = 16
+_GRID_BITS = 40
+_TINY = 1e-300
+
+
+def noise_generator() -> np.random.Generator:
+    """A generator under a fresh key, for one call."""
+    return np.random.Generator(AESCounter(key=int.from_bytes(os.urandom(_KEY_BYTES), "little")))
+
+
+def add_l2_laplace(values: FloatArray, *, scale: float, generator: np.random.Generator) -> None:
+    """Adds to each row of `values` `[n, m]` a vector of density proportional to exp(-|z| / scale), in place.
+
+    Guarantee: rows at Euclidean distance r become e^(r / scale)-indistinguishable. The direction is uniform, a normal
+    vector over its length; the norm has the law Gamma(m, scale).
+    """
+    rows, dimension = values.shape
+    noise = generator.standard_normal((rows, dimension))
+    norms = generator.standard_gamma(dimension, rows)
+    norms *= scale / np.maximum(row_norms(noise), _TINY)
+    noise *= norms[:, None]
+    values += noise
+
+
+def row_norms(values: FloatArray) -> FloatArray:
+    """The Euclidean norm of each row, `[n]`."""
+    squared: FloatArray = np.einsum("ij,ij->i", values, values)
+    return np.sqrt(squared)
+
+
+def round_to_grid(values: FloatArray, *, scale: float) -> npt.NDArray[np.float32]:
+    """`values` as multiples of the public grid of `scale` (`grid`), then as float32: what may be released.
+
+    Both steps see only the noisy numbers. The grid hides the last binary digits of a float64 sum, in which the noise's
+    own lattice would show (Mironov 2012).
+    """
+    step = grid(scale)
+    values *= 1.0 / step
+    np.rint(values, out=values)
+    values *= step
+    return values.astype(np.float32)
+
+
+def grid(scale: float) -> float:
+    """The power of two at or above scale / 2^40."""
+    mantissa, exponent = math.frexp(scale)
+    return math.ldexp(1.0, exponent - _GRID_BITS - (mantissa == 0.5))

@@ -1,0 +1,59 @@
+"""The common shape of the private vector mechanisms: n vectors in, n released vectors out.
+
+Guarantee of every subclass: each row is released by itself, as its own module says; rows share nothing but the stream of
+the noise. How many rows there are and their order are public.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from core.errors import InvalidInput
+from core.mechanisms.vectors.projection import Projection
+from core.mechanisms.vectors.spec import VectorSpec
+
+Vectors = npt.NDArray[np.float32]
+
+_BLOCK_NUMBERS = 1 << 20  # float64 numbers held at once of each intermediate: 8 MiB
+
+
+class VectorMechanism(ABC):
+    """One mechanism with its public parameters; holds no private state, so one object serves any number of calls."""
+
+    def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
+        """Raises ValueError where the projection is not the spec's."""
+        if (projection is None) != (spec.projection == "identity"):
+            raise ValueError("a projection belongs to a spec that names one")
+        if projection is not None:
+            shape = (spec.projection, spec.dimension, spec.output_dimension)
+            if (projection.kind, projection.dimension, projection.output_dimension) != shape:
+                raise ValueError("the projection is another one than the spec's")
+        self.spec = spec
+        self.projection = projection
+
+    def release(self, vectors: Vectors) -> Vectors:
+        """One released vector for each row: float32 `[n, d]` -> float32 `[n, m]`.
+
+        Raises: InvalidInput for another shape, another type than float32, or a number that is not finite, before
+        anything is drawn.
+        """
+        if vectors.dtype != np.float32 or vectors.ndim != 2 or vectors.shape[1] != self.spec.dimension:
+            raise InvalidInput(f"Vectors must be float32 of {self.spec.dimension} dimensions.", field="vectors")
+        blocks = list(self._blocks(len(vectors)))
+        if not all(np.isfinite(vectors[block]).all() for block in blocks):
+            raise InvalidInput("Every coordinate must be a finite float32 number.", field="vectors")
+        released = np.empty((len(vectors), self.spec.output_dimension), dtype=np.float32)
+        self._release(vectors, blocks, released)
+        return released
+
+    @abstractmethod
+    def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
+        """Fills `released`, block by block; everything is checked."""
+
+    def _blocks(self, rows: int) -> Iterator[slice]:
+        step = max(1, _BLOCK_NUMBERS // self.spec.dimension)
+        return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

@@ -1,0 +1,189 @@
+"""What a private vector release is asked to be, checked. Imports neither torch nor scipy: the front end reads it.
+
+The mechanisms:
+
+* `laplace`: the vector and noise of density proportional to exp(-eps |z|). Metric DP.
+* `privemb`: a public projection of the vector, then that noise in the smaller space. Metric DP.
+* `privunit`: a Gaussian vector that is tilted towards the vector's direction. Pure DP over all pairs of vectors.
+* `codebook`: a vector of a public codebook, probably one that lies near. Pure DP over all pairs of vectors.
+
+What each promises: `core.mechanisms.vectors.pricing`; how it is drawn: its own module beside this one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+from core.amounts import EPSILON_MAX, NANO, cost_nano
+from core.errors import InvalidInput
+
+METRIC_MECHANISMS = ("privemb", "laplace")
+PURE_MECHANISMS = ("privunit", "codebook")
+VECTOR_MECHANISMS = METRIC_MECHANISMS + PURE_MECHANISMS
+
+DIMENSION_MAX = 8_192
+PROJECTED_MAX = 1_024  # dimensions that anything is projected to: bounds what making a projection costs
+CLIP_NORM_MIN, CLIP_NORM_MAX = 1e-6, 1e6
+EPSILON_PURE_MAX = 1_000
+DEFAULT_PROJECTED = 64
+DEFAULT_DELTA = 1e-6  # of the paper's form
+DEFAULT_BETA = 0.9
+
+# The first of each is the default; `codebook` keeps the space where it has few dimensions.
+_PROJECTIONS = {
+    "privemb": ("orthonormal", "gaussian"),
+    "laplace": ("identity",),
+    "privunit": ("identity", "orthonormal"),
+    "codebook": ("orthonormal", "identity"),
+}
+
+
+@dataclass(frozen=True)
+class VectorSpec:
+    """One mechanism with every public parameter decided. Build it by `vector_spec`.
+
+    `epsilon_nano`: for metric mechanisms what was asked for per unit of Euclidean distance, else the total of a vector.
+    `clip_norm`: the radius of the ball that inputs are clipped to; 1.0 and unused by the mechanisms of pure DP, which
+    see only a direction. `beta`: of the paper's form alone (`strict` False), else None.
+    """
+
+    mechanism: str
+    dimension: int
+    output_dimension: int
+    epsilon_nano: int
+    clip_norm: float
+    projection: str
+    strict: bool
+    beta: float | None
+
+    @property
+    def is_metric(self) -> bool:
+        return self.mechanism in METRIC_MECHANISMS
+
+    @property
+    def epsilon(self) -> float:
+        return self.epsilon_nano / NANO
+
+
+def vector_spec(
+    *,
+    mechanism: str,
+    dimension: int,
+    epsilon: float | int | str | Decimal,
+    output_dimension: int | None = None,
+    clip_norm: float | None = None,
+    projection: str | None = None,
+    strict: bool = True,
+    beta: float | None = None,
+    delta: float | None = None,
+) -> VectorSpec:
+    """The spec of these parameters; None stands for the default.
+
+    `dimension` is that of the caller's vectors, `output_dimension` of the released ones (`field` of an error calls it
+    `dimension`, the former `vectors`). `strict` False is the paper's form of `privemb`: `beta` and `delta` decide the
+    output dimension (`paper_dimension`), or an output dimension and `delta` decide `beta`.
+
+    Raises: InvalidInput, its `field` named, for whatever the mechanism does not take or cannot use.
+    """
+    if mechanism not in VECTOR_MECHANISMS:
+        raise InvalidInput(f"The mechanism must be one of {', '.join(VECTOR_MECHANISMS)}.", field="mechanism")
+    if not 1 <= dimension <= DIMENSION_MAX:
+        raise InvalidInput(f"Vectors must have between 1 and {DIMENSION_MAX} dimensions.", field="vectors")
+    is_metric = mechanism in METRIC_MECHANISMS
+    epsilon_nano = _epsilon_nano(epsilon, is_metric=is_metric)
+    clip_norm = _clip_norm(clip_norm, epsilon_nano, is_metric=is_metric)
+    if not strict and mechanism != "privemb":
+        raise InvalidInput("Only privemb has a form that is not strict.", field="strict")
+    if strict and beta is not None:
+        raise InvalidInput("beta belongs to the paper's form, strict: false.", field="beta")
+    if strict and delta is not None:
+        raise InvalidInput("delta belongs to the paper's form, strict: false.", field="delta")
+    if not strict:
+        output_dimension, beta = _paper_form(dimension, output_dimension, beta, delta)
+    kind = _projection_kind(mechanism, dimension, output_dimension, projection, strict=strict)
+    if output_dimension is None:
+        output_dimension = dimension if kind == "identity" else min(dimension, DEFAULT_PROJECTED)
+    if kind == "identity" and output_dimension != dimension:
+        raise InvalidInput("Without a projection the dimension stays that of the vectors.", field="dimension")
+    if not 1 <= output_dimension <= (dimension if kind == "identity" else min(dimension, PROJECTED_MAX)):
+        raise InvalidInput(
+            f"The dimension must lie between 1 and that of the vectors, at most {PROJECTED_MAX}.", field="dimension"
+        )
+    if mechanism == "codebook" and output_dimension > PROJECTED_MAX:
+        raise InvalidInput(f"A codebook has at most {PROJECTED_MAX} dimensions.", field="dimension")
+    return VectorSpec(mechanism, dimension, output_dimension, epsilon_nano, clip_norm, kind, strict, beta)
+
+
+def paper_dimension(*, dimension: int, beta: float, delta: float) -> int:
+    """m of the paper: (w + sqrt(ln 1/delta))^2 / beta^2 with w = sqrt(log2 d), to the nearest integer.
+
+    For d = 300 and delta = 1e-6: beta .93, .66, .468 give 50, 100, 198 (the paper prints 50, 100, 200).
+    Source: Feyisetan and Kasiviswanathan 2021, Theorem 2 with the Gaussian width of a set that is sparse in some basis.
+    """
+    return max(1, round((_paper_root(dimension, delta) / beta) ** 2))
+
+
+def _paper_root(dimension: int, delta: float) -> float:
+    return math.sqrt(math.log2(dimension)) + math.sqrt(-math.log(delta))
+
+
+def _paper_form(
+    dimension: int, output_dimension: int | None, beta: float | None, delta: float | None
+) -> tuple[int, float]:
+    """(output dimension, beta) of the paper's form."""
+    delta = DEFAULT_DELTA if delta is None else delta
+    if not 0 < delta < 1:
+        raise InvalidInput("delta must lie between 0 and 1.", field="delta")
+    if beta is None:
+        beta = DEFAULT_BETA if output_dimension is None else _paper_root(dimension, delta) / math.sqrt(output_dimension)
+        if not 0 < beta < 1:
+            raise InvalidInput("This dimension needs a beta of 1 or more: take a larger one.", field="dimension")
+    if not 0 < beta < 1:
+        raise InvalidInput("beta must lie between 0 and 1.", field="beta")
+    if output_dimension is None:
+        output_dimension = paper_dimension(dimension=dimension, beta=beta, delta=delta)
+        if output_dimension > min(dimension, PROJECTED_MAX):
+            raise InvalidInput("This beta asks for more dimensions than there are: take a larger one.", field="beta")
+    return output_dimension, beta
+
+
+def _epsilon_nano(epsilon: float | int | str | Decimal, *, is_metric: bool) -> int:
+    maximum = EPSILON_MAX if is_metric else EPSILON_PURE_MAX
+    try:
+        nano = cost_nano(epsilon)
+    except ValueError:
+        nano = 0
+    if not 1 <= nano <= maximum * NANO:
+        raise InvalidInput(f"epsilon must be a positive number of at most {maximum}.", field="epsilon")
+    return nano
+
+
+def _clip_norm(clip_norm: float | None, epsilon_nano: int, *, is_metric: bool) -> float:
+    if clip_norm is None:
+        clip_norm = 1.0
+    elif not is_metric:
+        raise InvalidInput("Only the metric mechanisms clip: this one sees a direction.", field="clip_norm")
+    if not CLIP_NORM_MIN <= clip_norm <= CLIP_NORM_MAX:
+        raise InvalidInput(f"clip_norm must lie between {CLIP_NORM_MIN} and {CLIP_NORM_MAX:g}.", field="clip_norm")
+    if is_metric and 2 * clip_norm * epsilon_nano > EPSILON_MAX * NANO:
+        raise InvalidInput(f"2 clip_norm epsilon, the worst case, exceeds {EPSILON_MAX}.", field="epsilon")
+    return clip_norm
+
+
+def _projection_kind(
+    mechanism: str, dimension: int, output_dimension: int | None, projection: str | None, *, strict: bool
+) -> str:
+    kinds = _PROJECTIONS[mechanism] if strict else ("gaussian",)
+    if projection is not None:
+        if projection not in kinds:
+            raise InvalidInput(f"The projection must be one of {', '.join(kinds)} here.", field="projection")
+        return projection
+    if len(kinds) > 1 and "identity" in kinds:
+        smaller = output_dimension is not None and output_dimension != dimension
+        small = dimension <= DEFAULT_PROJECTED and not smaller
+        if mechanism == "privunit":
+            return "orthonormal" if smaller else "identity"
+        return "identity" if small or output_dimension == dimension else "orthonormal"
+    return kinds[0]
