@@ -297,9 +297,9 @@ WRONG_FILES = {
     "not TOML": ("[presets.a\n", "presets.toml"),
     "an unknown mechanism": (
         '[presets.a]\nendpoint = "sentdp"\nmechanism = "magic"\nepsilon = 1\n',
-        "presets.a.mechanism",
+        "presets.a.sentdp.mechanism",
     ),
-    "no epsilon": ('[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\n', "presets.a.epsilon"),
+    "no epsilon": ('[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\n', "presets.a.sentdp.epsilon"),
     "an epsilon out of range": (
         '[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\nepsilon = 1001\n',
         "EPSILON_MAX",
