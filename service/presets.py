@@ -1,8 +1,8 @@
 """Presets: what the `model` of an OpenAI client stands for. The operator fixes mechanism and epsilon.
 
-`SHIPPED` comes first; the operator's TOML file (setting `PRESETS_FILE`) replaces it by its name, and adds. `subject` says
-what OpenAI's `user` does: nothing (`none`), name the subject whose budget pays, where it is given (`user`), or name it
-always (`required`).
+`SHIPPED` comes first; the operator's TOML file (setting `PRESETS_FILE`) replaces it by its name, and adds. `subject`
+says what OpenAI's `user` does: nothing (`none`), name the subject whose budget pays, where it is given (`user`), or
+name it always (`required`).
 """
 
 from __future__ import annotations
