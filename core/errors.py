@@ -29,6 +29,7 @@
     │   ├── JobFilesLost            the job's files are missing or not authentic
     │   └── JobAttemptsExhausted    the job's process died too often
     ├── UnknownDomain               no such domain, or another tenant's
+    ├── UnknownModel                no preset of that name
     ├── DomainBroken                a domain's file cannot be used; other domains can
     ├── DataDirInUse                another gateway runs the jobs of this data directory
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
@@ -246,6 +247,11 @@ class JobAttemptsExhausted(JobFailed):
 class UnknownDomain(GatewayError):
     code = "unknown-domain"
     title = "There is no such domain."
+
+
+class UnknownModel(GatewayError):
+    code = "unknown-model"
+    title = "There is no such model; GET /v1/models lists them."
 
 
 class DomainBroken(GatewayError):

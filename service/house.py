@@ -32,6 +32,7 @@ from service.jobs.files import JobFiles
 from service.jobs.kinds import Kinds
 from service.jobs.runner import JobRunner
 from service.ledger_access import build_ledger
+from service.presets import load_presets
 from service.rate_limit import RateLimit
 from service.secrets import load_admin_key, load_master_key
 from service.settings import Settings
@@ -46,6 +47,7 @@ class House:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.presets = load_presets(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings)
         self.admin_key = load_admin_key(settings)

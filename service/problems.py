@@ -16,10 +16,11 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from core import errors
 from core.amounts import delta_of, epsilon_of
-from service import metrics
+from service import metrics, openai_errors
 
 # Most specific class first: the first match wins.
 STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
@@ -38,6 +39,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.BadCorpus, 422),
     (errors.JobFailed, 500),
     (errors.UnknownDomain, 404),
+    (errors.UnknownModel, 404),
     (errors.DomainBroken, 422),
     (errors.DataDirInUse, 503),
     (errors.TenantExists, 409),
@@ -91,9 +93,28 @@ def problem(
     all_headers = dict(headers or {})
     if status in RETRY_AFTER_S:
         all_headers.setdefault("Retry-After", RETRY_AFTER_S[status])
-    return Response(
-        orjson.dumps(content), status_code=status, headers=all_headers, media_type="application/problem+json"
-    )
+    return Problem(content, headers=all_headers)
+
+
+class Problem(Response):
+    """One problem document; under `/v1/` the same facts in the shape that OpenAI's clients read."""
+
+    media_type = "application/problem+json"
+
+    def __init__(self, content: Mapping[str, Any], *, headers: Mapping[str, str]) -> None:
+        super().__init__(orjson.dumps(content), status_code=content["status"], headers=headers)
+        self._openai = Response(
+            orjson.dumps(openai_errors.body(content)),
+            status_code=openai_errors.status(content["status"]),
+            headers=headers,
+            media_type="application/json",
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(openai_errors.PREFIX):
+            await self._openai(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def problem_type(code: str) -> str:

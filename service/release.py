@@ -12,8 +12,8 @@ import re
 import time
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,12 +91,25 @@ async def release(here: House, request: Request, who: Caller, job: Release) -> R
     if isinstance(outcome, Replay):
         return _answer([_unpacked(outcome.response, job)], job, replayed=True)
 
-    body = await _run_held(here, request, who, job, outcome)
-    with metrics.stage("commit"):
-        stored = await _packed(body, job, here.settings.response_stored_bytes_max)
-        await here.ledger.commit(who.tenant, outcome.release_id, response=stored)
+    with _a_failure_costs(request):
+        body = await _run_held(here, request, who, job, outcome)
+        with metrics.stage("commit"):
+            stored = await _packed(body, job, here.settings.response_stored_bytes_max)
+            await here.ledger.commit(who.tenant, outcome.release_id, response=stored)
     _count(who.tenant, job, outcome="released")
     return _answer(body, job)
+
+
+@contextmanager
+def _a_failure_costs(request: Request) -> Iterator[None]:
+    """Tell clients that retry a 5xx by themselves not to, where a hold is spent: each retry would cost again."""
+    try:
+        yield
+    except NotStarted:
+        raise
+    except Exception:
+        request.state.headers["X-Should-Retry"] = "false"
+        raise
 
 
 async def _run_held(here: House, request: Request, who: Caller, job: Release, held: Reserved) -> list[Buffer]:

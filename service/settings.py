@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
+    presets_file: Path | None = None
 
     # engine
     engine: Literal["local"] = "local"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from gateway_kit import Gateway, Tenant
+from gateway_kit import Gateway, Tenant, documented_presets
 
 # as the gateway sets it for its workers: spinning threads of a test and of a gateway would fight for the cores
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -14,8 +14,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """One gateway on its embedded defaults for all tests; each test opens a tenant of its own."""
-    running = Gateway(tmp_path_factory.mktemp("gateway") / "data")
+    """One gateway on its embedded defaults for all tests, with the documented presets; each test opens a tenant."""
+    folder = tmp_path_factory.mktemp("gateway")
+    (folder / "presets.toml").write_text(documented_presets())
+    running = Gateway(folder / "data", {"PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml")})
     yield running
     running.stop()
 

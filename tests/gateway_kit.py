@@ -33,6 +33,12 @@ def clean_environment() -> dict[str, str]:
     }
 
 
+def documented_presets() -> str:
+    """The presets file that the documentation shows."""
+    page = Path(__file__).parent.parent / "docs/concepts/openai-clients.md"
+    return page.read_text().split("```toml\n")[1].split("```")[0]
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
 
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano
+
+SentenceMechanism = Literal["sentence_codes", "clipped_cosine", "deep_candidate", "document_selection"]
 
 # The row of the accounting table that prices each mechanism. Randomised response is the worst of all pure mechanisms;
 # the exponential mechanism is bounded-range; permute-and-flip is not, and is charged as Laplace.

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from core.accounting.events import PrivacyEvent
 from core.errors import InvalidInput
 from core.ledger.records import Charge
-from core.mechanisms.pricing import Protection, protection, sentence_event
+from core.mechanisms.pricing import Protection, SentenceMechanism, protection, sentence_event
 from core.text.segment import sentences
 from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile
@@ -31,7 +31,6 @@ from service.settings import Settings
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 
 Vector = list[float]
-Mechanism = Literal["sentence_codes", "clipped_cosine", "deep_candidate", "document_selection"]
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 _NORM_TOLERANCE = 1e-3
@@ -60,7 +59,7 @@ class SentDPRequest(Strict):
 
     documents: list[Document] = Field(min_length=1)
     epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
-    mechanism: Mechanism = "sentence_codes"
+    mechanism: SentenceMechanism = "sentence_codes"
     domain: str = Field("general", max_length=64)
     subject: str | None = _SUBJECT
     normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")
@@ -176,8 +175,13 @@ async def embed_sentdp(
     who: Annotated[Caller, Depends(caller)],
     here: Annotated[House, Depends(house)],
 ) -> Response:
-    event = price(body, here.settings)
     domain = await here.domains.find(who.tenant, body.domain)
+    return await release(here, request, who, release_of(body, domain, here))
+
+
+def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
+    """What `body` asks for in `domain`. Raises InvalidInput as `price`, `check_forms` and `validate` do."""
+    event = price(body, here.settings)
     pack = domain.info
     check_forms(body, domain, here)
     protected = protection(body.mechanism)
@@ -197,17 +201,12 @@ async def embed_sentdp(
             | ({"sentences": sum(task.size for task in tasks)} if protected.length_is_public else {}),
         }
 
-    return await release(
-        here,
-        request,
-        who,
-        Release(
-            charges=charges_of(body, event),
-            role=Role.EMBED,
-            tasks=[Task(task, task.weight) for task in tasks],
-            render=render,
-            privacy={"unit": protected.unit, "adjacency": protected.adjacency},
-        ),
+    return Release(
+        charges=charges_of(body, event),
+        role=Role.EMBED,
+        tasks=[Task(task, task.weight) for task in tasks],
+        render=render,
+        privacy={"unit": protected.unit, "adjacency": protected.adjacency},
     )
 
 

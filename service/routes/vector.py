@@ -22,7 +22,7 @@ from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.house import House, house
 from service.middleware import VECTOR_FILE_PATH
-from service.release import Rendered, release
+from service.release import Release, Rendered, release
 from service.tensors import HEADER_BYTES_MAX, MEDIA_TYPE, MatrixHeader, header_of, read_header
 from service.upload import Upload, receive
 from service.vectors import (
@@ -80,6 +80,11 @@ async def price(body: VectorRequest, here: House, tenant: str) -> VectorPrice:
 @router.post("/embed/vector", summary="Private vectors, from texts or vectors")
 async def embed_vector(body: VectorRequest, request: Request, who: Who, here: Here) -> Response:
     cost = await price(body, here, who.tenant)
+    return await release(here, request, who, release_of(body, cost, who.tenant, here))
+
+
+def release_of(body: VectorRequest, cost: VectorPrice, tenant: str, here: House) -> Release:
+    """What `body` asks for at its price. Raises as `vector_batch`, `text_batch` and `vector_release` do."""
     if body.vectors is not None:
         batch = vector_batch(here, body.vectors, cost.spec)
     else:
@@ -95,8 +100,7 @@ async def embed_vector(body: VectorRequest, request: Request, who: Who, here: He
             "usage": _usage(batch),
         }
 
-    job = vector_release(here, tenant=who.tenant, price=cost, batch=batch, subject=body.subject, render=render)
-    return await release(here, request, who, job)
+    return vector_release(here, tenant=tenant, price=cost, batch=batch, subject=body.subject, render=render)
 
 
 def _shown(row: Array, encoding_format: str) -> Array | str:

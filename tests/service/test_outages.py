@@ -60,7 +60,9 @@ def test_a_fault_is_a_503_and_charges_nothing(deployed: Gateway, server: Deploye
     tenant = deployed.tenant()
     headers = {"Idempotency-Key": "during"}
     with fault(server):
-        assert_refused(tenant.embed(headers=headers))
+        refused = tenant.embed(headers=headers)
+        assert_refused(refused)
+        assert "x-should-retry" not in refused.headers
         assert httpx.get(f"{deployed.url}/readyz", timeout=15).status_code == 503
         assert httpx.get(f"{deployed.url}/livez").status_code == 200
     deployed.wait_ready()
@@ -101,6 +103,7 @@ def test_a_fault_during_the_work_keeps_the_output_back(deployed: Gateway, server
             time.sleep(0.01)
         with full(server):
             assert_refused(pending.result())
+        assert pending.result().headers["x-should-retry"] == "false", "a retry under a new key would cost again"
     account = tenant.account()
     assert (account["committed"]["epsilon"], account["reserved"]["epsilon"]) == (0.0, len(MANY))
     assert tenant.embed(MANY, headers=headers).status_code == 409
