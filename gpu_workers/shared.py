@@ -122,5 +122,3 @@ def receive_blocks(connection: Connection, blocks: Sequence[SharedBlock]) -> Non
     """After a message with `blocks` in it: take them, in the same order."""
     for block in blocks:
         block.receive(connection)
-
-
