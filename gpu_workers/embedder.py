@@ -1,5 +1,7 @@
 """The embed role: encode the sentences of many documents in one go, then draw each document's release.
 
+Vectors and texts that are released one by one are the business of `gpu_workers.vectors`, in the same worker.
+
 The encoder sees sentences, not documents: a sentence's vector depends on that sentence alone, which is what makes
 the sensitivity of the mechanisms exact. `warm_up` checks that on this very device and refuses to serve otherwise.
 """
@@ -18,11 +20,13 @@ from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from gpu_workers.encoder import Encoder
 from gpu_workers.messages import WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
-from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile
+from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile, VectorTask
+from gpu_workers.vectors import check_vectors, release_vectors
 
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
 _CANARY_EPSILON_NANO = 10**9
@@ -62,17 +66,27 @@ class Embedder:
         canary = [
             EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in self._mechanisms
         ]
-        for released in self.run(canary):
+        for released in self._documents(canary):
             if not torch.isfinite(torch.from_numpy(released.vector)).all():
                 raise RuntimeError("the canary release is not finite")
+        check_vectors()
         return {
             "encoder": self._encoder.facts() | {"batch_invariant": True},
             "domains": sorted({domain for domain, _ in self._mechanisms}),
             "mechanisms": list(SENTENCE_MECHANISMS),
+            "vector_mechanisms": list(VECTOR_MECHANISMS),
             "unit": Unit.SENTENCE.value,
         }
 
-    def run(self, tasks: Sequence[EmbedTask]) -> list[EmbedRelease]:
+    def run(self, tasks: Sequence[EmbedTask | VectorTask]) -> list[EmbedRelease | int]:
+        """Release every task: a document's embedding, or how many vectors were written to shared memory."""
+        documents = [task for task in tasks if isinstance(task, EmbedTask)]
+        vectors = [task for task in tasks if isinstance(task, VectorTask)]
+        embedded = iter(self._documents(documents))
+        counts = iter(release_vectors(vectors, self._encoder))
+        return [next(embedded) if isinstance(task, EmbedTask) else next(counts) for task in tasks]
+
+    def _documents(self, tasks: Sequence[EmbedTask]) -> list[EmbedRelease]:
         """Release every document; one encoder pass and one mechanism call for each (domain, mechanism)."""
         documents = self._vectors(tasks)
         together: defaultdict[tuple[PackFile | str, str], list[int]] = defaultdict(list)

@@ -51,7 +51,7 @@ class SharedBlock:
     def receive(self, connection: Connection) -> None:
         self._hold(recv_handle(connection))
 
-    def write(self, data: bytes | memoryview | Array, offset: int) -> None:
+    def write(self, data: bytes | memoryview, offset: int) -> None:
         """Raises ValueError beyond the end."""
         view = memoryview(data).cast("B")
         if offset + len(view) > self.size:
@@ -90,7 +90,7 @@ class SharedArray:
         if rows.dtype != self.dtype or rows.shape[1:] != self.shape[1:] or start + len(rows) > self.shape[0]:
             raise ValueError("rows that do not fit")
         at = self.offset + start * self.shape[1] * rows.itemsize
-        self.block.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8), at)
+        self.block.write(np.ascontiguousarray(rows).data, at)
 
 
 class SharedPool:

@@ -14,7 +14,7 @@ from core.errors import GatewayError
 from service import problems
 from service.house import House
 from service.middleware import BodyLimit, JsonLines, RequestContext
-from service.routes import accounting, admin, budget, catalogue, health, jobs, sanitize, sentdp
+from service.routes import accounting, admin, budget, catalogue, health, jobs, sanitize, sentdp, vector
 
 
 def create_app(here: House) -> FastAPI:
@@ -28,6 +28,7 @@ def create_app(here: House) -> FastAPI:
             Middleware(
                 BodyLimit,
                 bytes_max=here.settings.body_bytes_max,
+                vectors_bytes_max=here.settings.vectors_bytes_max,
                 job_bytes_max=here.settings.job_json_bytes_max,
                 job_stream_bytes_max=here.settings.job_stream_bytes_max,
             ),
@@ -42,6 +43,7 @@ def create_app(here: House) -> FastAPI:
     app.state.house = here
 
     app.include_router(sentdp.router)
+    app.include_router(vector.router)
     app.include_router(sanitize.router)
     app.include_router(budget.router)
     app.include_router(accounting.router)

@@ -24,6 +24,7 @@ from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
 from gpu_workers.local import LaneOptions, LocalEngine
 from gpu_workers.messages import WorkerOptions
+from gpu_workers.shared import SharedPool
 from service import canary, metrics
 from service.calculations import Calculations
 from service.domains import Domains
@@ -64,6 +65,8 @@ class House:
             queue_max=settings.accounting_queue_max,
             timeout_s=settings.accounting_timeout_s,
         )
+        self.shared = SharedPool(settings.vectors_memory_bytes_max)
+        self.projecting = asyncio.Lock()  # a projection may take seconds of every core
         self.jobs = _runner(settings, parts.client, self.master_key)
         self._background: list[asyncio.Task[None]] = []
         self._ready_until = 0.0

@@ -24,6 +24,7 @@ access_log = logging.getLogger("privacy_gateway.access")
 _REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
 _TRACE_ID = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 _UNMATCHED = "unmatched"
+VECTOR_FILE_PATH = "/embed/vector/safetensors"
 # A client that is told 413 while it still sends may lose the answer; so much is read and dropped first.
 _DISCARD_FACTOR = 16
 
@@ -84,11 +85,15 @@ class RequestContext:
 
 
 class BodyLimit:
-    """413 for a body above the limit of its path: `bytes_max`, under `/jobs/` one for JSON and one for JSON lines."""
+    """413 for a body above the limit of its path: `bytes_max`, for files of vectors `vectors_bytes_max`, under `/jobs/`
+    one for JSON and one for JSON lines."""
 
-    def __init__(self, app: ASGIApp, *, bytes_max: int, job_bytes_max: int, job_stream_bytes_max: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, bytes_max: int, vectors_bytes_max: int, job_bytes_max: int, job_stream_bytes_max: int
+    ) -> None:
         self.app = app
         self.bytes_max = bytes_max
+        self.vectors_bytes_max = vectors_bytes_max
         self.job_bytes_max = job_bytes_max
         self.job_stream_bytes_max = job_stream_bytes_max
 
@@ -119,6 +124,8 @@ class BodyLimit:
         await self.app(scope, counted, send)
 
     def _bytes_max(self, path: str, content_type: str) -> int:
+        if path == VECTOR_FILE_PATH:
+            return self.vectors_bytes_max
         if not path.startswith("/jobs/"):
             return self.bytes_max
         return self.job_stream_bytes_max if is_json_lines(content_type) else self.job_bytes_max

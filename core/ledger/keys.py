@@ -105,14 +105,13 @@ class MasterKey:
             fingerprint=self.mac(Purpose.FINGERPRINT, b"body", *where, body),
         )
 
-    def body_tag(self, *, tenant: str, route: str, key: str) -> Poly1305:
+    def body_tag(self, *, tenant: str, route: str) -> Poly1305:
         """Reads a large body piece by piece: `update`, then `finalize` gives 16 bytes to use as the `body` of `claim`.
 
         Two bodies of up to 256 MiB have the same tag with probability 2^-79 at most (Bernstein 2005, Theorem 3.3): the
-        key is of this claim alone, and the tag reaches Redis only under the claim's HMAC. Ten times as fast as SHA-256.
+        tag is never told, it reaches Redis under the claim's HMAC alone. Several times as fast as SHA-256.
         """
-        where = (tenant.encode(), route.encode(), key.encode())
-        return Poly1305(bytes.fromhex(self.mac(Purpose.FINGERPRINT, b"body-tag", *where)))
+        return Poly1305(bytes.fromhex(self.mac(Purpose.FINGERPRINT, b"body-tag", tenant.encode(), route.encode())))
 
     def job_claim(self, *, owner: str, route: str, key: str) -> str:
         """The id of the job that an Idempotency-Key `key` on `route` makes: 32 hex digits that nobody can guess."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from core.accounting.events import Unit
 from core.amounts import epsilon_of
@@ -20,7 +20,7 @@ from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
 from service.paging import Paging, paging
 from service.problems import amount
-from service.routes import sentdp
+from service.routes import sentdp, vector
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
@@ -76,20 +76,35 @@ async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query(
     return Response(content, media_type="application/json")
 
 
+def _form(body: Any) -> str:
+    """Which endpoint's body it is: `documents` or else vectors."""
+    return "sentdp" if isinstance(body, dict) and "documents" in body else "vector"
+
+
+Estimated = Annotated[
+    Annotated[sentdp.SentDPRequest, Tag("sentdp")] | Annotated[vector.VectorRequest, Tag("vector")],
+    Discriminator(_form),
+]
+
+
 @router.post("/budget/estimate", summary="What a charging request would cost; never charges")
-async def estimate(body: sentdp.SentDPRequest, who: Who, here: Here) -> dict[str, Any]:
-    """Takes the body of a charging endpoint. The documents are counted, not read."""
-    event = sentdp.price(body, here.settings)
-    await here.domains.find(who.tenant, body.domain)
-    charges = [Charge(event=event, subject=subject) for subject in sentdp.subjects_of(body)]
+async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
+    """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
+    charges, facts = await (
+        _document_charges(body, who, here)
+        if isinstance(body, sentdp.SentDPRequest)
+        else _vector_charges(body, who, here)
+    )
+    event = charges[0].event
     found = await here.ledger.estimate(who.tenant, charges)
     return {
         "privacy": {
             "guarantee": event.guarantee.value,
-            "unit": protection(body.mechanism).unit,
+            "unit": event.unit.value,
             "adjacency": event.adjacency.value,
             "epsilon": epsilon_of(event.epsilon_nano),
             "mechanism": event.mechanism,
+            **facts,
         },
         "allowed": found.allowed,
         "accounts": [
@@ -104,6 +119,20 @@ async def estimate(body: sentdp.SentDPRequest, who: Who, here: Here) -> dict[str
             for line in found.lines
         ],
     }
+
+
+Priced = tuple[list[Charge], dict[str, Any]]  # the charges, and what the privacy block says beside the event
+
+
+async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House) -> Priced:
+    event = sentdp.price(body, here.settings)
+    await here.domains.find(who.tenant, body.domain)
+    return sentdp.charges_of(body, event), {"unit": protection(body.mechanism).unit}
+
+
+async def _vector_charges(body: vector.VectorRequest, who: Caller, here: House) -> Priced:
+    price = await vector.price(body, here, who.tenant)
+    return price.charges(rows=body.rows, subject=body.subject), price.facts
 
 
 @router.get("/budget/{account:path}/journal", summary="The journal of an account, oldest first")

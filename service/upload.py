@@ -1,0 +1,62 @@
+"""How a large binary body is received: straight into shared memory, read for its fingerprint on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.poly1305 import Poly1305
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from core.errors import ClientGone
+from gpu_workers.shared import SharedBlock, SharedPool
+
+_STEP_BYTES = 1024 * 1024  # given to a thread at once
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A body of `size` bytes at the start of `block`; `tag` tells it from others (`MasterKey.body_tag`)."""
+
+    block: SharedBlock
+    size: int
+    tag: bytes
+
+
+async def receive(request: Request, pool: SharedPool, tag: Poly1305, *, bytes_max: int) -> Upload:
+    """Receive the body. A thread writes and reads each step of it while the next one comes in.
+
+    Raises QueueFull while the pool has no room, ClientGone. That a body above `bytes_max` ends is the business of
+    `BodyLimit`.
+    """
+    announced = request.headers.get("content-length", "")
+    block = pool.block(min(int(announced), bytes_max) if announced.isdigit() else bytes_max)
+    size = 0
+
+    def take(chunks: list[bytes], offset: int) -> None:
+        for chunk in chunks:
+            block.write(chunk, offset)
+            tag.update(chunk)
+            offset += len(chunk)
+
+    taking: asyncio.Future[None] | None = None
+    waiting: list[bytes] = []
+    waiting_bytes = 0
+    try:
+        async for chunk in request.stream():
+            waiting.append(chunk)
+            waiting_bytes += len(chunk)
+            if waiting_bytes >= _STEP_BYTES:
+                if taking is not None:
+                    await taking
+                taking = asyncio.get_running_loop().run_in_executor(None, take, waiting, size)
+                size += waiting_bytes
+                waiting, waiting_bytes = [], 0
+    except ClientDisconnect:
+        raise ClientGone from None
+    finally:
+        if taking is not None:
+            await taking
+    take(waiting, size)
+    return Upload(block, size + waiting_bytes, tag.finalize())

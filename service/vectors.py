@@ -1,0 +1,203 @@
+"""Private vectors, from a request's parameters to a `Release`; every route that releases vectors builds on this.
+
+`vector_price` decides the spec and what one vector costs; `text_batch`, `vector_batch` and `file_batch` check what is
+to be released; `vector_release` puts them together. All of it comes before anything is reserved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from core.accounting.events import PrivacyEvent
+from core.errors import InvalidInput, WorkerCold
+from core.ledger.records import Charge
+from core.mechanisms.vectors.pricing import vector_events, vector_facts
+from core.mechanisms.vectors.spec import VectorSpec, vector_spec
+from gpu_workers.engine import Role, Task
+from gpu_workers.shared import Array, SharedArray
+from gpu_workers.tasks import VectorTask
+from service.body import Strict
+from service.house import House
+from service.projections import stretch_of
+from service.release import JSON, Release, Rendered
+from service.settings import Settings
+
+FLOAT32 = "float32"
+
+
+class VectorParameters(Strict):
+    """How vectors are released: what every body that asks for it may say."""
+
+    epsilon: float = Field(
+        gt=0, description="Of each vector: per unit of distance for privemb and laplace, in total for the others."
+    )
+    mechanism: Literal["privemb", "laplace", "privunit", "codebook"] = "privemb"
+    dimension: int | None = Field(None, ge=1, description="Of the released vectors.")
+    clip_norm: float | None = Field(None, gt=0, description="Longer vectors are clipped to it; default 1.")
+    projection: Literal["orthonormal", "gaussian", "identity"] | None = None
+    strict: bool = Field(True, description="false: the paper's form of privemb, which `beta` and `delta` describe.")
+    beta: float | None = None
+    delta: float | None = None
+    subject: str | None = Field(None, min_length=1, max_length=256)
+
+
+@dataclass(frozen=True)
+class VectorPrice:
+    """A spec, the events that each vector costs, and what an answer's privacy block says beside them."""
+
+    spec: VectorSpec
+    events: tuple[PrivacyEvent, ...]
+    facts: dict[str, Any]
+
+    def charges(self, *, rows: int, subject: str | None) -> list[Charge]:
+        return [Charge(event, subject, times=rows) for event in self.events]
+
+
+@dataclass(frozen=True)
+class VectorBatch:
+    """What is to be released, checked: texts, or vectors in shared memory."""
+
+    rows: int
+    texts: tuple[str, ...] | None = None
+    vectors: SharedArray | None = None
+
+
+async def vector_price(here: House, *, tenant: str, asked: VectorParameters, dimension: int) -> VectorPrice:
+    """What releasing a vector of `dimension` numbers costs this tenant. Looks at the parameters, never at a vector.
+
+    A Gaussian projection is made here, for its stretch is in the price. Raises InvalidInput.
+    """
+    settings = here.settings
+    if not settings.epsilon_min <= asked.epsilon <= settings.epsilon_max:
+        raise InvalidInput(
+            f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
+        )
+    if dimension > settings.vector_dimension_max:
+        raise InvalidInput(f"at most {settings.vector_dimension_max} dimensions a vector", field="vectors")
+    spec = vector_spec(
+        mechanism=asked.mechanism,
+        dimension=dimension,
+        epsilon=asked.epsilon,
+        output_dimension=asked.dimension,
+        clip_norm=asked.clip_norm,
+        projection=asked.projection,
+        strict=asked.strict,
+        beta=asked.beta,
+        delta=asked.delta,
+    )
+    stretch = await stretch_of(here, spec, tenant=tenant)
+    return VectorPrice(spec, vector_events(spec, stretch=stretch), vector_facts(spec, stretch=stretch))
+
+
+def encoder_dimension(here: House) -> int:
+    """The dimension of texts' vectors. Raises WorkerCold until an embed worker has told it."""
+    facts = here.engine.status(Role.EMBED).facts
+    if "encoder" not in facts:
+        raise WorkerCold
+    return int(facts["encoder"]["dimension"])
+
+
+def text_batch(texts: Sequence[str], settings: Settings) -> VectorBatch:
+    """Each text as one unit. Raises InvalidInput for a blank one, a long one or too many."""
+    if len(texts) > settings.vector_texts_max:
+        raise InvalidInput(f"at most {settings.vector_texts_max} texts a call", field="texts")
+    for index, text in enumerate(texts):
+        if not text.strip():
+            raise InvalidInput("a text must hold something", field=f"texts.{index}")
+        if len(text) > settings.document_chars_max:
+            raise InvalidInput(f"at most {settings.document_chars_max} characters a text", field=f"texts.{index}")
+    return VectorBatch(len(texts), texts=tuple(texts))
+
+
+def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
+    """The dimension of vectors that came as lists of numbers. Raises InvalidInput where it is not one."""
+    dimension = len(rows[0])
+    if any(len(row) != dimension for row in rows):
+        raise InvalidInput("all vectors must have the same dimension", field="vectors")
+    return dimension
+
+
+def vector_batch(here: House, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
+    """Vectors that came as lists of finite numbers, in the range of float32.
+
+    Raises InvalidInput for too many of them, QueueFull.
+    """
+    _check_count(len(rows), here.settings)
+    matrix = _within_float32(np.asarray(rows, dtype=np.float64), spec)
+    placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT32, (len(rows), spec.dimension))
+    placed.write_rows(matrix, 0)
+    return VectorBatch(len(rows), vectors=placed)
+
+
+async def file_batch(vectors: SharedArray, settings: Settings) -> VectorBatch:
+    """Vectors that came as a file. Raises InvalidInput for too many of them, or a number that is not finite."""
+    _check_count(vectors.shape[0], settings)
+    if not await asyncio.to_thread(_finite, vectors):
+        raise InvalidInput("every number of a vector must be finite", field="vectors")
+    return VectorBatch(vectors.shape[0], vectors=vectors)
+
+
+def vector_release(
+    here: House,
+    *,
+    tenant: str,
+    price: VectorPrice,
+    batch: VectorBatch,
+    subject: str | None,
+    render: Callable[[Array, dict[str, Any]], Rendered],
+    dtype: str = FLOAT32,
+    media_type: str = JSON,
+    fingerprint: bytes | None = None,
+) -> Release:
+    """The release of `batch`, each row charged; `render` gets the released vectors `[n, m]` of `dtype`.
+
+    Raises QueueFull while there is no memory for the answer.
+    """
+    shape = (batch.rows, price.spec.output_dimension)
+    block = here.shared.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
+    released = SharedArray(block, dtype, shape)
+    task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
+    return Release(
+        charges=price.charges(rows=batch.rows, subject=subject),
+        role=Role.EMBED,
+        tasks=[Task(task, task.weight)],
+        render=lambda _, common: render(released.read(), common),
+        privacy=price.facts,
+        media_type=media_type,
+        fingerprint=fingerprint,
+    )
+
+
+def _check_count(rows: int, settings: Settings) -> None:
+    if rows > settings.vectors_max:
+        raise InvalidInput(f"at most {settings.vectors_max} vectors a call", field="vectors")
+
+
+def _within_float32(matrix: npt.NDArray[np.float64], spec: VectorSpec) -> npt.NDArray[np.float32]:
+    """The rows as the mechanism sees them: clipped by a metric one, of any length above 0 for the others.
+
+    Done in float64 on rows whose largest number is 1, so that no norm overflows and a direction survives the cast.
+    """
+    largest = np.abs(matrix).max(axis=1, keepdims=True)
+    scaled = matrix / np.where(largest == 0.0, 1.0, largest)
+    if spec.is_metric:
+        norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+        with np.errstate(over="ignore"):
+            lengths = np.minimum(largest * norms, spec.clip_norm)  # beyond float64 it is infinite, and is clipped
+        scaled *= lengths / np.where(norms == 0.0, 1.0, norms)
+    return scaled.astype(np.float32)
+
+
+def _finite(vectors: SharedArray) -> bool:
+    """A sum of finite numbers may overflow, one with an infinity or NaN is never finite: mostly one pass is enough."""
+    numbers = vectors.read()
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = numbers.sum(dtype=np.float32)
+    return bool(np.isfinite(total)) or bool(np.isfinite(numbers).all())
