@@ -26,7 +26,7 @@ from gpu_workers.messages import WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile, VectorTask
-from gpu_workers.vectors import check_vectors, release_vectors
+from gpu_workers.vectors import VectorReleaser, check_vectors
 
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
 _CANARY_EPSILON_NANO = 10**9
@@ -70,6 +70,7 @@ class Embedder:
             if not torch.isfinite(torch.from_numpy(released.vector)).all():
                 raise RuntimeError("the canary release is not finite")
         check_vectors()
+        self._vectors = VectorReleaser(self._encoder, threads=options.threads)
         return {
             "encoder": self._encoder.facts() | {"batch_invariant": True},
             "domains": sorted({domain for domain, _ in self._mechanisms}),
@@ -83,12 +84,12 @@ class Embedder:
         documents = [task for task in tasks if isinstance(task, EmbedTask)]
         vectors = [task for task in tasks if isinstance(task, VectorTask)]
         embedded = iter(self._documents(documents))
-        counts = iter(release_vectors(vectors, self._encoder))
+        counts = iter(self._vectors.run(vectors))
         return [next(embedded) if isinstance(task, EmbedTask) else next(counts) for task in tasks]
 
     def _documents(self, tasks: Sequence[EmbedTask]) -> list[EmbedRelease]:
         """Release every document; one encoder pass and one mechanism call for each (domain, mechanism)."""
-        documents = self._vectors(tasks)
+        documents = self._sentences(tasks)
         together: defaultdict[tuple[PackFile | str, str], list[int]] = defaultdict(list)
         for index, task in enumerate(tasks):
             together[task.pack or task.domain, task.mechanism].append(index)
@@ -106,7 +107,7 @@ class Embedder:
                 released[index] = EmbedRelease(vector=vector, space=mechanism.space)
         return [released[index] for index in range(len(tasks))]
 
-    def _vectors(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
+    def _sentences(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
         """Each document's sentence vectors `float32 [k, d]`, encoded together."""
         sentences = [sentence for task in tasks for sentence in task.sentences or ()]
         encoded = self._encoder.encode(sentences) if sentences else None

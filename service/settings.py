@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     hold_ttl_s: float = Field(300.0, gt=0)
     expire_interval_s: float = Field(5.0, gt=0)
     response_retention_s: float = Field(3600.0, ge=1)
-    response_stored_bytes_max: int = Field(32 * MIB, ge=0, le=256 * MIB)
+    response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)

@@ -95,11 +95,9 @@ class DocumentSelection(SentenceMechanism):
 
         Shapes: int64 `[n, members]`, ascending.
         """
-        order = torch.arange(self.pack.info.candidates, device=self.device)
-        # of equal products the smaller index comes first, so that no two keys are equal
-        keys = self._codes.dots(codes_of(self._means(documents))).to(torch.int64) * len(order) - order
-        nearest: IntArray = keys.topk(members, dim=1, sorted=False).indices.sort(dim=1).values.cpu().numpy()
-        return nearest
+        nearest = self._codes.nearest(codes_of(self._means(documents)), members)
+        subsets: IntArray = nearest.sort(dim=1).values.cpu().numpy()
+        return subsets
 
     def _means(self, documents: Sequence[torch.Tensor]) -> torch.Tensor:
         """Each document's mean in units of 2^-14 from the centre: integers in float64, `[n, d]`.

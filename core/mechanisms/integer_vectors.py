@@ -44,10 +44,10 @@ def direction_codes(vectors: torch.Tensor, centre: torch.Tensor) -> torch.Tensor
 
 
 def codes_of(fine: torch.Tensor) -> torch.Tensor:
-    """The direction of rows of integers in -2^16..2^16 (float64), as `fine_integers` gives them: int8 `[n, d]`.
+    """The direction of rows of integers (float64) whose squares sum to at most 2^53: int8 `[n, d]`.
 
-    The squared norm is a sum of integers of at most 2^32 in float64, exact in any order. A zero row has code 0, so its
-    cosine with everything is 0.
+    So do those of `fine_integers`, at most 2^32 each, and products with public codes. The squared norm is then exact
+    in any order. A zero row has code 0, so its cosine with everything is 0.
     """
     squared = (fine * fine).sum(dim=-1, keepdim=True)
     factor = torch.where(squared > 0, code_scale(fine.shape[-1]) / squared.clamp(min=1.0).sqrt(), 0.0)
@@ -76,8 +76,24 @@ class CodeMatrix:
             return torch._int_mm(rows, self._transposed)
         return (rows.to(torch.float32) @ self._transposed).to(torch.int32)
 
+    def nearest(self, rows: torch.Tensor, count: int) -> torch.Tensor:
+        """Which `count` codes have the largest products with each row, of equal ones the first: int64 `[n, count]`.
+
+        In no order, and a function of the row alone. Shapes: int8 `rows` `[n, d]`, 1 <= count <= m.
+        """
+        dots = self.dots(rows)
+        size = dots.shape[1]
+        best = dots.topk(min(count + 1, size), dim=1)
+        found: torch.Tensor = best.indices[:, :count]
+        if count < size:
+            tied = (best.values[:, count - 1] == best.values[:, count]).nonzero()[:, 0]
+            # topk does not say which of equal products it takes: here no two keys are equal
+            keys = dots[tied].to(torch.int64) * size - torch.arange(size, device=dots.device)
+            found[tied] = keys.topk(count, dim=1, sorted=False).indices
+        return found
+
     def self_check(self) -> bool:
-        """Whether the device's products equal int64 arithmetic, extreme codes included."""
+        """Whether the device's products are exact, extreme codes included."""
         dimension = self.dimension
         for rows in (1, 3, 16, 33):
             codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (rows, dimension), dtype=torch.int64)
@@ -95,6 +111,7 @@ class CodeMatrix:
         return len(self._transposed)
 
     def is_exact_for(self, codes: torch.Tensor) -> bool:
-        """Whether the device's products of these int8 rows equal int64 arithmetic."""
-        expected = codes.to(torch.int64) @ self._transposed.to("cpu", torch.int64)
-        return torch.equal(self.dots(codes.to(self._transposed.device)).to("cpu", torch.int64), expected)
+        """Whether the device's products of these int8 rows are exact."""
+        # float64 holds every partial sum exactly, and multiplies faster than int64
+        expected = codes.to(torch.float64) @ self._transposed.to("cpu", torch.float64)
+        return torch.equal(self.dots(codes.to(self._transposed.device)).to("cpu", torch.float64), expected)

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
 from gpu_workers.shared import Array, SharedArray
+from service import metrics
 from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.house import House, house
@@ -130,12 +131,14 @@ async def embed_vector_file(request: Request, who: Who, here: Here) -> Response:
     if request.headers.get("content-type", "").split(";", 1)[0].strip().lower() not in _MEDIA_TYPES:
         raise HTTPException(415)
     tag = here.master_key.body_tag(tenant=who.tenant, route=VECTOR_FILE_PATH)
-    upload = await receive(request, here.shared, tag, bytes_max=here.settings.vectors_bytes_max)
+    with metrics.stage("receive"):
+        upload = await receive(request, here.shared, tag, bytes_max=here.settings.vectors_bytes_max)
     header = _header(upload)
     asked = _parameters(header)
     cost = await vector_price(here, tenant=who.tenant, asked=asked, dimension=header.shape[1])
     vectors = SharedArray(upload.block, header.dtype, header.shape, header.offset)
-    batch = await file_batch(vectors, here.settings)
+    with metrics.stage("check"):
+        batch = await file_batch(vectors, here.settings)
 
     def render(released: Array, common: dict[str, Any]) -> Rendered:
         facts = {name: orjson.dumps(block).decode() for name, block in (common | {"usage": _usage(batch)}).items()}

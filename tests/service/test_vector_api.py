@@ -126,7 +126,7 @@ def test_a_budget_that_covers_some_of_the_vectors_releases_none(gateway: Gateway
 
 
 def test_subjects_are_charged_one_by_one(gateway: Gateway) -> None:
-    tenant = gateway.tenant(subject={"epsilon": 10.0})
+    tenant = gateway.tenant(subject_epsilon=10.0)
 
     assert embed(tenant).json()["code"] == "subject-required"
     assert embed(tenant, subject="p1").status_code == 403, "three vectors of worst case 4"

@@ -202,9 +202,7 @@ def test_a_killed_worker_costs_what_it_held(tmp_path: Path) -> None:
 
             with ThreadPoolExecutor(1) as threads:
                 headers = TYPE | {"Idempotency-Key": "lost"}
-                waiting = threads.submit(
-                    other.post, "/embed/vector/safetensors", content=file_of(), headers=headers
-                )
+                waiting = threads.submit(other.post, "/embed/vector/safetensors", content=file_of(), headers=headers)
                 while tenant.account("vector")["reserved"]["epsilon"] == 0.0:
                     time.sleep(0.05)
                 time.sleep(0.5)  # from the hold to the worker's socket it is milliseconds

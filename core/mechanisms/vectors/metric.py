@@ -1,8 +1,8 @@
 """`laplace` and `privemb`: the vector, or a public projection of it, plus L2-Laplace noise.
 
-Guarantee: metric DP. For any vectors x, x' and every set S, Pr[A(x) in S] <= e^(eps |c(x) - c(x')|) Pr[A(x') in S], where c
-clips to the ball of radius C = `clip_norm`. Since c moves no two points apart, |c(x) - c(x')| <= |x - x'|; since the
-ball is 2 C wide, it is pure 2 C eps-DP over all pairs of vectors.
+Guarantee: metric DP. For any vectors x, x' and every set S, Pr[A(x) in S] <= e^(eps |c(x) - c(x')|) Pr[A(x') in S],
+where c clips to the ball of radius C = `clip_norm`. Since c moves no two points apart, |c(x) - c(x')| <= |x - x'|;
+since the ball is 2 C wide, it is pure 2 C eps-DP over all pairs of vectors.
 
 Proof. With P the projection (`laplace`: the identity) and s >= its largest singular value, |P c(x) - P c(x')| <=
 s |c(x) - c(x')|, and the noise has the density exp(-eps |z| / s), up to a constant. It holds for every input: nothing
@@ -36,7 +36,6 @@ class MetricMechanism(VectorMechanism):
         super().__init__(spec, projection)
         stretch = 1.0 if projection is None else projection.stretch
         self.scale = _ROUNDING * (stretch if spec.beta is None else 1.0 + spec.beta) / spec.epsilon
-        self._transposed = None if projection is None else projection.matrix.T.astype(np.float64)
 
     def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
         generator = noise_generator()
@@ -50,6 +49,6 @@ class MetricMechanism(VectorMechanism):
         exact = vectors.astype(np.float64)
         # no square of a float32 number leaves the range of float64
         factors = np.minimum(1.0, self.spec.clip_norm / np.maximum(row_norms(exact), self.spec.clip_norm))
-        values = exact if self._transposed is None else exact @ self._transposed
+        values = self.projected(exact)
         values *= factors[:, None]
         return values

@@ -1,8 +1,8 @@
 """Continuous noise for whole arrays: a keyed AES stream, L2-Laplace vectors, a public grid for what is released.
 
-Guarantee: every call of `noise_generator` starts a stream of its own, AES-128 in counter mode under a key fresh from the
-operating system; no stream outlives the call that asked for it, so two processes, forked or not, never share one.
-There is no seed. Assumption: float64 stands for the real numbers (docs/KNOWN_LIMITATIONS.md).
+Guarantee: every call of `noise_generator` starts a stream of its own, AES-128 in counter mode under a key fresh from
+the operating system; no stream outlives the release that asked for it, so two processes, forked or not, never share
+one. There is no seed. Assumption: float64 stands for the real numbers (docs/KNOWN_LIMITATIONS.md).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def add_l2_laplace(values: FloatArray, *, scale: float, generator: np.random.Gen
     """
     rows, dimension = values.shape
     noise = generator.standard_normal((rows, dimension))
-    norms = generator.standard_gamma(dimension, rows)
-    norms *= scale / np.maximum(row_norms(noise), _TINY)
-    noise *= norms[:, None]
+    factors: FloatArray = np.maximum(row_norms(noise), _TINY)
+    np.divide(scale * generator.standard_gamma(dimension, rows), factors, out=factors)
+    noise *= factors[:, None]
     values += noise
 
 
 def row_norms(values: FloatArray) -> FloatArray:
     """The Euclidean norm of each row, `[n]`."""
-    squared: FloatArray = np.einsum("ij,ij->i", values, values)
-    return np.sqrt(squared)
+    norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", values, values))
+    return norms
 
 
 def round_to_grid(values: FloatArray, *, scale: float) -> npt.NDArray[np.float32]:

@@ -19,6 +19,7 @@ from typing import Any
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, NANO, epsilon_of
 from core.errors import InvalidInput
+from core.mechanisms.vectors.codebook_size import codebook_size
 from core.mechanisms.vectors.projection import projection_id
 from core.mechanisms.vectors.spec import VectorSpec
 
@@ -49,6 +50,9 @@ def vector_facts(spec: VectorSpec, *, stretch: float) -> dict[str, Any]:
         facts["projection"] = projection_id(
             spec.projection, dimension=spec.dimension, output_dimension=spec.output_dimension
         )
+    if spec.mechanism == "codebook":
+        size = codebook_size(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
+        facts |= {"codebook": size.vectors, "neighbours": size.neighbours}
     if not spec.is_metric:
         return {"unit": Unit.VECTOR.value, "adjacency": ADJACENCY_ALL, **facts}
     per_unit = _per_unit_nano(spec, stretch)

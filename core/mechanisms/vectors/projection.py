@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,11 @@ class Projection:
     @property
     def id(self) -> str:
         return projection_id(self.kind, dimension=self.dimension, output_dimension=self.output_dimension)
+
+    @cached_property
+    def transposed(self) -> npt.NDArray[np.float64]:
+        """The matrix as float64 `[d, m]`, to multiply rows by."""
+        return np.ascontiguousarray(self.matrix.T, dtype=np.float64)
 
 
 def projection_id(kind: str, *, dimension: int, output_dimension: int) -> str:

@@ -1,7 +1,7 @@
 """The common shape of the private vector mechanisms: n vectors in, n released vectors out.
 
-Guarantee of every subclass: each row is released by itself, as its own module says; rows share nothing but the stream of
-the noise. How many rows there are and their order are public.
+Guarantee of every subclass: each row is released by itself, as its own module says; rows share nothing but the stream
+of the noise. How many rows there are and their order are public.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ class VectorMechanism(ABC):
         released = np.empty((len(vectors), self.spec.output_dimension), dtype=np.float32)
         self._release(vectors, blocks, released)
         return released
+
+    def projected(self, vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The rows in the space of the released vectors, `[n, m]`: without noise, not private. May be `vectors`."""
+        return vectors if self.projection is None else vectors @ self.projection.transposed
 
     @abstractmethod
     def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:

@@ -1,0 +1,97 @@
+"""`codebook`: release one of the public vectors that lie nearest, or another one.
+
+Guarantee: pure epsilon-DP over all pairs of vectors, at every epsilon exactly: for any x, x' and every set S of codebook
+vectors, Pr[A(x) in S] <= e^eps Pr[A(x') in S]. Nothing is assumed of the vectors; only their direction is seen.
+
+The n of the N vectors with the largest cosine form a vector's subset: exactly n, of equal ones the first. Released is a
+uniform member with probability n e^eps / (n e^eps + N - n), else a uniform other one, by `subset_selection`, whose
+draw is exact; the proof is there. N and n are functions of dimension and epsilon (`codebook_size`).
+
+The subset must be a function of the row alone: were it to move with its companions in a call, so would their releases.
+Hence everything before it is integers (`integer_vectors`): the vector's code, its product with the projection's codes,
+that product's code, its product with the codebook's. A zero vector has the subset of the first n.
+
+The codebook: N standard normal vectors `derived_normals("privacy-gateway/codebook/1\\n<dimension>\\n<number>")`, numbers
+from 0, coded as `_direction` and divided by their lengths. Smaller codebooks are the beginnings of larger ones.
+
+Source: the sampler: Ye and Barg 2018 (subset selection), turned round as in `document_selection`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.mechanisms.discrete_noise import subset_selection
+from core.mechanisms.integer_vectors import CodeMatrix, codes_of, fine_integers
+from core.mechanisms.release import row_chunks
+from core.mechanisms.sampling import IntArray
+from core.mechanisms.vectors.codebook_size import codebook_size
+from core.mechanisms.vectors.projection import Projection, derived_normals
+from core.mechanisms.vectors.release import VectorMechanism, Vectors
+from core.mechanisms.vectors.spec import VectorSpec
+
+_CPU = torch.device("cpu")
+_CHUNK = 1024  # codebook vectors that one name stands for
+
+
+class CodebookMechanism(VectorMechanism):
+    """See the module docstring for guarantee and source."""
+
+    def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
+        """Raises RuntimeError where this machine's integer products are wrong."""
+        super().__init__(spec, projection)
+        self.size = codebook_size(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
+        self._codes, self.vectors = spherical_codebook(spec.output_dimension, self.size.vectors)
+        self._projection: CodeMatrix | None = None
+        if projection is not None:
+            self._projection = _checked(_direction(projection.matrix))
+
+    def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
+        for block in blocks:
+            subsets = self.subsets(vectors[block])
+            size, epsilon = self.size.vectors, self.spec.epsilon_nano
+            released[block] = self.vectors[subset_selection(subsets, size=size, epsilon_nano=epsilon)]
+
+    def subsets(self, vectors: Vectors) -> IntArray:
+        """The nearest codebook vectors of each row, without noise: not private. int64 `[n, neighbours]`, in any order."""
+        nearest = np.empty((len(vectors), self.size.neighbours), dtype=np.int64)
+        for part in row_chunks(len(vectors)):
+            codes = _direction(vectors[part])
+            if self._projection is not None:
+                codes = codes_of(self._projection.dots(codes).to(torch.float64))
+            nearest[part] = self._codes.nearest(codes, self.size.neighbours).numpy()
+        return nearest
+
+
+@lru_cache(maxsize=4)
+def spherical_codebook(dimension: int, size: int) -> tuple[CodeMatrix, npt.NDArray[np.float32]]:
+    """The codebook's codes and its unit vectors, float32 `[size, dimension]`."""
+    parts = []
+    for i in range(size // _CHUNK):
+        normals = derived_normals(f"privacy-gateway/codebook/1\n{dimension}\n{i}", _CHUNK * dimension)
+        parts.append(_direction(normals.reshape(_CHUNK, dimension).astype(np.float32)))
+    codes = torch.cat(parts)
+    vectors = torch.nn.functional.normalize(codes.to(torch.float32), dim=1).numpy()
+    return _checked(codes), vectors
+
+
+def _direction(vectors: Vectors) -> torch.Tensor:
+    """Each row's direction as int8 codes `[n, d]`, a function of that row alone whatever its length.
+
+    Rows are first divided by a power of two, exactly, so that their largest coordinate lies in [1/2, 1).
+    """
+    exact = vectors.astype(np.float64)
+    exponents = np.frexp(np.abs(exact).max(axis=1, keepdims=True))[1]
+    scaled = torch.from_numpy(np.ldexp(exact, -exponents))
+    return codes_of(fine_integers(scaled, torch.zeros(scaled.shape[1])))
+
+
+def _checked(codes: torch.Tensor) -> CodeMatrix:
+    matrix = CodeMatrix(codes, _CPU)
+    if not matrix.self_check():
+        raise RuntimeError("the integer products of this machine are wrong")
+    return matrix

@@ -1,0 +1,64 @@
+"""How many vectors a spherical codebook has and how many of them count as near: a public rule, without torch or scipy.
+
+The guarantee holds at every size; the rule is for utility. It maximises the expected cosine of vector and release,
+
+    A(q) p (1 - e^-eps),   q = n / N,   p = n e^eps / (n e^eps + N - n),
+
+where A(q) is the mean cosine of a fixed vector with the nearest share q of random directions (those of all have mean 0). A direction's cosine is
+t / sqrt(t^2 + R^2) with t normal and R^2 chi-square of m - 1 degrees of freedom; R^2 is replaced by its mean.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+from core.amounts import NANO
+
+SIZE_MIN, SIZE_MAX = 1 << 10, 1 << 16
+_NEIGHBOURS_ENOUGH = 32  # a finer codebook with more neighbours would change little
+_QUANTILES = 32
+_STEP = 1.1
+
+
+class CodebookSize(NamedTuple):
+    """N vectors, of which n are near."""
+
+    vectors: int
+    neighbours: int
+
+
+@lru_cache(maxsize=256)
+def codebook_size(*, dimension: int, epsilon_nano: int) -> CodebookSize:
+    """The smallest power of two N in 2^10..2^16 whose best n is at least 32, or 2^16; and that n."""
+    epsilon = epsilon_nano / NANO
+    size = SIZE_MIN
+    while True:
+        neighbours = max(_counts(size), key=lambda n: expected_cosine(dimension, epsilon, n / size))
+        if neighbours >= _NEIGHBOURS_ENOUGH or size == SIZE_MAX:
+            return CodebookSize(size, neighbours)
+        size *= 2
+
+
+def expected_cosine(dimension: int, epsilon: float, share: float) -> float:
+    """What the rule maximises (module docstring); `share` is q in (0, 1/2]."""
+    p = share / (share + (1.0 - share) * math.exp(-epsilon))
+    return _near_cosine(dimension, share) * p * -math.expm1(-epsilon)
+
+
+@lru_cache(maxsize=4096)
+def _near_cosine(dimension: int, share: float) -> float:
+    normal = NormalDist()
+    tail = [-normal.inv_cdf(share * (i + 0.5) / _QUANTILES) for i in range(_QUANTILES)]
+    return sum(t / math.sqrt(t * t + dimension - 1) for t in tail) / _QUANTILES
+
+
+def _counts(size: int) -> list[int]:
+    """1..size/2, thinned out to steps of a tenth."""
+    counts, count = [1], 1
+    while count < size // 2:
+        count = min(max(count + 1, round(count * _STEP)), size // 2)
+        counts.append(count)
+    return counts

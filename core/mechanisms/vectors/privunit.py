@@ -1,0 +1,130 @@
+"""`privunit`: a Gaussian vector, tilted towards the direction of the vector (PrivUnitG).
+
+Guarantee: pure epsilon-DP over all pairs of vectors: for any x, x' and every set S, Pr[A(x) in S] <= e^eps Pr[A(x') in S].
+Only the direction u = x / |x| is seen; a zero vector's is that of the first axis.
+
+Let q = P(N > gamma) for a standard normal N. Released is (G - <G, u> u + t u) / E[t], G standard normal, where t is N
+given N > gamma with probability p, else N given N <= gamma. E[t] is a public number (`CapLaw.mean`), so that the
+release is unbiased: its expectation is u. Its length is about sqrt(m) / E[t], far above 1.
+
+Proof. The vector before the division has the standard normal density times p / q where <y, u> > gamma and times
+(1 - p) / (1 - q) elsewhere, whichever u it is. The quotient of these two numbers is at most e^eps iff
+p / (1 - p) <= e^eps q / (1 - q).
+
+The coin of probability p is exact: 64 random bits against an integer threshold. The threshold is rounded down, from odds
+smaller than the computed ones by 2^-46 (1 + eps), so that the inequality holds whatever the rounding of q. That t and G stand for real numbers is assumed as in `noise`.
+
+gamma is public, of epsilon and dimension alone: it maximises the mean of t / sqrt(t^2 + m - 1), the cosine of release
+and vector with the length of the rest at its mean.
+
+Source: Asi, Feldman and Talwar 2022 (PrivUnitG); Bhowmick et al. 2018 (PrivUnit).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr, ndtri_exp
+
+from core.amounts import NANO
+from core.mechanisms.vectors.noise import FloatArray, noise_generator, round_to_grid, row_norms
+from core.mechanisms.vectors.projection import Projection
+from core.mechanisms.vectors.release import VectorMechanism, Vectors
+from core.mechanisms.vectors.spec import VectorSpec
+
+_COIN_BITS = 64
+_MARGIN = 2.0**-46  # of ln q and eps, each known to a few units of 2^-53
+_LOG_ODDS_MAX = 27.0  # met in one dimension alone; keeps the threshold below 2^64
+_LOG_QUANTILES = np.log((np.arange(512) + 0.5) / 512)
+
+
+@dataclass(frozen=True)
+class CapLaw:
+    """The law of t: above `gamma` with probability `threshold` / 2^64; `log_share` is ln P(N > gamma)."""
+
+    gamma: float
+    log_share: float
+    threshold: int
+    mean: float
+
+    @property
+    def probability(self) -> float:
+        return self.threshold / 2.0**_COIN_BITS
+
+    def draw(self, count: int, generator: np.random.Generator) -> FloatArray:
+        """`count` independent t, float64."""
+        words = np.frombuffer(os.urandom(_COIN_BITS // 8 * count), dtype=np.uint64)
+        inside = words < np.uint64(self.threshold)
+        values = np.empty(count)
+        # P(N > t) is uniform on (0, q) given N > gamma, and minus the logarithm of a uniform number is exponential
+        tail = self.log_share - generator.standard_exponential(int(inside.sum()))
+        values[inside] = -ndtri_exp(tail)
+        outside = np.flatnonzero(~inside)
+        while len(outside):  # gamma >= 0: at least half are kept
+            values[outside] = generator.standard_normal(len(outside))
+            outside = outside[values[outside] > self.gamma]
+        return values
+
+
+@lru_cache(maxsize=256)
+def cap_law(*, dimension: int, epsilon_nano: int) -> CapLaw:
+    """The law of t in m dimensions at this epsilon: public, and deterministic."""
+    epsilon = epsilon_nano / NANO
+
+    def loss(gamma: float) -> float:
+        return -_mean_cosine(gamma, epsilon, dimension)
+
+    gamma = float(minimize_scalar(loss, bounds=(0.0, math.sqrt(2 * epsilon) + 1), method="bounded").x)
+    log_share = float(log_ndtr(-gamma))
+    odds = Fraction(math.exp(min(_log_odds(gamma, epsilon), _LOG_ODDS_MAX)) * (1.0 - _MARGIN * (1.0 + epsilon)))
+    threshold = int(odds / (1 + odds) * 2**_COIN_BITS)
+    p = threshold / 2.0**_COIN_BITS
+    log_density = -gamma * gamma / 2 - math.log(2 * math.pi) / 2
+    mean = p * math.exp(log_density - log_share) - (1 - p) * math.exp(log_density - float(log_ndtr(gamma)))
+    return CapLaw(gamma, log_share, threshold, mean)
+
+
+def _log_odds(gamma: float, epsilon: float) -> float:
+    """ln of the largest odds p / (1 - p) that epsilon admits."""
+    return epsilon + float(log_ndtr(-gamma)) - float(log_ndtr(gamma))
+
+
+def _mean_cosine(gamma: float, epsilon: float, dimension: int) -> float:
+    """The mean of t / sqrt(t^2 + m - 1): p (1 - e^-eps) of its mean given t > gamma, since it is odd in N."""
+    above = -ndtri_exp(_LOG_QUANTILES + log_ndtr(-gamma))
+    p = 1.0 / (1.0 + math.exp(-_log_odds(gamma, epsilon)))
+    return float((above / np.sqrt(above * above + (dimension - 1))).mean()) * p * -math.expm1(-epsilon)
+
+
+class PrivUnitMechanism(VectorMechanism):
+    """See the module docstring for guarantee, proof and source."""
+
+    def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
+        super().__init__(spec, projection)
+        self.law = cap_law(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
+
+    def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
+        generator = noise_generator()
+        scale = 1.0 / self.law.mean
+        for block in blocks:
+            units = self.directions(vectors[block])
+            noise = generator.standard_normal(units.shape)
+            along = np.einsum("ij,ij->i", noise, units)
+            units *= (self.law.draw(len(units), generator) - along)[:, None]
+            noise += units
+            noise *= scale
+            released[block] = round_to_grid(noise, scale=scale)
+
+    def directions(self, vectors: Vectors) -> FloatArray:
+        """The unit vectors that are released from, float64 `[n, m]`: without noise, not private."""
+        values = self.projected(vectors.astype(np.float64))
+        norms = row_norms(values)
+        values[norms == 0.0, 0] = 1.0
+        values /= np.where(norms == 0.0, 1.0, norms)[:, None]
+        return values
