@@ -10,8 +10,10 @@ import numpy.typing as npt
 from core.mechanisms.vectors.spec import VectorSpec
 from gpu_workers.shared import SharedArray, SharedBlock
 
-# A row is arithmetic of microseconds, a token of the encoder one of tens.
+# A token of the encoder takes tens of microseconds, a row one or two; one by codebook, which looks at every entry, a
+# millisecond.
 _ROWS_PER_TOKEN = 16
+_CODEBOOK_TOKENS_PER_ROW = 16
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ class VectorTask:
     @property
     def weight(self) -> int:
         """Estimated tokens, as of an `EmbedTask`; of many vectors more than a batch holds, so that they run alone."""
-        if self.texts is None:
-            return self.released.shape[0] // _ROWS_PER_TOKEN + 1
-        return sum(len(text) // 4 + 2 for text in self.texts)
+        rows = self.released.shape[0]
+        own = rows * _CODEBOOK_TOKENS_PER_ROW if self.spec.mechanism == "codebook" else rows // _ROWS_PER_TOKEN + 1
+        return own + sum(len(text) // 4 + 2 for text in self.texts or ())
 
 
 @dataclass(frozen=True)

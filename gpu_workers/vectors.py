@@ -17,7 +17,7 @@ from core.errors import TaskFailed
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import spec_projection
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
-from core.mechanisms.vectors.spec import VectorSpec, vector_spec
+from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
 from gpu_workers.encoder import Encoder
 from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
@@ -38,7 +38,7 @@ def _mechanism(spec: VectorSpec, tenant: str) -> VectorMechanism:
 def check_vectors() -> None:
     """Release a canary by every mechanism. Raises RuntimeError where one is not finite."""
     vectors = np.eye(_CANARY_ROWS, _CANARY_DIMENSION, dtype=np.float32)
-    for name in ("privemb", "laplace"):
+    for name in VECTOR_MECHANISMS:
         spec = vector_spec(mechanism=name, dimension=_CANARY_DIMENSION, epsilon=1)
         if not np.isfinite(_mechanism(spec, _CANARY_TENANT).release(vectors)).all():
             raise RuntimeError("the canary release of a vector is not finite")

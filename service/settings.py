@@ -85,6 +85,7 @@ class Settings(BaseSettings):
     sentences_per_request_max: int = Field(8192, ge=1)
     vectors_bytes_max: int = Field(256 * MIB, ge=1024)
     vectors_max: int = Field(100_000, ge=1)
+    codebook_vectors_max: int = Field(8192, ge=1)
     vector_texts_max: int = Field(2048, ge=1)
     vector_dimension_max: int = Field(4096, ge=1, le=8192)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)

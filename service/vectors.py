@@ -69,12 +69,15 @@ class VectorBatch:
     vectors: SharedArray | None = None
 
 
-async def vector_price(here: House, *, tenant: str, asked: VectorParameters, dimension: int) -> VectorPrice:
-    """What releasing a vector of `dimension` numbers costs this tenant. Looks at the parameters, never at a vector.
+async def vector_price(here: House, *, tenant: str, asked: VectorParameters, rows: int, dimension: int) -> VectorPrice:
+    """What releasing each of `rows` vectors of `dimension` numbers costs this tenant. Looks at no vector.
 
     A Gaussian projection is made here, for its stretch is in the price. Raises InvalidInput.
     """
     settings = here.settings
+    rows_max = settings.vectors_max if asked.mechanism != "codebook" else settings.codebook_vectors_max
+    if rows > rows_max:
+        raise InvalidInput(f"at most {rows_max} vectors a call by this mechanism", field="vectors")
     if not settings.epsilon_min <= asked.epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
@@ -127,18 +130,16 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
 def vector_batch(here: House, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
     """Vectors that came as lists of finite numbers, in the range of float32.
 
-    Raises InvalidInput for too many of them, QueueFull.
+    Raises QueueFull.
     """
-    _check_count(len(rows), here.settings)
     matrix = _within_float32(np.asarray(rows, dtype=np.float64), spec)
     placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT32, (len(rows), spec.dimension))
     placed.write_rows(matrix, 0)
     return VectorBatch(len(rows), vectors=placed)
 
 
-async def file_batch(vectors: SharedArray, settings: Settings) -> VectorBatch:
-    """Vectors that came as a file. Raises InvalidInput for too many of them, or a number that is not finite."""
-    _check_count(vectors.shape[0], settings)
+async def file_batch(vectors: SharedArray) -> VectorBatch:
+    """Vectors that came as a file. Raises InvalidInput for a number that is not finite."""
     if not await asyncio.to_thread(_finite, vectors):
         raise InvalidInput("every number of a vector must be finite", field="vectors")
     return VectorBatch(vectors.shape[0], vectors=vectors)
@@ -173,11 +174,6 @@ def vector_release(
         media_type=media_type,
         fingerprint=fingerprint,
     )
-
-
-def _check_count(rows: int, settings: Settings) -> None:
-    if rows > settings.vectors_max:
-        raise InvalidInput(f"at most {settings.vectors_max} vectors a call", field="vectors")
 
 
 def _within_float32(matrix: npt.NDArray[np.float64], spec: VectorSpec) -> npt.NDArray[np.float32]:

@@ -74,7 +74,7 @@ class FileRequest(VectorParameters):
 async def price(body: VectorRequest, here: House, tenant: str) -> VectorPrice:
     """What each vector costs. Raises InvalidInput, WorkerCold."""
     dimension = encoder_dimension(here) if body.vectors is None else rows_dimension(body.vectors)
-    return await vector_price(here, tenant=tenant, asked=body, dimension=dimension)
+    return await vector_price(here, tenant=tenant, asked=body, rows=body.rows, dimension=dimension)
 
 
 @router.post("/embed/vector", summary="Private vectors, from texts or vectors")
@@ -135,10 +135,11 @@ async def embed_vector_file(request: Request, who: Who, here: Here) -> Response:
         upload = await receive(request, here.shared, tag, bytes_max=here.settings.vectors_bytes_max)
     header = _header(upload)
     asked = _parameters(header)
-    cost = await vector_price(here, tenant=who.tenant, asked=asked, dimension=header.shape[1])
+    rows, dimension = header.shape
+    cost = await vector_price(here, tenant=who.tenant, asked=asked, rows=rows, dimension=dimension)
     vectors = SharedArray(upload.block, header.dtype, header.shape, header.offset)
     with metrics.stage("check"):
-        batch = await file_batch(vectors, here.settings)
+        batch = await file_batch(vectors)
 
     def render(released: Array, common: dict[str, Any]) -> Rendered:
         facts = {name: orjson.dumps(block).decode() for name, block in (common | {"usage": _usage(batch)}).items()}
