@@ -49,6 +49,8 @@ bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
+	$(BIN)/python -m benchmarks.words --data $(DATA)
+	$(BIN)/python -m benchmarks.words --speed
 	$(MAKE) bench-sentdp
 
 ## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figures in docs), then its speed;

@@ -77,7 +77,8 @@ def speed(path: Path, documents: int) -> None:
     texts = [str(row["text"]) for row in _rows(path)[:documents]]
     print(f"\n{len(texts)} documents, {sum(map(len, texts)) / len(texts):.0f} characters each on average")
     print(f"{'techniques':<34}{'fill':<14}{'masked':>8}{'docs/s':>9}{'p50 ms':>8}{'p99 ms':>8}")
-    plans = [(name,) for name in TECHNIQUES] + [tuple(TECHNIQUES)]
+    names = [name for name in TECHNIQUES if name != "all"]
+    plans = [(name,) for name in names] + [tuple(names)]
     for techniques in plans:
         for fill in FILLS if len(techniques) > 1 else ("class_marker",):
             policy = MaskPolicy(techniques=techniques)

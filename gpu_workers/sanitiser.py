@@ -6,14 +6,28 @@ result or one error a document, in order. No error holds text, and a document th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import TypeVar
 
 from core.errors import GatewayError, TaskFailed
+from core.mechanisms import word_vectors
+from core.mechanisms.words import WordMechanism
 from core.text.lists import AllowLists
-from core.text.policy import DEFAULT_ENTITIES, ENTITIES, FILLS, TECHNIQUES, MaskPolicy, Sanitised, SanitizeTask
-from core.text.sanitize import sanitize
+from core.text.policy import (
+    DEFAULT_ENTITIES,
+    ENTITIES,
+    FILL_MODES,
+    FILLS,
+    METRIC_DP,
+    TECHNIQUES,
+    MaskPolicy,
+    Sanitised,
+    SanitizeTask,
+)
+from core.text.replace_words import inspect_words, replace_words
+from core.text.sanitize import Inspected, sanitize
 
 # None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
 CANARY = "Write to jo@example.org, call (202) 555-0143, card 4111 1111 1111 1111, IBAN GB82 WEST 1234 5698 7654 32."
@@ -23,7 +37,11 @@ CANARY_VALUES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
+_CANARY_EPSILON_NANO = 10**9
 _PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
+
+
+Answer = TypeVar("Answer")
 
 
 class CanaryMissed(RuntimeError):
@@ -35,6 +53,7 @@ class Sanitiser:
 
     def __init__(self, *, allow_list_dir: Path | None = None) -> None:
         self._lists = AllowLists(allow_list_dir)
+        self._words = WordMechanism(word_vectors.shipped())
 
     def warm_up(self) -> dict[str, object]:
         """Public facts of this worker. Raises CanaryMissed, or whatever keeps a list from loading."""
@@ -48,9 +67,12 @@ class Sanitiser:
             for entity, value in CANARY_VALUES.items():
                 if value in result.text or entity not in found:
                     raise CanaryMissed(f"the canary of {entity} was not masked")
+        self._check_words(masked)
+        vocabulary = self._words.vocabulary
         return {
             "techniques": list(TECHNIQUES),
-            "fills": list(FILLS),
+            "fills": list(FILL_MODES),
+            "word_vectors": {"words": len(vocabulary.words), "dimension": vocabulary.dimension},
             "entities": list(ENTITIES),
             "default_entities": list(DEFAULT_ENTITIES),
             "thresholds": {name: entity.threshold for name, entity in ENTITIES.items()},
@@ -58,16 +80,42 @@ class Sanitiser:
             "versions": {name: metadata.version(name) for name in _PACKAGES},
         }
 
-    def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order."""
-        return [self._one(task) for task in tasks]
+    def _check_words(self, policy: MaskPolicy) -> None:
+        task = SanitizeTask(CANARY, policy, METRIC_DP, _CANARY_EPSILON_NANO)
+        (result,) = self.run([task])
+        known = set(self._words.vocabulary.words)
+        if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
+            raise CanaryMissed("a word that is not of the public vocabulary came out")
 
-    def _one(self, task: SanitizeTask) -> Sanitised | GatewayError:
-        try:
-            return sanitize(task.text, task.policy, task.fill, lists=self._lists)
-        except GatewayError as error:
-            # frames of a traceback hold the text
-            return error.with_traceback(None)
-        except Exception:  # its message may hold the text
-            failure = TaskFailed()
-        return failure
+    def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
+        """One answer a task, in order. The words of every `metric_dp` task are drawn in one go."""
+        answers: dict[int, Sanitised | GatewayError] = {}
+        found: dict[int, Inspected] = {}
+        for index, task in enumerate(tasks):
+            if task.fill == METRIC_DP:
+                inspected = _guarded(inspect_words, task.text, task.policy, self._lists)
+                if isinstance(inspected, Inspected):
+                    found[index] = inspected
+                else:
+                    answers[index] = inspected
+            else:
+                answers[index] = _guarded(self._filled, task)
+        epsilons = [tasks[index].epsilon_nano or 0 for index in found]
+        replaced = replace_words(list(found.values()), epsilons, self._words)
+        answers |= zip(found, replaced, strict=True)
+        return [answers[index] for index in range(len(tasks))]
+
+    def _filled(self, task: SanitizeTask) -> Sanitised:
+        return sanitize(task.text, task.policy, task.fill, lists=self._lists)
+
+
+def _guarded(work: Callable[..., Answer], *arguments: object) -> Answer | GatewayError:
+    """What `work` gives, or an error that holds no text."""
+    try:
+        return work(*arguments)
+    except GatewayError as error:
+        # frames of a traceback hold the text
+        return error.with_traceback(None)
+    except Exception:  # its message may hold the text
+        failure = TaskFailed()
+    return failure

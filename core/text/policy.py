@@ -4,7 +4,8 @@ Light on purpose: the front end builds a `SanitizeTask` from this module alone, 
 recogniser, a word list or a faker. A technique or a fill is one module and one row of the tables below.
 
 Guarantee: none. A masked text has no differential privacy, and kept words have no protection at all. What holds is
-an engineering property: the masked characters themselves are not in the output at the masked places.
+an engineering property: the masked characters themselves are not in the output at the masked places. The one fill with
+a guarantee, `metric_dp`, is `core.text.replace_words`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ TECHNIQUES: Mapping[str, str] = MappingProxyType(
         "entity": "core.text.mask_entity",
         "vocabulary": "core.text.mask_vocabulary",
         "allow_list": "core.text.mask_allow_list",
+        "all": "core.text.mask_all",
     }
 )
 
@@ -42,6 +44,9 @@ FILLS: Mapping[str, str] = MappingProxyType(
         "surrogate": "core.text.fill_surrogate",
     }
 )
+
+METRIC_DP = "metric_dp"  # the fill that has an epsilon
+FILL_MODES = (*FILLS, METRIC_DP)
 
 WORD = "WORD"  # type of a word outside a list
 NUMBER = "NUMBER"  # type of a token outside a list that holds no letter
@@ -136,6 +141,11 @@ class MaskPolicy:
                     "A threshold is a score above 0 and at most 1 of a supported entity.", field="thresholds"
                 )
 
+    @property
+    def whole(self) -> bool:
+        """Whether every word is masked."""
+        return "all" in self.techniques
+
     def requested(self) -> dict[str, float]:
         """Entity -> threshold, in table order; empty without the technique `entity`."""
         if "entity" not in self.techniques:
@@ -157,16 +167,26 @@ def check_text(text: str) -> None:
         raise InvalidInput(f"A text has at most {TEXT_CHARS_MAX} characters.", field="text")
 
 
+def check_epsilon(fill: str, epsilon: object) -> None:
+    """Raises InvalidInput where an epsilon stands beside a fill without a guarantee, or is missing."""
+    if (fill == METRIC_DP) != (epsilon is not None):
+        raise InvalidInput(f"The fill `{METRIC_DP}` needs an epsilon, and no other fill takes one.", field="epsilon")
+
+
 @dataclass(frozen=True)
 class SanitizeTask:
-    """One document for the worker. The text stays out of `repr`. Raises InvalidInput."""
+    """One document for the worker. The text stays out of `repr`. `epsilon_nano`: per unit of distance, of the fill
+    `metric_dp` alone. Raises InvalidInput."""
 
     text: str = field(repr=False)
     policy: MaskPolicy
     fill: str = "class_marker"
+    epsilon_nano: int | None = None
 
     def __post_init__(self) -> None:
-        check_fill(self.fill)
+        if self.fill not in FILL_MODES:
+            raise InvalidInput(f"The fill mode is one of: {', '.join(FILL_MODES)}.", field="fill")
+        check_epsilon(self.fill, self.epsilon_nano)
         check_text(self.text)
 
 
@@ -193,7 +213,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Sanitised:
-    """A released text. Holds no original string. `tokens` counts the words and numbers of the original text."""
+    """A released text. `tokens` counts the words and numbers of the original text.
+
+    It holds no masked string, but for the fill `metric_dp`, by which a word of the public vocabulary may come out as
+    itself: that it never did would tell what it was.
+    """
 
     text: str = field(repr=False)
     spans: tuple[Span, ...]

@@ -2,12 +2,15 @@
 
 Guarantee: none (no differential privacy; kept words have no protection). What holds: the characters of a masked
 region are not copied to the output, and the result holds no original string.
+
+`inspect` and `fill_in` are the two halves, for fills of many texts at once (`core.text.replace_words`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from core.text.lists import AllowLists
@@ -20,6 +23,28 @@ from core.text.tokens import Token, tokenize
 _HIDDEN = re.compile(r"(?<=[!-~])[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+(?=[!-~])")
 
 
+@dataclass(frozen=True)
+class Inspected:
+    """A text, its tokens, and its masked regions in order."""
+
+    text: str = field(repr=False)
+    tokens: Sequence[Token]
+    masks: Sequence[Mask]
+
+
+def inspect(text: str, policy: MaskPolicy, lists: AllowLists) -> Inspected:
+    """What is masked. Deterministic. Invisible characters inside visible ones are dropped first.
+
+    Raises InvalidInput (unknown list or entity, text too long; before any text is read), RecogniserFailed.
+    """
+    check_text(text)
+    if "allow_list" in policy.techniques:
+        lists.words(policy.allow_list)
+    text = _HIDDEN.sub("", text)
+    tokens = tokenize(text)
+    return Inspected(text, tokens, find_masks(text, tokens, policy, lists))
+
+
 def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
     count, place = 0, 0
     for start, end in tokens:
@@ -30,36 +55,29 @@ def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
     return count
 
 
-def _apply(text: str, masks: Sequence[Mask], fills: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
+def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
+    """The text with one filling a mask."""
     pieces: list[str] = []
     spans: list[Span] = []
     read, written = 0, 0
-    for mask, filling in zip(masks, fills, strict=True):
-        kept = text[read : mask.start]
+    for mask, filling in zip(found.masks, fills, strict=True):
+        kept = found.text[read : mask.start]
         start = written + len(kept)
         written = start + len(filling)
         pieces += (kept, filling)
         spans.append(Span(start, written, mask.type, mask.technique))
         read = mask.end
-    pieces.append(text[read:])
-    return "".join(pieces), tuple(spans)
+    pieces.append(found.text[read:])
+    return Sanitised("".join(pieces), tuple(spans), _masked_tokens(found.tokens, found.masks), len(found.tokens))
 
 
 def sanitize(text: str, policy: MaskPolicy, fill: str, *, lists: AllowLists | None = None) -> Sanitised:
-    """Masking is deterministic; `surrogate` draws fresh values for every call. Invisible characters inside visible
-    ones are dropped first.
+    """Masking is deterministic; `surrogate` draws fresh values for every call.
 
-    Raises InvalidInput (unknown fill, list or entity, text too long; before any text is read), RecogniserFailed,
-    TaskFailed where a fill would have put back what it replaces.
+    Raises InvalidInput (unknown fill, and as `inspect`), RecogniserFailed, TaskFailed where a fill would have put back
+    what it replaces.
     """
     check_fill(fill)
-    check_text(text)
     lists = lists or AllowLists()
-    if "allow_list" in policy.techniques:
-        lists.words(policy.allow_list)
-    text = _HIDDEN.sub("", text)
-    tokens = tokenize(text)
-    masks = find_masks(text, tokens, policy, lists)
-    fills = import_module(FILLS[fill]).fill(text, masks, policy, lists)
-    output, spans = _apply(text, masks, fills)
-    return Sanitised(output, spans, _masked_tokens(tokens, masks), len(tokens))
+    found = inspect(text, policy, lists)
+    return fill_in(found, import_module(FILLS[fill]).fill(found.text, found.masks, policy, lists))

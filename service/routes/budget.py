@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -11,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from core.accounting.events import Unit
 from core.amounts import epsilon_of
+from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
 from core.mechanisms.pricing import protection
@@ -20,7 +22,7 @@ from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
 from service.paging import Paging, paging
 from service.problems import amount
-from service.routes import sentdp, vector
+from service.routes import sanitize, sentdp, vector
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
@@ -77,12 +79,16 @@ async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query(
 
 
 def _form(body: Any) -> str:
-    """Which endpoint's body it is: `documents` or else vectors."""
-    return "sentdp" if isinstance(body, dict) and "documents" in body else "vector"
+    """Which endpoint's body it is: documents with a fill, documents, or else vectors."""
+    if not (isinstance(body, dict) and "documents" in body):
+        return "vector"
+    return "sanitize" if "fill" in body else "sentdp"
 
 
 Estimated = Annotated[
-    Annotated[sentdp.SentDPRequest, Tag("sentdp")] | Annotated[vector.VectorRequest, Tag("vector")],
+    Annotated[sentdp.SentDPRequest, Tag("sentdp")]
+    | Annotated[sanitize.SanitizeRequest, Tag("sanitize")]
+    | Annotated[vector.VectorRequest, Tag("vector")],
     Discriminator(_form),
 ]
 
@@ -90,11 +96,12 @@ Estimated = Annotated[
 @router.post("/budget/estimate", summary="What a charging request would cost; never charges")
 async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
     """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
-    charges, facts = await (
-        _document_charges(body, who, here)
-        if isinstance(body, sentdp.SentDPRequest)
-        else _vector_charges(body, who, here)
-    )
+    if isinstance(body, sentdp.SentDPRequest):
+        charges, facts = await _document_charges(body, who, here)
+    elif isinstance(body, sanitize.SanitizeRequest):
+        charges, facts = _word_charges(body, here)
+    else:
+        charges, facts = await _vector_charges(body, who, here)
     event = charges[0].event
     found = await here.ledger.estimate(who.tenant, charges)
     return {
@@ -121,13 +128,20 @@ async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
     }
 
 
-Priced = tuple[list[Charge], dict[str, Any]]  # the charges, and what the privacy block says beside the event
+Priced = tuple[Sequence[Charge], dict[str, Any]]  # the charges, and what the privacy block says beside the event
 
 
 async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House) -> Priced:
     event = sentdp.price(body, here.settings)
     await here.domains.find(who.tenant, body.domain)
     return sentdp.charges_of(body, event), {"unit": protection(body.mechanism).unit}
+
+
+def _word_charges(body: sanitize.SanitizeRequest, here: House) -> Priced:
+    cost = sanitize.price(body, here.settings)
+    if not cost.charges:
+        raise InvalidInput("This fill costs nothing.", field="fill.mode")
+    return cost.charges, cost.facts
 
 
 async def _vector_charges(body: vector.VectorRequest, who: Caller, here: House) -> Priced:

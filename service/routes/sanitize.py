@@ -1,23 +1,29 @@
-"""`POST /sanitize`: mask, then fill. Guarantee: none, and the answer says so.
+"""`POST /sanitize`: mask, then fill. Guarantee: none, and the answer says so, but for the fill `metric_dp`.
 
 What was recognised does not reach the output; what was not recognised does. It costs nothing and is never stored.
+`metric_dp` is metric DP for one masked word (`core.text.replace_words`): each document costs epsilon per unit of
+distance on its `vector` account and the worst case on its `token` account.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
 from core.errors import InvalidInput
+from core.ledger.records import Charge
+from core.mechanisms.word_pricing import word_events, word_facts
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
     VOCABULARY_SIZE_DEFAULT,
     MaskPolicy,
     Sanitised,
     SanitizeTask,
+    check_epsilon,
 )
 from gpu_workers.engine import Role, Task
 from service.auth import Caller, caller
@@ -28,7 +34,7 @@ from service.settings import Settings
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
 
-Technique = Literal["entity", "vocabulary", "allow_list"]
+Technique = Literal["entity", "vocabulary", "allow_list", "all"]
 
 
 class TextDocument(Strict):
@@ -42,7 +48,7 @@ class TextDocument(Strict):
 class Mask(Strict):
     """What is masked. Techniques combine by union."""
 
-    techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=3)
+    techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=4)
     entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
@@ -51,7 +57,8 @@ class Mask(Strict):
 class Fill(Strict):
     """What stands in the place of a mask."""
 
-    mode: Literal["marker", "class_marker", "surrogate"] = "class_marker"
+    mode: Literal["marker", "class_marker", "surrogate", "metric_dp"] = "class_marker"
+    epsilon: float | None = Field(None, gt=0, description="Of `metric_dp` alone: per unit of distance, each document.")
 
 
 class SanitizeRequest(Strict):
@@ -63,10 +70,38 @@ class SanitizeRequest(Strict):
     return_spans: bool = False
 
 
-def validate(body: SanitizeRequest, settings: Settings, *, allow_lists: Sequence[str]) -> list[SanitizeTask]:
-    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
+@dataclass(frozen=True)
+class Price:
+    """What the documents cost; `facts` is what a privacy block says beside the first event. Free work has neither."""
+
+    charges: Sequence[Charge] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def price(body: SanitizeRequest, settings: Settings) -> Price:
+    """Looks at the parameters, never at a text. Raises InvalidInput for an epsilon that is missing, out of range, or
+    given for a fill that has none, and for too many documents."""
     if len(body.documents) > settings.documents_max:
         raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
+    epsilon = body.fill.epsilon
+    check_epsilon(body.fill.mode, epsilon)
+    if epsilon is None:
+        return Price()
+    if not settings.epsilon_min <= epsilon <= settings.epsilon_max:
+        raise InvalidInput(
+            f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="fill.epsilon"
+        )
+    events = word_events(epsilon)
+    return Price(
+        charges=[Charge(event, document.subject) for event in events for document in body.documents],
+        facts=word_facts(events, whole="all" in body.mask.techniques),
+    )
+
+
+def validate(
+    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str]
+) -> list[SanitizeTask]:
+    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
     if body.mask.allow_list not in allow_lists:
         raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
     policy = MaskPolicy(
@@ -75,6 +110,7 @@ def validate(body: SanitizeRequest, settings: Settings, *, allow_lists: Sequence
         vocabulary_size=body.mask.vocabulary_size,
         allow_list=body.mask.allow_list,
     )
+    epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     tasks = []
     for index, document in enumerate(body.documents):
         if not document.text.strip():
@@ -83,18 +119,19 @@ def validate(body: SanitizeRequest, settings: Settings, *, allow_lists: Sequence
             raise InvalidInput(
                 f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
             )
-        tasks.append(SanitizeTask(text=document.text, policy=policy, fill=body.fill.mode))
+        tasks.append(SanitizeTask(text=document.text, policy=policy, fill=body.fill.mode, epsilon_nano=epsilon_nano))
     return tasks
 
 
-@router.post("/sanitize", summary="Mask and fill text (no formal guarantee)")
+@router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp alone)")
 async def sanitize(
     body: SanitizeRequest,
     request: Request,
     who: Annotated[Caller, Depends(caller)],
     here: Annotated[House, Depends(house)],
 ) -> Response:
-    tasks = validate(body, here.settings, allow_lists=here.allow_lists.names)
+    cost = price(body, here.settings)
+    tasks = validate(body, here.settings, cost, allow_lists=here.allow_lists.names)
 
     def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
         rows = enumerate(zip(body.documents, results, strict=True))
@@ -113,10 +150,11 @@ async def sanitize(
         request,
         who,
         Release(
-            charges=(),
+            charges=cost.charges,
             role=Role.SANITIZE,
             tasks=[Task(task, len(task.text) // 4 + 1) for task in tasks],
             render=render,
+            privacy=cost.facts,
         ),
     )
 

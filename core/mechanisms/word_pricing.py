@@ -1,0 +1,53 @@
+"""What a text costs whose words are replaced under metric DP, and what an answer says of it.
+
+Imports neither numpy nor torch: the front end prices a request with it, and never looks at the text.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
+from core.amounts import EPSILON_MAX, NANO, cost_nano, epsilon_of
+from core.errors import InvalidInput
+
+MECHANISM = "metric_dp"
+PER_UNIT = "unit of Euclidean distance between word vectors"
+DIAMETER = 2  # of the unit ball, in which every word's vector lies
+
+WHOLE = "replace one word of the text by any string that is one word; the number of words is public"
+MASKED = (
+    "replace one masked word by another, given the mask pattern and the kept text; the kept text and which words are "
+    "masked have no protection"
+)
+
+
+def word_events(epsilon: float | int | str | Decimal) -> tuple[PrivacyEvent, ...]:
+    """The events of one text, the one that an answer shows first.
+
+    Guarantee priced: replacing one of its words costs eps per unit of distance, whichever word and however many there
+    are: an event of the unit `vector`, whose accounts count epsilon per unit of distance. No two words are further
+    apart than `DIAMETER`: an event of the unit `token` at 2 eps.
+    Raises: InvalidInput for an epsilon that is not a positive number or whose worst case cannot be counted.
+    """
+    try:
+        nano = cost_nano(epsilon)
+    except ValueError:
+        nano = 0
+    if not 0 < DIAMETER * nano <= EPSILON_MAX * NANO:
+        raise InvalidInput(f"epsilon must be a positive number of at most {EPSILON_MAX // DIAMETER}.", field="epsilon")
+    return (
+        PrivacyEvent(MECHANISM, "metric", Unit.VECTOR, Adjacency.METRIC, Guarantee.METRIC_DP, nano),
+        PrivacyEvent(MECHANISM, "metric", Unit.TOKEN, Adjacency.REPLACE_ONE, Guarantee.PURE_DP, DIAMETER * nano),
+    )
+
+
+def word_facts(events: tuple[PrivacyEvent, ...], *, whole: bool) -> dict[str, Any]:
+    """What an answer says of `word_events` beside the first of them. `whole`: every word is masked."""
+    return {
+        "unit": Unit.TOKEN.value,
+        "adjacency": WHOLE if whole else MASKED,
+        "per": PER_UNIT,
+        "epsilon_worst_case": epsilon_of(events[1].epsilon_nano),
+    }

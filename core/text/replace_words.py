@@ -1,0 +1,68 @@
+"""Fill `metric_dp`: every masked word becomes a public word, under metric DP (`core.mechanisms.words`).
+
+Guarantee: eps per unit of distance for one masked word, and pure 2 eps for replacing it by any other, in one of two
+senses.
+
+* The technique `all`: the text is its words and numbers, joined by single spaces; punctuation, letter case and line
+  breaks are gone before anything is drawn. Neighbours are texts of as many words that differ in one. Only the number of
+  words is public, and no recogniser runs.
+* Any other technique: only what is masked is protected, **given the mask pattern and the kept text**, which are public:
+  which words are kept, where masked regions lie and how many words each of them holds. A neighbour has another masked
+  word and the same pattern. The pattern itself comes from the words (a name is masked because it is one), and nothing
+  hides that.
+
+Inside a region all that is not a word goes, and the words drawn are joined by spaces; they are lower case, whatever the
+original was. A region's span says `WORD` and the techniques of the request, not which of them found what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from core.mechanisms.words import WordMechanism
+from core.text.lists import AllowLists
+from core.text.policy import WORD, Mask, MaskPolicy, Sanitised, check_text
+from core.text.sanitize import Inspected, fill_in, inspect
+from core.text.tokens import tokenize
+
+
+def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists) -> Inspected:
+    """What of `text` is replaced: as `core.text.sanitize.inspect`, which says what it raises; with the technique `all`
+    the bare words, as one region."""
+    technique = "+".join(policy.techniques)
+    if policy.whole:
+        check_text(text)
+        bare = " ".join(text[start:end] for start, end in tokenize(text))
+        return Inspected(bare, tokenize(bare), [Mask(0, len(bare), WORD, technique)] if bare else [])
+    found = inspect(text, policy, lists)
+    return replace(found, masks=[replace(mask, type=WORD, technique=technique) for mask in found.masks])
+
+
+def replace_words(found: Sequence[Inspected], epsilon_nano: Sequence[int], words: WordMechanism) -> list[Sanitised]:
+    """Each text with a draw for each of its masked words; all words of all texts are drawn in one go.
+
+    Units: epsilon in nano, per unit of distance, one a text. Raises: as `WordMechanism.release`.
+    """
+    originals = [[_words(each.text[mask.start : mask.end]) for mask in each.masks] for each in found]
+    counts = [sum(map(len, regions)) for regions in originals]
+    drawn = iter(
+        words.release(
+            [word for regions in originals for region in regions for word in region],
+            [epsilon for epsilon, count in zip(epsilon_nano, counts, strict=True) for _ in range(count)],
+        )
+    )
+    return [
+        fill_in(each, [_taken(drawn, len(region)) for region in regions])
+        for each, regions in zip(found, originals, strict=True)
+    ]
+
+
+def _words(region: str) -> list[str]:
+    """The words of a masked region. One that has none is a word itself: something stands there, and is replaced."""
+    return [region[start:end] for start, end in tokenize(region)] or [region]
+
+
+def _taken(drawn: Iterator[str], count: int) -> str:
+    return " ".join(islice(drawn, count))

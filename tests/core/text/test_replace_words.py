@@ -1,0 +1,92 @@
+"""The fill `metric_dp`: what of a text is replaced, and that nothing but the promised pattern comes through."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import InvalidInput
+from core.mechanisms.word_vectors import shipped
+from core.mechanisms.words import WordMechanism
+from core.text import mask_entity
+from core.text.lists import AllowLists
+from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from core.text.replace_words import inspect_words, replace_words
+
+EXACT = 10**15  # a million per unit: hardly any noise
+LOOSE = 10**9
+WORDS = WordMechanism(shipped())
+VOCABULARY = set(shipped().words)
+ALL = MaskPolicy(techniques=("all",))
+
+
+def replaced(*texts: str, policy: MaskPolicy = ALL, epsilon_nano: int = LOOSE) -> list[Sanitised]:
+    found = [inspect_words(text, policy, AllowLists()) for text in texts]
+    return replace_words(found, [epsilon_nano] * len(texts), WORDS)
+
+
+def test_of_a_whole_text_only_the_number_of_words_stays() -> None:
+    plain, shouted = replaced("the cat sat", "THE Cat,\n\n  --sat!?", epsilon_nano=EXACT)
+
+    assert plain.text == shouted.text == "the cat sat"
+    assert plain == shouted
+
+
+def test_every_word_that_comes_out_is_of_the_public_vocabulary() -> None:
+    text = "Zworykin's e-mail: v.zworykin@rca.com, tel. 555-0143; 42 % of 北京 said so."
+    for result in replaced(*[text] * 50):
+        assert set(result.text.split(" ")) <= VOCABULARY
+        assert len(result.text.split(" ")) == result.tokens == result.masked_tokens
+        assert [(span.start, span.end, span.type, span.technique) for span in result.spans] == [
+            (0, len(result.text), "WORD", "all")
+        ]
+
+
+def test_no_recogniser_reads_a_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*arguments):
+        raise AssertionError
+
+    monkeypatch.setattr(mask_entity, "find", explode)
+    (result,) = replaced("jo@example.org", policy=MaskPolicy(techniques=("entity", "all")))
+    assert result.tokens == len(result.text.split()) == 3
+
+
+def test_a_text_without_a_word_gives_an_empty_one() -> None:
+    (result,) = replaced("?! -- ...")
+    assert (result.text, result.spans, result.tokens) == ("", (), 0)
+
+
+def test_kept_text_stays_and_each_masked_word_has_a_draw_of_its_own() -> None:
+    policy = MaskPolicy(techniques=("vocabulary", "entity"), vocabulary_size=100)
+    text = "They said (Xenon Zworykin\tqux), by 4111 1111 1111 1111 and jo@example.org."
+    for result in replaced(*[text] * 20, policy=policy):
+        assert result.text.startswith("They said (")
+        assert result.text.endswith(".")
+        inner, _, rest = result.text.removeprefix("They said (").partition("), by ")
+        assert len(inner.split(" ")) == 3, "merged masks tell how many words they hold"
+        card, _, address = rest.removesuffix(".").partition(" and ")
+        assert len(card.split(" ")) == 4
+        assert len(address.split(" ")) == 3
+        assert VOCABULARY.issuperset(f"{inner} {card} {address}".split(" "))
+        assert {(span.type, span.technique) for span in result.spans} == {("WORD", "vocabulary+entity")}
+        for span in result.spans:
+            assert VOCABULARY.issuperset(result.text[span.start : span.end].split(" "))
+
+
+def test_the_case_of_a_masked_word_is_not_copied() -> None:
+    policy = MaskPolicy(techniques=("vocabulary",), vocabulary_size=100)
+    one, other = replaced("the Doctor said", "the DOCTOR said", policy=policy, epsilon_nano=EXACT)
+    assert one.text == other.text == "the doctor said"
+
+
+def test_texts_of_different_epsilon_share_a_call() -> None:
+    found = [inspect_words("good morning " * 50, ALL, AllowLists())] * 2
+    exact, loose = replace_words(found, [EXACT, LOOSE], WORDS)
+
+    assert set(exact.text.split()) == {"good", "morning"}
+    assert len(set(loose.text.split())) > 20
+
+
+def test_an_epsilon_belongs_to_metric_dp_alone() -> None:
+    for fill, epsilon in (("metric_dp", None), ("marker", LOOSE)):
+        with pytest.raises(InvalidInput):
+            SanitizeTask("text", MaskPolicy(), fill, epsilon)
