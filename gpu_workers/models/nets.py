@@ -20,18 +20,19 @@ def backbone(dtype: torch.dtype = torch.float32, attention: str = "sdpa") -> Any
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    return BertModel.from_pretrained(
+    model: Any = BertModel.from_pretrained(
         bundled_path(),
         local_files_only=True,
         use_safetensors=True,
         add_pooling_layer=False,
         attn_implementation=attention,
         dtype=dtype,
-    ).eval()
+    )
+    return model.eval()
 
 
 class TaggerNet(nn.Module):
-    """Logits of a label for every piece. The encoder's vocabulary is uncased; `case` tells it how a word was written."""
+    """Logits of a label for every piece. The encoder's vocabulary is uncased; `case` tells how a word was written."""
 
     def __init__(self, bert: Any, labels: int) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class TaggerNet(nn.Module):
 
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """What is trained beside the encoder's adapter."""
-        return {"case": self.case.weight, "head.weight": self.head.weight, "head.bias": self.head.bias}
+        return dict(self.case.named_parameters("case")) | dict(self.head.named_parameters("head"))
 
 
 class InfillNet(nn.Module):
@@ -76,10 +77,5 @@ class InfillNet(nn.Module):
 
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """What is trained beside the encoder's adapter."""
-        return {
-            "head.dense.weight": self.dense.weight,
-            "head.dense.bias": self.dense.bias,
-            "head.norm.weight": self.norm.weight,
-            "head.norm.bias": self.norm.bias,
-            "head.bias": self.bias,
-        }
+        layers = (*self.dense.named_parameters("head.dense"), *self.norm.named_parameters("head.norm"))
+        return {"head.bias": self.bias, **dict(layers)}

@@ -1,8 +1,8 @@
 """Train the embedded masked language model: a low-rank adapter and a head on the bundled encoder.
 
-    python -m gpu_workers.training.infill --data DATA --checkpoint FILE.pt            train, or go on training
-    python -m gpu_workers.training.infill --data DATA --checkpoint FILE.pt --export gpu_workers/adapters/infill.safetensors
+    python -m gpu_workers.training.infill --data DATA --checkpoint FILE.pt
 
+trains, or goes on training, and with `--export gpu_workers/adapters/infill.safetensors` writes what there is.
 Resumable at any moment. `--steps` sets the schedule's end: the rate falls over its last quarter.
 """
 
@@ -25,8 +25,12 @@ SEED = 20232
 RANK = 128
 SCHEDULE = Schedule(steps=20_000, rate=8e-4)
 BATCH_PIECES = 2_048
-SOURCE = "IMDB train, WikiText-2 valid, Yelp sentences, GLUE train parts, MR/CR/MPQA/TREC/SST-5 train, wikigold, GUM train"
-LICENCE = "IMDB: research, cite the paper; WikiText-2: CC BY-SA; wikigold: CC BY 4.0; GUM: CC; the others as their cards say"
+SOURCE = (
+    "IMDB train, WikiText-2 valid, Yelp sentences, GLUE train parts, MR/CR/MPQA/TREC/SST-5 train, wikigold, GUM train"
+)
+LICENCE = (
+    "IMDB: research, cite the paper; WikiText-2: CC BY-SA; wikigold: CC BY 4.0; GUM: CC; the others as their cards say"
+)
 
 
 def build() -> InfillNet:

@@ -5,10 +5,12 @@
 | wikigold | PER | LOC | ORG | |
 | BTC | PER | LOC | ORG | user names after @, and #tags |
 | WNUT17 | person | location | corporation, group | user names after @, and #tags |
-| GUM | person | place | organization: capitalised words inside | every other word of a person, place or organisation; capitalised words inside other mentions |
+| GUM | person | place | organization | see below |
 | CoNLL-2003 (evaluation only) | PER | LOC | ORG | |
 
-GUM marks every mention ("the poet"), not only names: hence its own rule. Products and works count as no entity.
+GUM marks every mention ("the poet"), not only names. Capitalised words inside persons, places and organisations are
+learnt as names; their other words, and capitalised words inside other mentions, are not learnt from. Products
+and works count as no entity.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Tagged:
     labels: tuple[str, ...]
 
 
-def _labels(words: Sequence[str], tags: Sequence[str]) -> list[str]:
+def _labels(_words: Sequence[str], tags: Sequence[str]) -> list[str]:
     return [_TYPES.get(tag.partition("-")[2], NONE) for tag in tags]
 
 

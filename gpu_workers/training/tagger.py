@@ -1,8 +1,8 @@
 """Train the embedded entity tagger: a low-rank adapter, a table of letter cases and a head on the bundled encoder.
 
-    python -m gpu_workers.training.tagger --data DATA --checkpoint FILE.pt            train, or go on training
-    python -m gpu_workers.training.tagger --data DATA --checkpoint FILE.pt --export gpu_workers/adapters/tagger.safetensors
+    python -m gpu_workers.training.tagger --data DATA --checkpoint FILE.pt
 
+trains, or goes on training, and with `--export gpu_workers/adapters/tagger.safetensors` writes what there is.
 Resumable at any moment. CoNLL-2003 and WNUT17's development part are only ever evaluated on.
 """
 

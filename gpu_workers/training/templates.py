@@ -5,6 +5,7 @@ A slot is `{kind}`; `PERSON`, `LOCATION` and `ORGANIZATION` are what the slot's 
 
 from __future__ import annotations
 
+import calendar
 import random
 from collections.abc import Callable
 
@@ -169,11 +170,11 @@ def _number(rng: random.Random) -> str:
     return str(rng.randrange(10 ** rng.randrange(1, 6)))
 
 
-_MONTHS = "January February March April May June July August September October November December".split()
+_MONTHS = list(calendar.month_name)[1:]
 _FILLERS: dict[str, Callable[[random.Random], str]] = {
     "date": lambda rng: f"{rng.choice(_MONTHS)} {rng.randrange(1, 29)}, {rng.randrange(1950, 2027)}",
     "isodate": lambda rng: f"{rng.randrange(1980, 2027)}-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}",
-    "day": lambda rng: rng.choice("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()),
+    "day": lambda rng: rng.choice(list(calendar.day_name)),
     "year": lambda rng: str(rng.randrange(1900, 2027)),
     "age": lambda rng: str(rng.randrange(18, 95)),
     "digit": lambda rng: str(rng.randrange(10)),
