@@ -21,21 +21,14 @@ PLAIN = [
     "him",
     "went",
     "from",
-    "a",
     "shop",
     "near",
     "our",
     "house",
     "and",
     "was",
-    "lost",
-    "again",
-    ",",
-    "nobody",
-    "knows",
-    "why",
-    ".",
 ]
+PLAIN += ["lost", "again", ",", "nobody", "knows", "why", "."]
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 _CORPUS = [" ".join([*PEOPLE, *TOWNS, *PLAIN]), "Alice Bob's house, in Oslo. She sent it to Dave!"] * 20
 

@@ -51,7 +51,7 @@ class TaggerNet(nn.Module):
 
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """What is trained beside the encoder's adapter."""
-        return dict(self.case.named_parameters("case")) | dict(self.head.named_parameters("head"))
+        return {"case": self.case.get_parameter("weight"), **dict(self.head.named_parameters("head"))}
 
 
 class InfillNet(nn.Module):
@@ -78,4 +78,4 @@ class InfillNet(nn.Module):
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """What is trained beside the encoder's adapter."""
         layers = (*self.dense.named_parameters("head.dense"), *self.norm.named_parameters("head.norm"))
-        return {"head.bias": self.bias, **dict(layers)}
+        return {**dict(layers), "head.bias": self.bias}

@@ -146,6 +146,8 @@ class EntityTagger:
         weights: list[float] = []
         for number in np.flatnonzero(1 - by_type[:, -1] >= self._threshold):
             start, end = int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]])
+            if not text[start:end].strip():
+                continue  # a byte-level vocabulary has pieces for line breaks
             kind = self.types[int(by_type[number, :-1].argmax())]
             score = float(1 - by_type[number, -1])
             if current and current.type == kind and not begins[number] and _joined(text[current.end : start], kind):
