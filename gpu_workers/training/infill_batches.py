@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer
 
 from gpu_workers.training.public_text import json_lines
-from gpu_workers.training.tagger_batches import CLS, MASK, SEP, plain_tokenizer
+from gpu_workers.training.tagger_batches import CLS, MASK, SEP, training_tokenizer
 
 _LENGTHS = (64, 128)
 _SHARE = 0.25
@@ -100,7 +100,7 @@ class InfillBatches:
     """`batch(step)` depends on the seed and the step alone."""
 
     def __init__(self, data: Path, seed: int) -> None:
-        tokenizer = plain_tokenizer()
+        tokenizer = training_tokenizer()
         self._seed = seed
         self._streams: list[npt.NDArray[np.uint16]] = []
         for name, (_, texts) in _SOURCES.items():
@@ -152,7 +152,7 @@ class InfillBatches:
 
 def held_out(data: Path, corpus: str, length: int, rows: int) -> Masked:
     """`rows` rows of a held-out corpus with 15 % of the pieces hidden; the same on every call."""
-    tokenizer = plain_tokenizer()
+    tokenizer = training_tokenizer()
     stream: list[int] = []
     for row in encoded(tokenizer, HELD_OUT[corpus](data)):
         stream += [*row, SEP]

@@ -21,7 +21,15 @@ from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.training import ner_corpora
 from gpu_workers.training.loop import Schedule, Training
 from gpu_workers.training.ner_corpora import IGNORED, NONE, Tagged
-from gpu_workers.training.tagger_batches import LABELS, PIECES_MAX, Batches, Example, example, plain_tokenizer, tensors
+from gpu_workers.training.tagger_batches import (
+    LABELS,
+    PIECES_MAX,
+    Batches,
+    Example,
+    example,
+    tensors,
+    training_tokenizer,
+)
 
 SEED = 20231
 RANK = 64
@@ -71,7 +79,7 @@ def joined(sentences: list[Tagged], pieces: int) -> list[Tagged]:
 
 def scores(net: TaggerNet, sentences: list[Tagged]) -> dict[str, float]:
     """Micro-F1 of words over the three types, and each type's recall; a word is what most of its pieces say."""
-    tokenizer = plain_tokenizer()
+    tokenizer = training_tokenizer()
     written = [ner_corpora.written(sentence, natural=False) for sentence in sentences]
     examples = []
     for text, spans in written:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.encoder import bundled_path
+from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
 from gpu_workers.training import ner_corpora, templates
 from gpu_workers.training.names import Names
@@ -26,11 +26,10 @@ _WORD_DROPOUT = 0.06
 _SLICES = 4
 
 
-def plain_tokenizer() -> Tokenizer:
-    """The bundled encoder's tokeniser, which neither truncates nor pads."""
-    tokenizer = Tokenizer.from_file(str(bundled_path() / "tokenizer.json"))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+def training_tokenizer() -> Tokenizer:
+    """The encoder's tokeniser as the service uses it, but that a corpus' own [UNK] counts as the unknown piece."""
+    tokenizer = embedded_vocabulary().tokenizer
+    tokenizer.encode_special_tokens = False
     return tokenizer
 
 
@@ -81,7 +80,7 @@ class Batches:
 
     def __init__(self, data: Path, seed: int, names_size: int = 8_000) -> None:
         self._seed = seed
-        self._tokenizer = plain_tokenizer()
+        self._tokenizer = training_tokenizer()
         self._corpora = {name: ner_corpora.read(data, name) for name in _MIX if name}
         self._names = Names(seed, names_size)
         self._seen: dict[str, list[str]] = {label: [] for label in LABELS[1:]}
