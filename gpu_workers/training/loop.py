@@ -17,6 +17,8 @@ import torch
 
 Loss = Callable[[int], torch.Tensor]
 
+_SAVED_STEPS = 50  # a minute of one core, or several
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -59,13 +61,14 @@ class Training:
             self._follow()
             self.step += 1
             total, seen = total + loss.item(), seen + 1
-            if self.step % 50 == 0:
+            if self.step % _SAVED_STEPS == 0:
                 cpu, wall = (time.process_time() - spent) / seen, (time.monotonic() - begun) / seen
                 print(
                     f"step {self.step}/{self.schedule.steps} loss {total / seen:.4f} "
                     f"{wall:.2f} s a step ({cpu:.2f} s of processor)",
                     flush=True,
                 )
+                self.save()
                 spent, begun, total, seen = time.process_time(), time.monotonic(), 0.0, 0
             if self.step % every_steps == 0 or self.step == self.schedule.steps:
                 self.save()
