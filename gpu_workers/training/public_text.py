@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,8 @@ class Document:
     label: str = ""
 
 
-def _lines(path: Path) -> Iterator[dict[str, object]]:
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a gzipped file of JSON lines."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         for line in stream:
             yield json.loads(line)
@@ -57,13 +58,13 @@ def _kept(texts: Iterable[tuple[str, str]], limit: int) -> list[Document]:
 
 def newsgroups(data: Path, split: str, limit: int) -> list[Document]:
     """20 Newsgroups; the label is the group's first component: seven topics."""
-    rows = _lines(data / "20news" / f"{split}.jsonl.gz")
+    rows = json_lines(data / "20news" / f"{split}.jsonl.gz")
     return _kept(((str(row["text"]), str(row["group"]).split(".")[0]) for row in rows), limit)
 
 
 def imdb(data: Path, split: str, limit: int) -> list[Document]:
     """IMDB reviews; the label is the sentiment."""
-    rows = _lines(data / "imdb" / f"{split}.jsonl.gz")
+    rows = json_lines(data / "imdb" / f"{split}.jsonl.gz")
     return _kept(((str(row["text"]).replace("<br />", "\n"), str(row["label"])) for row in rows), limit)
 
 
@@ -72,7 +73,7 @@ def wikitext(data: Path, limit: int) -> list[Document]:
     texts: list[tuple[str, str]] = []
     for split in ("valid", "test"):
         block: list[str] = []
-        for row in _lines(data / "lm" / f"wikitext2_{split}.jsonl.gz"):
+        for row in json_lines(data / "lm" / f"wikitext2_{split}.jsonl.gz"):
             paragraph = str(row["text"]).strip()
             if paragraph.startswith("= "):
                 block = []

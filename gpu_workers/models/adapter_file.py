@@ -1,0 +1,57 @@
+"""The file of a shipped adapter: safetensors, float16, with what it is and what it fits in the metadata. No pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+_FORMAT = "privacy-gateway/adapter/1"
+SHIPPED = Path(__file__).parent.parent / "adapters"
+
+
+@dataclass(frozen=True)
+class AdapterInfo:
+    """`kind`: tagger or infill. `labels`: a tagger's, in the order of its logits. `steps`: how long it was trained."""
+
+    kind: str
+    encoder_fingerprint: str
+    rank: int
+    steps: int
+    source: str
+    licence: str
+    labels: tuple[str, ...] = ()
+
+
+def save_adapter(path: Path, info: AdapterInfo, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write the file, whole or not at all."""
+    partial = path.with_suffix(".partial")
+    half = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in tensors.items()}
+    save_file(half, partial, metadata={"format": _FORMAT, "info": json.dumps(asdict(info))})
+    partial.replace(path)
+
+
+def load_adapter(path: Path, kind: str, encoder_fingerprint: str) -> tuple[AdapterInfo, dict[str, torch.Tensor]]:
+    """Metadata and float32 tensors of an adapter of that kind, made for that encoder.
+
+    Raises: ValueError for another format, kind or encoder, or for a number that is not finite.
+    """
+    with safe_open(path, framework="pt") as stream:
+        metadata = stream.metadata() or {}
+        if metadata.get("format") != _FORMAT:
+            raise ValueError("not an adapter file of a known format")
+        raw = json.loads(metadata["info"])
+        info = AdapterInfo(**{**raw, "labels": tuple(raw["labels"])})
+        if info.kind != kind:
+            raise ValueError(f"the adapter is no {kind}")
+        if info.encoder_fingerprint != encoder_fingerprint:
+            raise ValueError("the adapter was made for another encoder")
+        tensors = {name: stream.get_tensor(name).float() for name in stream.keys()}  # noqa: SIM118 (no mapping)
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise ValueError("the adapter holds a number that is not finite")
+    return info, tensors

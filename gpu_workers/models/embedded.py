@@ -1,0 +1,53 @@
+"""What the two embedded models share: the bundled encoder with an adapter merged into it, and its vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from tokenizers import Tokenizer
+
+from gpu_workers.encoder import fastest_dtype, weights_fingerprint
+from gpu_workers.encoder_model import bundled_path
+from gpu_workers.models import lora
+from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.nets import InfillNet, TaggerNet, backbone
+from gpu_workers.models.pretrained import Vocabulary, plain
+
+_WINDOW = 126  # the adapters were trained on rows of this length
+
+Net = TypeVar("Net", TaggerNet, InfillNet)
+
+
+def embedded_vocabulary() -> Vocabulary:
+    """The bundled encoder's."""
+    tokenizer = plain(Tokenizer.from_file(str(bundled_path() / "tokenizer.json")))
+    ids = tokenizer.get_vocab()
+    return Vocabulary(tokenizer, ids["[CLS]"], ids["[SEP]"], ids["[PAD]"], ids["[MASK]"], _WINDOW)
+
+
+def load_embedded(
+    kind: str,
+    make: Callable[[Any, AdapterInfo], Net],
+    path: Path | None,
+    *,
+    device: torch.device,
+    dtype: torch.dtype | None,
+) -> tuple[AdapterInfo, Net]:
+    """The adapter of that kind (the shipped one by default) on the bundled encoder, ready to serve.
+
+    `make`: the network around the merged encoder. `dtype`: the device's fastest by default; sums are formed in float32.
+
+    Raises: ValueError for a file that is no such adapter.
+    """
+    file = path or SHIPPED / f"{kind}.safetensors"
+    info, tensors = load_adapter(file, kind, weights_fingerprint(bundled_path()))
+    bert = backbone()
+    lora.merge(bert, tensors)
+    net = make(bert, info)
+    with torch.no_grad():
+        for name, parameter in net.own_parameters().items():
+            parameter.copy_(tensors[name])
+    return info, net.eval().requires_grad_(False).to(device, dtype or fastest_dtype(device))

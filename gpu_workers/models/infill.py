@@ -1,0 +1,154 @@
+"""The masked language model: what may stand at a masked place, for many documents a batch.
+
+Two sources, one class: the adapter shipped for the bundled encoder, or a masked language model of the operator's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
+from gpu_workers.models.nets import InfillNet
+from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
+from gpu_workers.models.pretrained import Vocabulary, load_pretrained
+from gpu_workers.models.windows import Window, batches, padded, windows
+
+FloatArray = npt.NDArray[np.float32]
+# ids, attention mask `[rows, length]`, flat positions `[asked]` to logits `[asked, vocabulary]`
+Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+_TOKENS_MAX = 2_048
+_TOKENS_MAX_GPU = 65_536
+
+
+@dataclass(frozen=True)
+class Question:
+    """A document's pieces, the masked ones already `MaskedLM.mask`, and the positions asked about, ascending."""
+
+    ids: IntArray
+    asked: IntArray
+
+
+class MaskedLM:
+    """Guarantee: logits at a position depend on the document's own pieces alone, up to rounding.
+
+    `mask`: the id that hides a piece. `size`: of the vocabulary.
+    """
+
+    def __init__(self, *, vocabulary: Vocabulary, forward: Forward, device: torch.device, name: str) -> None:
+        """Raises: ValueError if the vocabulary has no mask token."""
+        if vocabulary.mask is None:
+            raise ValueError("the model's tokeniser has no mask token")
+        self.mask = vocabulary.mask
+        self.size = int(vocabulary.tokenizer.get_vocab_size())
+        self.name = name
+        self._vocabulary = vocabulary
+        self._forward = forward
+        self._device = device
+        self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
+
+    def pieces(self, documents: Sequence[str]) -> list[Pieces]:
+        """Each document as word pieces, whole, without special tokens."""
+        encodings = self._vocabulary.tokenizer.encode_batch(list(documents), add_special_tokens=False)
+        return [pieces_of(text, item) for text, item in zip(documents, encodings, strict=True)]
+
+    def text(self, ids: IntArray) -> str:
+        """The pieces as text, special tokens left out."""
+        return str(self._vocabulary.tokenizer.decode(ids.tolist(), skip_special_tokens=True))
+
+    @cached_property
+    def words(self) -> dict[int, str]:
+        """Every piece that begins a word and has only letters, as it reads inside a text: what may fill a place."""
+        tokenizer = self._vocabulary.tokenizer
+        pieces = tokenizer.get_vocab()
+        # WordPiece marks the pieces that go on a word; byte-level BPE and unigram those that begin one
+        marked = {piece for piece in pieces if piece[:1] in ("Ġ", "▁")}
+        spelt = {}
+        for piece, number in pieces.items():
+            word = tokenizer.decode([number]).strip() if piece in marked else "" if marked else piece
+            if word.isalpha():
+                spelt[int(number)] = word
+        return spelt
+
+    @torch.inference_mode()
+    def logits(self, questions: Sequence[Question], candidates: IntArray | None = None) -> list[FloatArray]:
+        """Logits at each question's places, float32 `[asked, candidates or vocabulary]`.
+
+        A long document is read in windows; a place is answered from the window in which it is farthest from an edge.
+
+        Raises: RuntimeError if the model gives a number that is not finite.
+        """
+        width = self.size if candidates is None else len(candidates)
+        columns = None if candidates is None else torch.from_numpy(candidates).to(self._device)
+        out = [np.full((len(question.asked), width), np.nan, dtype=np.float32) for question in questions]
+        cut = [window for number, question in enumerate(questions) for window in self._windows(number, question)]
+        for numbers in batches([window.end - window.start + 2 for window in cut], self._tokens_max):
+            chosen = [cut[number] for number in numbers]
+            rows, flat, places = self._rows(questions, chosen)
+            ids = padded(rows, self._vocabulary.pad, self._device)
+            mask = padded([np.ones(len(row), dtype=np.int64) for row in rows], 0, self._device)
+            logits = self._forward(ids, mask, torch.from_numpy(flat).to(self._device))
+            answers = (logits[:, : self.size] if columns is None else logits[:, columns]).float().cpu().numpy()
+            for (document, place), answer in zip(places, answers, strict=True):
+                out[document][place] = answer
+        if not all(np.isfinite(rows).all() for rows in out):
+            raise RuntimeError("the masked language model gave a logit that is not finite")
+        return out
+
+    def _windows(self, number: int, question: Question) -> list[Window]:
+        size = self._vocabulary.window
+        cut = windows(number, len(question.ids), size=size, overlap=size // 2)
+        return [w for w in cut if ((question.asked >= w.own_start) & (question.asked < w.own_end)).any()]
+
+    def _rows(
+        self, questions: Sequence[Question], chosen: Sequence[Window]
+    ) -> tuple[list[IntArray], IntArray, list[tuple[int, int]]]:
+        """Framed rows, the flat positions asked about, and (document, place) of each of those."""
+        longest = max(window.end - window.start for window in chosen) + 2
+        rows, flat, places = [], [], []
+        for row, window in enumerate(chosen):
+            question = questions[window.document]
+            frame = ([self._vocabulary.start], question.ids[window.start : window.end], [self._vocabulary.end])
+            rows.append(np.concatenate(frame).astype(np.int64))
+            for place in np.flatnonzero((question.asked >= window.own_start) & (question.asked < window.own_end)):
+                flat.append(row * longest + 1 + int(question.asked[place]) - window.start)
+                places.append((window.document, int(place)))
+        return rows, np.array(flat, dtype=np.int64), places
+
+
+def embedded_infill(
+    path: Path | None = None, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+) -> MaskedLM:
+    """The masked language model on the bundled encoder, from the shipped adapter or another one made for it.
+
+    Raises: ValueError for a file that is no such adapter.
+    """
+    own = torch.device(device)
+    _, net = load_embedded("infill", lambda bert, _: InfillNet(bert), path, device=own, dtype=dtype)
+    return MaskedLM(vocabulary=embedded_vocabulary(), forward=net, device=own, name="embedded")
+
+
+def pretrained_infill(
+    path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> MaskedLM:
+    """A transformers masked language model (BERT, RoBERTa, ...) from a local folder.
+
+    Raises: ValueError for a folder that `load_pretrained` refuses, or a tokeniser without a mask.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    own = torch.device(device)
+    model, vocabulary = load_pretrained(path, AutoModelForMaskedLM, device=own, dtype=dtype)
+
+    def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits
+        return logits.flatten(0, 1)[asked]
+
+    return MaskedLM(vocabulary=vocabulary, forward=forward, device=own, name=path.name)

@@ -1,0 +1,57 @@
+"""Loading a transformers model from a local folder: safetensors only, no code of the model's own, no network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+
+_PIECES_MAX = 254  # attention's cost grows with the window; longer contexts add little to a word's type
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A tokeniser and the ids that frame and pad a row. `window`: pieces a row holds, special ones not counted."""
+
+    tokenizer: Tokenizer
+    start: int
+    end: int
+    pad: int
+    mask: int | None
+    window: int
+
+
+def plain(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokeniser without truncation, padding, or special tokens read from a text that spells them."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def load_pretrained(path: Path, auto_class: Any, *, device: torch.device, dtype: torch.dtype) -> tuple[Any, Vocabulary]:
+    """Model and vocabulary of a local checkpoint that `auto_class` (a transformers `AutoModelFor...`) can hold.
+
+    Raises: ValueError if the folder lacks safetensors weights, a fast tokeniser, or tokens that frame a text.
+    """
+    from transformers import AutoTokenizer
+
+    if not path.is_dir() or not any(path.glob("*.safetensors")):
+        raise ValueError("the model's folder has no safetensors weights")
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    model = auto_class.from_pretrained(path, use_safetensors=True, dtype=dtype, **safe).eval().to(device)
+    tokenizer: Any = AutoTokenizer.from_pretrained(path, use_fast=True, **safe)
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError("the model has no fast tokeniser")
+    start, end, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    if start is None or end is None or pad is None:
+        raise ValueError("the model's tokeniser has no tokens to frame or pad a text")
+    # positions of RoBERTa start behind the padding index
+    positions = int(getattr(model.config, "max_position_embeddings", 512)) - int(pad) - 1
+    window = min(positions - 2, _PIECES_MAX)
+    if window < 1:
+        raise ValueError("the model has too few positions")
+    return model, Vocabulary(plain(tokenizer.backend_tokenizer), start, end, pad, tokenizer.mask_token_id, window)

@@ -1,0 +1,202 @@
+"""The entity tagger: documents in, spans of named entities out, many documents a batch.
+
+Two sources, one class: the adapter shipped for the bundled encoder, or a token classifier of the operator's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
+from gpu_workers.models.nets import TaggerNet
+from gpu_workers.models.pieces import Pieces, pieces_of
+from gpu_workers.models.pretrained import Vocabulary, load_pretrained
+from gpu_workers.models.windows import Window, batches, padded, windows
+
+FloatArray = npt.NDArray[np.float32]
+# ids, cases, attention mask `[rows, length]` to logits `[rows, length, labels]`
+Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+_THRESHOLD = 0.5
+_TOKENS_MAX = 2_048
+_TOKENS_MAX_GPU = 65_536
+_BRIDGE_MAX = 2
+_TYPES = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "FAC": "LOCATION", "ORG": "ORGANIZATION"}
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Characters `start:end` (code points) of a document name a `type`; `score` is the mean probability of that."""
+
+    start: int
+    end: int
+    type: str
+    score: float
+
+
+@dataclass(frozen=True)
+class _Label:
+    type: str | None
+    begins: bool
+
+
+def _label(name: str) -> _Label:
+    """`O`, `PERSON`, `B-PER`, `I-PER`, `U-PER`, ... as a type and whether an entity starts there."""
+    if name == "O":
+        return _Label(None, False)
+    prefix, dash, rest = name.partition("-")
+    if not dash or prefix not in ("B", "I", "E", "S", "L", "U", "M"):
+        prefix, rest = "", name
+    return _Label(_TYPES.get(rest.upper(), rest.upper()), prefix in ("B", "S", "U"))
+
+
+class EntityTagger:
+    """Guarantee: every piece of every document is read, with context on both sides, or `tag` raises.
+
+    `types`: what it can find. A word is tagged whole: its pieces' probabilities are averaged.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary: Vocabulary,
+        labels: Sequence[str],
+        forward: Forward,
+        device: torch.device,
+        name: str,
+        threshold: float = _THRESHOLD,
+    ) -> None:
+        """`threshold`: probability of being any entity from which a word is one.
+
+        Raises: ValueError if the labels name no type, or lack `O`.
+        """
+        self._labels = [_label(label) for label in labels]
+        self.types = tuple(sorted({label.type for label in self._labels if label.type}))
+        if "O" not in labels or not self.types or any(kind.startswith("LABEL_") for kind in self.types):
+            raise ValueError("the tagger's labels do not name entity types beside O")
+        self.name = name
+        self._vocabulary = vocabulary
+        self._forward = forward
+        self._device = device
+        self._threshold = threshold
+        self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
+        # column t: which labels speak for type t; the last column: for none
+        kinds = [*self.types, None]
+        self._columns = np.array([[label.type == kind for kind in kinds] for label in self._labels], dtype=np.float32)
+        self._begins = np.array([label.begins for label in self._labels])
+
+    def tag(self, documents: Sequence[str]) -> list[list[Entity]]:
+        """The entities of each document in order of position, none overlapping another.
+
+        Raises: RuntimeError if the model gives a number that is not finite.
+        """
+        encodings = self._vocabulary.tokenizer.encode_batch(list(documents), add_special_tokens=False)
+        pieces = [pieces_of(text, item) for text, item in zip(documents, encodings, strict=True)]
+        probabilities = self._probabilities(pieces)
+        return [
+            list(self._entities(text, own, rows))
+            for text, own, rows in zip(documents, pieces, probabilities, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _probabilities(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
+        """Of each label at each piece, `[pieces, labels]` a document."""
+        size = self._vocabulary.window
+        cut = [w for n, own in enumerate(pieces) for w in windows(n, len(own), size=size, overlap=size // 4)]
+        out = [np.full((len(own), len(self._labels)), np.nan, dtype=np.float32) for own in pieces]
+        for numbers in batches([window.end - window.start + 2 for window in cut], self._tokens_max):
+            chosen = [cut[number] for number in numbers]
+            ids = [self._framed(pieces[w.document].ids[w.start : w.end]) for w in chosen]
+            cases = [np.pad(pieces[w.document].cases[w.start : w.end], 1) for w in chosen]
+            mask = padded([np.ones(len(row), dtype=np.int64) for row in ids], 0, self._device)
+            logits = self._forward(
+                padded(ids, self._vocabulary.pad, self._device), padded(cases, 0, self._device), mask
+            )
+            rows = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+            for row, window in zip(rows, chosen, strict=True):
+                self._place(out[window.document], row, window)
+        if not all(np.isfinite(rows).all() for rows in out):
+            raise RuntimeError("the tagger gave a probability that is not finite")
+        return out
+
+    def _framed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.concatenate([[self._vocabulary.start], ids, [self._vocabulary.end]])
+
+    @staticmethod
+    def _place(out: FloatArray, row: FloatArray, window: Window) -> None:
+        shift = 1 - window.start  # the frame's first token stands before the window's first piece
+        out[window.own_start : window.own_end] = row[window.own_start + shift : window.own_end + shift]
+
+    def _entities(self, text: str, pieces: Pieces, probabilities: FloatArray) -> Iterator[Entity]:
+        if not len(pieces):
+            return
+        firsts = np.flatnonzero(np.diff(pieces.words, prepend=-2))
+        counts = np.diff(np.append(firsts, len(pieces)))
+        words = np.add.reduceat(probabilities, firsts, axis=0) / counts[:, None]
+        lasts = firsts + counts - 1
+        by_type = words @ self._columns
+        begins = self._begins[probabilities[firsts].argmax(axis=1)]
+        current: Entity | None = None
+        weights: list[float] = []
+        for number in np.flatnonzero(1 - by_type[:, -1] >= self._threshold):
+            start, end = int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]])
+            if not text[start:end].strip():
+                continue  # a byte-level vocabulary has pieces for line breaks
+            kind = self.types[int(by_type[number, :-1].argmax())]
+            score = float(1 - by_type[number, -1])
+            if current and current.type == kind and not begins[number] and _joined(text[current.end : start], kind):
+                weights.append(score)
+                current = Entity(current.start, end, kind, sum(weights) / len(weights))
+                continue
+            if current:
+                yield current
+            current, weights = Entity(start, end, kind, score), [score]
+        if current:
+            yield current
+
+
+def _joined(gap: str, kind: str) -> bool:
+    """Whether what stands between two words of one type belongs to one name: spaces, or the mark in O'Neil or U.S."""
+    if not gap.strip():
+        return kind == "LOCATION" or "\n" not in gap  # an address has several lines
+    return len(gap) <= _BRIDGE_MAX and not any(c.isspace() or c.isalnum() for c in gap)
+
+
+def embedded_tagger(
+    path: Path | None = None, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+) -> EntityTagger:
+    """The tagger on the bundled encoder, from the shipped adapter or another one made for that encoder.
+
+    Raises: ValueError for a file that is no such adapter.
+    """
+    own = torch.device(device)
+    info, net = load_embedded(
+        "tagger", lambda bert, info: TaggerNet(bert, len(info.labels)), path, device=own, dtype=dtype
+    )
+    return EntityTagger(vocabulary=embedded_vocabulary(), labels=info.labels, forward=net, device=own, name="embedded")
+
+
+def pretrained_tagger(
+    path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> EntityTagger:
+    """A transformers token classifier (BERT, RoBERTa, ...) from a local folder.
+
+    Raises: ValueError for a folder that `load_pretrained` refuses, or labels that name no types.
+    """
+    from transformers import AutoModelForTokenClassification
+
+    own = torch.device(device)
+    model, vocabulary = load_pretrained(path, AutoModelForTokenClassification, device=own, dtype=dtype)
+    labels = [str(model.config.id2label[number]) for number in range(model.config.num_labels)]
+
+    def forward(ids: torch.Tensor, _cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits
+        return logits
+
+    return EntityTagger(vocabulary=vocabulary, labels=labels, forward=forward, device=own, name=path.name)

@@ -1,0 +1,124 @@
+"""A training loop that can be stopped at any moment and goes on where it was.
+
+A step's batch is a function of the seed and the step's number alone, so that the data's order needs no state: a
+checkpoint holds the step, the weights, their running average and the optimiser.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+Loss = Callable[[int], torch.Tensor]
+
+_SAVED_STEPS = 50  # a minute of one core, or several
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Linear warm-up, constant, then linear decay to zero over the last quarter."""
+
+    steps: int
+    rate: float
+    warmup: int = 100
+    average: float = 0.998  # decay of the weights' running average, which is what gets exported
+
+    def factor(self, step: int) -> float:
+        left = (self.steps - step) / max(1, self.steps // 4)
+        return min(1.0, (step + 1) / self.warmup, max(left, 0.0))
+
+
+class Training:
+    """Named parameters, their running average, AdamW, and the number of steps done."""
+
+    def __init__(self, parameters: Mapping[str, torch.nn.Parameter], schedule: Schedule, checkpoint: Path) -> None:
+        self.parameters = dict(parameters)
+        self.schedule = schedule
+        self.checkpoint = checkpoint
+        self.step = 0
+        self.average = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
+        self._optimiser = torch.optim.AdamW(self.parameters.values(), lr=schedule.rate, weight_decay=0.01)
+        if checkpoint.exists():
+            self._restore()
+
+    def run(self, loss_of: Loss, every: Callable[[int], None], every_steps: int) -> None:
+        """Train to the schedule's end; `every` is called each `every_steps` steps, after a checkpoint."""
+        spent, begun, total, seen = time.process_time(), time.monotonic(), 0.0, 0
+        while self.step < self.schedule.steps:
+            loss = loss_of(self.step)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), 1.0)
+            for group in self._optimiser.param_groups:
+                group["lr"] = self.schedule.rate * self.schedule.factor(self.step)
+            self._optimiser.step()
+            self._optimiser.zero_grad()
+            self._follow()
+            self.step += 1
+            total, seen = total + loss.item(), seen + 1
+            if self.step % _SAVED_STEPS == 0:
+                cpu, wall = (time.process_time() - spent) / seen, (time.monotonic() - begun) / seen
+                print(
+                    f"step {self.step}/{self.schedule.steps} loss {total / seen:.4f} "
+                    f"{wall:.2f} s a step ({cpu:.2f} s of processor)",
+                    flush=True,
+                )
+                self.save()
+                spent, begun, total, seen = time.process_time(), time.monotonic(), 0.0, 0
+            if self.step % every_steps == 0 or self.step == self.schedule.steps:
+                self.save()
+                every(self.step)
+
+    def _follow(self) -> None:
+        decay = min(self.schedule.average, (1 + self.step) / (10 + self.step))
+        for name, tensor in self.parameters.items():
+            self.average[name].lerp_(tensor.detach(), 1 - decay)
+
+    @torch.no_grad()
+    def use_average(self) -> None:
+        """Put the running average in the parameters' place."""
+        for name, tensor in self.parameters.items():
+            tensor.copy_(self.average[name])
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The running average in the parameters' place, for as long as the block lasts."""
+        kept = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
+        self.use_average()
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, tensor in self.parameters.items():
+                    tensor.copy_(kept[name])
+
+    def save(self) -> None:
+        """Write the checkpoint, whole or not at all."""
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.checkpoint.with_suffix(".partial")
+        state = {
+            "step": self.step,
+            "parameters": {name: tensor.detach() for name, tensor in self.parameters.items()},
+            "average": self.average,
+            "optimiser": self._optimiser.state_dict(),
+        }
+        with partial.open("wb") as stream:
+            torch.save(state, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(self.checkpoint)
+
+    def _restore(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True)
+        self.step = state["step"]
+        self.average = state["average"]
+        self._optimiser.load_state_dict(state["optimiser"])
+        with torch.no_grad():
+            for name, tensor in self.parameters.items():
+                tensor.copy_(state["parameters"][name])
+        print(f"goes on from step {self.step}", flush=True)

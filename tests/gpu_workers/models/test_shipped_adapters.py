@@ -1,0 +1,67 @@
+"""The shipped adapters do their work on plain sentences, and their files hold what their cards say."""
+
+import numpy as np
+import pytest
+
+from gpu_workers.models.adapter_file import SHIPPED
+from gpu_workers.models.infill import MaskedLM, Question, embedded_infill
+from gpu_workers.models.tagger import EntityTagger, embedded_tagger
+
+
+@pytest.fixture(scope="module")
+def tagger() -> EntityTagger:
+    return embedded_tagger()
+
+
+@pytest.fixture(scope="module")
+def infill() -> MaskedLM:
+    return embedded_infill()
+
+
+def test_names_of_every_type_are_found_with_their_characters(tagger: EntityTagger) -> None:
+    text = "Yesterday Maria Keller flew from Lisbon to Norway. She works for Siemens, as does Tom O'Brien."
+    found = {text[entity.start : entity.end]: entity.type for entity in tagger.tag([text])[0]}
+
+    assert found == {
+        "Maria Keller": "PERSON",
+        "Lisbon": "LOCATION",
+        "Norway": "LOCATION",
+        "Siemens": "ORGANIZATION",
+        "Tom O'Brien": "PERSON",
+    }
+
+
+def test_a_name_deep_in_a_long_document_is_found(tagger: EntityTagger) -> None:
+    filler = "The weather was mild and nothing much happened that day. "
+    text = filler * 200 + "Then Maria Keller arrived. " + filler * 200
+    names = [text[entity.start : entity.end] for entity in tagger.tag([text])[0] if entity.type == "PERSON"]
+
+    assert names == ["Maria Keller"]
+
+
+def test_text_without_names_is_left_alone(tagger: EntityTagger) -> None:
+    texts = ["What are my options?", "The parcel was lost and nobody could say why.", "ok", ""]
+    assert tagger.tag(texts) == [[], [], [], []]
+
+
+def test_likely_words_are_guessed(infill: MaskedLM) -> None:
+    """Among the first ten of 30,000 pieces: only a model that reads the context gets there."""
+    likely = {
+        "I really enjoyed watching this [MASK] because the actors were great.": {"movie", "film", "show"},
+        "He was born in the [MASK] of New York.": {"city", "state"},
+        "She opened the door and walked into the [MASK].": {"room", "house", "kitchen", "office"},
+    }
+    hits = 0
+    for text, words in likely.items():
+        before, after = (item.ids for item in infill.pieces(text.split("[MASK]")))
+        question = Question(np.concatenate([before, [infill.mask], after]), np.array([len(before)]))
+        best = np.argsort(-infill.logits([question])[0][0])[:10]
+        hits += bool(words & {infill.words.get(int(number)) for number in best})
+    assert hits >= 2
+
+
+def test_shipped_weights_stay_small() -> None:
+    sizes = [path.stat().st_size for path in SHIPPED.glob("*.safetensors")]
+    assert len(sizes) == 2
+    assert sum(sizes) < 25_000_000
+    assert {path.stem for path in SHIPPED.glob("*.md")} == {"tagger", "infill"}

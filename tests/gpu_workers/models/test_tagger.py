@@ -1,0 +1,146 @@
+"""The entity tagger: spans that stand where they should, in documents of any length, alone or in company."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import PEOPLE, PLAIN, TOWNS, checkpoint
+from transformers import AutoModelForTokenClassification
+
+from gpu_workers.encoder import weights_fingerprint
+from gpu_workers.encoder_model import bundled_path
+from gpu_workers.models import lora
+from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+from gpu_workers.models.nets import TaggerNet, backbone
+from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
+
+LABELS = ("O", "PERSON", "LOCATION", "ORGANIZATION")
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp(request.param)
+    return checkpoint(path, request.param, AutoModelForTokenClassification, teach=True)
+
+
+@pytest.fixture(scope="module")
+def tagger(folder: Path) -> EntityTagger:
+    return pretrained_tagger(folder)
+
+
+def test_names_are_found_at_their_characters(tagger: EntityTagger) -> None:
+    text = "the parcel that alice sent to bob went from lima to oslo"
+    found = tagger.tag([text])[0]
+
+    assert [(text[e.start : e.end], e.type) for e in found] == [
+        ("alice", "PERSON"),
+        ("bob", "PERSON"),
+        ("lima", "LOCATION"),
+        ("oslo", "LOCATION"),
+    ]
+    assert all(0.5 <= entity.score <= 1 for entity in found)
+    assert tagger.types == ("LOCATION", "PERSON")
+
+
+def test_a_long_document_is_read_to_its_end(tagger: EntityTagger) -> None:
+    """Forty positions, a thousand words: names are found wherever they stand."""
+    rng = random.Random(5)
+    words = [rng.choice(PEOPLE + TOWNS) if i % 9 == 4 else rng.choice(PLAIN) for i in range(1_000)]
+    text = " ".join(words)
+    found = tagger.tag([text])[0]
+
+    expected = [word for word in words if word in PEOPLE + TOWNS]
+    assert [text[entity.start : entity.end] for entity in found] == expected
+
+
+def test_companions_change_nothing(tagger: EntityTagger) -> None:
+    rng = random.Random(6)
+    documents = [" ".join(rng.choices((*PEOPLE, *TOWNS, *PLAIN), k=rng.choice([1, 5, 30, 90]))) for _ in range(20)]
+    documents += ["", "   ", "\n"]
+    together = tagger.tag(documents)
+    alone = [tagger.tag([document])[0] for document in documents]
+
+    for a, b in zip(together, alone, strict=True):
+        assert [(e.start, e.end, e.type) for e in a] == [(e.start, e.end, e.type) for e in b]
+        assert np.allclose([e.score for e in a], [e.score for e in b], atol=1e-4)
+    assert together[-3:] == [[], [], []]
+
+
+def test_special_tokens_in_a_text_are_text(tagger: EntityTagger) -> None:
+    text = "[SEP] </s> alice [MASK] <mask> [PAD] <pad>"
+    spans = [(text[entity.start : entity.end], entity.type) for entity in tagger.tag([text])[0]]
+
+    assert ("alice", "PERSON") in spans
+
+
+def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
+    broken = pretrained_tagger(folder)
+    forward = broken._forward
+    broken._forward = lambda ids, cases, mask: forward(ids, cases, mask) * float("nan")
+
+    with pytest.raises(RuntimeError, match="not finite"):
+        broken.tag(["the parcel"])
+
+
+def test_unsafe_or_nameless_checkpoints_are_refused(folder: Path, tmp_path: Path) -> None:
+    model = AutoModelForTokenClassification.from_pretrained(folder)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    model.config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="safetensors"):
+        pretrained_tagger(tmp_path)
+
+    model.config.id2label = {number: f"LABEL_{number}" for number in range(5)}
+    model.save_pretrained(tmp_path)
+    for file in folder.glob("*token*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(ValueError, match="labels"):
+        pretrained_tagger(tmp_path)
+
+
+def adapter(path: Path, **changes: object) -> TaggerNet:
+    """A random adapter's file, and the network as its training sees it."""
+    torch.manual_seed(11)
+    bert = backbone()
+    lora.attach(bert, 2)
+    net = TaggerNet(bert, len(LABELS))
+    parameters = {**lora.adapter_parameters(bert), **net.own_parameters()}
+    with torch.no_grad():
+        for tensor in parameters.values():
+            tensor.copy_((torch.randn(tensor.shape) * 0.05).half())
+    facts = {
+        "kind": "tagger",
+        "encoder_fingerprint": weights_fingerprint(bundled_path()),
+        "rank": 2,
+        "steps": 0,
+        "source": "none",
+        "licence": "none",
+        "labels": LABELS,
+    }
+    save_adapter(path, AdapterInfo(**{**facts, **changes}), parameters)  # type: ignore[arg-type]
+    return net.eval()
+
+
+def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
+    trained = adapter(tmp_path / "a.safetensors")
+    served = embedded_tagger(tmp_path / "a.safetensors", dtype=torch.float32)._forward
+    ids = torch.randint(1_000, 20_000, (3, 17))
+    cases = torch.randint(0, 8, (3, 17))
+    mask = torch.ones_like(ids)
+    mask[1, 9:] = 0
+    with torch.inference_mode():
+        expected, given = trained(ids, cases, mask), served(ids, cases, mask)
+
+    assert torch.allclose(expected[mask == 1], given[mask == 1], atol=1e-4)
+    assert expected.std() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"encoder_fingerprint": "0" * 64}, "another encoder"), ({"kind": "infill"}, "no tagger")],
+)
+def test_an_adapter_of_something_else_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    adapter(tmp_path / "a.safetensors", **changes)
+    with pytest.raises(ValueError, match=message):
+        embedded_tagger(tmp_path / "a.safetensors")

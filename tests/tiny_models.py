@@ -1,0 +1,106 @@
+"""Tiny checkpoints on disk, as an operator would hand them over: BERT and RoBERTa, with tokenisers of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertConfig, PreTrainedTokenizerFast, RobertaConfig
+
+PEOPLE = ("alice", "bob", "carol", "dave")
+TOWNS = ("oslo", "lima", "cairo", "perth")
+PLAIN = [
+    "the",
+    "parcel",
+    "that",
+    "she",
+    "sent",
+    "to",
+    "him",
+    "went",
+    "from",
+    "shop",
+    "near",
+    "our",
+    "house",
+    "and",
+    "was",
+]
+PLAIN += ["lost", "again", ",", "nobody", "knows", "why", "."]
+LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+_CORPUS = [" ".join([*PEOPLE, *TOWNS, *PLAIN]), "Alice Bob's house, in Oslo. She sent it to Dave!"] * 20
+
+
+def _wordpiece() -> PreTrainedTokenizerFast:
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.train_from_iterator(_CORPUS, trainers.WordPieceTrainer(vocab_size=400, special_tokens=specials))
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="[MASK]", **names)
+
+
+def _byte_level() -> PreTrainedTokenizerFast:
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=specials, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(_CORPUS, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    names = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="<mask>", **names)
+
+
+def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = False) -> Path:
+    """A random model of `family` ("bert" or "roberta") with 40 positions for text, saved as safetensors.
+
+    `teach`: a token classifier learns, in a few dozen steps, that people and towns are what they are.
+    """
+    torch.manual_seed(7)
+    tokenizer = _wordpiece() if family == "bert" else _byte_level()
+    shape = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "pad_token_id": tokenizer.pad_token_id,
+        "max_position_embeddings": 43 if family == "bert" else 44,
+        "id2label": dict(enumerate(LABELS)),
+        "label2id": {label: number for number, label in enumerate(LABELS)},
+    }
+    config = BertConfig(**shape) if family == "bert" else RobertaConfig(**shape, type_vocab_size=1)
+    model = auto_class.from_config(config)
+    if teach:
+        _teach(model, tokenizer)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _teach(model: Any, tokenizer: PreTrainedTokenizerFast) -> None:
+    generator = torch.Generator().manual_seed(3)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, total_iters=150)
+    known = {**dict.fromkeys(PEOPLE, 1), **dict.fromkeys(TOWNS, 3)}
+    words = [*PEOPLE, *TOWNS, *PLAIN]
+    for _ in range(150):
+        drawn = [[words[i] for i in torch.randint(len(words), (22,), generator=generator)] for _ in range(8)]
+        batch = tokenizer([" ".join(row) for row in drawn], return_tensors="pt", padding=True)
+        labels = torch.full_like(batch["input_ids"], -100)
+        for number, row in enumerate(drawn):
+            for place, word in enumerate(batch.word_ids(number)):
+                if word is not None:
+                    labels[number, place] = known.get(row[word], 0)
+        loss = model(**{k: v for k, v in batch.items() if k != "token_type_ids"}, labels=labels).loss
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad()
