@@ -62,6 +62,22 @@ def test_words_come_out_as_often_as_the_law_says(word: str, epsilon: float) -> N
     assert fits(draws(ExponentialWords(vocabulary), word, epsilon), vocabulary, expected)
 
 
+def test_the_shipped_words_come_out_as_often_as_the_law_says() -> None:
+    vocabulary = shipped()
+    row = vocabulary.rows(["good"])[0]
+    distances = np.linalg.norm(vocabulary.codes.astype(float) - row.astype(float), axis=1) / vocabulary.scale
+    weights = np.exp(-14 * distances / 2)
+    order = np.argsort(-weights)
+    bins = np.empty(len(order), dtype=int)
+    bins[order] = np.searchsorted([1, 3, 10, 100, 1000], np.arange(len(order)), side="right")
+    places = {word: index for index, word in enumerate(vocabulary.words)}
+
+    drawn = [places[word] for word in draws(ExponentialWords(vocabulary), "good", 14.0).elements()]
+
+    expected = np.bincount(bins, weights=weights) / weights.sum()
+    assert stats.chisquare(np.bincount(bins[drawn], minlength=len(expected)), expected * RUNS).pvalue > FALSE_ALARM
+
+
 def test_the_exact_path_has_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_selection, "_relative_error", lambda count, epsilon: 2.0)  # nothing is ever decided by it
     vocabulary = vocabulary_of(PLAIN)
