@@ -65,7 +65,7 @@ class VectorPack:
         try:
             with safe_open(path, framework="numpy") as file:
                 texts = dict(file.metadata() or {})
-                raw = {name: file.get_tensor(name) for name in file.keys()}
+                raw = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         except (OSError, SafetensorError, TypeError):
             raise InvalidPack("the file is not a readable safetensors file") from None
         if texts.pop("format", "") != FORMAT or set(texts) != set(_TEXTS):
