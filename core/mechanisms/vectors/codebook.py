@@ -1,6 +1,6 @@
 """`codebook`: release one of the public vectors that lie nearest, or another one.
 
-Guarantee: pure epsilon-DP over all pairs of vectors, at every epsilon exactly: for any x, x' and every set S of codebook
+Guarantee: pure epsilon-DP over all pairs of vectors, at every epsilon exactly: for any x, x' and every set S of
 vectors, Pr[A(x) in S] <= e^eps Pr[A(x') in S]. Nothing is assumed of the vectors; only their direction is seen.
 
 The n of the N vectors with the largest cosine form a vector's subset: exactly n, of equal ones the first. Released is a
@@ -11,8 +11,9 @@ The subset must be a function of the row alone: were it to move with its compani
 Hence everything before it is integers (`integer_vectors`): the vector's code, its product with the projection's codes,
 that product's code, its product with the codebook's. A zero vector has the subset of the first n.
 
-The codebook: N standard normal vectors `derived_normals("privacy-gateway/codebook/1\\n<dimension>\\n<number>")`, numbers
-from 0, coded as `_direction` and divided by their lengths. Smaller codebooks are the beginnings of larger ones.
+The codebook: N standard normal vectors, 1,024 to a name, by `derived_normals` of
+"privacy-gateway/codebook/1\\n<dimension>\\n<number>", numbers from 0, coded as `_direction` and divided by their
+lengths. Smaller codebooks are the beginnings of larger ones.
 
 Source: the sampler: Ye and Barg 2018 (subset selection), turned round as in `document_selection`.
 """
@@ -57,7 +58,7 @@ class CodebookMechanism(VectorMechanism):
             released[block] = self.vectors[subset_selection(subsets, size=size, epsilon_nano=epsilon)]
 
     def subsets(self, vectors: Vectors) -> IntArray:
-        """The nearest codebook vectors of each row, without noise: not private. int64 `[n, neighbours]`, in any order."""
+        """The nearest codebook vectors of each row, without noise: not private. int64 `[n, neighbours]`."""
         nearest = np.empty((len(vectors), self.size.neighbours), dtype=np.int64)
         for part in row_chunks(len(vectors)):
             codes = _direction(vectors[part])

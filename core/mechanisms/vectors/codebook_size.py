@@ -4,8 +4,9 @@ The guarantee holds at every size; the rule is for utility. It maximises the exp
 
     A(q) p (1 - e^-eps),   q = n / N,   p = n e^eps / (n e^eps + N - n),
 
-where A(q) is the mean cosine of a fixed vector with the nearest share q of random directions (those of all have mean 0). A direction's cosine is
-t / sqrt(t^2 + R^2) with t normal and R^2 chi-square of m - 1 degrees of freedom; R^2 is replaced by its mean.
+where A(q) is the mean cosine of a fixed vector with the nearest share q of random directions (that of all is 0). A
+direction's cosine is t / sqrt(t^2 + R^2) with t normal and R^2 chi-square of m - 1 degrees of freedom; R^2 is
+replaced by its mean.
 """
 
 from __future__ import annotations

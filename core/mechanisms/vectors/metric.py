@@ -25,6 +25,7 @@ from core.mechanisms.vectors.noise import FloatArray, add_l2_laplace, noise_gene
 from core.mechanisms.vectors.projection import Projection
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
+from core.mechanisms.vectors.threads import share_blocks
 
 _ROUNDING = 1.0 + 2.0**-28
 
@@ -38,11 +39,14 @@ class MetricMechanism(VectorMechanism):
         self.scale = _ROUNDING * (stretch if spec.beta is None else 1.0 + spec.beta) / spec.epsilon
 
     def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
-        generator = noise_generator()
-        for block in blocks:
-            values = self.clipped_projection(vectors[block])
-            add_l2_laplace(values, scale=self.scale, generator=generator)
-            released[block] = round_to_grid(values, scale=self.scale)
+        def work(share: list[slice]) -> None:
+            generator = noise_generator()
+            for block in share:
+                values = self.clipped_projection(vectors[block])
+                add_l2_laplace(values, scale=self.scale, generator=generator)
+                released[block] = round_to_grid(values, scale=self.scale)
+
+        share_blocks(work, blocks)
 
     def clipped_projection(self, vectors: Vectors) -> FloatArray:
         """P c(x) of each row, float64 `[n, m]`: without noise, not private."""

@@ -1,6 +1,6 @@
 """`privunit`: a Gaussian vector, tilted towards the direction of the vector (PrivUnitG).
 
-Guarantee: pure epsilon-DP over all pairs of vectors: for any x, x' and every set S, Pr[A(x) in S] <= e^eps Pr[A(x') in S].
+Guarantee: pure epsilon-DP over all pairs of vectors: Pr[A(x) in S] <= e^eps Pr[A(x') in S] for any x, x' and S.
 Only the direction u = x / |x| is seen; a zero vector's is that of the first axis.
 
 Let q = P(N > gamma) for a standard normal N. Released is (G - <G, u> u + t u) / E[t], G standard normal, where t is N
@@ -11,8 +11,9 @@ Proof. The vector before the division has the standard normal density times p / 
 (1 - p) / (1 - q) elsewhere, whichever u it is. The quotient of these two numbers is at most e^eps iff
 p / (1 - p) <= e^eps q / (1 - q).
 
-The coin of probability p is exact: 64 random bits against an integer threshold. The threshold is rounded down, from odds
-smaller than the computed ones by 2^-46 (1 + eps), so that the inequality holds whatever the rounding of q. That t and G stand for real numbers is assumed as in `noise`.
+The coin of probability p is exact: 64 random bits against an integer threshold. The threshold is rounded down, from
+odds smaller than the computed ones by 2^-46 (1 + eps), so that the inequality holds whatever the rounding of q. That
+t and G stand for real numbers is assumed as in `noise`.
 
 gamma is public, of epsilon and dimension alone: it maximises the mean of t / sqrt(t^2 + m - 1), the cosine of release
 and vector with the length of the rest at its mean.
@@ -37,6 +38,7 @@ from core.mechanisms.vectors.noise import FloatArray, noise_generator, round_to_
 from core.mechanisms.vectors.projection import Projection
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
+from core.mechanisms.vectors.threads import share_blocks
 
 _COIN_BITS = 64
 _MARGIN = 2.0**-46  # of ln q and eps, each known to a few units of 2^-53
@@ -110,16 +112,20 @@ class PrivUnitMechanism(VectorMechanism):
         self.law = cap_law(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
 
     def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
-        generator = noise_generator()
         scale = 1.0 / self.law.mean
-        for block in blocks:
-            units = self.directions(vectors[block])
-            noise = generator.standard_normal(units.shape)
-            along = np.einsum("ij,ij->i", noise, units)
-            units *= (self.law.draw(len(units), generator) - along)[:, None]
-            noise += units
-            noise *= scale
-            released[block] = round_to_grid(noise, scale=scale)
+
+        def work(share: list[slice]) -> None:
+            generator = noise_generator()
+            for block in share:
+                units = self.directions(vectors[block])
+                noise = generator.standard_normal(units.shape)
+                along = np.einsum("ij,ij->i", noise, units)
+                units *= (self.law.draw(len(units), generator) - along)[:, None]
+                noise += units
+                noise *= scale
+                released[block] = round_to_grid(noise, scale=scale)
+
+        share_blocks(work, blocks)
 
     def directions(self, vectors: Vectors) -> FloatArray:
         """The unit vectors that are released from, float64 `[n, m]`: without noise, not private."""
