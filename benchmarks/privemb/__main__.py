@@ -25,8 +25,8 @@ from benchmarks.sentdp.table import Cell, Row, Table
 from core.mechanisms.vectors.release import Vectors
 from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.encoder import Encoder
+from gpu_workers.packs import VECTOR_PACK
 
-PACK = Path(__file__).parents[2] / "gpu_workers" / "packs" / "vectors.safetensors"
 CACHE = Path(tempfile.gettempdir()) / "privacy-gateway-embeddings"
 MEAN = "mean of the five tasks"
 
@@ -104,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=CACHE)
-    parser.add_argument("--pack", type=Path, default=PACK)
+    parser.add_argument("--pack", type=Path, default=VECTOR_PACK)
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--figures", type=Path, help="folder for the SVGs")
     chosen = parser.parse_args()

@@ -1,9 +1,9 @@
 """Build the vector pack: principal axes and codebooks of the encoder's space, from public sentences.
 
-    python -m gpu_workers.training.vector_pack --data DATA --cache CACHE --out gpu_workers/packs/vectors.safetensors
+    python -m gpu_workers.training.vector_pack --data DATA --cache CACHE --out VECTOR_PACK
 
-No label is read. Of each corpus at most `--sentences` are used, in an order given by the text's checksum. Resumable:
-finished embedding shards stay in CACHE.
+VECTOR_PACK being gpu_workers/packs/vectors/general.safetensors. No label is read. Of each corpus at most `--sentences`
+are used, in an order given by the text's checksum. Resumable: finished embedding shards stay in CACHE.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def build(vectors: npt.NDArray[np.float32], *, encoder: Encoder, seed: int) -> V
     places = projection.coordinates(torch.from_numpy(vectors)).numpy()
     return VectorPack(
         texts={
-            "name": "vectors",
+            "name": "general",
             "encoder": encoder.name,
             "encoder_fingerprint": encoder.fingerprint,
             "source": SOURCE,
