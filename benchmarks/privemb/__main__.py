@@ -72,18 +72,17 @@ class Comparison:
         """Experiment 4: a table a task, and of their mean."""
         tables = {name: self._table(name) for name in (MEAN, *(task.name for task in self._tasks))}
 
-        def trials(release: partial[Vectors] | None, count: int) -> list[list[float]]:
+        def trials(release: partial[Vectors] | None) -> list[list[float]]:
             results = []
-            for trial in range(count):
+            for trial in range(self._trials):
                 private = [task.vectors if release is None else release(vectors=task.vectors) for task in self._tasks]
                 scores = [experiments.accuracy(t, p, trial) for t, p in zip(self._tasks, private, strict=True)]
                 results.append([float(np.mean(scores)), *scores])
             return results
 
-        self._put(tables, "non-private", [trials(None, self._trials)])
+        self._put(tables, "non-private", [trials(None)])
         for method in METHODS:
-            count = 1 if method.slow else self._trials
-            found = [trials(partial(self._release, method, worst_case=worst), count) for worst in WORST_CASES]
+            found = [trials(partial(self._release, method, worst_case=worst)) for worst in WORST_CASES]
             self._put(tables, method.name, found)
         return tables
 
