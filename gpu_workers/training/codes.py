@@ -108,7 +108,7 @@ def integer_space(axes: Doubles, centre: Doubles, step: float) -> Space:
     unit = np.minimum(CODE_MAX / widest, 0.99 * EXACT_MAX / CODE_MAX / reach)  # grid units per axis
     factor = step / (unit * code_scale(len(axes)))
     return Space(
-        directions=np.round(axes * unit).T.astype(np.int8),
+        directions=np.ascontiguousarray(np.round(axes * unit).T, dtype=np.int8),  # safetensors writes memory as it lies
         factor=factor.astype(np.float32),
         shift=(-step * (centre @ axes)).astype(np.float32),
     )

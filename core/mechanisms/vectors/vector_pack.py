@@ -104,7 +104,9 @@ class VectorPack:
         }
         tensors |= {f"codebook.{size}": codes for size, codes in self.codebooks.items()}
         partial = path.with_suffix(".partial")
-        partial.write_bytes(save(tensors, metadata={"format": FORMAT, **self.texts}))
+        # safetensors writes the memory as it lies: a transposed array would come back scrambled
+        rows = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+        partial.write_bytes(save(rows, metadata={"format": FORMAT, **self.texts}))
         partial.replace(path)
 
 

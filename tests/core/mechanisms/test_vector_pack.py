@@ -4,6 +4,7 @@ Tests of distributions fail by chance with a probability of at most 1e-6 each.
 """
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,20 @@ def test_pca_needs_a_pack() -> None:
 def test_the_codebook_grows_with_epsilon() -> None:
     sizes = [trained_size(round(epsilon * 10**9)) for epsilon in (1e-9, 1, 2, 4, 6, 10, 12, 20, 1000)]
     assert sizes == [4, 4, 4, 16, 64, 1024, 4096, 4096, 4096]
+
+
+@pytest.mark.parametrize("epsilon", [4.0, 20.0])
+def test_a_released_vector_lies_where_its_code_does(pack: VectorPack, epsilon: float) -> None:
+    mechanism = trained(pack, epsilon)
+    found = mechanism.codes(mechanism.vectors)
+    assert (found == np.arange(mechanism.size)).mean() > 0.99
+
+
+def test_a_saved_pack_comes_back_whatever_its_memory_looks_like(tmp_path: Path, pack: VectorPack) -> None:
+    turned = replace(pack, space=replace(pack.space, directions=np.asfortranarray(pack.space.directions)))
+    turned.save(tmp_path / "turned.safetensors")
+    again = VectorPack.load(tmp_path / "turned.safetensors")
+    assert np.array_equal(again.space.directions, pack.space.directions)
 
 
 def test_a_code_is_kept_as_often_as_promised_and_else_uniform(pack: VectorPack) -> None:
