@@ -29,6 +29,7 @@ from gpu_workers.packs import VECTOR_PACK
 
 CACHE = Path(tempfile.gettempdir()) / "privacy-gateway-embeddings"
 MEAN = "mean of the five tasks"
+NON_PRIVATE = "non-private"
 
 
 class Comparison:
@@ -51,7 +52,7 @@ class Comparison:
                 for place, values in zip(cells, zip(*found, strict=True), strict=True):
                     place.append(Cell.of(values))
             for table, place in zip(tables.values(), cells, strict=True):
-                table.rows[method.name] = Row("", place)
+                table.rows[method.name] = Row(method.guarantee, place)
         return tables
 
     def linear(self) -> dict[str, Table]:
@@ -59,13 +60,13 @@ class Comparison:
         tables = {"accuracy": self._table("accuracy"), "AUC": self._table("AUC")}
         (source,) = (task for task in self._tasks if task.name == "MPQA")
         drawn = [experiments.balanced(source, trial) for trial in range(self._trials)]
-        self._put(tables, "non-private", [[experiments.linear_model(task, task.vectors) for task in drawn]])
+        self._put(tables, NON_PRIVATE, "none", [[experiments.linear_model(task, task.vectors) for task in drawn]])
         for method in METHODS:
             found = [
                 [experiments.linear_model(task, self._release(method, task.vectors, worst)) for task in drawn]
                 for worst in WORST_CASES
             ]
-            self._put(tables, method.name, found)
+            self._put(tables, method.name, method.guarantee, found)
         return tables
 
     def classification(self) -> dict[str, Table]:
@@ -80,23 +81,23 @@ class Comparison:
                 results.append([float(np.mean(scores)), *scores])
             return results
 
-        self._put(tables, "non-private", [trials(None)])
+        self._put(tables, NON_PRIVATE, "none", [trials(None)])
         for method in METHODS:
             found = [trials(partial(self._release, method, worst_case=worst)) for worst in WORST_CASES]
-            self._put(tables, method.name, found)
+            self._put(tables, method.name, method.guarantee, found)
         return tables
 
     def _release(self, method: Method, vectors: Vectors, worst_case: float) -> Vectors:
         return method.release(vectors, worst_case=worst_case, pack=self._pack)
 
     def _table(self, title: str) -> Table:
-        return Table(title, WORST_CASES, [f"worst case {worst}" for worst in WORST_CASES])
+        return Table(title, WORST_CASES, [f"worst case {worst}" for worst in WORST_CASES], "guarantee")
 
-    def _put(self, tables: dict[str, Table], name: str, found: Sequence[Sequence[Sequence[float]]]) -> None:
+    def _put(self, tables: dict[str, Table], name: str, about: str, found: Sequence[Sequence[Sequence[float]]]) -> None:
         """`found`: a column, a trial, a table. One column stands for all: nothing depends on epsilon."""
         for i, table in enumerate(tables.values()):
             cells = [Cell.of([trial[i] for trial in column]) for column in found]
-            table.rows[name] = Row("", cells * (len(WORST_CASES) // len(cells)))
+            table.rows[name] = Row(about, cells * (len(WORST_CASES) // len(cells)))
 
 
 def main() -> None:

@@ -26,6 +26,13 @@ class Method:
     mechanism: str
     options: dict[str, Any]
 
+    @property
+    def guarantee(self) -> str:
+        """What the row's epsilon means."""
+        if self.mechanism not in METRIC_MECHANISMS:
+            return "pure DP"
+        return "metric DP, if the data's width is small" if "beta" in self.options else "metric DP"
+
     def release(self, vectors: Vectors, *, worst_case: float, pack: VectorPack) -> Vectors:
         """Released vectors at this worst-case epsilon over vectors of length 1 (by the paper's own claim, where the
         paper's form promises less)."""
