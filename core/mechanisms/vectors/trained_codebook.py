@@ -9,7 +9,7 @@ is the centroid of the code that comes out, in the encoder's own space: a lookup
 
 N: the largest power of two up to e^(3 eps / 4), between 4 and 4,096. The guarantee holds at every N; this one was near
 the best at every epsilon from 2 to 20 on public text (docs/reference/benchmarks.md), and keeps a code with probability
-.65 (eps 2), .78 (eps 4), .96 (eps 10).
+.71 (eps 2), .78 (eps 4), .96 (eps 10).
 
 Source: this project; randomised response: Kairouz, Bonawitz and Ramage 2016.
 """
