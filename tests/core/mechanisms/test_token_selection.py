@@ -12,7 +12,8 @@ from audit_kit import RUNS, epsilon_bound
 from scipy import stats
 
 from core.amounts import NANO
-from core.mechanisms.token_selection import GRID, scores, select, slot_epsilon_nano, slot_range_nano
+from core.mechanisms.token_selection import GRID, scores, select
+from core.mechanisms.weight_range import draw_epsilon_nano, draw_range_nano
 
 
 def brute_force(range_: float, candidates: int) -> float:
@@ -31,7 +32,7 @@ def brute_force(range_: float, candidates: int) -> float:
 @pytest.mark.parametrize("candidates", [2, 3, 4])
 @pytest.mark.parametrize("range_", [0.001, 0.5, 1.0, 4.0, 20.0])
 def test_the_price_is_the_largest_ratio_of_all_score_vectors(range_: float, candidates: int) -> None:
-    priced = slot_epsilon_nano(round(range_ * NANO), candidates)
+    priced = draw_epsilon_nano(round(range_ * NANO), candidates=candidates)
     assert priced / NANO == pytest.approx(brute_force(range_, candidates), abs=1.5e-9)
 
 
@@ -42,17 +43,17 @@ def test_the_price_is_never_rounded_down(range_nano: int, candidates: int) -> No
         r, v = mpmath.mpf(range_nano) / NANO, mpmath.mpf(candidates)
         q = mpmath.exp(-r)
         exact = (r + mpmath.log((q + v - 1) / (1 + (v - 1) * q))) * NANO
-        priced = slot_epsilon_nano(range_nano, candidates)
+        priced = draw_epsilon_nano(range_nano, candidates=candidates)
         assert exact <= priced <= exact + 1.001
 
 
 @pytest.mark.parametrize("candidates", [2, 1024, 4096])
 @pytest.mark.parametrize("epsilon_nano", [1, 2, 10**6, NANO, 10 * NANO, 250 * NANO, 4 * 10**6 * NANO])
 def test_the_range_is_the_largest_that_the_epsilon_pays(epsilon_nano: int, candidates: int) -> None:
-    range_nano = slot_range_nano(epsilon_nano, candidates)
-    assert slot_epsilon_nano(range_nano, candidates) <= epsilon_nano
+    range_nano = draw_range_nano(epsilon_nano, candidates=candidates)
+    assert draw_epsilon_nano(range_nano, candidates=candidates) <= epsilon_nano
     if range_nano < 4 * 10**6 * NANO:
-        assert slot_epsilon_nano(range_nano + 1, candidates) > epsilon_nano
+        assert draw_epsilon_nano(range_nano + 1, candidates=candidates) > epsilon_nano
 
 
 def test_draws_follow_the_weights() -> None:
@@ -65,7 +66,7 @@ def test_draws_follow_the_weights() -> None:
 @pytest.mark.parametrize("epsilon", [100, 250])
 def test_large_epsilons_keep_every_candidate_in_exact_proportion(epsilon: int) -> None:
     """In float32 a softmax at these epsilons gives every candidate but one a weight of exactly 0."""
-    range_nano = slot_range_nano(epsilon * NANO, 4096)
+    range_nano = draw_range_nano(epsilon * NANO, candidates=4096)
     logits = np.full((1, 4096), -1e30, dtype=np.float32)
     logits[0, :2] = 3e30, 3e30
     scored = scores(logits, clip=10.0)[0]
@@ -107,7 +108,7 @@ def audit(range_nano: int, runs: int, candidates: int = 4) -> float:
 
 @pytest.mark.parametrize("epsilon", [1, 4])
 def test_an_audit_stays_under_the_claim_and_near_it(epsilon: int) -> None:
-    found = audit(slot_range_nano(epsilon * NANO, 4), RUNS)
+    found = audit(draw_range_nano(epsilon * NANO, candidates=4), RUNS)
     assert 0.8 * epsilon < found <= epsilon
 
 
