@@ -8,6 +8,8 @@ from typing import Any
 from gpu_workers.shared import SharedBlock
 from gpu_workers.tasks import VectorTask
 
+INFILL_BUNDLED, INFILL_OFF = "bundled", "off"  # any other infill is the folder of a masked language model
+
 
 @dataclass(frozen=True)
 class WorkerOptions:
@@ -18,6 +20,8 @@ class WorkerOptions:
     encoder_path: str | None = None
     domain_packs_dir: str | None = None
     allow_lists_dir: str | None = None
+    infill: str = INFILL_BUNDLED
+    fill_slots_max: int = 2048
     packs_loaded_max: int = 8
 
 

@@ -6,10 +6,10 @@ result or one error a document, in order. No error holds text, and a document th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from core.errors import GatewayError, TaskFailed
 from core.mechanisms import word_vectors
@@ -20,16 +20,21 @@ from core.text.lists import AllowLists
 from core.text.policy import (
     DEFAULT_ENTITIES,
     ENTITIES,
-    FILL_MODES,
     FILLS,
     METRIC_DP,
+    MODEL_FILLS,
+    PRICED_FILLS,
     TECHNIQUES,
     MaskPolicy,
     Sanitised,
     SanitizeTask,
 )
 from core.text.replace_words import inspect_words, replace_words
-from core.text.sanitize import Inspected, sanitize
+from core.text.sanitize import Inspected, inspect, sanitize
+from gpu_workers.messages import INFILL_OFF
+
+if TYPE_CHECKING:
+    from gpu_workers.filler import Filler
 
 # None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
 CANARY = "Write to jo@example.org, call (202) 555-0143, card 4111 1111 1111 1111, IBAN GB82 WEST 1234 5698 7654 32."
@@ -40,6 +45,7 @@ CANARY_VALUES = {
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
 _CANARY_EPSILON_NANO = 10**9
+_MODEL = "model"  # beside the mechanisms of words
 _PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
 
 
@@ -51,10 +57,23 @@ class CanaryMissed(RuntimeError):
 
 
 class Sanitiser:
-    """`allow_list_dir`: the operator's own lists, `<name>.txt` each."""
+    """`allow_list_dir`: the operator's own lists, `<name>.txt` each. The others: as in `WorkerOptions`."""
 
-    def __init__(self, *, allow_list_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        allow_list_dir: Path | None = None,
+        infill: str = INFILL_OFF,
+        fill_slots_max: int = 1,
+        device: str = "cpu",
+        threads: int = 0,
+    ) -> None:
         self._lists = AllowLists(allow_list_dir)
+        self._filler: Filler | None = None
+        if infill != INFILL_OFF:
+            from gpu_workers.filler import Filler  # torch, which a worker without a model does not need
+
+            self._filler = Filler(infill, device=device, threads=threads, slots_max=fill_slots_max)
         self._vocabulary = word_vectors.shipped()
         self._words: dict[str, WordMechanism] = {
             EXPONENTIAL: ExponentialWords(self._vocabulary),
@@ -74,9 +93,12 @@ class Sanitiser:
                 if value in result.text or entity not in found:
                     raise CanaryMissed(f"the canary of {entity} was not masked")
         self._check_words(masked)
+        if self._filler:
+            self._filler.check()
         return {
             "techniques": list(TECHNIQUES),
-            "fills": list(FILL_MODES),
+            "fills": [*FILLS, METRIC_DP, *(self._filler.modes if self._filler else ())],
+            "infill": self._filler and self._filler.facts(),
             "word_vectors": {"words": len(self._vocabulary.words), "dimension": self._vocabulary.dimension},
             "word_mechanisms": list(MECHANISMS),
             "entities": list(ENTITIES),
@@ -95,23 +117,35 @@ class Sanitiser:
                 raise CanaryMissed("a word that is not of the public vocabulary came out")
 
     def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order. The words of all `metric_dp` tasks of one mechanism are drawn in one go."""
+        """One answer a task, in order. The words of all `metric_dp` tasks of one mechanism are drawn in one go, and the
+        model fills those of all its tasks together."""
         answers: dict[int, Sanitised | GatewayError] = {}
         found: dict[str, dict[int, Inspected]] = {}
         for index, task in enumerate(tasks):
-            if task.fill == METRIC_DP:
-                inspected = _guarded(inspect_words, task.text, task.policy, self._lists)
+            if task.fill == METRIC_DP or task.fill in MODEL_FILLS:
+                inspector = inspect_words if task.fill in PRICED_FILLS else inspect
+                inspected = _guarded(inspector, task.text, task.policy, self._lists)
                 if isinstance(inspected, Inspected):
-                    found.setdefault(task.mechanism, {})[index] = inspected
+                    found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
                 else:
                     answers[index] = inspected
             else:
                 answers[index] = _guarded(self._filled, task)
+        by_model = found.pop(_MODEL, {})
+        if by_model:
+            answers |= self._by_model({index: tasks[index] for index in by_model}, by_model)
         for mechanism, own in found.items():
             epsilons = [tasks[index].epsilon_nano or 0 for index in own]
             replaced = replace_words(list(own.values()), epsilons, self._words[mechanism])
             answers |= zip(own, replaced, strict=True)
         return [answers[index] for index in range(len(tasks))]
+
+    def _by_model(
+        self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]
+    ) -> dict[int, Sanitised | GatewayError]:
+        if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):
+            raise TaskFailed(reason="no-model")  # the gateway asks for no fill that this worker has not named
+        return self._filler.run(tasks, found, self._lists)
 
     def _filled(self, task: SanitizeTask) -> Sanitised:
         return sanitize(task.text, task.policy, task.fill, lists=self._lists)

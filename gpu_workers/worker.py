@@ -46,7 +46,13 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
         return Embedder(options)
     from gpu_workers.sanitiser import Sanitiser
 
-    return Sanitiser(allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None)
+    return Sanitiser(
+        allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None,
+        infill=options.infill,
+        fill_slots_max=options.fill_slots_max,
+        device=options.device,
+        threads=options.threads,
+    )
 
 
 def run_batch(handler: Handler, payloads: list[Any]) -> list[Any]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from core.accounting.events import PrivacyEvent
-from core.accounting.filters import bounds_of, divergence
+from core.accounting.filters import divergence
 from core.accounting.plans import COUNT_MAX, DELTA_MIN, Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, check_count
 from core.accounting.pld import certified_epsilon
 from core.amounts import FEMTO, NANO, delta_of, epsilon_of
@@ -137,8 +137,7 @@ def _quick(event: PrivacyEvent, plan: PlanEvent | None, delta: float, count: int
     if delta and plan is not None and not isinstance(plan, Laplace):
         answers.append((_rounded_up(certified_epsilon(((plan, count),), delta)), "exact"))
     if delta and event.kind in ("exponential", "permute_and_flip", "laplace"):
-        renyi = (_renyi_epsilon(kind, epsilon_of(nano), delta, count) for kind, nano in bounds_of(event))
-        answers.append((_rounded_up(min(renyi)), "rdp"))
+        answers.append((_rounded_up(_renyi_epsilon(event.kind, epsilon_of(event.epsilon_nano), delta, count)), "rdp"))
     return min(answers)
 
 

@@ -48,7 +48,7 @@ ACCOUNT_ADJACENCY: dict[Unit, Adjacency] = {
 # What is known about a release, which is what prices it (see `core.accounting.filters`):
 KINDS = frozenset(
     {
-        "exponential",  # exponential mechanism with weights e^(eta u / 2 Delta): eta-bounded range, eta eps if not told
+        "exponential",  # exponential mechanism with weights e^(eps u / 2 Delta): eps-bounded range
         "permute_and_flip",  # pure eps, not bounded range: priced as Laplace
         "laplace",  # Laplace noise on one number, scale = sensitivity / eps
         "pure",  # pure eps and nothing else
@@ -75,8 +75,7 @@ class PrivacyEvent:
     `kind` names the row of the accounting table that prices the event, one of KINDS. `epsilon_nano` and `delta_femto`
     are rounded up. A `gaussian` event has a `noise_multiplier` (standard deviation over the l2 sensitivity under the
     event's adjacency, a lower bound of what was run), and either no epsilon of its own, both numbers 0, or one
-    (epsilon, delta) that it satisfies, both positive. No other kind has a noise multiplier. An `exponential` event whose
-    pure epsilon is less than its bounded range has that range in `bounded_range_nano`, rounded up.
+    (epsilon, delta) that it satisfies, both positive. No other kind has a noise multiplier.
 
     Raises: ValueError for anything else; UnitMismatch when the adjacency is not that of the unit's accounts.
     """
@@ -89,7 +88,6 @@ class PrivacyEvent:
     epsilon_nano: int
     delta_femto: int = 0
     noise_multiplier: float | None = None
-    bounded_range_nano: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -104,10 +102,6 @@ class PrivacyEvent:
             raise ValueError("only a gaussian event has a noise multiplier")
         elif self.epsilon_nano <= 0 or self.delta_femto < 0:
             raise ValueError("an event costs a positive epsilon and a delta of at least 0")
-        if self.bounded_range_nano is not None and (
-            self.kind != "exponential" or self.bounded_range_nano < self.epsilon_nano
-        ):
-            raise ValueError("only an exponential event has a bounded range, and none below its epsilon")
         if ACCOUNT_ADJACENCY[self.unit] is not self.adjacency:
             raise UnitMismatch
 

@@ -71,20 +71,13 @@ def cost_of(event: PrivacyEvent) -> Cost:
         rho = _gaussian_nano(event.noise_multiplier)
     elif event.kind != "approximate" and event.delta_femto == 0:
         square = -(-(event.epsilon_nano**2) // NANO)
-        rho = tuple(min(_rho_nano(kind, nano, alpha) for kind, nano in bounds_of(event)) for alpha in _ALPHAS)
+        rho = tuple(_rho_nano(event.kind, event.epsilon_nano, alpha) for alpha in _ALPHAS)
     return Cost(
         epsilon_nano=event.epsilon_nano if basic else None,
         delta_femto=event.delta_femto if basic else 0,
         square_nano=square if square is not None and square <= COUNTED_MAX else None,
         rho_nano=rho if rho is not None and max(rho) <= COUNTED_MAX else None,
     )
-
-
-def bounds_of(event: PrivacyEvent) -> tuple[tuple[str, int], ...]:
-    """(kind, its parameter in nano) of each bound on the Renyi divergence of an event of a pure kind; the least holds."""
-    if event.bounded_range_nano is None:
-        return ((event.kind, event.epsilon_nano),)
-    return (("pure", event.epsilon_nano), ("exponential", event.bounded_range_nano))
 
 
 def _gaussian_nano(noise_multiplier: float) -> tuple[int, ...]:

@@ -65,8 +65,7 @@ class Plan:
 def plan_signature(event: PrivacyEvent) -> str:
     """The mechanism and every parameter that prices it: two releases of one signature cost the same."""
     noise = "" if event.noise_multiplier is None else repr(event.noise_multiplier)
-    extent = "" if event.bounded_range_nano is None else f"/{event.bounded_range_nano}"
-    return f"{event.mechanism}/{event.kind}/{event.epsilon_nano}/{event.delta_femto}/{noise}{extent}"
+    return f"{event.mechanism}/{event.kind}/{event.epsilon_nano}/{event.delta_femto}/{noise}"
 
 
 @dataclass(frozen=True)

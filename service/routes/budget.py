@@ -20,6 +20,7 @@ from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
+from service.model_fills import infill_facts
 from service.paging import Paging, paging
 from service.problems import amount
 from service.routes import sanitize, sentdp, vector
@@ -138,7 +139,7 @@ async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House
 
 
 def _word_charges(body: sanitize.SanitizeRequest, here: House) -> Priced:
-    cost = sanitize.price(body, here.settings)
+    cost = sanitize.price(body, here.settings, infill_facts(here, body.fill.mode))
     if not cost.charges:
         raise InvalidInput("This fill costs nothing.", field="fill.mode")
     return cost.charges, cost.facts
