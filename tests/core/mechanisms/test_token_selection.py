@@ -91,9 +91,9 @@ def audit(epsilon_nano: int, runs: int, scored: list[int], own: int | None, othe
 )
 def test_an_audit_stays_under_the_claim_and_near_it(scored: list[int], other: int | None) -> None:
     found = audit(2 * NANO, RUNS // 2, scored, 0, other)
-    assert 1.5 < found <= 2.0
+    assert 1.2 < found <= 2.0
 
 
 def test_the_audit_finds_a_range_of_twice_the_epsilon() -> None:
-    """The planted bug: epsilon taken for half of what it is, as the weights of an exponential mechanism would have it."""
+    """The planted bug: the price of half of the range."""
     assert audit(4 * NANO, RUNS // 2, [0, 0, 0, 0], 0, 1) > 2.0
