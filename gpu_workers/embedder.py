@@ -21,11 +21,12 @@ from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
+from core.stamped_file import StampedFile
 from gpu_workers.encoder import Encoder
 from gpu_workers.messages import WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
-from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile, VectorTask
+from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
 from gpu_workers.vectors import VectorReleaser
 
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
@@ -91,7 +92,7 @@ class Embedder:
     def _documents(self, tasks: Sequence[EmbedTask]) -> list[EmbedRelease]:
         """Release every document; one encoder pass and one mechanism call for each (domain, mechanism)."""
         documents = self._sentences(tasks)
-        together: defaultdict[tuple[PackFile | str, str], list[int]] = defaultdict(list)
+        together: defaultdict[tuple[StampedFile | str, str], list[int]] = defaultdict(list)
         for index, task in enumerate(tasks):
             together[task.pack or task.domain, task.mechanism].append(index)
         released: dict[int, EmbedRelease] = {}

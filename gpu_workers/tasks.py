@@ -8,20 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from core.mechanisms.vectors.spec import VectorSpec
+from core.stamped_file import StampedFile
 from gpu_workers.shared import SharedArray, SharedBlock
 
 # A token of the encoder takes tens of microseconds, a row one or two; one by codebook, which looks at every entry, a
 # millisecond.
 _ROWS_PER_TOKEN = 16
 _CODEBOOK_TOKENS_PER_ROW = 16
-
-
-@dataclass(frozen=True)
-class PackFile:
-    """A domain pack of the data directory: its path, and what tells one state of the file from another."""
-
-    path: str
-    stamp: str
 
 
 @dataclass(frozen=True)
@@ -36,7 +29,7 @@ class EmbedTask:
     mechanism: str
     domain: str
     epsilon_nano: int
-    pack: PackFile | None = None
+    pack: StampedFile | None = None
 
     @property
     def size(self) -> int:

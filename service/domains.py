@@ -19,8 +19,8 @@ from core.errors import DomainBroken, InvalidInput, UnknownDomain
 from core.ledger.names import SHARED_OWNER, check_tenant
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pack_facts import DomainPackInfo, InvalidPack
+from core.stamped_file import StampedFile, stamped
 from gpu_workers.packs import pack_paths
-from gpu_workers.tasks import PackFile
 
 NAME = r"[a-z0-9][a-z0-9-]{0,63}"
 _CHECKED_MAX = 1024
@@ -48,7 +48,7 @@ class Domain:
     """A domain that a request may use. `file` is None for one that every worker has loaded at its start."""
 
     info: DomainPackInfo
-    file: PackFile | None
+    file: StampedFile | None
     scope: str
 
 
@@ -58,7 +58,7 @@ class Domains:
     def __init__(self, data_dir: Path, packs_dir: Path | None) -> None:
         self._data_dir = data_dir
         self._installed = {name: DomainPackInfo.read(path) for name, path in pack_paths(packs_dir).items()}
-        self._checked: dict[PackFile, DomainPackInfo | None] = {}
+        self._checked: dict[StampedFile, DomainPackInfo | None] = {}
 
     async def find(self, tenant: str, name: str) -> Domain:
         """The domain of that name as this tenant sees it.
@@ -67,7 +67,7 @@ class Domains:
         """
         if re.fullmatch(NAME, name):
             for owner, scope in ((tenant, "tenant"), (SHARED_OWNER, "shared")):
-                file = _file(pack_path(self._data_dir, owner, name))
+                file = stamped(pack_path(self._data_dir, owner, name))
                 if file is not None:
                     return Domain(await self._info(file), file, scope)
             if name in self._installed:
@@ -93,7 +93,7 @@ class Domains:
         folder = owner_folder(self._data_dir / "domains", owner)
         rows: list[dict[str, Any]] = []
         for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.safetensors"))):
-            file = _file(path)
+            file = stamped(path)
             if file is None or not re.fullmatch(NAME, path.stem):
                 continue
             try:
@@ -111,7 +111,7 @@ class Domains:
             raise UnknownDomain from None
         await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
 
-    async def _info(self, file: PackFile) -> DomainPackInfo:
+    async def _info(self, file: StampedFile) -> DomainPackInfo:
         """The facts of a file, read and checked whole once for each state of it. Raises DomainBroken."""
         if file not in self._checked:
             if len(self._checked) >= _CHECKED_MAX:
@@ -130,9 +130,3 @@ def _checked_info(path: Path) -> DomainPackInfo | None:
         return None
 
 
-def _file(path: Path) -> PackFile | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return PackFile(str(path), f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}")

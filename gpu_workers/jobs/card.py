@@ -1,16 +1,18 @@
-"""The Markdown card beside a domain pack: facts alone, never text of the corpus."""
+"""The Markdown cards beside what jobs make: facts alone, never text of the corpus."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.mechanisms.pack_facts import DomainPackInfo
 
+if TYPE_CHECKING:
+    from gpu_workers.models.adapter_file import AdapterInfo  # with torch, which a domain of vectors needs late
 
-def text(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
+
+def domain(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
     """The card of a pack that a domain job built; `result` is what the job tells of its corpus."""
-    warnings = [f"* {row['code']}: {row['count']} of {result['rows']} rows" for row in result["warnings"]]
     return "\n".join(
         [
             f"# Domain pack `{info.name}`",
@@ -29,13 +31,47 @@ def text(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
             "",
             "## What was left out",
             "",
-            *(warnings or ["Nothing."]),
+            *_left_out(result),
             "",
             "The guarantee of a release does not depend on this file, its utility does: the corpus must be public and",
             "like the documents that will be released.",
             "",
         ]
     )
+
+
+def infill(info: AdapterInfo, result: Mapping[str, Any]) -> str:
+    """The card of a fine-tuned language model."""
+    return "\n".join(
+        [
+            f"# Language model `{result['model']}`",
+            "",
+            "The gateway's masked language model, fine-tuned on documents whose masked places it had filled itself. The",
+            "file holds weights, no text. **Guarantee: none.** What no mask covered was trained on, and whoever has the",
+            "file may learn of it: keep it as you keep the documents.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            f"| documents used | {result['documents']} of {result['rows']} rows |",
+            f"| word pieces | {result['pieces']} |",
+            f"| masked places | {result['places']} |",
+            f"| masks | {', '.join(result['techniques'])} |",
+            f"| fill | {result['fill']} |",
+            f"| rounds | {info.rounds} of {info.steps} steps |",
+            f"| encoder | `{info.encoder_fingerprint}` |",
+            f"| licence of the model it began as | {_cell(info.licence)} |",
+            "",
+            "## What was left out",
+            "",
+            *_left_out(result),
+            "",
+        ]
+    )
+
+
+def _left_out(result: Mapping[str, Any]) -> list[str]:
+    warnings = [f"* {row['code']}: {row['count']} of {result['rows']} rows" for row in result["warnings"]]
+    return warnings or ["Nothing."]
 
 
 def _cell(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows of a public corpus: what is refused, what is left out, and which rows stand for a corpus that is too large.
+"""Rows of a corpus: what is refused, what is left out, and which rows stand for a corpus that is too large.
 
 A row is `{"text"}`, `{"sentences": [...]}` or `{"embeddings": [[...]]}`, all rows of one corpus alike in whether they
 bring embeddings. Errors name the line, never what stands in it.
@@ -7,7 +7,7 @@ bring embeddings. Errors name the line, never what stands in it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -83,6 +83,21 @@ def survey(numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_m
     if rows == 0:
         raise BadCorpus("The corpus is empty.", reason="empty", count=0)
     return Survey(rows, repeated, tuple(sorted(number for _, number in heap)), bool(embeddings))
+
+
+def chosen_lines(chunks: Iterable[bytes], found: Survey) -> Iterator[tuple[int, bytes]]:
+    """The rows that a survey of the same chunks has chosen."""
+    wanted = set(found.chosen)
+    return ((number, line) for number, line in corpus_lines(chunks) if number in wanted)
+
+
+def left_out(found: Survey, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What a result says of rows that were not used: `counts` by code, repeated rows, and what no sample holds."""
+    sampled = max(0, found.rows - found.repeated - len(found.chosen))
+    every = {**counts, "repeated-documents": found.repeated, "sampled": sampled}
+    return [
+        {"code": code, "count": count, "share": round(count / found.rows, 4)} for code, count in every.items() if count
+    ]
 
 
 def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:

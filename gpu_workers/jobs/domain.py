@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,15 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import BadCorpus, JobFilesLost
-from core.jobs.scratch import read_scratch, seal, unseal
+from core.jobs.scratch import seal, unseal
 from core.mechanisms.domain_pack import DomainPack
 from gpu_workers.jobs import card, corpus
 from gpu_workers.jobs.messages import DomainSpec, JobOrder, Tell
+from gpu_workers.jobs.targets import publish
 from gpu_workers.training.public_text import Embedded, mean_by_document
 
 FloatArray = npt.NDArray[np.float32]
 
-INPUT = "input"
 # With fewer, the mechanisms have too few candidates to choose from: docs/operating/jobs.md has the measurement.
 DOCUMENTS_MIN = 100
 _SHARD_ROWS = 100
@@ -66,7 +64,7 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
     spec: DomainSpec = order.spec
     tell("reading", 0.0)
     found = corpus.survey(
-        corpus.corpus_lines(read_scratch(order.folder / INPUT, order.key, INPUT)),
+        corpus.corpus_lines(order.received()),
         documents_max=spec.documents_max,
         chars_max=spec.document_chars_max,
     )
@@ -101,7 +99,7 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
     )
     tell("writing", 0.98)
     result = _result(spec, found, pack, public, short=short, near=near)
-    _write(pack, card.text(pack.info, result), spec.targets)
+    publish(lambda path: _saved(pack, path), card.domain(pack.info, result), spec.targets)
     return result
 
 
@@ -129,13 +127,6 @@ def _source(spec: DomainSpec, *, embeddings: bool) -> _Source:
     return _Source(encoder, encoder.dimension)
 
 
-def _chosen(order: JobOrder, found: corpus.Survey) -> Iterator[tuple[int, bytes]]:
-    wanted = set(found.chosen)
-    for number, line in corpus.corpus_lines(read_scratch(order.folder / INPUT, order.key, INPUT)):
-        if number in wanted:
-            yield number, line
-
-
 def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, tell: Tell) -> tuple[Embedded, int]:
     """The chosen documents of enough sentences, and how many had too few. Every finished shard is kept, sealed."""
     spec: DomainSpec = order.spec
@@ -143,7 +134,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, tell: Tell
     parts: list[tuple[FloatArray, npt.NDArray[np.int64]]] = []
     short = 0
     dimension = source.dimension
-    rest = _chosen(order, found)
+    rest = corpus.chosen_lines(order.received(), found)
     for index in range(shards):
         rows = tuple(islice(rest, _SHARD_ROWS))
         label = f"shard-{index:06d}"
@@ -230,15 +221,6 @@ def _result(
     spec: DomainSpec, found: corpus.Survey, pack: DomainPack, public: Embedded, *, short: int, near: int
 ) -> dict[str, Any]:
     used = len(public.lengths)
-    warnings: list[dict[str, Any]] = []
-    for code, count in (
-        ("short-documents", short),
-        ("repeated-documents", found.repeated),
-        ("near-duplicates", near),
-        ("sampled", max(0, found.rows - found.repeated - len(found.chosen))),
-    ):
-        if count:
-            warnings.append({"code": code, "count": count, "share": round(count / found.rows, 4)})
     return {
         "domain": spec.name,
         "encoder": pack.info.encoder,
@@ -247,24 +229,10 @@ def _result(
         "documents": used,
         "sentences": int(public.lengths.sum()),
         "candidates": pack.info.candidates,
-        "warnings": warnings,
+        "warnings": corpus.left_out(found, {"short-documents": short, "near-duplicates": near}),
     }
 
 
-def _write(pack: DomainPack, facts: str, targets: tuple[str, ...]) -> None:
-    """The pack and its card at every target, each replaced at once; the first is written, the others are links."""
-    first = Path(targets[0])
-    for target in map(Path, targets):
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pack.save(first)
-    DomainPack.load(first)
-    partial_card = first.with_suffix(".md.partial")
-    partial_card.write_text(facts)
-    partial_card.replace(first.with_suffix(".md"))
-    for target in map(Path, targets[1:]):
-        for suffix in (".md", ".safetensors"):
-            link = target.with_name(f".{target.stem}.{os.getpid()}{suffix}.partial")
-            link.unlink(missing_ok=True)
-            link.hardlink_to(first.with_suffix(suffix))
-            link.replace(target.with_suffix(suffix))
-            link.unlink(missing_ok=True)  # the target was this very file
+def _saved(pack: DomainPack, path: Path) -> None:
+    pack.save(path)
+    DomainPack.load(path)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from core.errors import JobFailed
+from core.jobs.scratch import read_scratch
+from core.text.policy import MaskPolicy
 
+INPUT = "input"  # the file that holds what was sent
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
 Priority = Literal["idle", "low", "normal"]
 # Stage (a fixed label) and fraction of the whole job in [0, 1].
@@ -24,6 +27,10 @@ class JobOrder:
     key: bytes = field(repr=False)
     spec: Any
     priority: Priority = "idle"
+
+    def received(self) -> Iterator[bytes]:
+        """What was sent, in chunks. Raises JobFilesLost."""
+        return read_scratch(self.folder / INPUT, self.key, INPUT)
 
 
 @dataclass(frozen=True)
@@ -61,3 +68,26 @@ class DomainSpec:
     documents_max: int = 10_000
     document_chars_max: int = 1_000_000
     seed: int = 20221
+
+
+@dataclass(frozen=True)
+class InfillSpec:
+    """What an infill job takes besides its corpus. `targets`: as a domain's.
+
+    `fill` and `k`: how masked places are filled before each of the `rounds`, of `steps` steps each. `places_max`:
+    masked places of a document that is used.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    policy: MaskPolicy
+    fill: str
+    k: int
+    rounds: int
+    steps: int
+    device: str = "cpu"
+    threads: int = 0
+    allow_lists_dir: str | None = None
+    documents_max: int = 5_000
+    document_chars_max: int = 1_000_000
+    places_max: int = 2_048

@@ -33,6 +33,10 @@ def job_of(kind: str) -> Callable[[JobOrder, Tell], dict[str, Any]]:
         from gpu_workers.jobs.domain import run
 
         return run
+    if kind == "infill":
+        from gpu_workers.jobs.infill import run
+
+        return run
     raise JobFailed(reason="unknown-kind")
 
 

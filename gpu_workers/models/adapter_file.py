@@ -17,7 +17,10 @@ SHIPPED = Path(__file__).parent.parent / "adapters"
 
 @dataclass(frozen=True)
 class AdapterInfo:
-    """`kind`: tagger or infill. `labels`: a tagger's, in the order of its logits. `steps`: how long it was trained."""
+    """`kind`: tagger or infill. `labels`: a tagger's, in the order of its logits. `steps`: how long it was trained.
+
+    `documents`, `rounds`: of a fine-tuned one, where `steps` are those of a round.
+    """
 
     kind: str
     encoder_fingerprint: str
@@ -26,6 +29,8 @@ class AdapterInfo:
     source: str
     licence: str
     labels: tuple[str, ...] = ()
+    documents: int = 0
+    rounds: int = 0
 
 
 def save_adapter(path: Path, info: AdapterInfo, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.encoder import weights_fingerprint
+from gpu_workers.encoder import fastest_dtype, weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
 from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.nets import InfillNet, backbone
-from gpu_workers.training.infill_batches import HELD_OUT, InfillBatches, held_out
-from gpu_workers.training.loop import Schedule, Training
+from gpu_workers.training.infill_batches import HELD_OUT, Masked, held_out, public_batches
+from gpu_workers.training.loop import CheckpointFile, Schedule, Training
 
 SEED = 20232
 RANK = 128
@@ -42,26 +42,45 @@ def build() -> InfillNet:
     return InfillNet(bert)
 
 
+def trained(net: InfillNet) -> dict[str, torch.nn.Parameter]:
+    """What is trained, by its name in an adapter's file."""
+    return {**lora.adapter_parameters(net.bert), **net.own_parameters()}
+
+
+def masked_loss(net: InfillNet, batch: Masked) -> torch.Tensor:
+    """Mean cross-entropy of the pieces to guess; 0 where there is none."""
+    device = batch.ids.device
+    with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
+        logits = net(batch.ids, torch.ones_like(batch.ids), batch.asked)
+    return torch.nn.functional.cross_entropy(logits.float(), batch.truth, reduction="sum") / max(1, len(batch.truth))
+
+
 @torch.inference_mode()
+def scores(net: InfillNet, batch: Masked) -> dict[str, float]:
+    """How often the hidden piece is the first, or among the first five, and the mean loss."""
+    length = batch.ids.shape[1]
+    first = five = 0
+    loss = 0.0
+    for start in range(0, len(batch.ids), 16):
+        inside = (batch.asked >= start * length) & (batch.asked < (start + 16) * length)
+        ids, asked, truth = batch.ids[start : start + 16], batch.asked[inside], batch.truth[inside]
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = net(ids, torch.ones_like(ids), asked - start * length).float()
+        loss += float(torch.nn.functional.cross_entropy(logits, truth, reduction="sum"))
+        hits = logits.topk(5).indices == truth[:, None]
+        first, five = first + int(hits[:, 0].sum()), five + int(hits.sum())
+    count = len(batch.asked)
+    return {"top-1": first / count, "top-5": five / count, "loss": loss / count, "pieces": count}
+
+
 def evaluate(net: InfillNet, data: Path, rows: int) -> None:
-    """Print how often the hidden piece is the first, or among the first five, of 15 % hidden in held-out text."""
-    for corpus in HELD_OUT:
+    """Print the scores at 15 % hidden pieces of held-out text."""
+    for corpus, texts in HELD_OUT.items():
         for length in (32, 128):
-            batch = held_out(data, corpus, length, rows * 128 // length)
-            first = five = 0
-            loss = 0.0
-            for start in range(0, len(batch.ids), 16):
-                inside = (batch.asked >= start * length) & (batch.asked < (start + 16) * length)
-                ids, asked, truth = batch.ids[start : start + 16], batch.asked[inside], batch.truth[inside]
-                with torch.autocast("cpu", torch.bfloat16):
-                    logits = net(ids, torch.ones_like(ids), asked - start * length).float()
-                loss += float(torch.nn.functional.cross_entropy(logits, truth, reduction="sum"))
-                hits = logits.topk(5).indices == truth[:, None]
-                first, five = first + int(hits[:, 0].sum()), five + int(hits.sum())
-            count = len(batch.asked)
+            found = scores(net, held_out(texts(data), length, rows * 128 // length))
             print(
-                f"{corpus} rows of {length}: top-1 {first / count:.3f} top-5 {five / count:.3f} "
-                f"loss {loss / count:.3f} ({count} pieces)",
+                f"{corpus} rows of {length}: top-1 {found['top-1']:.3f} top-5 {found['top-5']:.3f} "
+                f"loss {found['loss']:.3f} ({found['pieces']} pieces)",
                 flush=True,
             )
 
@@ -74,13 +93,13 @@ def main() -> None:
     parser.add_argument("--export", type=Path, help="write the adapter as it stands and evaluate it; no training")
     arguments = parser.parse_args()
     net = build()
-    parameters = {**lora.adapter_parameters(net.bert), **net.own_parameters()}
     batches = None
     if not arguments.export:
-        batches = InfillBatches(arguments.data, SEED)
+        batches = public_batches(arguments.data, SEED)
         with torch.no_grad():
             net.bias.copy_(batches.frequencies().log())
-    training = Training(parameters, replace(SCHEDULE, steps=arguments.steps), arguments.checkpoint)
+    schedule = replace(SCHEDULE, steps=arguments.steps)
+    training = Training(trained(net), schedule, CheckpointFile(arguments.checkpoint))
     if batches is None:
         training.use_average()
         info = AdapterInfo(
@@ -96,10 +115,7 @@ def main() -> None:
         return
 
     def loss_of(step: int) -> torch.Tensor:
-        batch = batches.batch(step, BATCH_PIECES)
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = net(batch.ids, torch.ones_like(batch.ids), batch.asked)
-        return torch.nn.functional.cross_entropy(logits.float(), batch.truth)
+        return masked_loss(net, batches.batch(step, BATCH_PIECES))
 
     def every(_step: int) -> None:
         with training.averaged():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +14,15 @@ from tokenizers import Tokenizer
 from gpu_workers.training.public_text import json_lines
 from gpu_workers.training.tagger_batches import CLS, MASK, SEP, training_tokenizer
 
-_LENGTHS = (64, 128)
+ROW_PIECES_MAX = 128
+_LENGTHS = (64, ROW_PIECES_MAX)
 _SHARE = 0.25
 _SHOWN, _OTHER = 0.10, 0.05  # of the pieces to guess: left as they are, replaced by any piece
 _SPECIAL = 999  # ids up to here are [PAD], [UNK], [CLS], [SEP], [MASK] and unused ones
 _ENCODE_AT_ONCE = 2_000
 
 IntArray = npt.NDArray[np.int64]
+Stream = npt.NDArray[np.uint16]
 
 
 def _column(path: Path, *names: str) -> Iterator[str]:
@@ -96,17 +98,35 @@ class Masked:
     truth: torch.Tensor
 
 
+def stream_of(tokenizer: Tokenizer, texts: Iterator[str]) -> Stream:
+    """The pieces of all texts, one after another, each text with its end marked."""
+    rows = [np.array([*row, SEP], dtype=np.uint16) for row in encoded(tokenizer, texts) if row]
+    return np.concatenate([np.zeros(0, dtype=np.uint16), *rows])
+
+
+def guessable(stream: Stream) -> int:
+    """How many of the pieces can be asked for: not marks that end a text, nor pieces that the vocabulary lacks."""
+    return int((stream > _SPECIAL).sum())
+
+
+def public_batches(data: Path, seed: int) -> InfillBatches:
+    """Batches of the mix that the shipped adapter is trained on."""
+    tokenizer = training_tokenizer()
+    streams = {}
+    for name, (weight, texts) in _SOURCES.items():
+        streams[name] = weight, stream_of(tokenizer, texts(data))
+        print(f"{name}: {len(streams[name][1])} pieces", flush=True)
+    return InfillBatches(list(streams.values()), tokenizer, seed)
+
+
 class InfillBatches:
     """`batch(step)` depends on the seed and the step alone."""
 
-    def __init__(self, data: Path, seed: int) -> None:
-        tokenizer = training_tokenizer()
+    def __init__(self, streams: Sequence[tuple[float, Stream]], tokenizer: Tokenizer, seed: int) -> None:
+        """`streams`: of each the share of the rows that it gets, and its pieces, more than `ROW_PIECES_MAX`."""
         self._seed = seed
-        self._streams: list[npt.NDArray[np.uint16]] = []
-        for name, (_, texts) in _SOURCES.items():
-            rows = [np.array([*row, SEP], dtype=np.uint16) for row in encoded(tokenizer, texts(data)) if row]
-            self._streams.append(np.concatenate(rows))
-            print(f"{name}: {len(self._streams[-1])} pieces", flush=True)
+        self._weights = [weight for weight, _ in streams]
+        self._streams = [stream for _, stream in streams]
         vocabulary = tokenizer.get_vocab_size()
         self._vocabulary = vocabulary
         self._goes_on = np.zeros(vocabulary, dtype=np.bool_)
@@ -116,7 +136,7 @@ class InfillBatches:
     def frequencies(self) -> torch.Tensor:
         """Share of each piece in the mix, smoothed by half an occurrence, float32 `[vocabulary]`."""
         counts = np.full(self._vocabulary, 1e-7)
-        for stream, (weight, _) in zip(self._streams, _SOURCES.values(), strict=True):
+        for stream, weight in zip(self._streams, self._weights, strict=True):
             counts += weight * np.bincount(stream, minlength=self._vocabulary) / len(stream)
         return torch.from_numpy((counts / counts.sum()).astype(np.float32))
 
@@ -125,9 +145,8 @@ class InfillBatches:
         rng = np.random.default_rng([self._seed, step])
         length = int(rng.choice(_LENGTHS))
         ids = np.empty((pieces // length, length), dtype=np.int64)
-        weights = [weight for weight, _ in _SOURCES.values()]
         for row in ids:
-            stream = self._streams[rng.choice(len(weights), p=weights)]
+            stream = self._streams[rng.choice(len(self._weights), p=self._weights)]
             start = rng.integers(len(stream) - length)
             row[0], row[-1] = CLS, SEP
             row[1:-1] = stream[start : start + length - 2]
@@ -150,11 +169,11 @@ class InfillBatches:
         return Masked(torch.from_numpy(hidden), torch.from_numpy(asked), torch.from_numpy(truth))
 
 
-def held_out(data: Path, corpus: str, length: int, rows: int) -> Masked:
-    """`rows` rows of a held-out corpus with 15 % of the pieces hidden; the same on every call."""
+def held_out(texts: Iterator[str], length: int, rows: int) -> Masked:
+    """`rows` rows of held-out text with 15 % of the pieces hidden; the same for the same text."""
     tokenizer = training_tokenizer()
     stream: list[int] = []
-    for row in encoded(tokenizer, HELD_OUT[corpus](data)):
+    for row in encoded(tokenizer, texts):
         stream += [*row, SEP]
         if len(stream) > 8 * rows * length:
             break

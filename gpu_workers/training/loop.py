@@ -6,16 +6,47 @@ checkpoint holds the step, the weights, their running average and the optimiser.
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
 Loss = Callable[[int], torch.Tensor]
+
+
+class Checkpoint(Protocol):
+    """Where a training's state is kept between two processes."""
+
+    def read(self) -> bytes | None: ...
+
+    def write(self, state: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class CheckpointFile:
+    """A plain file."""
+
+    path: Path
+
+    def read(self) -> bytes | None:
+        return self.path.read_bytes() if self.path.exists() else None
+
+    def write(self, state: bytes) -> None:
+        """Whole or not at all; on return it is on the disk."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.path.with_suffix(".partial")
+        with unfinished.open("wb") as stream:
+            stream.write(state)
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(self.path)
 
 _SAVED_STEPS = 50  # a minute of one core, or several
 
@@ -37,15 +68,24 @@ class Schedule:
 class Training:
     """Named parameters, their running average, AdamW, and the number of steps done."""
 
-    def __init__(self, parameters: Mapping[str, torch.nn.Parameter], schedule: Schedule, checkpoint: Path) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, torch.nn.Parameter],
+        schedule: Schedule,
+        checkpoint: Checkpoint,
+        *,
+        log: Callable[[str], None] = partial(print, flush=True),
+    ) -> None:
         self.parameters = dict(parameters)
         self.schedule = schedule
-        self.checkpoint = checkpoint
+        self._checkpoint = checkpoint
+        self._log = log
         self.step = 0
         self.average = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
         self._optimiser = torch.optim.AdamW(self.parameters.values(), lr=schedule.rate, weight_decay=0.01)
-        if checkpoint.exists():
-            self._restore()
+        state = checkpoint.read()
+        if state is not None:
+            self._restore(state)
 
     def run(self, loss_of: Loss, every: Callable[[int], None], every_steps: int) -> None:
         """Train to the schedule's end; `every` is called each `every_steps` steps, after a checkpoint."""
@@ -63,10 +103,9 @@ class Training:
             total, seen = total + loss.item(), seen + 1
             if self.step % _SAVED_STEPS == 0:
                 cpu, wall = (time.process_time() - spent) / seen, (time.monotonic() - begun) / seen
-                print(
+                self._log(
                     f"step {self.step}/{self.schedule.steps} loss {total / seen:.4f} "
-                    f"{wall:.2f} s a step ({cpu:.2f} s of processor)",
-                    flush=True,
+                    f"{wall:.2f} s a step ({cpu:.2f} s of processor)"
                 )
                 self.save()
                 spent, begun, total, seen = time.process_time(), time.monotonic(), 0.0, 0
@@ -98,27 +137,24 @@ class Training:
                     tensor.copy_(kept[name])
 
     def save(self) -> None:
-        """Write the checkpoint, whole or not at all."""
-        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.checkpoint.with_suffix(".partial")
+        """Write the checkpoint."""
         state = {
             "step": self.step,
             "parameters": {name: tensor.detach() for name, tensor in self.parameters.items()},
             "average": self.average,
             "optimiser": self._optimiser.state_dict(),
         }
-        with partial.open("wb") as stream:
-            torch.save(state, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(self.checkpoint)
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        self._checkpoint.write(buffer.getvalue())
 
-    def _restore(self) -> None:
-        state = torch.load(self.checkpoint, weights_only=True)
+    def _restore(self, saved: bytes) -> None:
+        device = next(iter(self.parameters.values())).device
+        state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
         self.step = state["step"]
         self.average = state["average"]
         self._optimiser.load_state_dict(state["optimiser"])
         with torch.no_grad():
             for name, tensor in self.parameters.items():
                 tensor.copy_(state["parameters"][name])
-        print(f"goes on from step {self.step}", flush=True)
+        self._log(f"goes on from step {self.step}")

@@ -20,7 +20,7 @@ from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.training import ner_corpora
-from gpu_workers.training.loop import Schedule, Training
+from gpu_workers.training.loop import CheckpointFile, Schedule, Training
 from gpu_workers.training.ner_corpora import IGNORED, NONE, Tagged
 from gpu_workers.training.tagger_batches import (
     LABELS,
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--export", type=Path, help="write the adapter as it stands and evaluate it; no training")
     arguments = parser.parse_args()
     net = build()
-    training = Training(trained(net), SCHEDULE, arguments.checkpoint)
+    training = Training(trained(net), SCHEDULE, CheckpointFile(arguments.checkpoint))
     if arguments.export:
         training.use_average()
         info = AdapterInfo(

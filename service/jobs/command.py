@@ -13,9 +13,9 @@ from core.errors import DataDirInUse, JobFailed, JobFilesLost
 from core.jobs.scratch import ScratchWriter, new_key
 from core.ledger.filelock import FileLock
 from core.ledger.keys import MasterKey
-from gpu_workers.jobs.messages import JobOrder
+from gpu_workers.jobs.messages import INPUT, JobOrder
 from service.domains import pack_path
-from service.jobs.files import COMMAND, INPUT, write_synced
+from service.jobs.files import COMMAND, write_synced
 from service.jobs.kinds import domain_spec
 from service.secrets import load_master_key
 from service.settings import Settings

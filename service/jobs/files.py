@@ -26,9 +26,9 @@ from core.errors import DataDirInUse, JobFilesLost
 from core.jobs.scratch import ScratchWriter, new_key, seal, unseal
 from core.ledger.filelock import FileLock
 from core.ledger.keys import MasterKey, Purpose
+from gpu_workers.jobs.messages import INPUT
 from service.domains import owner_folder
 
-INPUT = "input"
 _SPEC = "spec"
 _KEY = "key"
 _JOB_ID = re.compile(r"[0-9a-f]{32}")

@@ -20,7 +20,8 @@ from core.ledger.records import Charge
 from core.mechanisms.pricing import Protection, SentenceMechanism, protection, sentence_event
 from core.text.segment import sentences
 from gpu_workers.engine import Role, Task
-from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile
+from core.stamped_file import StampedFile
+from gpu_workers.tasks import EmbedRelease, EmbedTask
 from service.auth import Caller, caller
 from service.body import JsonRoute, Strict
 from service.domains import Domain
@@ -98,7 +99,7 @@ def check_forms(body: SentDPRequest, domain: Domain, here: House) -> None:
 
 
 def validate(
-    body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent, pack: PackFile | None = None
+    body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent, pack: StampedFile | None = None
 ) -> list[EmbedTask]:
     """The documents as tasks.
 

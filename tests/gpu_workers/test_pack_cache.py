@@ -10,15 +10,15 @@ from corpus_kit import embedding_rows
 from test_domain_corpus import order, quiet
 
 from core.mechanisms.domain_pack import InvalidPack
+from core.stamped_file import StampedFile
 from gpu_workers.jobs import domain
 from gpu_workers.pack_cache import PackCache
-from gpu_workers.tasks import PackFile
 
 
-def pack(folder: Path, *, seed: int) -> PackFile:
+def pack(folder: Path, *, seed: int) -> StampedFile:
     job = order(folder, embedding_rows(110, seed=seed))
     domain.run(job, quiet)
-    return PackFile(job.spec.targets[0], "1")
+    return StampedFile(job.spec.targets[0], "1")
 
 
 def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
@@ -33,4 +33,4 @@ def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: 
     Path(first.path).write_bytes(b"broken")
     assert cache.mechanism(first, "clipped_cosine", None)
     with pytest.raises(InvalidPack):
-        cache.mechanism(PackFile(first.path, "2"), "clipped_cosine", None)
+        cache.mechanism(StampedFile(first.path, "2"), "clipped_cosine", None)

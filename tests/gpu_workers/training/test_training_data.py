@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gpu_workers.training import ner_corpora, templates
-from gpu_workers.training.infill_batches import InfillBatches, held_out
+from gpu_workers.training.infill_batches import HELD_OUT, held_out, public_batches
 from gpu_workers.training.names import Names
 from gpu_workers.training.tagger_batches import LABELS, MASK, Batches
 
@@ -90,7 +90,7 @@ def test_infill_asks_for_what_it_hides(data: Path) -> None:
     for file in ("sst2", "mnli", "qnli", "qqp"):
         write(data / f"glue/{file}_train.jsonl.gz", {"sentence": text["text"], "label": 0})
     write(data / "ner/wikigold.jsonl.gz", *[SENTENCE] * 30)
-    batches = InfillBatches(data, 7)
+    batches = public_batches(data, 7)
     batch = batches.batch(0, 512)
 
     flat = batch.ids.reshape(-1)
@@ -100,6 +100,6 @@ def test_infill_asks_for_what_it_hides(data: Path) -> None:
     assert (batch.truth > 999).all()
     assert torch.equal(batches.batch(0, 512).ids, batch.ids)
     assert np.isclose(float(batches.frequencies().sum()), 1, atol=1e-4)
-    held = held_out(data, "imdb-test", 32, 4)
+    held = held_out(HELD_OUT["imdb-test"](data), 32, 4)
     assert (held.ids.reshape(-1)[held.asked] == MASK).all()
     assert not (held.truth == MASK).any()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.training.loop import Schedule, Training
+from gpu_workers.training.loop import CheckpointFile, Schedule, Training
 
 SCHEDULE = Schedule(steps=12, rate=0.05, warmup=2)
 
@@ -13,7 +13,7 @@ def run(checkpoint: Path, until: int) -> Training:
     """A small regression, stopped after `until` steps as a killed process is: between two checkpoints or at one."""
     torch.manual_seed(1)
     layer = torch.nn.Linear(3, 1)
-    training = Training(dict(layer.named_parameters()), SCHEDULE, checkpoint)
+    training = Training(dict(layer.named_parameters()), SCHEDULE, CheckpointFile(checkpoint))
 
     def loss_of(step: int) -> torch.Tensor:
         if step == until:

@@ -1,0 +1,23 @@
+"""A file of the data directory that a worker keeps loaded: where it is, and which state of it is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StampedFile:
+    """`stamp` tells one state of the file from another, so that one that was replaced is read anew."""
+
+    path: str
+    stamp: str
+
+
+def stamped(path: Path) -> StampedFile | None:
+    """The file as it is now; None where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return StampedFile(str(path), f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}")

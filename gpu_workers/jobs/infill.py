@@ -1,0 +1,249 @@
+"""The infill job: a tenant's documents in, a language model out that fills masked places in documents like them.
+
+    survey -> in each round: mask and fill, a sealed shard at a time -> fine-tune, with sealed checkpoints -> write
+
+The model is fine-tuned on the corpus whose masked places it has filled itself; in a further round the fine-tuned one
+fills them, and training begins anew from the shipped one (Vats et al. 2023, section 3.2, "FT").
+
+Guarantee: none. No masked string is read by the model that fills or trained on, unless it also stands where no mask
+found it. What was kept is trained on, and the weights may tell it. What is written outside the job's encrypted folder
+are weights, counts and the model's name. An attempt that is taken up again skips what is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from core.errors import BadCorpus, JobFilesLost
+from core.jobs.scratch import seal, unseal
+from core.text.fill_left_to_right import fill_left_to_right
+from core.text.fill_top_k import top_1, top_k
+from core.text.infill_model import InfillModel
+from core.text.lists import AllowLists
+from core.text.policy import GUARANTEE, TOP_1
+from core.text.sanitize import inspect
+from gpu_workers.jobs import card, corpus
+from gpu_workers.jobs.messages import InfillSpec, JobOrder, Tell
+from gpu_workers.jobs.targets import publish
+
+if TYPE_CHECKING:
+    import torch
+
+    from gpu_workers.models.adapter_file import AdapterInfo
+    from gpu_workers.models.nets import InfillNet
+
+DOCUMENTS_MIN = 20
+PIECES_MIN = 1_000  # some eight rows of a batch; with fewer every step would see the same
+_SHARD_DOCUMENTS = 32  # filled side by side
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Documents without masks, and what became of the others. `places`: masked regions that were filled."""
+
+    texts: list[str]
+    places: int = 0
+    empty: int = 0
+    crowded: int = 0
+
+    def __add__(self, other: Filled) -> Filled:
+        return Filled(
+            self.texts + other.texts,
+            self.places + other.places,
+            self.empty + other.empty,
+            self.crowded + other.crowded,
+        )
+
+
+@dataclass(frozen=True)
+class SealedCheckpoint:
+    """A training's state in the job's encrypted folder."""
+
+    order: JobOrder
+    label: str
+
+    def read(self) -> bytes | None:
+        """Raises JobFilesLost where the file was tampered with."""
+        path = self.order.folder / self.label
+        return unseal(path, self.order.key, self.label) if path.exists() else None
+
+    def write(self, state: bytes) -> None:
+        seal(self.order.folder / self.label, self.order.key, self.label, state)
+
+
+def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
+    """The adapter, written to every target; returns counts and warnings. Raises JobFailed, InvalidInput."""
+    spec: InfillSpec = order.spec
+    tell("reading", 0.0)
+    found = corpus.survey(
+        corpus.corpus_lines(order.received()),
+        documents_max=spec.documents_max,
+        chars_max=spec.document_chars_max,
+    )
+    if found.embeddings:
+        raise BadCorpus("A row is an object with text or sentences.", reason="wrong-row", line=found.chosen[0])
+    if len(found.chosen) < DOCUMENTS_MIN:
+        raise _too_few(len(found.chosen))
+    tell("loading", 0.02)
+    # with torch: a corpus that is refused needs none
+    from gpu_workers.models.embedded import embedded_vocabulary
+    from gpu_workers.training.fine_tuning import fine_tune, shipped_net
+    from gpu_workers.training.infill_batches import guessable, stream_of
+
+    device = _device(spec)
+    info, net = shipped_net(device)
+    for number in range(1, spec.rounds + 1):
+        begun = (number - 1) / spec.rounds
+        half = 0.5 / spec.rounds
+        filled = _filled(order, found, number, net, _part(tell, "filling", begun, half))
+        tokenizer = embedded_vocabulary().tokenizer
+        stream = stream_of(tokenizer, iter(filled.texts))
+        if len(filled.texts) < DOCUMENTS_MIN or guessable(stream) < PIECES_MIN:
+            raise _too_few(len(filled.texts))
+        if number > 1:
+            _, net = shipped_net(device)
+        fine_tune(
+            net,
+            stream,
+            tokenizer,
+            steps=spec.steps,
+            checkpoint=SealedCheckpoint(order, f"training-{number}"),
+            progress=_part(tell, "fine-tuning", begun + half, half),
+        )
+    tell("writing", 0.98)
+    result = _result(spec, found, filled, pieces=len(stream))
+    own = replace(
+        info,
+        steps=spec.steps,
+        rounds=spec.rounds,
+        documents=len(filled.texts),
+        source="the shipped adapter, fine-tuned on documents of a tenant's own",
+    )
+    publish(lambda path: _saved(path, own, net), card.infill(own, result), spec.targets)
+    return result
+
+
+def _part(tell: Tell, stage: str, start: float, share: float) -> Callable[[float], None]:
+    """Tells how much is done of a part of all rounds."""
+    return lambda done: tell(stage, 0.04 + 0.94 * (start + share * done))
+
+
+def _too_few(count: int) -> BadCorpus:
+    return BadCorpus(
+        f"At least {DOCUMENTS_MIN} different documents with {PIECES_MIN} word pieces in all are needed.",
+        reason="too-few-documents",
+        count=count,
+    )
+
+
+def _device(spec: InfillSpec) -> torch.device:
+    import torch
+
+    if spec.threads:
+        torch.set_num_threads(spec.threads)
+    if spec.device == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    return torch.device(spec.device)
+
+
+def _model(net: InfillNet) -> InfillModel:
+    """The network as it stands, ready to fill."""
+    import torch
+
+    from gpu_workers.encoder import fastest_dtype
+    from gpu_workers.models.embedded import embedded_vocabulary
+    from gpu_workers.models.infill import MaskedLM
+    from gpu_workers.models.masked_infill import MaskedInfill
+
+    device = net.bias.device
+
+    def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
+            logits: torch.Tensor = net(ids, mask, asked)
+        return logits
+
+    return MaskedInfill(MaskedLM(vocabulary=embedded_vocabulary(), forward=forward, device=device, name="embedded"))
+
+
+def _filled(
+    order: JobOrder, found: corpus.Survey, number: int, net: InfillNet, progress: Callable[[float], None]
+) -> Filled:
+    """The chosen documents, their masked places filled. Every finished shard is kept, sealed."""
+    spec: InfillSpec = order.spec
+    lists = AllowLists(Path(spec.allow_lists_dir) if spec.allow_lists_dir else None)
+    model = _model(net)
+    documents = _documents(order, found)
+    shards = -(-len(found.chosen) // _SHARD_DOCUMENTS)
+    whole = Filled([])
+    for index in range(shards):
+        progress(index / shards)
+        label = f"filled-{number}-{index:06d}"
+        texts = list(islice(documents, _SHARD_DOCUMENTS))
+        shard = _kept(order, label)
+        if shard is None:
+            shard = _fill(texts, spec, model, lists)
+            seal(order.folder / label, order.key, label, orjson.dumps(shard))
+        whole += shard
+    return whole
+
+
+def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
+    for number, line in corpus.chosen_lines(order.received(), found):
+        form, content = corpus.parse(line, number, chars_max=order.spec.document_chars_max)
+        yield content if form == "text" else " ".join(content)
+
+
+def _kept(order: JobOrder, label: str) -> Filled | None:
+    """A finished shard of an earlier attempt, if there is one. Raises JobFilesLost where it was tampered with."""
+    path = order.folder / label
+    if not path.exists():
+        return None
+    try:
+        return Filled(**orjson.loads(unseal(path, order.key, label)))
+    except (ValueError, TypeError):
+        raise JobFilesLost from None
+
+
+def _fill(texts: Sequence[str], spec: InfillSpec, model: InfillModel, lists: AllowLists) -> Filled:
+    """Raises what `inspect` raises."""
+    inspected = [inspect(text, spec.policy, lists) for text in texts if text.strip()]
+    used = [each for each in inspected if len(each.masks) <= spec.places_max]
+    ways = [
+        top_1() if spec.fill == TOP_1 else top_k(each.masks, spec.policy, lists, count=spec.k) for each in used
+    ]
+    return Filled(
+        [document.text for document in fill_left_to_right(used, ways, model)],
+        places=sum(len(each.masks) for each in used),
+        empty=len(texts) - len(inspected),
+        crowded=len(inspected) - len(used),
+    )
+
+
+def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
+    from gpu_workers.models.adapter_file import load_adapter, save_adapter
+    from gpu_workers.training.infill import trained
+
+    save_adapter(path, info, trained(net))
+    load_adapter(path, info.kind, info.encoder_fingerprint)
+
+
+def _result(spec: InfillSpec, found: corpus.Survey, filled: Filled, *, pieces: int) -> dict[str, Any]:
+    return {
+        "model": spec.name,
+        "rows": found.rows,
+        "documents": len(filled.texts),
+        "pieces": pieces,
+        "places": filled.places,
+        "techniques": list(spec.policy.techniques),
+        "fill": spec.fill,
+        "rounds": spec.rounds,
+        "steps": spec.steps,
+        "privacy": {"guarantee": GUARANTEE, "note": "the weights may tell what no mask covered"},
+        "warnings": corpus.left_out(found, {"empty-documents": filled.empty, "too-many-places": filled.crowded}),
+    }
