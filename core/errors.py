@@ -29,7 +29,8 @@
     │   ├── JobFilesLost            the job's files are missing or not authentic
     │   └── JobAttemptsExhausted    the job's process died too often
     ├── UnknownDomain               no such domain, or another tenant's
-    ├── UnknownModel                no preset of that name
+    ├── UnknownModel                no preset or fine-tuned model of that name
+    ├── InfillBroken                a fine-tuned model's file cannot be used
     ├── DomainBroken                a domain's file cannot be used; other domains can
     ├── DataDirInUse                another gateway runs the jobs of this data directory
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
@@ -251,7 +252,12 @@ class UnknownDomain(GatewayError):
 
 class UnknownModel(GatewayError):
     code = "unknown-model"
-    title = "There is no such model; GET /v1/models lists them."
+    title = "There is no such model."
+
+
+class InfillBroken(GatewayError):
+    code = "infill-broken"
+    title = "The fine-tuned model's file cannot be used; fine-tune it again."
 
 
 class DomainBroken(GatewayError):

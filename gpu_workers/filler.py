@@ -6,11 +6,13 @@ The texts have been inspected by then; `core.text.fill_left_to_right` and `core.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 
-from core.errors import GatewayError, InvalidInput
+from core.errors import GatewayError, InfillBroken, InvalidInput
 from core.mechanisms.token_selection import scores
+from core.stamped_file import StampedFile
 from core.text.fill_dp import CLIP, dp_draws, slots_of
 from core.text.fill_left_to_right import Way, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
@@ -18,22 +20,28 @@ from core.text.infill_model import Blank, InfillModel
 from core.text.lists import AllowLists
 from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected
+from gpu_workers.file_cache import FileCache
+from gpu_workers.models.infill import embedded_infill
 from gpu_workers.models.infill_sources import infill_model
+from gpu_workers.models.masked_infill import MaskedInfill
 
 _CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
 
 
 class Filler:
     """`source`: as `WorkerOptions.infill`, not off. `slots_max`: regions of a document that are filled.
+    `models_loaded_max`: fine-tuned models that are kept in memory.
 
     Raises: ValueError for a folder that holds no model which can fill.
     """
 
-    def __init__(self, source: str, *, device: str, threads: int, slots_max: int) -> None:
+    def __init__(self, source: str, *, device: str, threads: int, slots_max: int, models_loaded_max: int) -> None:
         if threads:
             torch.set_num_threads(threads)
         self._model: InfillModel = infill_model(source, device=device)
         self._slots_max = slots_max
+        self._device = device
+        self._own = FileCache(self._load, loaded_max=models_loaded_max)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -51,8 +59,7 @@ class Filler:
 
     def check(self) -> None:
         """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does."""
-        if not self._model.ranked([_CANARY], count=1)[0][0].strip():
-            raise RuntimeError("the infill model fills nothing")
+        _check_fills(self._model)
         if self._model.candidates:
             scores(self._model.logits([_CANARY]), clip=CLIP)
 
@@ -72,8 +79,31 @@ class Filler:
                 )
             else:
                 ways[number] = self._way(task, inspected[number], lists)
-        filled = fill_left_to_right([inspected[number] for number in ways], list(ways.values()), self._model)
-        return answers | dict(zip(ways, filled, strict=True))
+        together: dict[StampedFile | None, list[int]] = {}
+        for number in ways:
+            together.setdefault(tasks[number].model, []).append(number)
+        for file, numbers in together.items():
+            try:
+                model = self._own.get(file) if file else self._model
+            except InfillBroken as error:
+                answers |= dict.fromkeys(numbers, error)
+                continue
+            filled = fill_left_to_right(
+                [inspected[number] for number in numbers], [ways[number] for number in numbers], model
+            )
+            answers |= zip(numbers, filled, strict=True)
+        return answers
+
+    def _load(self, file: StampedFile) -> InfillModel:
+        """A model that a tenant has fine-tuned. Raises InfillBroken."""
+        try:
+            model = MaskedInfill(embedded_infill(Path(file.path), device=self._device))
+            _check_fills(model)
+        except Exception:  # whatever is wrong with the file, it cannot be used
+            broken = InfillBroken()
+        else:
+            return model
+        raise broken
 
     def _way(self, task: SanitizeTask, found: Inspected, lists: AllowLists) -> Way:
         if task.fill == TOP_1:
@@ -81,3 +111,9 @@ class Filler:
         if task.fill == DP and self._model.candidates:
             return dp_draws(found, task.epsilon_nano or 0, self._model.candidates, scope=task.scope)
         return top_k(found.masks, task.policy, lists, count=task.k)
+
+
+def _check_fills(model: InfillModel) -> None:
+    """Raises RuntimeError where no word comes."""
+    if not model.ranked([_CANARY], count=1)[0][0].strip():
+        raise RuntimeError("the infill model fills nothing")

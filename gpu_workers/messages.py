@@ -23,6 +23,7 @@ class WorkerOptions:
     infill: str = INFILL_BUNDLED
     fill_slots_max: int = 2048
     packs_loaded_max: int = 8
+    infill_models_loaded_max: int = 4
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ class Sanitiser:
         allow_list_dir: Path | None = None,
         infill: str = INFILL_OFF,
         fill_slots_max: int = 1,
+        infill_models_loaded_max: int = 1,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:
@@ -73,7 +74,13 @@ class Sanitiser:
         if infill != INFILL_OFF:
             from gpu_workers.filler import Filler  # torch, which a worker without a model does not need
 
-            self._filler = Filler(infill, device=device, threads=threads, slots_max=fill_slots_max)
+            self._filler = Filler(
+                infill,
+                device=device,
+                threads=threads,
+                slots_max=fill_slots_max,
+                models_loaded_max=infill_models_loaded_max,
+            )
         self._vocabulary = word_vectors.shipped()
         self._words: dict[str, WordMechanism] = {
             EXPONENTIAL: ExponentialWords(self._vocabulary),

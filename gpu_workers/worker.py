@@ -50,6 +50,7 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
         allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None,
         infill=options.infill,
         fill_slots_max=options.fill_slots_max,
+        infill_models_loaded_max=options.infill_models_loaded_max,
         device=options.device,
         threads=options.threads,
     )

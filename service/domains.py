@@ -128,5 +128,3 @@ def _checked_info(path: Path) -> DomainPackInfo | None:
         return DomainPack.load(path).info
     except InvalidPack:
         return None
-
-

@@ -32,6 +32,7 @@ from service.jobs.files import JobFiles
 from service.jobs.kinds import Kinds
 from service.jobs.runner import JobRunner
 from service.ledger_access import build_ledger
+from service.own_models import OwnModels
 from service.presets import load_presets
 from service.rate_limit import RateLimit
 from service.secrets import load_admin_key, load_master_key
@@ -54,6 +55,7 @@ class House:
         self.allow_lists = AllowLists(settings.allow_lists_dir)
         self.rate_limit = RateLimit(settings.rate_limit_per_minute)
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
+        self.own_models = OwnModels(settings.data_dir)
         self._redis = None
         if settings.redis_url is None:
             self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
@@ -188,6 +190,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             infill=settings.infill,
             fill_slots_max=settings.fill_slots_max,
             packs_loaded_max=settings.domain_packs_loaded_max,
+            infill_models_loaded_max=settings.infill_models_loaded_max,
         )
 
     def lane(*workers: WorkerOptions) -> LaneOptions:

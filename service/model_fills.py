@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.errors import InvalidInput, WorkerCold
-from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_K
+from core.stamped_file import StampedFile
+from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
 from gpu_workers.engine import Role
 from service.house import House
@@ -31,6 +32,19 @@ def infill_facts(here: House, mode: str) -> Facts | None:
     if infill is None or mode not in infill["modes"]:
         raise InvalidInput("this gateway runs no language model that fills so; GET /models", field="fill.mode")
     return infill
+
+
+def own_model(here: House, tenant: str, *, mode: str, name: str | None) -> StampedFile | None:
+    """The tenant's fine-tuned model of that name; None where none is named.
+
+    Raises InvalidInput for a name that is not the tenant's, and for a fill that takes none: weights that were trained
+    on documents are no public model, which the guarantee of `dp` is told beside.
+    """
+    if name is None:
+        return None
+    if mode not in (TOP_1, TOP_K):
+        raise InvalidInput(f"only the fills `{TOP_1}` and `{TOP_K}` take a fine-tuned model", field="fill.model")
+    return here.own_models.find(tenant, name)
 
 
 def check_options(

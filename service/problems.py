@@ -40,6 +40,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.JobFailed, 500),
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
+    (errors.InfillBroken, 422),
     (errors.DomainBroken, 422),
     (errors.DataDirInUse, 503),
     (errors.TenantExists, 409),

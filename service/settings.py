@@ -66,6 +66,9 @@ class Settings(BaseSettings):
     job_priority: Literal["idle", "low", "normal"] = "idle"
     domain_documents_max: int = Field(10_000, ge=100, le=100_000)
     domain_packs_loaded_max: int = Field(8, ge=1)
+    infill_documents_max: int = Field(5_000, ge=20, le=100_000)
+    infill_steps_max: int = Field(2_000, ge=1)
+    infill_models_loaded_max: int = Field(4, ge=1)
 
     # ledger
     hold_ttl_s: float = Field(300.0, gt=0)

@@ -14,9 +14,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from core.errors import InvalidInput
 from core.mechanisms.word_pricing import EXPONENTIAL, MECHANISMS
+from core.stamped_file import StampedFile
 
 GUARANTEE = "none"
 
@@ -148,6 +150,16 @@ class MaskPolicy:
                     "A threshold is a score above 0 and at most 1 of a supported entity.", field="thresholds"
                 )
 
+    @classmethod
+    def of_block(cls, block: Mapping[str, Any]) -> MaskPolicy:
+        """What the block `mask` of a request says, as `service.mask_block.Mask` dumps it. Raises InvalidInput."""
+        return cls(
+            techniques=tuple(block["techniques"]),
+            entities=tuple(block["entities"] or ()),
+            vocabulary_size=block["vocabulary_size"],
+            allow_list=block["allow_list"],
+        )
+
     @property
     def whole(self) -> bool:
         """Whether every word is masked."""
@@ -185,7 +197,8 @@ def check_epsilon(fill: str, epsilon: object) -> None:
 @dataclass(frozen=True)
 class SanitizeTask:
     """One document for the worker. The text stays out of `repr`. `epsilon_nano` (by `metric_dp` per unit of distance)
-    is of the priced fills alone, `mechanism` of `metric_dp`, `k` of `topk`, `scope` of `dp`. Raises InvalidInput."""
+    is of the priced fills alone, `mechanism` of `metric_dp`, `k` of `topk`, `scope` of `dp`; `model`, a fine-tuned one,
+    of `top1` and `topk`. Raises InvalidInput."""
 
     text: str = field(repr=False)
     policy: MaskPolicy
@@ -194,6 +207,7 @@ class SanitizeTask:
     mechanism: str = EXPONENTIAL
     k: int = K_DEFAULT
     scope: str = SLOT
+    model: StampedFile | None = None
 
     def __post_init__(self) -> None:
         if self.fill not in FILL_MODES:
@@ -201,6 +215,8 @@ class SanitizeTask:
         check_epsilon(self.fill, self.epsilon_nano)
         if self.mechanism not in MECHANISMS:
             raise InvalidInput(f"The mechanism is one of: {', '.join(MECHANISMS)}.", field="mechanism")
+        if self.model is not None and self.fill not in (TOP_1, TOP_K):
+            raise InvalidInput(f"Only the fills {TOP_1} and {TOP_K} take a fine-tuned model.", field="model")
         if self.k < 1:
             raise InvalidInput("K is at least 1.", field="k")
         if self.scope not in SCOPES or (self.scope == DOCUMENT and self.policy.techniques != ("all",)):

@@ -46,9 +46,9 @@ def infill(info: AdapterInfo, result: Mapping[str, Any]) -> str:
         [
             f"# Language model `{result['model']}`",
             "",
-            "The gateway's masked language model, fine-tuned on documents whose masked places it had filled itself. The",
-            "file holds weights, no text. **Guarantee: none.** What no mask covered was trained on, and whoever has the",
-            "file may learn of it: keep it as you keep the documents.",
+            "The gateway's masked language model, fine-tuned on documents whose masked places it had filled itself.",
+            "The file holds weights, no text. **Guarantee: none.** What no mask covered was trained on, and whoever",
+            "has the file may learn of it: keep it as you keep the documents.",
             "",
             "| | |",
             "| --- | --- |",

@@ -214,9 +214,7 @@ def _fill(texts: Sequence[str], spec: InfillSpec, model: InfillModel, lists: All
     """Raises what `inspect` raises."""
     inspected = [inspect(text, spec.policy, lists) for text in texts if text.strip()]
     used = [each for each in inspected if len(each.masks) <= spec.places_max]
-    ways = [
-        top_1() if spec.fill == TOP_1 else top_k(each.masks, spec.policy, lists, count=spec.k) for each in used
-    ]
+    ways = [top_1() if spec.fill == TOP_1 else top_k(each.masks, spec.policy, lists, count=spec.k) for each in used]
     return Filled(
         [document.text for document in fill_left_to_right(used, ways, model)],
         places=sum(len(each.masks) for each in used),

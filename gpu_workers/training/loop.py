@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -48,7 +47,12 @@ class CheckpointFile:
             os.fsync(stream.fileno())
         unfinished.replace(self.path)
 
+
 _SAVED_STEPS = 50  # a minute of one core, or several
+
+
+def _printed(line: str) -> None:
+    print(line, flush=True)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Training:
         schedule: Schedule,
         checkpoint: Checkpoint,
         *,
-        log: Callable[[str], None] = partial(print, flush=True),
+        log: Callable[[str], None] = _printed,
     ) -> None:
         self.parameters = dict(parameters)
         self.schedule = schedule

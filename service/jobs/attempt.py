@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import JobFailed, JobFilesLost, LedgerError
+from core.errors import InvalidInput, JobFailed, JobFilesLost, LedgerError
 from core.ledger.jobs import JobRecord, JobStore
 from gpu_workers.jobs.messages import Failed, JobOrder, Progress, Succeeded
 from gpu_workers.process import ChildProcess
@@ -61,7 +61,7 @@ class Attempt:
             spec = kinds.spec(job.kind, job.owner, job.job_id, opened.fields)
         except JobFailed as problem:
             return Failed(problem)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, InvalidInput):
             return Failed(JobFilesLost(reason="unknown-kind"))
         process = ChildProcess(
             _MODULE,

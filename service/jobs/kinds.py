@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_workers.jobs.messages import DomainSpec
+from core.text.policy import K_DEFAULT, MaskPolicy
+from gpu_workers.jobs.messages import DomainSpec, InfillSpec
 from service.domains import pack_path
 from service.jobs.files import JobFiles
+from service.own_models import model_path
 from service.settings import Settings
 
 
@@ -20,10 +22,13 @@ class Kinds:
     files: JobFiles
 
     def spec(self, kind: str, owner: str, job_id: str, fields: Mapping[str, Any]) -> Any:
-        """Raises ValueError for a kind that this version does not know."""
+        """Raises ValueError for a kind that this version does not know, InvalidInput for a mask that it does not."""
         if kind == "domain":
             pack = pack_path(self.settings.data_dir, owner, fields["name"])
             return domain_spec(self.settings, fields, (str(self.files.artifact(owner, job_id)), str(pack)))
+        if kind == "infill":
+            model = model_path(self.settings.data_dir, owner, fields["name"])
+            return infill_spec(self.settings, fields, (str(self.files.artifact(owner, job_id)), str(model)))
         raise ValueError("unknown kind of job")
 
 
@@ -39,4 +44,23 @@ def domain_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[st
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
         documents_max=settings.domain_documents_max,
         document_chars_max=settings.document_chars_max,
+    )
+
+
+def infill_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[str, ...]) -> InfillSpec:
+    """The infill job of these settings."""
+    return InfillSpec(
+        name=fields["name"],
+        targets=targets,
+        policy=MaskPolicy.of_block(fields["mask"]),
+        fill=fields["fill"]["mode"],
+        k=fields["fill"]["k"] or K_DEFAULT,
+        rounds=fields["rounds"],
+        steps=fields["steps"],
+        device=settings.devices[0],
+        threads=settings.job_threads,
+        allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
+        documents_max=settings.infill_documents_max,
+        document_chars_max=settings.document_chars_max,
+        places_max=settings.fill_slots_max,
     )

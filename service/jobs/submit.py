@@ -7,79 +7,30 @@ another's. A crash between the two steps leaves a folder without a job, which th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.errors import BadCorpus, ClientGone, ReleaseInFlight, UnknownJob
 from core.ledger.jobs import JobRecord
 from service.body import Strict, is_json, nesting
-from service.domains import NAME
 from service.house import House
 from service.jobs.files import Incoming
+from service.jobs.intakes import Intake
 from service.middleware import is_json_lines
 from service.release import idempotency_key
 
 _WRITE_BYTES = 1024 * 1024
-UNSTATED = "not stated"
 
 
-class DomainFields(Strict):
-    """What a domain job is told besides its corpus: the body's other members, or the query of JSON lines."""
-
-    name: str = Field(pattern=rf"^{NAME}$")
-    source: str = Field(UNSTATED, min_length=1, max_length=500, description="Where the public documents are from.")
-    licence: str = Field(UNSTATED, min_length=1, max_length=500)
-
-
-class CorpusRow(Strict):
-    """One public document, as exactly one of the three."""
-
-    text: str | None = None
-    sentences: list[str] | None = None
-    embeddings: list[list[float]] | None = None
-
-    @model_validator(mode="after")
-    def _one_form(self) -> CorpusRow:
-        if sum(form is not None for form in (self.text, self.sentences, self.embeddings)) != 1:
-            raise ValueError("give exactly one of text, sentences and embeddings")
-        return self
-
-
-class DomainRequest(DomainFields):
-    """Body of `POST /jobs/domain` as JSON; `embeddings` holds one list of sentence embeddings a document."""
-
-    documents: list[CorpusRow] | None = None
-    embeddings: list[Annotated[list[list[float]], Field(min_length=1)]] | None = None
-
-    @model_validator(mode="after")
-    def _one_corpus(self) -> DomainRequest:
-        if (self.documents is None) == (self.embeddings is None):
-            raise ValueError("give exactly one of documents and embeddings")
-        return self
-
-
-DOMAIN_BODY: dict[str, Any] = {
-    "required": True,
-    "content": {
-        "application/json": {"schema": DomainRequest.model_json_schema(ref_template="#/$defs/{model}")},
-        "application/x-ndjson": {
-            "schema": {
-                "type": "string",
-                "description": 'Rows {"text"}, {"sentences"} or {"embeddings"}; ?name= is needed.',
-            }
-        },
-    },
-}
-
-
-async def submit_domain(here: House, request: Request, owner: str) -> tuple[JobRecord, bool]:
+async def submit(here: House, request: Request, owner: str, intake: Intake) -> tuple[JobRecord, bool]:
     """The job that the request made, or made before under the same key, and whether it is new.
 
     Raises InvalidInput, BadCorpus (empty), QueueFull, JobQuotaExceeded, IdempotencyConflict, ReleaseInFlight,
@@ -87,7 +38,7 @@ async def submit_domain(here: House, request: Request, owner: str) -> tuple[JobR
     """
     key = idempotency_key(request)
     request.state.headers["Idempotency-Key"] = key
-    job_id = here.master_key.job_claim(owner=owner, route="/jobs/domain", key=key)
+    job_id = here.master_key.job_claim(owner=owner, route=f"/jobs/{intake.kind}", key=key)
     streamed = is_json_lines(request.headers.get("content-type", ""))
     if not streamed and not is_json(request.headers.get("content-type", "")):
         raise HTTPException(415)
@@ -97,10 +48,10 @@ async def submit_domain(here: House, request: Request, owner: str) -> tuple[JobR
         await here.jobs.store.check_room(owner, open_max=here.settings.jobs_per_tenant_max)
     with here.jobs.receiving(job_id) as incoming:
         receive = _json_lines if streamed else _json
-        fields = await receive(here, request, incoming)
+        fields = await receive(here, request, intake, incoming)
         if incoming.received == 0:
             raise BadCorpus("The corpus is empty.", reason="empty", count=0)
-        return await _create(here, owner, job_id, "domain", fields, incoming)
+        return await _create(here, owner, job_id, intake.kind, fields, incoming)
 
 
 async def _create(
@@ -136,35 +87,35 @@ async def _withdraw(here: House, owner: str, job_id: str) -> None:
         here.jobs.discard(job_id)
 
 
-async def _json(here: House, request: Request, incoming: Incoming) -> Mapping[str, Any]:
+async def _json(here: House, request: Request, intake: Intake, incoming: Incoming) -> Mapping[str, Any]:
     raw = await request.body()
 
     def parsed() -> dict[str, Any]:
         if nesting(raw) > here.settings.json_depth_max:
             raise HTTPException(400)
         try:
-            body = DomainRequest.model_validate(orjson.loads(raw))
+            body = intake.body.model_validate(orjson.loads(raw))
         except orjson.JSONDecodeError:
             raise HTTPException(400) from None
         except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-            raise RequestValidationError([entry | {"loc": ("body", *entry["loc"])} for entry in found]) from None
-        rows: list[dict[str, Any]] = [{"embeddings": vectors} for vectors in body.embeddings or []]
-        rows += [row.model_dump(exclude_none=True) for row in body.documents or []]
-        for row in rows:
+            raise _refused(error, "body") from None
+        if intake.check:
+            intake.check(here, body)
+        for row in intake.rows(body):
             incoming.write(orjson.dumps(row) + b"\n")
-        return body.model_dump(include=set(DomainFields.model_fields))
+        return body.model_dump(include=set(intake.fields.model_fields))
 
     return await asyncio.to_thread(parsed)  # up to 64 MiB: nobody waits for it
 
 
-async def _json_lines(_: House, request: Request, incoming: Incoming) -> Mapping[str, Any]:
+async def _json_lines(here: House, request: Request, intake: Intake, incoming: Incoming) -> Mapping[str, Any]:
     """Write the rows as they come; what is wrong with one of them is a problem of the job."""
     try:
-        fields = DomainFields.model_validate(dict(request.query_params))
+        fields = intake.fields.model_validate(_from_query(request, intake.fields))
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([entry | {"loc": ("query", *entry["loc"])} for entry in found]) from None
+        raise _refused(error, "query") from None
+    if intake.check:
+        intake.check(here, fields)
     waiting = bytearray()
     try:
         async for chunk in request.stream():
@@ -177,3 +128,18 @@ async def _json_lines(_: House, request: Request, incoming: Incoming) -> Mapping
     if waiting:
         await asyncio.to_thread(incoming.write, bytes(waiting))
     return fields.model_dump()
+
+
+def _from_query(request: Request, fields: type[Strict]) -> dict[str, Any]:
+    """The query's members: text as it stands, anything else as JSON."""
+    values: dict[str, Any] = dict(request.query_params)
+    for name, field in fields.model_fields.items():
+        if name in values and field.annotation is not str:
+            with contextlib.suppress(orjson.JSONDecodeError):  # what is no JSON is refused as the text that it is
+                values[name] = orjson.loads(values[name])
+    return values
+
+
+def _refused(error: ValidationError, part: str) -> RequestValidationError:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return RequestValidationError([entry | {"loc": (part, *entry["loc"])} for entry in found])

@@ -22,13 +22,14 @@ Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
 
 
 @router.get("/models", summary="The models that run, and how")
-async def models(here: Here) -> dict[str, Any]:
+async def models(who: Who, here: Here) -> dict[str, Any]:
     roles = {role: here.engine.status(role) for role in Role}
     return {
         "models": [
             {"role": role.value, "ready": status.ready, "stage": status.stage, **status.facts}
             for role, status in roles.items()
         ],
+        "fine_tuned": await here.own_models.of_tenant(who.tenant),
         "projections": {
             "kinds": list(KINDS),
             "dimension_max": here.settings.vector_dimension_max,
@@ -37,6 +38,12 @@ async def models(here: Here) -> dict[str, Any]:
             "recipe": RECIPE,
         },
     }
+
+
+@router.delete("/models/fine-tuned/{name}", status_code=204, summary="Delete a fine-tuned model of the tenant")
+async def remove_model(name: str, who: Who, here: Here) -> Response:
+    await here.own_models.remove(who.tenant, name)
+    return Response(status_code=204)
 
 
 @router.get(

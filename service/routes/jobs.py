@@ -16,10 +16,11 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus
 from core.ledger.names import SHARED_OWNER
-from service.auth import job_owner
+from service.auth import Caller, caller, job_owner
 from service.body import JsonRoute
 from service.house import House, house
-from service.jobs.submit import DOMAIN_BODY, submit_domain
+from service.jobs.intakes import DOMAIN, INFILL, Intake
+from service.jobs.submit import submit
 from service.paging import Paging, paging
 from service.problems import amount, problem_type
 
@@ -34,11 +35,29 @@ Here = Annotated[House, Depends(house)]
     status_code=202,
     summary="Build a domain pack from public documents",
     response_model=None,
-    openapi_extra={"requestBody": DOMAIN_BODY},
+    openapi_extra={"requestBody": DOMAIN.openapi},
 )
 async def create_domain(request: Request, owner: Owner, here: Here, response: Response) -> dict[str, Any]:
     """JSON, or JSON lines with `?name=`; the same `Idempotency-Key` and body again finds the same job."""
-    job, created = await submit_domain(here, request, owner)
+    return await _created(request, owner, here, response, DOMAIN)
+
+
+@router.post(
+    "/jobs/infill",
+    status_code=202,
+    summary="Fine-tune the language model that fills on documents of one's own, masked and filled",
+    response_model=None,
+    openapi_extra={"requestBody": INFILL.openapi},
+)
+async def create_infill(
+    request: Request, who: Annotated[Caller, Depends(caller)], here: Here, response: Response
+) -> dict[str, Any]:
+    """As `POST /jobs/domain`, with a tenant's key alone. Guarantee: none, and it costs no budget."""
+    return await _created(request, who.tenant, here, response, INFILL)
+
+
+async def _created(request: Request, owner: str, here: House, response: Response, intake: Intake) -> dict[str, Any]:
+    job, created = await submit(here, request, owner, intake)
     response.headers["Location"] = f"/jobs/{job.job_id}"
     response.headers["Idempotency-Replayed"] = str(not created).lower()
     return job_block(job)

@@ -19,14 +19,12 @@ from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.fill_pricing import fill_event, fill_facts
 from core.mechanisms.word_pricing import EXPONENTIAL, word_events, word_facts
+from core.stamped_file import StampedFile
 from core.text.policy import (
-    ALLOW_LIST_DEFAULT,
     DOCUMENT,
     DP,
     K_DEFAULT,
     SLOT,
-    VOCABULARY_SIZE_DEFAULT,
-    MaskPolicy,
     Sanitised,
     SanitizeTask,
     check_epsilon,
@@ -35,13 +33,20 @@ from gpu_workers.engine import Role, Task
 from service.auth import Caller, caller
 from service.body import JsonRoute, Strict
 from service.house import House, house
-from service.model_fills import Facts, candidates_facts, check_options, check_places, infill_facts, weight_of
+from service.mask_block import Mask
+from service.model_fills import (
+    Facts,
+    candidates_facts,
+    check_options,
+    check_places,
+    infill_facts,
+    own_model,
+    weight_of,
+)
 from service.release import Release, release
 from service.settings import Settings
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
-
-Technique = Literal["entity", "vocabulary", "allow_list", "all"]
 
 
 class TextDocument(Strict):
@@ -50,15 +55,6 @@ class TextDocument(Strict):
     id: str | None = Field(None, max_length=128)
     text: str
     subject: str | None = Field(None, max_length=256)
-
-
-class Mask(Strict):
-    """What is masked. Techniques combine by union."""
-
-    techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=4)
-    entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
-    vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
-    allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
 
 
 class Fill(Strict):
@@ -74,6 +70,9 @@ class Fill(Strict):
     k: int | None = Field(None, ge=1, description="Of `topk` alone: one of the model's k best words. Default: 10.")
     scope: Literal["slot", "document"] | None = Field(
         None, description="Of `dp` alone: what epsilon protects. Default: slot."
+    )
+    model: str | None = Field(
+        None, max_length=64, description="Of `top1` and `topk` alone: a model of yours that `POST /jobs/infill` made."
     )
 
     @property
@@ -148,17 +147,11 @@ def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Pr
 
 
 def validate(
-    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str]
+    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str], model: StampedFile | None
 ) -> list[SanitizeTask]:
     """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
-    if body.mask.allow_list not in allow_lists:
-        raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
-    policy = MaskPolicy(
-        techniques=body.techniques,
-        entities=tuple(body.mask.entities or ()),
-        vocabulary_size=body.mask.vocabulary_size,
-        allow_list=body.mask.allow_list,
-    )
+    body.mask.check(allow_lists)
+    policy = body.mask.policy(body.techniques)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     tasks = []
     for index, document in enumerate(body.documents):
@@ -177,6 +170,7 @@ def validate(
                 body.fill.mechanism_or_default,
                 body.fill.k or K_DEFAULT,
                 body.fill.scope_or_default,
+                model,
             )
         )
     if body.fill.mode == DP:
@@ -193,7 +187,8 @@ async def sanitize(
     here: Annotated[House, Depends(house)],
 ) -> Response:
     cost = price(body, here.settings, infill_facts(here, body.fill.mode))
-    tasks = validate(body, here.settings, cost, allow_lists=here.allow_lists.names)
+    model = own_model(here, who.tenant, mode=body.fill.mode, name=body.fill.model)
+    tasks = validate(body, here.settings, cost, allow_lists=here.allow_lists.names, model=model)
 
     def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
         rows = enumerate(zip(body.documents, results, strict=True))

@@ -18,9 +18,9 @@ from core.accounting.events import PrivacyEvent
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.pricing import Protection, SentenceMechanism, protection, sentence_event
+from core.stamped_file import StampedFile
 from core.text.segment import sentences
 from gpu_workers.engine import Role, Task
-from core.stamped_file import StampedFile
 from gpu_workers.tasks import EmbedRelease, EmbedTask
 from service.auth import Caller, caller
 from service.body import JsonRoute, Strict
