@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
-from gateway_kit import Tenant
+from gateway_kit import Gateway, Tenant
 
 PLANTED = "The zanzibar walrus signs nothing on Tuesdays."
 _SUBJECTS = ("The court", "A tenant", "Our engineer", "The nurse", "This council", "A farmer", "The pilot", "My editor")
@@ -86,6 +88,16 @@ def until_no_folders(jobs: Path, within_s: float = 5.0) -> None:
     while any(path.is_dir() for path in jobs.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert [path.name for path in jobs.iterdir() if path.is_dir()] == []
+
+
+def files_holding(gateway: Gateway, needles: Sequence[bytes]) -> list[str]:
+    """Files of the data directory, and the log, that hold one of these."""
+    found = []
+    for path in [*gateway.data_dir.rglob("*"), gateway.log_path]:
+        with contextlib.suppress(OSError):  # files come and go; sockets stay
+            content = path.read_bytes()
+            found += [str(path)] if any(needle in content for needle in needles) else []
+    return found
 
 
 def built(tenant: Tenant, of: list[dict[str, Any]], *, name: str = "law") -> dict[str, Any]:

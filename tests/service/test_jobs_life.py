@@ -16,6 +16,7 @@ from corpus_kit import (
     built,
     documents,
     embedding_rows,
+    files_holding,
     job,
     json_lines,
     rows,
@@ -290,25 +291,19 @@ def test_near_duplicates_are_told(tenant: Tenant) -> None:
     assert warning["share"] == round(warning["count"] / 160, 4)
 
 
-def grep(gateway: Gateway, needle: bytes) -> list[str]:
-    """Files of the data directory and the log that hold `needle`."""
-    paths = [path for path in gateway.data_dir.rglob("*") if path.is_file()]
-    return [str(path) for path in [*paths, gateway.log_path] if path.exists() and needle in path.read_bytes()]
-
-
 def test_text_is_nowhere_but_encrypted(gateway: Gateway, tenant: Tenant) -> None:
     made = [{"sentences": [*parts, PLANTED]} for parts in documents(250)]
     job_id = submit(tenant.http, made, name="planted").json()["job_id"]
     needles = (b"zanzibar walrus", b"zanzibar", bytes(PLANTED.encode("utf-16-le")))
     looked = 0
     while job(tenant.http, job_id)["status"] in ("queued", "running"):
-        assert not any(grep(gateway, needle) for needle in needles)
+        assert not files_holding(gateway, needles)
         folder = gateway.data_dir / "jobs" / job_id
         looked += folder.exists() and (folder / "shard-000000").exists()
         time.sleep(0.2)
     assert looked, "the job was seen at work"
     assert job(tenant.http, job_id)["status"] == "succeeded"
-    assert not any(grep(gateway, needle) for needle in needles)
+    assert not files_holding(gateway, needles)
     until_gone(gateway.data_dir / "jobs" / job_id)
     assert PLANTED not in tenant.http.get("/metrics").text
 
