@@ -1,4 +1,4 @@
-"""A language model of a tenant's own over HTTP: fine-tuned by a job that is killed on its way, used, listed, deleted."""
+"""A language model of a tenant's own, over HTTP: fine-tuned by a job that is killed on its way, used, deleted."""
 
 from __future__ import annotations
 
