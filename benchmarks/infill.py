@@ -55,7 +55,7 @@ LONG = 4
 TOGETHER = 64
 ALONE = 4  # documents of the peers, which take long
 SLOTS_MAX = 4_096
-FILLS = (*((name, None) for name in ("marker", "class_marker", "surrogate", "top1", "topk")), ("dp", 5), ("dp", 10))
+FILLS = (*((name, None) for name in ("marker", "class_marker", "surrogate", "top1", "topk")), ("dp", 10))
 
 
 def _texts(path: Path, field: str, count: int, chars: int) -> list[str]:
