@@ -17,6 +17,7 @@ _WORK_OF_A_PLACE = 4  # a place is read with its surroundings
 
 Facts = Mapping[str, Any]
 GUESSED = "the model has not read what was masked, and may guess it; kept text is unprotected"
+FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
 
 def infill_facts(here: House, mode: str) -> Facts | None:

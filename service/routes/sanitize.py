@@ -35,6 +35,7 @@ from service.body import JsonRoute, Strict
 from service.house import House, house
 from service.mask_block import Mask
 from service.model_fills import (
+    FINE_TUNED,
     GUESSED,
     Facts,
     candidates_facts,
@@ -128,7 +129,7 @@ def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Pr
     if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
         raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
     if epsilon is None:
-        return Price(facts={} if infill is None else {"note": GUESSED})
+        return Price(facts={} if infill is None else {"note": FINE_TUNED if body.fill.model else GUESSED})
     if not settings.epsilon_min <= epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="fill.epsilon"

@@ -68,6 +68,7 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(gateway: Gat
         filled = fill(tenant, mode=mode)
         assert filled.status_code == 200, filled.text
         assert filled.json()["privacy"]["guarantee"] == "none"
+        assert "fine-tuned" in filled.json()["privacy"]["note"]
         text = filled.json()["data"][0]["text"]
         assert text.startswith("The parcel went to ")
         assert "Zworykin" not in text
