@@ -30,6 +30,7 @@
     │   └── JobAttemptsExhausted    the job's process died too often
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset of that name
+    ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── DomainBroken                a domain's file cannot be used; other domains can
     ├── DataDirInUse                another gateway runs the jobs of this data directory
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
@@ -252,6 +253,11 @@ class UnknownDomain(GatewayError):
 class UnknownModel(GatewayError):
     code = "unknown-model"
     title = "There is no such model; GET /v1/models lists them."
+
+
+class PolicyEnforced(GatewayError):
+    code = "policy-enforced"
+    title = "The operator's policy for this tenant admits no other policy, mask or fill; GET /policies shows it."
 
 
 class DomainBroken(GatewayError):

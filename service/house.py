@@ -32,6 +32,7 @@ from service.jobs.files import JobFiles
 from service.jobs.kinds import Kinds
 from service.jobs.runner import JobRunner
 from service.ledger_access import build_ledger
+from service.policies import load_policies
 from service.presets import load_presets
 from service.rate_limit import RateLimit
 from service.secrets import load_admin_key, load_master_key
@@ -51,7 +52,7 @@ class House:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings)
         self.admin_key = load_admin_key(settings)
-        self.allow_lists = AllowLists(settings.allow_lists_dir)
+        self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
         self.rate_limit = RateLimit(settings.rate_limit_per_minute)
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self._redis = None
@@ -68,6 +69,7 @@ class House:
             timeout_s=settings.accounting_timeout_s,
         )
         self.shared = SharedPool(settings.vectors_memory_bytes_max)
+        self.ending = asyncio.Event()  # the gateway is about to stop: streams end themselves
         self.projecting = asyncio.Lock()  # a projection may take seconds of every core
         self.jobs = _runner(settings, parts.client, self.master_key)
         self._background: list[asyncio.Task[None]] = []

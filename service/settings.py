@@ -35,6 +35,7 @@ class Settings(BaseSettings):
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
     presets_file: Path | None = None
+    policies_file: Path | None = None
 
     # engine
     engine: Literal["local"] = "local"
@@ -82,6 +83,10 @@ class Settings(BaseSettings):
     json_depth_max: int = Field(16, ge=4, le=1000)
     documents_max: int = Field(256, ge=1)
     document_chars_max: int = Field(1_000_000, ge=1)
+    stream_lines_max: int = Field(1_000_000, ge=1)
+    stream_line_bytes_max: int = Field(8 * MIB, ge=1024)
+    stream_group_max: int = Field(64, ge=1)
+    stream_idle_s: float = Field(60.0, gt=0)
     sentences_per_document_max: int = Field(2048, ge=1, le=4096)  # the mechanisms take no more
     sentences_per_request_max: int = Field(8192, ge=1)
     vectors_bytes_max: int = Field(256 * MIB, ge=1024)

@@ -19,12 +19,13 @@ from starlette.requests import ClientDisconnect
 
 from core.errors import BadCorpus, ClientGone, ReleaseInFlight, UnknownJob
 from core.ledger.jobs import JobRecord
-from service.body import Strict, is_json, nesting
+from service.body import is_json, nesting
 from service.domains import NAME
 from service.house import House
 from service.jobs.files import Incoming
 from service.middleware import is_json_lines
 from service.release import idempotency_key
+from service.strict import Strict
 
 _WRITE_BYTES = 1024 * 1024
 UNSTATED = "not stated"

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Response
 
 from core.mechanisms.vectors.spec import DIMENSION_MAX, PROJECTED_MAX
+from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES
-from gpu_workers.engine import Role
+from gpu_workers.engine import Role, RoleStatus
 from service.auth import Caller, caller
 from service.house import House, house
 from service.projections import KINDS, RECIPE, projection_file
@@ -22,11 +23,11 @@ Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
 
 
 @router.get("/models", summary="The models that run, and how")
-async def models(here: Here) -> dict[str, Any]:
+async def models(who: Who, here: Here) -> dict[str, Any]:
     roles = {role: here.engine.status(role) for role in Role}
     return {
         "models": [
-            {"role": role.value, "ready": status.ready, "stage": status.stage, **status.facts}
+            {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, who, here)}
             for role, status in roles.items()
         ],
         "projections": {
@@ -37,6 +38,14 @@ async def models(here: Here) -> dict[str, Any]:
             "recipe": RECIPE,
         },
     }
+
+
+def _facts(status: RoleStatus, who: Caller, here: House) -> dict[str, Any]:
+    """What a worker says of itself, without the allow lists of other tenants."""
+    facts = dict(status.facts)
+    if "allow_lists" in facts:
+        facts["allow_lists"] = list(here.policies.allow_lists(who.tenant))
+    return facts
 
 
 @router.get(
@@ -57,7 +66,12 @@ async def projection(
 async def entities() -> dict[str, Any]:
     return {
         "entities": [
-            {"name": name, "threshold": entity.threshold, "default": entity.default}
+            {
+                "name": name,
+                "threshold": entity.threshold,
+                "default": entity.default,
+                "languages": list(LANGUAGES) if name in FORM_ENTITIES else [ENGLISH],
+            }
             for name, entity in ENTITIES.items()
         ]
     }

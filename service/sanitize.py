@@ -1,5 +1,6 @@
-"""`POST /sanitize`: mask, then fill. Guarantee: none, and the answer says so, but for the fill `metric_dp`.
+"""What `/sanitize` is asked, what it costs, and the tasks that come of it.
 
+Guarantee: none, and the answer says so, but for the fill `metric_dp`.
 What was recognised does not reach the output; what was not recognised does. It costs nothing and is never stored.
 `metric_dp` is metric DP for one masked word (`core.text.replace_words`): each document costs epsilon per unit of
 distance on its `vector` account and the worst case on its `token` account.
@@ -11,28 +12,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
-from pydantic import Field
+from pydantic import Field, create_model
 
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.word_pricing import EXPONENTIAL, word_events, word_facts
+from core.text.languages import ENGLISH, entities_of
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
+    ENTITIES,
     VOCABULARY_SIZE_DEFAULT,
     MaskPolicy,
     Sanitised,
     SanitizeTask,
     check_epsilon,
 )
-from gpu_workers.engine import Role, Task
-from service.auth import Caller, caller
-from service.body import JsonRoute, Strict
-from service.house import House, house
-from service.release import Release, release
+from gpu_workers.engine import Task
 from service.settings import Settings
-
-router = APIRouter(route_class=JsonRoute, tags=["text"])
+from service.strict import Strict
 
 Technique = Literal["entity", "vocabulary", "allow_list", "all"]
 
@@ -45,13 +42,39 @@ class TextDocument(Strict):
     subject: str | None = Field(None, max_length=256)
 
 
+# one field an entity: a name that is none is then refused like any misspelt field, and not repeated
+_threshold: Any = (Annotated[float, Field(gt=0, le=1)] | None, None)
+Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIES, _threshold))
+
+
 class Mask(Strict):
-    """What is masked. Techniques combine by union."""
+    """What is masked. Techniques combine by union. `language` is that of the documents."""
 
     techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=4)
     entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
+    thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
+    language: str = Field(ENGLISH, max_length=16)
+
+    def masking(self) -> MaskPolicy:
+        """Raises InvalidInput for what is not supported, or not in this language."""
+        techniques = tuple(self.techniques)
+        thresholds = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
+        if thresholds and "entity" not in techniques:
+            raise InvalidInput("Thresholds need the technique `entity`.", field="mask.thresholds")
+        return MaskPolicy(
+            techniques=techniques,
+            entities=entities_of(
+                self.language,
+                techniques=techniques,
+                entities=tuple(self.entities or ()),
+                allow_list=self.allow_list,
+            ),
+            vocabulary_size=self.vocabulary_size,
+            allow_list=self.allow_list,
+            thresholds=tuple(thresholds.items()),
+        )
 
 
 class Fill(Strict):
@@ -68,13 +91,19 @@ class Fill(Strict):
         return self.mechanism or EXPONENTIAL
 
 
-class SanitizeRequest(Strict):
-    """Body of `POST /sanitize`."""
+class Terms(Strict):
+    """How documents are sanitised; the first line of `POST /sanitize/batch`. `policy` is the operator's, by name."""
 
-    documents: list[TextDocument] = Field(min_length=1)
+    policy: str | None = Field(None, max_length=64)
     mask: Mask = Mask()
     fill: Fill = Fill()
     return_spans: bool = False
+
+
+class SanitizeRequest(Terms):
+    """Body of `POST /sanitize`."""
+
+    documents: list[TextDocument] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
@@ -113,12 +142,7 @@ def validate(
     """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
     if body.mask.allow_list not in allow_lists:
         raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
-    policy = MaskPolicy(
-        techniques=tuple(body.mask.techniques),
-        entities=tuple(body.mask.entities or ()),
-        vocabulary_size=body.mask.vocabulary_size,
-        allow_list=body.mask.allow_list,
-    )
+    policy = body.mask.masking()
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     tasks = []
     for index, document in enumerate(body.documents):
@@ -132,52 +156,22 @@ def validate(
     return tasks
 
 
-@router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp alone)")
-async def sanitize(
-    body: SanitizeRequest,
-    request: Request,
-    who: Annotated[Caller, Depends(caller)],
-    here: Annotated[House, Depends(house)],
-) -> Response:
-    cost = price(body, here.settings)
-    tasks = validate(body, here.settings, cost, allow_lists=here.allow_lists.names)
-
-    def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
-        rows = enumerate(zip(body.documents, results, strict=True))
-        return {
-            "data": [_row(index, document, result, body.return_spans) for index, (document, result) in rows],
-            **common,
-            "usage": {
-                "documents": len(results),
-                "tokens": sum(result.tokens for result in results),
-                "masked_tokens": sum(result.masked_tokens for result in results),
-            },
-        }
-
-    return await release(
-        here,
-        request,
-        who,
-        Release(
-            charges=cost.charges,
-            role=Role.SANITIZE,
-            tasks=[Task(task, len(task.text) // 4 + 1) for task in tasks],
-            render=render,
-            privacy=cost.facts,
-        ),
-    )
-
-
-def _row(index: int, document: TextDocument, result: Sanitised, return_spans: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"index": index}
+def row(index: int, document: TextDocument, result: Sanitised, *, return_spans: bool) -> dict[str, Any]:
+    """A sanitised document as an answer shows it."""
+    shown: dict[str, Any] = {"index": index}
     if document.id is not None:
-        row["id"] = document.id
-    row["text"] = result.text
+        shown["id"] = document.id
+    shown["text"] = result.text
     if return_spans:
-        row["spans"] = [
+        shown["spans"] = [
             {"start": span.start, "end": span.end, "type": span.type, "technique": span.technique}
             for span in result.spans
         ]
-    row["masked_tokens"] = result.masked_tokens
-    row["tokens"] = result.tokens
-    return row
+    shown["masked_tokens"] = result.masked_tokens
+    shown["tokens"] = result.tokens
+    return shown
+
+
+def engine_task(task: SanitizeTask) -> Task:
+    """The task as the engine batches it."""
+    return Task(task, len(task.text) // 4 + 1)
