@@ -145,6 +145,10 @@ def _size(line: Line) -> int:
     return len(line.content or b"")
 
 
+class _Stalled(Exception):
+    """The client takes nothing."""
+
+
 class LineStream(StreamingResponse):
     """An answer of JSON lines that leaves the request's body to whoever makes the lines: the framework's own streaming
     answer would read it, to notice that the client goes. A client that takes nothing for `idle_s` seconds is let go."""
@@ -158,8 +162,11 @@ class LineStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         async def in_time(message: Any) -> None:
-            async with asyncio.timeout(self._idle_s):
-                await send(message)
+            try:
+                await asyncio.wait_for(send(message), self._idle_s)
+            except TimeoutError:
+                raise _Stalled from None
 
         async with aclosing(self._made):
-            await self.stream_response(in_time)
+            with suppress(_Stalled):  # an answer that is left incomplete closes the connection
+                await self.stream_response(in_time)
