@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model
 
@@ -30,6 +30,9 @@ from core.text.policy import (
 from gpu_workers.engine import Task
 from service.settings import Settings
 from service.strict import Strict
+
+if TYPE_CHECKING:
+    from service.house import House
 
 Technique = Literal["entity", "vocabulary", "allow_list", "all"]
 
@@ -156,22 +159,34 @@ def validate(
     return tasks
 
 
-def row(index: int, document: TextDocument, result: Sanitised, *, return_spans: bool) -> dict[str, Any]:
-    """A sanitised document as an answer shows it."""
-    shown: dict[str, Any] = {"index": index}
-    if document.id is not None:
-        shown["id"] = document.id
-    shown["text"] = result.text
-    if return_spans:
-        shown["spans"] = [
-            {"start": span.start, "end": span.end, "type": span.type, "technique": span.technique}
-            for span in result.spans
-        ]
-    shown["masked_tokens"] = result.masked_tokens
-    shown["tokens"] = result.tokens
-    return shown
+def prepare(here: House, tenant: str, body: SanitizeRequest) -> tuple[Price, list[SanitizeTask]]:
+    """Price and tasks of a body whose policy has been applied. Raises as `price` and `validate`."""
+    cost = price(body, here.settings)
+    return cost, validate(body, here.settings, cost, allow_lists=here.policies.allow_lists(tenant))
 
 
 def engine_task(task: SanitizeTask) -> Task:
     """The task as the engine batches it."""
     return Task(task, len(task.text) // 4 + 1)
+
+
+def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> dict[str, Any]:
+    """A sanitised document as an answer shows it."""
+    shown: dict[str, Any] = {"index": index}
+    if document.id is not None:
+        shown["id"] = document.id
+    shown["text"] = result.text
+    if terms.return_spans:
+        shown["spans"] = [
+            {"start": span.start, "end": span.end, "type": span.type, "technique": span.technique}
+            for span in result.spans
+        ]
+    return shown | counts([result])
+
+
+def counts(results: Sequence[Sanitised]) -> dict[str, int]:
+    """How many words there are, and how many are masked."""
+    return {
+        "masked_tokens": sum(result.masked_tokens for result in results),
+        "tokens": sum(result.tokens for result in results),
+    }

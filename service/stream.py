@@ -9,6 +9,7 @@ problem; what would stop every further document ends the stream, and the summary
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from service.body import nesting
 from service.house import House
 from service.json_lines import Line, LineReader
 from service.release import Buffer, Release, hold, run_free, run_held, without_guarantee
-from service.sanitize import Price, SanitizeRequest, Terms, TextDocument, engine_task, price, row, validate
+from service.sanitize import Price, SanitizeRequest, Terms, TextDocument, counts, engine_task, prepare, row
 
 _ROOM_POLL_S = 0.05
 
@@ -68,8 +69,7 @@ class Stream:
         self._written = 0
         self._released = 0
         self._charged = 0
-        self._tokens = 0
-        self._masked_tokens = 0
+        self._usage: Counter[str] = Counter()
         self._results: list[Any] = []  # of the group that is worked on
         self._common: dict[str, Any] = {}
 
@@ -127,11 +127,9 @@ class Stream:
     def _priced(self, document: TextDocument) -> tuple[Price, list[SanitizeTask]]:
         """Price and task of one document, as of a call of `/sanitize` with this document alone."""
         body = SanitizeRequest.model_construct(
-            documents=[document], policy=self._terms.policy, mask=self._terms.mask, fill=self._terms.fill
+            _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
         )
-        cost = price(body, self._here.settings)
-        lists = self._here.policies.allow_lists(self._who.tenant)
-        return cost, validate(body, self._here.settings, cost, allow_lists=lists)
+        return prepare(self._here, self._who.tenant, body)
 
     async def _release(self, parts: Sequence[_Part]) -> None:
         """One release of `parts`. Raises what ends the stream.
@@ -178,8 +176,7 @@ class Stream:
         for result in self._results:
             if isinstance(result, Sanitised):
                 self._released += 1
-                self._tokens += result.tokens
-                self._masked_tokens += result.masked_tokens
+                self._usage.update(counts([result]))
 
     async def _room(self, tasks: int) -> None:
         """Wait until the queue has room, for as long as a request may take: a stream can wait where a call cannot."""
@@ -198,7 +195,7 @@ class Stream:
         self._results, self._common = results, common
         for part, result in zip(parts, results, strict=True):
             if isinstance(result, Sanitised):
-                shown = row(part.index, part.document, result, return_spans=self._terms.return_spans)
+                shown = row(part.index, part.document, result, self._terms)
                 if "release_id" in common["privacy"]:
                     shown["release_id"] = common["privacy"]["release_id"]
                 rows.append(_line(shown))
@@ -229,7 +226,7 @@ class Stream:
             "complete": problem is None,
             "privacy": {name: value for name, value in common["privacy"].items() if name != "release_id"},
             "budget": common["budget"],
-            "usage": {"documents": self._released, "tokens": self._tokens, "masked_tokens": self._masked_tokens},
+            "usage": {"documents": self._released, **self._usage},
         }
         if self._terms.policy is not None:
             summary["policy"] = self._terms.policy

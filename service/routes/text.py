@@ -18,7 +18,7 @@ from service.house import House, house
 from service.json_lines import MEDIA_TYPE, LineReader, LineStream
 from service.middleware import STREAM_PATH, is_json_lines
 from service.release import Release, release
-from service.sanitize import SanitizeRequest, Terms, engine_task, price, row, validate
+from service.sanitize import SanitizeRequest, Terms, counts, engine_task, prepare, row
 from service.stream import Stream, parse
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
@@ -51,22 +51,15 @@ LINES: dict[str, Any] = {
 @router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp alone)")
 async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Here) -> Response:
     body = here.policies.applied(asked, who.tenant)
-    cost = price(body, here.settings)
-    tasks = validate(body, here.settings, cost, allow_lists=here.policies.allow_lists(who.tenant))
+    cost, tasks = prepare(here, who.tenant, body)
 
     def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
         rows = enumerate(zip(body.documents, results, strict=True))
         return {
-            "data": [
-                row(index, document, result, return_spans=body.return_spans) for index, (document, result) in rows
-            ],
+            "data": [row(index, document, result, body) for index, (document, result) in rows],
             **({} if body.policy is None else {"policy": body.policy}),
             **common,
-            "usage": {
-                "documents": len(results),
-                "tokens": sum(result.tokens for result in results),
-                "masked_tokens": sum(result.masked_tokens for result in results),
-            },
+            "usage": {"documents": len(results), **counts(results)},
         }
 
     return await release(
