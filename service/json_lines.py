@@ -104,7 +104,7 @@ class LineReader:
             self.gone.set()
         except ClientDisconnect:
             self.gone.set()
-        except InvalidInput as error:
+        except Exception as error:  # whoever takes the next line raises it
             self._failure = error
         finally:
             self._end()

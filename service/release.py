@@ -213,19 +213,22 @@ def idempotency_key(request: Request) -> str:
 
 
 def _with_guarantee(held: Reserved, job: Release) -> dict[str, Any]:
-    event = job.event
     return {
-        "privacy": {
-            "guarantee": event.guarantee.value,
-            "unit": event.unit.value,
-            "adjacency": event.adjacency.value,
-            "epsilon": epsilon_of(event.epsilon_nano),
-            "delta": delta_of(event.delta_femto),
-            "mechanism": event.mechanism,
-            "release_id": held.release_id,
-            **job.privacy,
-        },
-        "budget": account_block(_shown(event, held.accounts)),
+        "privacy": privacy_block(job.event, {"release_id": held.release_id, **job.privacy}),
+        "budget": account_block(_shown(job.event, held.accounts)),
+    }
+
+
+def privacy_block(event: PrivacyEvent, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What an answer says of its guarantee; `facts` add to it, or say it in other words."""
+    return {
+        "guarantee": event.guarantee.value,
+        "unit": event.unit.value,
+        "adjacency": event.adjacency.value,
+        "epsilon": epsilon_of(event.epsilon_nano),
+        "delta": delta_of(event.delta_femto),
+        "mechanism": event.mechanism,
+        **facts,
     }
 
 

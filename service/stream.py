@@ -27,7 +27,7 @@ from service.auth import Caller
 from service.body import nesting
 from service.house import House
 from service.json_lines import Line, LineReader
-from service.release import Buffer, Release, hold, run_free, run_held, without_guarantee
+from service.release import Buffer, Release, hold, privacy_block, run_free, run_held, without_guarantee
 from service.sanitize import Price, SanitizeRequest, Terms, TextDocument, counts, engine_task, prepare, row
 
 _ROOM_POLL_S = 0.05
@@ -57,7 +57,10 @@ class _Part:
 
 
 class Stream:
-    """The documents of one request, all sanitised by the same `terms`."""
+    """The documents of one request, all sanitised by the same `terms`.
+
+    Raises InvalidInput where no document could be sanitised by them.
+    """
 
     def __init__(self, here: House, who: Caller, terms: Terms, lines: LineReader) -> None:
         self._here = here
@@ -71,11 +74,8 @@ class Stream:
         self._charged = 0
         self._usage: Counter[str] = Counter()
         self._results: list[Any] = []  # of the group that is worked on
-        self._common: dict[str, Any] = {}
-
-    def check(self) -> None:
-        """Raises InvalidInput where no document could be sanitised by these terms."""
-        self._priced(TextDocument(text="text"))
+        self._budget: dict[str, Any] | None = None
+        self._cost = self._priced(TextDocument(text="text"))[0]
 
     async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
         """The answer, some lines at a time. `first`: lines that were taken already."""
@@ -192,7 +192,7 @@ class Stream:
 
     def _rendered(self, parts: Sequence[_Part], results: list[Any], common: dict[str, Any]) -> list[Buffer]:
         rows: list[Buffer] = []
-        self._results, self._common = results, common
+        self._results, self._budget = results, common["budget"]
         for part, result in zip(parts, results, strict=True):
             if isinstance(result, Sanitised):
                 shown = row(part.index, part.document, result, self._terms)
@@ -217,15 +217,15 @@ class Stream:
         return rows
 
     def _summary(self, problem: dict[str, Any] | None) -> bytes:
-        common = self._common or without_guarantee()
+        charges, facts = self._cost.charges, self._cost.facts
         summary = {
             "documents": self._written,
             "released": self._released,
             "failed": self._written - self._released,
             "charged": self._charged,
             "complete": problem is None,
-            "privacy": {name: value for name, value in common["privacy"].items() if name != "release_id"},
-            "budget": common["budget"],
+            "privacy": privacy_block(charges[0].event, facts) if charges else without_guarantee()["privacy"],
+            "budget": self._budget,
             "usage": {"documents": self._released, **self._usage},
         }
         if self._terms.policy is not None:

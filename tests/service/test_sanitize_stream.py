@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
 import time
 from collections.abc import Iterable, Iterator
@@ -198,6 +200,15 @@ def test_an_exhausted_budget_ends_the_stream_with_what_it_still_covered(gateway:
     assert tenant.http.get("/budget").status_code == 200, "the connection is fit for the next request"
 
 
+def test_a_stream_that_the_budget_does_not_cover_at_all_says_what_it_would_have_been(gateway: Gateway) -> None:
+    rows, summary = stream(gateway.tenant(epsilon=1.0), METRIC, {"text": "x"})
+
+    assert rows == []
+    assert (summary["documents"], summary["charged"], summary["budget"]) == (0, 0, None)
+    assert summary["problem"]["code"] == "budget-exhausted"
+    assert summary["privacy"]["guarantee"] == "metric-dp"
+
+
 def test_subjects_are_the_business_of_their_lines(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=100.0, subject_epsilon=6.0)
 
@@ -299,6 +310,25 @@ def test_a_client_that_leaves_with_much_unread_is_not_worked_for(gateway: Gatewa
     talk.leave()
 
     assert settled(tenant) < 600 * 2.5
+
+
+def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gateway, tenant: Tenant) -> None:
+    talk = Conversation(gateway, tenant)
+    worker = gateway.pid_of("worker sanitize")
+    os.kill(worker, signal.SIGSTOP)
+    talk.say(METRIC)
+    talk.say(*[{"text": "one two three " * 90}] * 40)  # several batches, two of which the worker holds
+    while not tenant.account("vector")["reserved"]["epsilon"]:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(worker, signal.SIGKILL)
+    rows = [talk.row() for _ in range(40)]
+    talk.leave()
+
+    assert [row["index"] for row in rows] == list(range(40))
+    assert {code(row) for row in rows} == {None, "worker-died"}
+    assert all(row["problem"]["charged"] for row in rows if "problem" in row)
+    assert settled(tenant) == 40 * 2.5
 
 
 def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> None:
