@@ -14,7 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 
+from core.text import mask_tagged
 from core.text.lists import AllowLists
+from core.text.mask_tagged import Tagged
 from core.text.policy import ENTITIES, NUMBER, TECHNIQUES, WORD, Mask, MaskPolicy
 from core.text.tokens import Token
 
@@ -66,9 +68,14 @@ def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
     return joined
 
 
-def find_masks(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:
-    """The masked regions of `text`. Deterministic. Raises InvalidInput, RecogniserFailed."""
-    found: list[Mask] = []
+def find_masks(
+    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None
+) -> list[Mask]:
+    """The masked regions of `text`, those among them that a tagger has found in it.
+
+    Raises InvalidInput, RecogniserFailed.
+    """
+    found = mask_tagged.find(text, policy, tagged)
     for technique in TECHNIQUES:
         if technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))

@@ -15,6 +15,7 @@ import torch
 
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.nets import TaggerNet
+from gpu_workers.models.packed_tagger import PackedTagger
 from gpu_workers.models.pieces import Pieces, pieces_of
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained
 from gpu_workers.models.windows import Window, batches, padded, windows
@@ -176,10 +177,17 @@ def embedded_tagger(
     Raises: ValueError for a file that is no such adapter.
     """
     own = torch.device(device)
-    info, net = load_embedded(
-        "tagger", lambda bert, info: TaggerNet(bert, len(info.labels)), path, device=own, dtype=dtype
+    forward: Forward
+    if own.type == "cpu":
+        forward = packed = PackedTagger(path, dtype)
+        info = packed.info
+    else:
+        info, forward = load_embedded(
+            "tagger", lambda bert, info: TaggerNet(bert, len(info.labels)), path, device=own, dtype=dtype
+        )
+    return EntityTagger(
+        vocabulary=embedded_vocabulary(), labels=info.labels, forward=forward, device=own, name="embedded"
     )
-    return EntityTagger(vocabulary=embedded_vocabulary(), labels=info.labels, forward=net, device=own, name="embedded")
 
 
 def pretrained_tagger(
