@@ -6,8 +6,8 @@
 Utility: accuracy of a logistic regression on the bundled encoder's vectors of short texts (customer reviews, movie
 reviews, questions), every word of which was replaced (technique `all`). *clear*: trained on public texts as they are;
 *sanitised*: trained on texts replaced at the same epsilon. Speed: words a second (of processor time) of the
-whole mechanism, and of the search alone beside two indexes of FAISS (where `faiss-cpu` is installed) on the same noisy
-vectors, one thread each.
+whole mechanisms, and of the paper's search alone beside two indexes of FAISS (where `faiss-cpu` is installed) on the
+same noisy vectors, one thread each.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import gzip
 import json
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -28,19 +29,23 @@ from threadpoolctl import threadpool_limits
 from core.amounts import NANO
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.spec import vector_spec
-from core.mechanisms.word_pricing import DIAMETER
+from core.mechanisms.word_pricing import EXPONENTIAL, LAPLACE, worst_case_nano
+from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.word_vectors import Rows, shipped
-from core.mechanisms.words import WordMechanism
+from core.mechanisms.words import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.replace_words import inspect_words, replace_words
 from gpu_workers.encoder import Encoder
 
-EPSILONS = (1, 2, 5, 10, 20, 50)
+EPSILONS = (2, 5, 10, 15, 20, 50)
 TASKS = {"CR": ("cr_all", "cr_all"), "MR": ("mr_all", "mr_all"), "TREC-6": ("trec6_train", "trec6_test")}
 SPEED_EPSILON = 20
 SPEED_WORDS = 20_000
-MECHANISM = WordMechanism(shipped())
+MECHANISMS: dict[str, WordMechanism] = {
+    EXPONENTIAL: ExponentialWords(shipped()),
+    LAPLACE: LaplaceWords(shipped().leading(NOISE_DIMENSION)),
+}
 Texts = list[str]
 
 
@@ -52,10 +57,10 @@ def read(data: Path, name: str) -> tuple[Texts, np.ndarray]:
     return [rows[i]["text"] for i in order], np.array([rows[i]["label"] for i in order])
 
 
-def sanitised(texts: Texts, epsilon: float) -> tuple[Texts, float]:
+def sanitised(texts: Texts, mechanism: str, epsilon: float) -> tuple[Texts, float]:
     """The texts with every word replaced, and the share of words that came out as themselves."""
     found = [inspect_words(text, MaskPolicy(techniques=("all",)), AllowLists()) for text in texts]
-    results = replace_words(found, [round(epsilon * NANO)] * len(texts), MECHANISM)
+    results = replace_words(found, [round(epsilon * NANO)] * len(texts), MECHANISMS[mechanism])
     pairs = [
         (old.lower(), new)
         for each, result in zip(found, results, strict=True)
@@ -66,8 +71,8 @@ def sanitised(texts: Texts, epsilon: float) -> tuple[Texts, float]:
 
 def utility(data: Path, tasks: Sequence[str], train: int, test: int) -> None:
     encoder = Encoder()
-    print("| task | epsilon per unit | worst case | words unchanged | trained clear | trained sanitised |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| task | mechanism | epsilon per unit | worst case | unchanged | trained clear | trained sanitised |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for task in tasks:
         source, other = TASKS[task]
         texts, labels = read(data, source)
@@ -83,26 +88,32 @@ def utility(data: Path, tasks: Sequence[str], train: int, test: int) -> None:
 
         clear = fitted(texts)
         most = max(np.unique(truth, return_counts=True)[1]) / len(truth)
-        print(
-            f"| {task} | not private | – | 1.000 | {clear.score(encoder.encode(tested), truth):.3f} | – |", flush=True
-        )
-        for epsilon in EPSILONS:
-            released, kept = sanitised(tested, epsilon)
+        score = clear.score(encoder.encode(tested), truth)
+        print(f"| {task} | not private | – | – | 1.000 | {score:.3f} | – |", flush=True)
+        for mechanism, epsilon in product(MECHANISMS, EPSILONS):
+            released, kept = sanitised(tested, mechanism, epsilon)
             rows = encoder.encode(released)
-            own = fitted(sanitised(texts, epsilon)[0])
+            own = fitted(sanitised(texts, mechanism, epsilon)[0])
+            worst = worst_case_nano(epsilon * NANO, mechanism=mechanism) / NANO
             scores = f"{clear.score(rows, truth):.3f} | {own.score(rows, truth):.3f}"
-            print(f"| {task} | {epsilon} | {DIAMETER * epsilon} | {kept:.3f} | {scores} |", flush=True)
-        print(f"| {task} | always the most frequent label | 0 | – | {most:.3f} | {most:.3f} |", flush=True)
+            print(f"| {task} | {mechanism} | {epsilon} | {worst:.1f} | {kept:.3f} | {scores} |", flush=True)
+        print(f"| {task} | most frequent label | – | 0 | – | {most:.3f} | {most:.3f} |", flush=True)
 
 
-def noisy_words(epsilon: int, count: int) -> tuple[Texts, Rows]:
-    """Words as frequent as in text (by Zipf's law), and their noisy vectors."""
-    words = MECHANISM.vocabulary.words
+def common_words(count: int) -> Texts:
+    """Words of the vocabulary, as frequent as in text (by Zipf's law)."""
+    words = shipped().words
     weights = 1 / (np.arange(len(words)) + 10)
     drawn = np.random.default_rng(0).choice(len(words), count, p=weights / weights.sum())
-    texts = [words[i] for i in drawn]
-    spec = vector_spec(mechanism="laplace", dimension=MECHANISM.vocabulary.dimension, epsilon=epsilon)
-    return texts, MetricMechanism(spec, None).release(MECHANISM.vocabulary.rows(texts))
+    return [words[i] for i in drawn]
+
+
+def noisy(words: Texts, epsilon: int) -> Rows:
+    """Their noisy vectors."""
+    vocabulary = shipped().leading(NOISE_DIMENSION)
+    spec = vector_spec(mechanism="laplace", dimension=vocabulary.dimension, epsilon=epsilon)
+    vectors = vocabulary.rows(words).astype(np.float32) / vocabulary.scale
+    return MetricMechanism(spec, None).release(vectors) * vocabulary.scale
 
 
 def timed(work: Callable[[], object], count: int) -> float:
@@ -116,26 +127,33 @@ def timed(work: Callable[[], object], count: int) -> float:
 
 
 def speed() -> None:
-    words, noisy = noisy_words(SPEED_EPSILON, SPEED_WORDS)
-    vocabulary = MECHANISM.vocabulary
-    nano = [SPEED_EPSILON * NANO] * len(words)
+    words, distinct = common_words(SPEED_WORDS), list(shipped().words[:5_000])
     with threadpool_limits(1):
-        print(f"mechanism      {timed(lambda: MECHANISM.release(words, nano), len(words)):>9.0f} words/s")
-        print(f"search, matmul {timed(lambda: vocabulary.nearest(noisy), len(words)):>9.0f} words/s")
-        exact = vocabulary.nearest(noisy)
-        try:
-            import faiss
-        except ImportError:
-            print("faiss-cpu is not installed: no comparison")
-            return
-        faiss.omp_set_num_threads(1)
-        flat, graph = faiss.IndexFlatL2(vocabulary.dimension), faiss.IndexHNSWFlat(vocabulary.dimension, 32)
-        for name, index in (("flat", flat), ("HNSW", graph)):
-            index.add(vocabulary.vectors)
-            found = [vocabulary.words[i] for i in index.search(noisy, 1)[1][:, 0]]
-            same = np.mean([one == other for one, other in zip(found, exact, strict=True)])
-            rate = timed(lambda index=index: index.search(noisy, 1), len(words))
-            print(f"search, {name:<6} {rate:>9.0f} words/s, {same:.4f} of them as matmul")
+        for name, mechanism in MECHANISMS.items():
+            for kind, some in (("as in text", words), ("all different", distinct)):
+                nano = [SPEED_EPSILON * NANO] * len(some)
+                rate = timed(lambda m=mechanism, w=some, e=nano: m.release(w, e), len(some))
+                print(f"{name:<11}, {kind:<13} {rate:>9.0f} words/s")
+        compare_search(noisy(words, SPEED_EPSILON))
+
+
+def compare_search(points: Rows) -> None:
+    vocabulary = shipped().leading(NOISE_DIMENSION)
+    print(f"search, matmul {timed(lambda: vocabulary.nearest(points), len(points)):>9.0f} words/s")
+    exact = vocabulary.nearest(points)
+    try:
+        import faiss
+    except ImportError:
+        print("faiss-cpu is not installed: no comparison")
+        return
+    faiss.omp_set_num_threads(1)
+    flat, graph = faiss.IndexFlatL2(vocabulary.dimension), faiss.IndexHNSWFlat(vocabulary.dimension, 32)
+    for name, index in (("flat", flat), ("HNSW", graph)):
+        index.add(vocabulary.codes.astype(np.float32))
+        found = [vocabulary.words[i] for i in index.search(points, 1)[1][:, 0]]
+        same = np.mean([one == other for one, other in zip(found, exact, strict=True)])
+        rate = timed(lambda index=index: index.search(points, 1), len(points))
+        print(f"search, {name:<6} {rate:>9.0f} words/s, {same:.4f} of them as matmul")
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from gpu_workers.messages import WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import EmbedRelease, EmbedTask, PackFile, VectorTask
-from gpu_workers.vectors import VectorReleaser, check_vectors
+from gpu_workers.vectors import VectorReleaser
 
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
 _CANARY_EPSILON_NANO = 10**9
@@ -69,13 +69,14 @@ class Embedder:
         for released in self._documents(canary):
             if not torch.isfinite(torch.from_numpy(released.vector)).all():
                 raise RuntimeError("the canary release is not finite")
-        check_vectors()
         self._vectors = VectorReleaser(self._encoder)
+        self._vectors.check()
         return {
             "encoder": self._encoder.facts() | {"batch_invariant": True},
             "domains": sorted({domain for domain, _ in self._mechanisms}),
             "mechanisms": list(SENTENCE_MECHANISMS),
             "vector_mechanisms": list(VECTOR_MECHANISMS),
+            "vector_pack": self._vectors.pack and self._vectors.pack.texts["name"],
             "unit": Unit.SENTENCE.value,
         }
 

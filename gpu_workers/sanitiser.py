@@ -13,7 +13,9 @@ from typing import TypeVar
 
 from core.errors import GatewayError, TaskFailed
 from core.mechanisms import word_vectors
-from core.mechanisms.words import WordMechanism
+from core.mechanisms.word_pricing import EXPONENTIAL, LAPLACE, MECHANISMS
+from core.mechanisms.word_selection import ExponentialWords
+from core.mechanisms.words import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.text.lists import AllowLists
 from core.text.policy import (
     DEFAULT_ENTITIES,
@@ -53,7 +55,11 @@ class Sanitiser:
 
     def __init__(self, *, allow_list_dir: Path | None = None) -> None:
         self._lists = AllowLists(allow_list_dir)
-        self._words = WordMechanism(word_vectors.shipped())
+        self._vocabulary = word_vectors.shipped()
+        self._words: dict[str, WordMechanism] = {
+            EXPONENTIAL: ExponentialWords(self._vocabulary),
+            LAPLACE: LaplaceWords(self._vocabulary.leading(NOISE_DIMENSION)),
+        }
 
     def warm_up(self) -> dict[str, object]:
         """Public facts of this worker. Raises CanaryMissed, or whatever keeps a list from loading."""
@@ -68,11 +74,11 @@ class Sanitiser:
                 if value in result.text or entity not in found:
                     raise CanaryMissed(f"the canary of {entity} was not masked")
         self._check_words(masked)
-        vocabulary = self._words.vocabulary
         return {
             "techniques": list(TECHNIQUES),
             "fills": list(FILL_MODES),
-            "word_vectors": {"words": len(vocabulary.words), "dimension": vocabulary.dimension},
+            "word_vectors": {"words": len(self._vocabulary.words), "dimension": self._vocabulary.dimension},
+            "word_mechanisms": list(MECHANISMS),
             "entities": list(ENTITIES),
             "default_entities": list(DEFAULT_ENTITIES),
             "thresholds": {name: entity.threshold for name, entity in ENTITIES.items()},
@@ -81,28 +87,30 @@ class Sanitiser:
         }
 
     def _check_words(self, policy: MaskPolicy) -> None:
-        task = SanitizeTask(CANARY, policy, METRIC_DP, _CANARY_EPSILON_NANO)
-        (result,) = self.run([task])
-        known = set(self._words.vocabulary.words)
-        if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
-            raise CanaryMissed("a word that is not of the public vocabulary came out")
+        known = set(self._vocabulary.words)
+        for result in self.run(
+            [SanitizeTask(CANARY, policy, METRIC_DP, _CANARY_EPSILON_NANO, mechanism) for mechanism in MECHANISMS]
+        ):
+            if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
+                raise CanaryMissed("a word that is not of the public vocabulary came out")
 
     def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order. The words of every `metric_dp` task are drawn in one go."""
+        """One answer a task, in order. The words of all `metric_dp` tasks of one mechanism are drawn in one go."""
         answers: dict[int, Sanitised | GatewayError] = {}
-        found: dict[int, Inspected] = {}
+        found: dict[str, dict[int, Inspected]] = {}
         for index, task in enumerate(tasks):
             if task.fill == METRIC_DP:
                 inspected = _guarded(inspect_words, task.text, task.policy, self._lists)
                 if isinstance(inspected, Inspected):
-                    found[index] = inspected
+                    found.setdefault(task.mechanism, {})[index] = inspected
                 else:
                     answers[index] = inspected
             else:
                 answers[index] = _guarded(self._filled, task)
-        epsilons = [tasks[index].epsilon_nano or 0 for index in found]
-        replaced = replace_words(list(found.values()), epsilons, self._words)
-        answers |= zip(found, replaced, strict=True)
+        for mechanism, own in found.items():
+            epsilons = [tasks[index].epsilon_nano or 0 for index in own]
+            replaced = replace_words(list(own.values()), epsilons, self._words[mechanism])
+            answers |= zip(own, replaced, strict=True)
         return [answers[index] for index in range(len(tasks))]
 
     def _filled(self, task: SanitizeTask) -> Sanitised:

@@ -5,18 +5,22 @@ A text is one unit: it is encoded whole, as far as the encoder's window reaches,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from core.errors import TaskFailed
+from core.mechanisms.pack_facts import InvalidPack
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import spec_projection
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
-from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
+from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, VectorSpec, vector_spec
 from core.mechanisms.vectors.threads import share_blocks
+from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.encoder import Encoder
+from gpu_workers.packs import VECTOR_PACK
 from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
 
@@ -28,25 +32,28 @@ _CANARY_DIMENSION = 8
 _CANARY_TENANT = "canary"
 
 
-@lru_cache(maxsize=_MECHANISMS_KEPT)
-def _mechanism(spec: VectorSpec, tenant: str) -> VectorMechanism:
-    return vector_mechanism(spec, spec_projection(spec, tenant=tenant))
-
-
-def check_vectors() -> None:
-    """Release a canary by every mechanism. Raises RuntimeError where one is not finite."""
-    vectors = np.eye(_CANARY_ROWS, _CANARY_DIMENSION, dtype=np.float32)
-    for name in VECTOR_MECHANISMS:
-        spec = vector_spec(mechanism=name, dimension=_CANARY_DIMENSION, epsilon=1)
-        if not np.isfinite(_mechanism(spec, _CANARY_TENANT).release(vectors)).all():
-            raise RuntimeError("the canary release of a vector is not finite")
-
-
 class VectorReleaser:
-    """Releases the vectors of tasks."""
+    """Releases the vectors of tasks. `pack`: public axes and codebooks of the encoder's space, where there are any."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
+        self._mechanism = lru_cache(maxsize=_MECHANISMS_KEPT)(self._made)
+        self.pack: VectorPack | None = None
+        with contextlib.suppress(InvalidPack):  # made for another encoder than the operator's
+            self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.fingerprint)
+
+    def _made(self, spec: VectorSpec, tenant: str) -> VectorMechanism:
+        return vector_mechanism(spec, spec_projection(spec, tenant=tenant), self.pack)
+
+    def check(self) -> None:
+        """Release a canary by every mechanism. Raises RuntimeError where one is not finite."""
+        specs = [vector_spec(mechanism=name, dimension=_CANARY_DIMENSION, epsilon=1) for name in VECTOR_MECHANISMS]
+        if self.pack is not None:
+            specs.append(vector_spec(mechanism="codebook", dimension=PACK_DIMENSION, epsilon=1, projection="pca"))
+        for spec in specs:
+            vectors = np.eye(_CANARY_ROWS, spec.dimension, dtype=np.float32)
+            if not np.isfinite(self._mechanism(spec, _CANARY_TENANT).release(vectors)).all():
+                raise RuntimeError("the canary release of a vector is not finite")
 
     def run(self, tasks: Sequence[VectorTask]) -> list[int]:
         """Release every row of every task into its shared memory; the texts of all tasks are encoded together.
@@ -68,7 +75,7 @@ class VectorReleaser:
     def _release(self, task: VectorTask, vectors: Array) -> None:
         if task.released.shape != (len(vectors), task.spec.output_dimension):
             raise TaskFailed(reason="shape")
-        mechanism = _mechanism(task.spec, task.tenant)
+        mechanism = self._mechanism(task.spec, task.tenant)
         step = max(1, _NUMBERS_AT_ONCE // task.spec.dimension)
 
         def work(share: list[slice]) -> None:

@@ -47,7 +47,7 @@ class VectorPreset(_Model):
     epsilon: float = Field(gt=0)
     dimension: int | None = Field(None, ge=1)
     clip_norm: float | None = Field(None, gt=0)
-    projection: Literal["orthonormal", "gaussian", "identity"] | None = None
+    projection: Literal["orthonormal", "gaussian", "identity", "pca"] | None = None
     strict: bool = True
     beta: float | None = None
     delta: float | None = None

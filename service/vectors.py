@@ -7,7 +7,7 @@ to be released; `vector_release` puts them together. All of it comes before anyt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,10 +40,14 @@ class VectorParameters(Strict):
     epsilon: float = Field(
         gt=0, description="Of each vector: per unit of distance for privemb and laplace, in total for the others."
     )
-    mechanism: Literal["privemb", "laplace", "privunit", "codebook"] = "privemb"
+    mechanism: Literal["privemb", "laplace", "privunit", "codebook"] | None = Field(
+        None, description="Default: codebook for texts, privemb for vectors."
+    )
     dimension: int | None = Field(None, ge=1, description="Of the released vectors.")
     clip_norm: float | None = Field(None, gt=0, description="Longer vectors are clipped to it; default 1.")
-    projection: Literal["orthonormal", "gaussian", "identity"] | None = None
+    projection: Literal["orthonormal", "gaussian", "identity", "pca"] | None = Field(
+        None, description="Default: by mechanism; pca for texts whose mechanism is not named."
+    )
     strict: bool = Field(True, description="false: the paper's form of privemb, which `beta` and `delta` describe.")
     beta: float | None = None
     delta: float | None = None
@@ -71,11 +75,16 @@ class VectorBatch:
     vectors: SharedArray | None = None
 
 
-async def vector_price(here: House, *, tenant: str, asked: VectorParameters, rows: int, dimension: int) -> VectorPrice:
-    """What releasing each of `rows` vectors of `dimension` numbers costs this tenant. Looks at no vector.
+async def vector_price(
+    here: House, *, tenant: str, asked: VectorParameters, rows: int, dimension: int | None = None
+) -> VectorPrice:
+    """What releasing each of `rows` vectors of `dimension` numbers, or of as many texts, costs this tenant.
 
-    A Gaussian projection is made here, for its stretch is in the price. Raises InvalidInput.
+    Looks at no vector. A Gaussian projection is made here, for its stretch is in the price.
+    Raises InvalidInput, and for texts WorkerCold.
     """
+    if dimension is None:
+        asked, dimension = _of_texts(here, asked)
     settings = here.settings
     rows_max = settings.vectors_max if asked.mechanism != "codebook" else settings.codebook_vectors_max
     if rows > rows_max:
@@ -87,7 +96,7 @@ async def vector_price(here: House, *, tenant: str, asked: VectorParameters, row
     if dimension > settings.vector_dimension_max:
         raise InvalidInput(f"at most {settings.vector_dimension_max} dimensions a vector", field="vectors")
     spec = vector_spec(
-        mechanism=asked.mechanism,
+        mechanism=asked.mechanism or "privemb",
         dimension=dimension,
         epsilon=asked.epsilon,
         output_dimension=asked.dimension,
@@ -97,16 +106,27 @@ async def vector_price(here: House, *, tenant: str, asked: VectorParameters, row
         beta=asked.beta,
         delta=asked.delta,
     )
+    if spec.projection == "pca" and not _embed_facts(here).get("vector_pack"):
+        raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
     stretch = await stretch_of(here, spec, tenant=tenant)
     return VectorPrice(spec, vector_events(spec, stretch=stretch), vector_facts(spec, stretch=stretch))
 
 
-def encoder_dimension(here: House) -> int:
-    """The dimension of texts' vectors. Raises WorkerCold until an embed worker has told it."""
+def _of_texts(here: House, asked: VectorParameters) -> tuple[VectorParameters, int]:
+    """The parameters with the defaults of texts, and the dimension of their vectors. Raises WorkerCold."""
+    facts = _embed_facts(here)
+    if asked.mechanism is None:
+        projection = asked.projection or ("pca" if facts.get("vector_pack") else None)
+        asked = asked.model_copy(update={"mechanism": "codebook", "projection": projection})
+    return asked, int(facts["encoder"]["dimension"])
+
+
+def _embed_facts(here: House) -> Mapping[str, Any]:
+    """What an embed worker has told of itself. Raises WorkerCold until one has."""
     facts = here.engine.status(Role.EMBED).facts
     if "encoder" not in facts:
         raise WorkerCold
-    return int(facts["encoder"]["dimension"])
+    return facts
 
 
 def text_batch(texts: Sequence[str], settings: Settings) -> VectorBatch:

@@ -85,8 +85,8 @@ class DomainPack:
                 raw = {name: file.get_tensor(name) for name in shapes}
         except (OSError, SafetensorError, TypeError):
             raise InvalidPack("the file is not a readable safetensors file") from None
-        integers = {name: _checked_codes(array) for name, array in raw.items() if _is_integer(name)}
-        floats = {name: _checked_array(array) for name, array in raw.items() if not _is_integer(name)}
+        integers = {name: checked_codes(array) for name, array in raw.items() if _is_integer(name)}
+        floats = {name: checked_array(array) for name, array in raw.items() if not _is_integer(name)}
         space = Space(integers["space.directions"], floats["space.factor"], floats["space.shift"])
         if not space.is_exact():
             raise InvalidPack("the space's sums are not exact")
@@ -155,7 +155,8 @@ def _shapes(info: DomainPackInfo) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:
+def checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:
+    """A read-only copy, int8 from -127 to 127. Raises InvalidPack for any other array."""
     if array.dtype != np.int8 or int(array.min()) < -CODE_MAX:
         raise InvalidPack(f"a tensor does not hold integers from -{CODE_MAX} to {CODE_MAX}")
     codes: CodeArray = array.astype(np.int8)
@@ -163,7 +164,8 @@ def _checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:
     return codes
 
 
-def _checked_array(array: npt.NDArray[np.generic]) -> FloatArray:
+def checked_array(array: npt.NDArray[np.generic]) -> FloatArray:
+    """A read-only float32 copy. Raises InvalidPack for another type than float, or a number that is not finite."""
     if array.dtype not in (np.float16, np.float32):
         raise InvalidPack("a tensor is neither float16 nor float32")
     wide: FloatArray = array.astype(np.float32)

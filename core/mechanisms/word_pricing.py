@@ -5,16 +5,19 @@ Imports neither numpy nor torch: the front end prices a request with it, and nev
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, NANO, cost_nano, epsilon_of
 from core.errors import InvalidInput
 
-MECHANISM = "metric_dp"
+EXPONENTIAL = "exponential"
+LAPLACE = "laplace"
+MECHANISMS = (EXPONENTIAL, LAPLACE)
 PER_UNIT = "unit of Euclidean distance between word vectors"
 DIAMETER = 2  # of the unit ball, in which every word's vector lies
+WORDS_MAX = 20_000  # of a vocabulary; `WordVectors` takes no more, since the price rests on it
 
 WHOLE = "replace one word of the text by any string that is one word; the number of words is public"
 MASKED = (
@@ -23,12 +26,34 @@ MASKED = (
 )
 
 
-def word_events(epsilon: float | int | str | Decimal) -> tuple[PrivacyEvent, ...]:
+def worst_case_nano(epsilon_nano: int, *, mechanism: str) -> int:
+    """Pure epsilon of replacing one word by any other, in nano, rounded up.
+
+    Two words are 2 apart at most: 2 eps by metric DP. The exponential mechanism has another bound, which is the smaller
+    one unless eps is small. Its n weights e^(-eps d / 2) lie in [e^-eps, 1], so a word's probability is at most
+    1 / (1 + (n-1) e^-eps) whatever went in, and at least e^-eps / (e^-eps + n-1). The logarithm of the ratio is
+
+        eps + ln((1 + (n-1) e^eps) / (e^eps + n-1)),
+
+    always below 2 eps, since the fraction is below e^eps. It grows with n, so `WORDS_MAX` serves every vocabulary.
+    """
+    if mechanism == LAPLACE:
+        return DIAMETER * epsilon_nano
+    # 60 digits: some 30 more than the rounding up below can see
+    exact = Context(prec=60, Emin=-999999999999999999, Emax=999999999999999999)
+    growth = exact.exp(exact.divide(epsilon_nano, NANO))
+    others = WORDS_MAX - 1
+    fraction = exact.divide(exact.add(1, exact.multiply(others, growth)), exact.add(growth, others))
+    more = exact.multiply(exact.ln(fraction), NANO).to_integral_value(rounding=ROUND_CEILING)
+    return epsilon_nano + min(int(more), (DIAMETER - 1) * epsilon_nano)
+
+
+def word_events(epsilon: float | int | str | Decimal, *, mechanism: str) -> tuple[PrivacyEvent, ...]:
     """The events of one text, the one that an answer shows first.
 
     Guarantee priced: replacing one of its words costs eps per unit of distance, whichever word and however many there
-    are: an event of the unit `vector`, whose accounts count epsilon per unit of distance. No two words are further
-    apart than `DIAMETER`: an event of the unit `token` at 2 eps.
+    are: an event of the unit `vector`, whose accounts count epsilon per unit of distance; and the worst case over all
+    words (`worst_case_nano`): an event of the unit `token`.
     Raises: InvalidInput for an epsilon that is not a positive number or whose worst case cannot be counted.
     """
     try:
@@ -37,9 +62,10 @@ def word_events(epsilon: float | int | str | Decimal) -> tuple[PrivacyEvent, ...
         nano = 0
     if not 0 < DIAMETER * nano <= EPSILON_MAX * NANO:
         raise InvalidInput(f"epsilon must be a positive number of at most {EPSILON_MAX // DIAMETER}.", field="epsilon")
+    name, worst = f"metric_dp_{mechanism}", worst_case_nano(nano, mechanism=mechanism)
     return (
-        PrivacyEvent(MECHANISM, "metric", Unit.VECTOR, Adjacency.METRIC, Guarantee.METRIC_DP, nano),
-        PrivacyEvent(MECHANISM, "metric", Unit.TOKEN, Adjacency.REPLACE_ONE, Guarantee.PURE_DP, DIAMETER * nano),
+        PrivacyEvent(name, "metric", Unit.VECTOR, Adjacency.METRIC, Guarantee.METRIC_DP, nano),
+        PrivacyEvent(name, "metric", Unit.TOKEN, Adjacency.REPLACE_ONE, Guarantee.PURE_DP, worst),
     )
 
 

@@ -1,4 +1,4 @@
-"""Word-level metric DP: every word becomes a public word near its noisy vector.
+"""Word-level metric DP by noise: every word becomes the public word nearest to its noisy vector.
 
 Guarantee: for each word by itself, Pr[A(w) in S] <= e^(eps |v(w) - v(w')|) Pr[A(w') in S] for any two strings w, w' and
 every set S of words, v their public vectors (`word_vectors`): eps per unit of Euclidean distance. All vectors lie in
@@ -10,6 +10,8 @@ Why: the vector is released by `laplace` of `core.mechanisms.vectors`; what foll
 vocabulary alone. A word may come out as itself, and must be free to: a decoder that looked at the word, to leave it out
 or to let an unknown one pass, would tell what it was. A word outside the vocabulary can never come out.
 
+The same promise is kept with far less harm by `word_selection`; this is the paper's form.
+
 Source: Feyisetan, Balle, Drake and Diethe 2020, Algorithm 1.
 """
 
@@ -17,16 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Protocol
 
 import numpy as np
 
 from core.amounts import NANO
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.spec import vector_spec
-from core.mechanisms.word_vectors import WordVectors
+from core.mechanisms.word_vectors import Rows, WordVectors
+
+NOISE_DIMENSION = 24  # of the shipped vectors' first dimensions: noise grows with each
 
 
-class WordMechanism:
+class WordMechanism(Protocol):
+    """Replaces words by words of a public vocabulary."""
+
+    def release(self, words: Sequence[str], epsilon_nano: Sequence[int]) -> list[str]: ...
+
+
+class LaplaceWords:
     """See the module docstring. Holds no private state: one object serves any number of calls."""
 
     def __init__(self, vocabulary: WordVectors) -> None:
@@ -40,11 +51,12 @@ class WordMechanism:
         """
         if len(words) != len(epsilon_nano):
             raise ValueError("each word has an epsilon")
-        rows = self.vocabulary.rows(words)
+        scale = np.float32(self.vocabulary.scale)
+        rows: Rows = self.vocabulary.rows(words).astype(np.float32) / scale
         for epsilon in dict.fromkeys(epsilon_nano):
             own = np.array(epsilon_nano) == epsilon
             rows[own] = self._noisy(epsilon).release(rows[own])
-        return self.vocabulary.nearest(rows)
+        return self.vocabulary.nearest(rows * scale)
 
     def _noisy(self, epsilon_nano: int) -> MetricMechanism:
         dimension = self.vocabulary.dimension

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from core.errors import InvalidInput
+from core.mechanisms.word_pricing import EXPONENTIAL, MECHANISMS
 
 GUARANTEE = "none"
 
@@ -204,18 +205,21 @@ def check_epsilon(fill: str, epsilon: object) -> None:
 
 @dataclass(frozen=True)
 class SanitizeTask:
-    """One document for the worker. The text stays out of `repr`. `epsilon_nano`: per unit of distance, of the fill
-    `metric_dp` alone. Raises InvalidInput."""
+    """One document for the worker. The text stays out of `repr`. `epsilon_nano`, per unit of distance, and `mechanism`
+    are of the fill `metric_dp` alone. Raises InvalidInput."""
 
     text: str = field(repr=False)
     policy: MaskPolicy
     fill: str = "class_marker"
     epsilon_nano: int | None = None
+    mechanism: str = EXPONENTIAL
 
     def __post_init__(self) -> None:
         if self.fill not in FILL_MODES:
             raise InvalidInput(f"The fill mode is one of: {', '.join(FILL_MODES)}.", field="fill")
         check_epsilon(self.fill, self.epsilon_nano)
+        if self.mechanism not in MECHANISMS:
+            raise InvalidInput(f"The mechanism is one of: {', '.join(MECHANISMS)}.", field="mechanism")
         check_text(self.text)
 
 

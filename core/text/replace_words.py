@@ -1,7 +1,7 @@
 """Fill `metric_dp`: every masked word becomes a public word, under metric DP (`core.mechanisms.words`).
 
-Guarantee: eps per unit of distance for one masked word, and pure 2 eps for replacing it by any other, in one of two
-senses.
+Guarantee: eps per unit of distance for one masked word, and pure DP at `word_pricing.worst_case_nano` for replacing
+it by any other, in one of two senses.
 
 * The technique `all`: the text is its words and numbers, joined by single spaces; punctuation, letter case and line
   breaks are gone before anything is drawn. Neighbours are texts of as many words that differ in one. Only the number of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SHIPPED = Path(__file__).parent
+VECTOR_PACK = SHIPPED / "vectors" / "general.safetensors"  # see core.mechanisms.vectors.vector_pack
 
 
 def pack_paths(own: Path | None = None) -> dict[str, Path]:

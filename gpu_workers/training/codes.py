@@ -98,17 +98,17 @@ def geometry(parts: list[Embedded]) -> Geometry:
     centre = vectors.mean(axis=0, dtype=np.float64)
     # one grid for all axes, fine enough for the widest: four standard deviations reach its end
     step = CODE_MAX / (4.0 * float(((vectors[:50_000] - centre) @ axes).std(axis=0).max()))
-    return Geometry(_space(axes, centre, step), axes, centre)
+    return Geometry(integer_space(axes, centre, step), axes, centre)
 
 
-def _space(axes: Doubles, centre: Doubles, step: float) -> Space:
+def integer_space(axes: Doubles, centre: Doubles, step: float) -> Space:
     """The integer form of y = step * (s - centre) @ axes."""
     widest = np.abs(axes).max(axis=0)
     reach = np.abs(axes).sum(axis=0)
     unit = np.minimum(CODE_MAX / widest, 0.99 * EXACT_MAX / CODE_MAX / reach)  # grid units per axis
     factor = step / (unit * code_scale(len(axes)))
     return Space(
-        directions=np.round(axes * unit).T.astype(np.int8),
+        directions=np.ascontiguousarray(np.round(axes * unit).T, dtype=np.int8),  # safetensors writes memory as it lies
         factor=factor.astype(np.float32),
         shift=(-step * (centre @ axes)).astype(np.float32),
     )

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from core.errors import InvalidInput
 from core.ledger.records import Charge
-from core.mechanisms.word_pricing import word_events, word_facts
+from core.mechanisms.word_pricing import EXPONENTIAL, word_events, word_facts
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
     VOCABULARY_SIZE_DEFAULT,
@@ -59,6 +59,13 @@ class Fill(Strict):
 
     mode: Literal["marker", "class_marker", "surrogate", "metric_dp"] = "class_marker"
     epsilon: float | None = Field(None, gt=0, description="Of `metric_dp` alone: per unit of distance, each document.")
+    mechanism: Literal["exponential", "laplace"] | None = Field(
+        None, description="Of `metric_dp` alone. Default: exponential."
+    )
+
+    @property
+    def mechanism_or_default(self) -> str:
+        return self.mechanism or EXPONENTIAL
 
 
 class SanitizeRequest(Strict):
@@ -80,18 +87,20 @@ class Price:
 
 def price(body: SanitizeRequest, settings: Settings) -> Price:
     """Looks at the parameters, never at a text. Raises InvalidInput for an epsilon that is missing, out of range, or
-    given for a fill that has none, and for too many documents."""
+    given for a fill that has none, for a mechanism beside such a fill, and for too many documents."""
     if len(body.documents) > settings.documents_max:
         raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
     epsilon = body.fill.epsilon
     check_epsilon(body.fill.mode, epsilon)
     if epsilon is None:
+        if body.fill.mechanism is not None:
+            raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
         return Price()
     if not settings.epsilon_min <= epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="fill.epsilon"
         )
-    events = word_events(epsilon)
+    events = word_events(epsilon, mechanism=body.fill.mechanism_or_default)
     return Price(
         charges=[Charge(event, document.subject) for event in events for document in body.documents],
         facts=word_facts(events, whole="all" in body.mask.techniques),
@@ -119,7 +128,7 @@ def validate(
             raise InvalidInput(
                 f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
             )
-        tasks.append(SanitizeTask(text=document.text, policy=policy, fill=body.fill.mode, epsilon_nano=epsilon_nano))
+        tasks.append(SanitizeTask(document.text, policy, body.fill.mode, epsilon_nano, body.fill.mechanism_or_default))
     return tasks
 
 

@@ -29,7 +29,6 @@ from service.vectors import (
     VectorBatch,
     VectorParameters,
     VectorPrice,
-    encoder_dimension,
     file_batch,
     rows_dimension,
     text_batch,
@@ -73,7 +72,7 @@ class FileRequest(VectorParameters):
 
 async def price(body: VectorRequest, here: House, tenant: str) -> VectorPrice:
     """What each vector costs. Raises InvalidInput, WorkerCold."""
-    dimension = encoder_dimension(here) if body.vectors is None else rows_dimension(body.vectors)
+    dimension = None if body.vectors is None else rows_dimension(body.vectors)
     return await vector_price(here, tenant=tenant, asked=body, rows=body.rows, dimension=dimension)
 
 

@@ -10,6 +10,8 @@ from core.mechanisms.vectors.privunit import PrivUnitMechanism
 from core.mechanisms.vectors.projection import Projection
 from core.mechanisms.vectors.release import VectorMechanism
 from core.mechanisms.vectors.spec import VectorSpec
+from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism
+from core.mechanisms.vectors.vector_pack import VectorPack
 
 _CLASSES: dict[str, Callable[[VectorSpec, Projection | None], VectorMechanism]] = {
     "privemb": MetricMechanism,
@@ -19,9 +21,17 @@ _CLASSES: dict[str, Callable[[VectorSpec, Projection | None], VectorMechanism]] 
 }
 
 
-def vector_mechanism(spec: VectorSpec, projection: Projection | None) -> VectorMechanism:
-    """The mechanism that `spec` names; `projection` as `spec_projection` gives it.
+def vector_mechanism(
+    spec: VectorSpec, projection: Projection | None, pack: VectorPack | None = None
+) -> VectorMechanism:
+    """The mechanism that `spec` names; `projection` as `spec_projection` gives it, `pack` where the spec says `pca`.
 
-    Raises: ValueError where the projection is not the spec's.
+    Raises: ValueError where the projection is not the spec's, or the pack is missing.
     """
+    if spec.projection == "pca":
+        if pack is None:
+            raise ValueError("pca needs a vector pack")
+        if spec.is_trained:
+            return TrainedCodebookMechanism(spec, pack)
+        projection = pack.projection(spec.output_dimension)
     return _CLASSES[spec.mechanism](spec, projection)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from core.mechanisms.vectors.spec import VectorSpec
 
 Matrix = npt.NDArray[np.float32]
-_SHRINK = 1.0 - 2.0**-16
+SHRINK = 1.0 - 2.0**-16
 # Relative: the eigenvalue solver (about m 2^-53) and the float64 product of a release (about d 2^-53) err by far less.
 _SLACK = 1.0 + 2.0**-30
 
@@ -54,8 +54,11 @@ def projection_id(kind: str, *, dimension: int, output_dimension: int) -> str:
 
 
 def spec_projection(spec: VectorSpec, *, tenant: str) -> Projection | None:
-    """The projection that a release by `spec` uses; None where the vectors keep their space."""
-    if spec.projection == "identity":
+    """The projection that a release by `spec` uses and a tenant has for itself; None where there is none.
+
+    That of `pca` is no tenant's own: it is in the vector pack (`vector_pack.VectorPack.projection`).
+    """
+    if spec.projection in ("identity", "pca"):
         return None
     return projection(
         tenant=tenant, kind=spec.projection, dimension=spec.dimension, output_dimension=spec.output_dimension
@@ -81,7 +84,7 @@ def projection(*, tenant: str, kind: str, dimension: int, output_dimension: int)
     rows = derived_normals(name, output_dimension * dimension).reshape(output_dimension, dimension)
     if kind == "orthonormal":
         basis, triangle = np.linalg.qr(rows.T)
-        rows = _SHRINK * (basis * np.where(np.diag(triangle) < 0, -1.0, 1.0)).T
+        rows = SHRINK * (basis * np.where(np.diag(triangle) < 0, -1.0, 1.0)).T
     else:
         rows /= np.sqrt(output_dimension)
     matrix = np.ascontiguousarray(rows, dtype=np.float32)

@@ -26,7 +26,7 @@ class VectorMechanism(ABC):
 
     def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
         """Raises ValueError where the projection is not the spec's."""
-        if (projection is None) != (spec.projection == "identity"):
+        if (projection is None) != (spec.projection == "identity" or spec.is_trained):
             raise ValueError("a projection belongs to a spec that names one")
         if projection is not None:
             shape = (spec.projection, spec.dimension, spec.output_dimension)

@@ -30,13 +30,15 @@ EPSILON_PURE_MAX = 1_000
 DEFAULT_PROJECTED = 64
 DEFAULT_DELTA = 1e-6  # of the paper's form
 DEFAULT_BETA = 0.9
+PACK_DIMENSION = 384  # of the encoder whose space the `pca` projection and the trained codebook belong to
+PACK_AXES = 64
 
 # The first of each is the default; `codebook` keeps the space where it has few dimensions.
 _PROJECTIONS = {
-    "privemb": ("orthonormal", "gaussian"),
+    "privemb": ("orthonormal", "gaussian", "pca"),
     "laplace": ("identity",),
-    "privunit": ("identity", "orthonormal"),
-    "codebook": ("orthonormal", "identity"),
+    "privunit": ("identity", "orthonormal", "pca"),
+    "codebook": ("orthonormal", "identity", "pca"),
 }
 
 
@@ -61,6 +63,11 @@ class VectorSpec:
     @property
     def is_metric(self) -> bool:
         return self.mechanism in METRIC_MECHANISMS
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the codebook is the trained one, whose vectors lie in the encoder's own space."""
+        return self.mechanism == "codebook" and self.projection == "pca"
 
     @property
     def epsilon(self) -> float:
@@ -103,6 +110,8 @@ def vector_spec(
     if not strict:
         output_dimension, beta = _paper_form(dimension, output_dimension, beta, delta)
     kind = _projection_kind(mechanism, dimension, output_dimension, projection, strict=strict)
+    if kind == "pca":
+        output_dimension = _pca_dimension(mechanism, dimension, epsilon_nano, output_dimension)
     if output_dimension is None:
         output_dimension = dimension if kind == "identity" else min(dimension, DEFAULT_PROJECTED)
     if kind == "identity" and output_dimension != dimension:
@@ -170,6 +179,24 @@ def _clip_norm(clip_norm: float | None, epsilon_nano: int, *, is_metric: bool) -
     if is_metric and 2 * clip_norm * epsilon_nano > EPSILON_MAX * NANO:
         raise InvalidInput(f"2 clip_norm epsilon, the worst case, exceeds {EPSILON_MAX}.", field="epsilon")
     return clip_norm
+
+
+def _pca_dimension(mechanism: str, dimension: int, epsilon_nano: int, output_dimension: int | None) -> int:
+    """How many principal axes are kept; the trained codebook answers in the encoder's own space."""
+    if dimension != PACK_DIMENSION:
+        raise InvalidInput(
+            f"pca is for texts, or vectors of the encoder's {PACK_DIMENSION} dimensions.", field="projection"
+        )
+    if mechanism == "codebook":
+        if output_dimension not in (None, PACK_DIMENSION):
+            raise InvalidInput(f"The trained codebook has {PACK_DIMENSION} dimensions.", field="dimension")
+        return PACK_DIMENSION
+    if output_dimension is None:
+        # measured on public text: the more noise, the fewer axes are worth its power
+        output_dimension = min(PACK_AXES, max(4, round(1.2 * epsilon_nano / NANO)))
+    if output_dimension > PACK_AXES:
+        raise InvalidInput(f"There are {PACK_AXES} principal axes.", field="dimension")
+    return output_dimension
 
 
 def _projection_kind(

@@ -1,9 +1,10 @@
-"""Word-level metric DP: its distribution, what it says of unknown words, and black-box audits with planted bugs."""
+"""Word-level metric DP: what both mechanisms promise, and the law and black-box audits of the one by noise."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+import mpmath
 import numpy as np
 import pytest
 from audit_kit import RUNS, epsilon_bound
@@ -12,9 +13,10 @@ from scipy import stats
 from core.accounting.events import Adjacency, Guarantee, Unit
 from core.errors import InvalidInput
 from core.mechanisms.vectors import metric
-from core.mechanisms.word_pricing import word_events
+from core.mechanisms.word_pricing import WORDS_MAX, word_events, worst_case_nano
+from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.word_vectors import WordVectors, load, save, shipped
-from core.mechanisms.words import WordMechanism
+from core.mechanisms.words import LaplaceWords, WordMechanism
 
 NANO = 10**9
 FALSE_ALARM = 1e-6
@@ -24,7 +26,13 @@ UNKNOWN = "zworykin"
 
 
 def on_a_line(places: dict[str, float] = LINE) -> WordVectors:
-    return WordVectors(tuple(places), np.array(list(places.values()), dtype=np.float32)[:, None])
+    codes = np.array([[round(100 * place)] for place in places.values()], dtype=np.int8)
+    return WordVectors(tuple(places), codes)
+
+
+@pytest.fixture(params=[ExponentialWords, LaplaceWords])
+def mechanism(request: pytest.FixtureRequest) -> WordMechanism:
+    return request.param(on_a_line())
 
 
 def draws(mechanism: WordMechanism, word: str, epsilon: float, runs: int = RUNS) -> Counter[str]:
@@ -33,7 +41,7 @@ def draws(mechanism: WordMechanism, word: str, epsilon: float, runs: int = RUNS)
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_word_stays_as_often_as_the_noise_says(epsilon: float) -> None:
-    ends = WordMechanism(on_a_line({"left": -1.0, "right": 1.0}))
+    ends = LaplaceWords(on_a_line({"left": -1.0, "right": 1.0}))
 
     stays = draws(ends, "right", epsilon)["right"]
 
@@ -41,23 +49,20 @@ def test_a_word_stays_as_often_as_the_noise_says(epsilon: float) -> None:
     assert stats.binomtest(stays, RUNS, expected).pvalue > FALSE_ALARM
 
 
-def test_every_word_can_come_out_whatever_went_in() -> None:
+def test_every_word_can_come_out_whatever_went_in(mechanism: WordMechanism) -> None:
     for word in (*LINE, UNKNOWN, "4711", ""):
-        assert set(draws(WordMechanism(on_a_line()), word, 1.0, 20_000)) == set(LINE)
+        assert set(draws(mechanism, word, 1.0, 20_000)) == set(LINE)
 
 
-def test_a_word_outside_the_vocabulary_is_the_origin_or_the_mean_of_its_known_parts() -> None:
-    vocabulary = on_a_line()
+def test_a_word_outside_the_vocabulary_is_the_origin_or_the_mean_of_its_known_parts(mechanism: WordMechanism) -> None:
+    rows = on_a_line().rows([UNKNOWN, "", "3.14", "left-right", "Right", "RIGHT’s", "lefter-zworykin"])
 
-    rows = vocabulary.rows([UNKNOWN, "", "3.14", "left-right", "Right", "RIGHT’s", "lefter-zworykin"])
-
-    assert rows[:, 0].tolist() == pytest.approx([0, 0, 0, 0, 1, 1, -0.98])
-    halves = draws(WordMechanism(vocabulary), UNKNOWN, 1.0)
+    assert rows[:, 0].tolist() == [0, 0, 0, 0, 100, 100, -98]
+    halves = draws(mechanism, UNKNOWN, 1.0)
     assert stats.binomtest(halves["left"] + halves["lefter"], RUNS, 0.5).pvalue > FALSE_ALARM
 
 
-def test_draws_of_one_call_are_independent_of_each_other() -> None:
-    mechanism = WordMechanism(on_a_line())
+def test_draws_of_one_call_are_independent_of_each_other(mechanism: WordMechanism) -> None:
     drawn = mechanism.release(["right"] * RUNS, [NANO] * RUNS)
 
     table = np.zeros((len(LINE), len(LINE)))
@@ -67,9 +72,7 @@ def test_draws_of_one_call_are_independent_of_each_other() -> None:
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
-def test_each_word_has_the_noise_of_its_own_epsilon() -> None:
-    mechanism = WordMechanism(on_a_line())
-
+def test_each_word_is_drawn_at_its_own_epsilon(mechanism: WordMechanism) -> None:
     drawn = mechanism.release(["right"] * 1000 + ["left"] * 1000, [10_000 * NANO, NANO // 100] * 1000)
 
     assert set(drawn[:1000:2]) == {"right"}
@@ -77,8 +80,7 @@ def test_each_word_has_the_noise_of_its_own_epsilon() -> None:
     assert len(set(drawn[1::2])) > 1
 
 
-def test_two_calls_draw_afresh() -> None:
-    mechanism = WordMechanism(on_a_line())
+def test_two_calls_draw_afresh(mechanism: WordMechanism) -> None:
     assert mechanism.release(["right"] * 200, [NANO] * 200) != mechanism.release(["right"] * 200, [NANO] * 200)
 
 
@@ -92,7 +94,7 @@ def lower_bound(mechanism: WordMechanism, *, often: str, seldom: str, event: str
 )
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_the_empirical_bound_stays_under_the_claim(often: str, seldom: str, distance: float, epsilon: float) -> None:
-    bound = lower_bound(WordMechanism(on_a_line()), often=often, seldom=seldom, event=often, epsilon=epsilon)
+    bound = lower_bound(LaplaceWords(on_a_line()), often=often, seldom=seldom, event=often, epsilon=epsilon)
 
     assert bound <= epsilon * distance
     if distance >= 1:
@@ -105,10 +107,10 @@ def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         metric, "add_l2_laplace", lambda rows, *, scale, generator: whole(rows, scale=scale / 2, generator=generator)
     )
 
-    assert lower_bound(WordMechanism(on_a_line()), often="right", seldom="left", event="right", epsilon=1.0) > 2.0
+    assert lower_bound(LaplaceWords(on_a_line()), often="right", seldom="left", event="right", epsilon=1.0) > 2.0
 
 
-class PassesUnknown(WordMechanism):
+class PassesUnknown(LaplaceWords):
     def release(self, words, epsilon_nano):
         known = set(self.vocabulary.words)
         drawn = super().release(words, epsilon_nano)
@@ -121,9 +123,9 @@ def test_passing_an_unknown_word_through_is_caught() -> None:
     assert lower_bound(mechanism, often=UNKNOWN, seldom="right", event=UNKNOWN, epsilon=1.0) > 1.0
 
 
-class ExcludesTheInput(WordMechanism):
+class ExcludesTheInput(LaplaceWords):
     def release(self, words, epsilon_nano):
-        others = {word: WordMechanism(on_a_line({w: x for w, x in LINE.items() if w != word})) for word in set(words)}
+        others = {word: LaplaceWords(on_a_line({w: x for w, x in LINE.items() if w != word})) for word in set(words)}
         places = on_a_line()
         drawn = super().release(words, epsilon_nano)
         return [
@@ -143,44 +145,60 @@ def test_excluding_the_input_is_caught() -> None:
 def test_the_shipped_vocabulary_keeps_its_promises() -> None:
     vocabulary = shipped()
 
-    assert len(vocabulary.words) == 30_000
-    norms = np.linalg.norm(vocabulary.vectors.astype(np.float64), axis=1)
+    assert len(vocabulary.words) == WORDS_MAX
+    norms = np.linalg.norm(vocabulary.codes.astype(np.float64), axis=1) / vocabulary.scale
     assert norms.max() <= 1.0
-    assert norms.min() > 0.999
+    assert norms.min() > 0.96
     assert all(word == word.lower() and not any(map(str.isnumeric, word)) for word in vocabulary.words)
     sample = vocabulary.words[::500]
-    assert vocabulary.nearest(vocabulary.rows(sample)) == list(sample), "without noise a word is itself"
-    nearest = np.argsort(-(vocabulary.vectors @ vocabulary.rows(["terrible"])[0]))[1:6]
-    assert {"awful", "horrible"} <= {vocabulary.words[index] for index in nearest}
+    for part in (vocabulary, vocabulary.leading(24)):
+        assert part.nearest(part.rows(sample)) == list(sample), "without noise a word is itself"
+        nearest = np.argsort(part.squared_distances(part.rows(["terrible"]))[0])[1:6]
+        assert {"awful", "horrible"} <= {part.words[index] for index in nearest}
+
+
+def test_distances_are_exact_and_the_same_in_every_batch() -> None:
+    vocabulary = shipped()
+    rows = vocabulary.rows([*vocabulary.words[:60], "twenty-one", UNKNOWN])
+    exact = ((rows[:, None].astype(np.int64) - vocabulary.codes[None, :3000]) ** 2).sum(axis=2)
+
+    together = vocabulary.squared_distances(rows)
+
+    assert (together[:, :3000] == exact).all()
+    for i in range(len(rows)):
+        assert (vocabulary.squared_distances(rows[i : i + 1])[0] == together[i]).all()
 
 
 def test_a_vocabulary_survives_its_file(tmp_path) -> None:
     path = tmp_path / "words.safetensors"
-    save(path, tuple(LINE), on_a_line().vectors, metadata={})
+    save(path, on_a_line(), metadata={})
 
     back = load(path)
 
     assert back.words == tuple(LINE)
-    assert back.vectors[:, 0].tolist() == pytest.approx(list(LINE.values()), abs=1e-3)
+    assert (back.codes == on_a_line().codes).all()
+    assert back.scale == 100
 
 
 @pytest.mark.parametrize(
-    ("words", "vectors"),
+    ("words", "codes"),
     [
-        ((), np.zeros((0, 1), dtype=np.float32)),
-        (("a", "a"), np.zeros((2, 1), dtype=np.float32)),
-        (("a", "b"), np.zeros((1, 1), dtype=np.float32)),
-        (("a",), np.full((1, 1), 1.001, dtype=np.float32)),
-        (("a",), np.full((1, 1), np.nan, dtype=np.float32)),
+        ((), np.ones((0, 1), dtype=np.int8)),
+        (("a", "a"), np.ones((2, 1), dtype=np.int8)),
+        (("a", "b"), np.ones((1, 1), dtype=np.int8)),
+        (("a",), np.ones((1, 1), dtype=np.float32)),
+        (("a",), np.zeros((1, 1), dtype=np.int8)),
+        (("a",), np.full((1, 300), 127, dtype=np.int8)),
+        ([str(i) for i in range(WORDS_MAX + 1)], np.ones((WORDS_MAX + 1, 1), dtype=np.int8)),
     ],
 )
-def test_a_broken_vocabulary_is_refused(words: tuple[str, ...], vectors: np.ndarray) -> None:
+def test_a_broken_vocabulary_is_refused(words: tuple[str, ...], codes: np.ndarray) -> None:
     with pytest.raises(ValueError, match="vocabulary"):
-        WordVectors(words, vectors)
+        WordVectors(words, codes)
 
 
-def test_the_price_is_epsilon_per_unit_and_twice_that_for_any_replacement() -> None:
-    shown, worst = word_events(2.5)
+def test_the_price_by_noise_is_epsilon_per_unit_and_twice_that_for_any_replacement() -> None:
+    shown, worst = word_events(2.5, mechanism="laplace")
 
     assert (shown.unit, shown.adjacency, shown.guarantee) == (Unit.VECTOR, Adjacency.METRIC, Guarantee.METRIC_DP)
     assert (worst.unit, worst.adjacency) == (Unit.TOKEN, Adjacency.REPLACE_ONE)
@@ -190,4 +208,17 @@ def test_the_price_is_epsilon_per_unit_and_twice_that_for_any_replacement() -> N
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), 2_000_001])
 def test_an_epsilon_that_cannot_be_counted_is_refused(epsilon: float) -> None:
     with pytest.raises(InvalidInput):
-        word_events(epsilon)
+        word_events(epsilon, mechanism="exponential")
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.001, 1.0, 10.0, 20.0, 50.0, 1000.0, 2e6])
+def test_the_worst_case_by_selection_is_the_exact_one_rounded_up(epsilon: float) -> None:
+    nano = round(epsilon * NANO)
+    with mpmath.workdps(100):
+        rate, others = mpmath.mpf(nano) / NANO, WORDS_MAX - 1
+        exact = rate + mpmath.log((1 + others * mpmath.e**rate) / (mpmath.e**rate + others))
+
+        charged = worst_case_nano(nano, mechanism="exponential")
+
+        assert 0 <= charged - exact * NANO < 1
+    assert charged <= worst_case_nano(nano, mechanism="laplace") == 2 * nano

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidInput
+from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.word_vectors import shipped
-from core.mechanisms.words import WordMechanism
 from core.text import mask_entity
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
@@ -14,7 +14,7 @@ from core.text.replace_words import inspect_words, replace_words
 
 EXACT = 10**15  # a million per unit: hardly any noise
 LOOSE = 10**9
-WORDS = WordMechanism(shipped())
+WORDS = ExponentialWords(shipped())
 VOCABULARY = set(shipped().words)
 ALL = MaskPolicy(techniques=("all",))
 
