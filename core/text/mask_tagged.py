@@ -1,7 +1,7 @@
 """Technique `entity`, its second half: names that a tagger has found. No guarantee.
 
-The model runs elsewhere; what it found comes in as `Tagged`. Fails closed: an entity that only a tagger finds and that no
-tagger looked for, findings in another text, and a finding that cannot be one are errors.
+The model runs elsewhere; what it found comes in as `Tagged`. Fails closed: an entity that only a tagger finds and that
+no tagger looked for, findings in another text, and a finding that cannot be one are errors.
 """
 
 from __future__ import annotations

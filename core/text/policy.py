@@ -121,8 +121,8 @@ def supported(tagger_types: Collection[str]) -> tuple[str, ...]:
 class MaskPolicy:
     """Which parts of a text are masked. Deterministic: the same text and policy give the same masks.
 
-    `entities` empty means `DEFAULT_ENTITIES`, and beside a tagger what `completed` says. `thresholds` are (entity, score)
-    pairs that replace the table's.
+    `entities` empty means `DEFAULT_ENTITIES`, and beside a tagger what `completed` says. `thresholds` are (entity,
+    score) pairs that replace the table's.
     Raises InvalidInput, which names a field and our own supported values and never what the caller sent.
     """
 
@@ -138,7 +138,7 @@ class MaskPolicy:
                 f"Name at least one technique, each one of: {', '.join(TECHNIQUES)}.", field="techniques"
             )
         if not set(self.entities) <= ENTITIES.keys():
-            raise InvalidInput(f"An entity has no recogniser here. Supported: {', '.join(ENTITIES)}.", field="entities")
+            raise InvalidInput(f"An entity is none of: {', '.join(ENTITIES)}.", field="entities")
         if self.entities and "entity" not in self.techniques:
             raise InvalidInput("Entities need the technique `entity`.", field="entities")
         if not VOCABULARY_SIZE_MIN <= self.vocabulary_size <= VOCABULARY_SIZE_MAX:

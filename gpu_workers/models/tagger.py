@@ -5,6 +5,7 @@ Two sources, one class: the adapter shipped for the bundled encoder, or a token 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ _THRESHOLD = 0.5
 _TOKENS_MAX = 2_048
 _TOKENS_MAX_GPU = 65_536
 _BRIDGE_MAX = 2
+_MARKS = ("Mn", "Mc", "Me", "Cf")
 _TYPES = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "FAC": "LOCATION", "ORG": "ORGANIZATION"}
 
 
@@ -105,6 +107,14 @@ class EntityTagger:
             for text, own, rows in zip(documents, pieces, probabilities, strict=True)
         ]
 
+    def reads_all(self, text: str) -> bool:
+        """Whether every letter and digit of `text` is in some piece: a tokeniser may drop or misplace characters."""
+        pieces = pieces_of(text, self._vocabulary.tokenizer.encode(text, add_special_tokens=False))
+        read = np.zeros(len(text), dtype=bool)
+        for start, end in zip(pieces.starts, pieces.ends, strict=True):
+            read[start:end] = True
+        return all(seen or not character.isalnum() for seen, character in zip(read, text, strict=True))
+
     @torch.inference_mode()
     def _probabilities(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
         """Of each label at each piece, `[pieces, labels]` a document."""
@@ -146,8 +156,8 @@ class EntityTagger:
         current: Entity | None = None
         weights: list[float] = []
         for number in np.flatnonzero(1 - by_type[:, -1] >= self._threshold):
-            start, end = int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]])
-            if not text[start:end].strip():
+            start, end = _written(text, int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]]))
+            if start == end:
                 continue  # a byte-level vocabulary has pieces for line breaks
             kind = self.types[int(by_type[number, :-1].argmax())]
             score = float(1 - by_type[number, -1])
@@ -160,6 +170,16 @@ class EntityTagger:
             current, weights = Entity(start, end, kind, score), [score]
         if current:
             yield current
+
+
+def _written(text: str, start: int, end: int) -> tuple[int, int]:
+    """A word's characters without spaces before it, which some vocabularies count in, and with the marks behind its
+    last letter, which some leave out."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end < len(text) and unicodedata.category(text[end]) in _MARKS:
+        end += 1
+    return start, end
 
 
 def _joined(gap: str, kind: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Response
 
 from core.mechanisms.vectors.spec import DIMENSION_MAX, PROJECTED_MAX
-from core.text.policy import ENTITIES
+from core.text.policy import ENTITIES, supported
 from gpu_workers.engine import Role
 from service.auth import Caller, caller
 from service.house import House, house
@@ -54,10 +54,16 @@ async def projection(
 
 
 @router.get("/entities", summary="What the entity technique recognises")
-async def entities() -> dict[str, Any]:
+async def entities(here: Here) -> dict[str, Any]:
+    rows = [(name, ENTITIES[name]) for name in supported(here.tagger_types)]
     return {
         "entities": [
-            {"name": name, "threshold": entity.threshold, "default": entity.default}
-            for name, entity in ENTITIES.items()
+            {
+                "name": name,
+                "threshold": entity.threshold,
+                "default": entity.default,
+                "recogniser": "tagger" if entity.tagged else "pattern",
+            }
+            for name, entity in rows
         ]
     }

@@ -108,9 +108,10 @@ def price(body: SanitizeRequest, settings: Settings) -> Price:
 
 
 def validate(
-    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str]
+    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str], tagger_types: Sequence[str]
 ) -> list[SanitizeTask]:
-    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
+    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown list, or an entity that
+    nothing here recognises."""
     if body.mask.allow_list not in allow_lists:
         raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
     policy = MaskPolicy(
@@ -118,7 +119,7 @@ def validate(
         entities=tuple(body.mask.entities or ()),
         vocabulary_size=body.mask.vocabulary_size,
         allow_list=body.mask.allow_list,
-    )
+    ).completed(tagger_types)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     tasks = []
     for index, document in enumerate(body.documents):
@@ -140,7 +141,7 @@ async def sanitize(
     here: Annotated[House, Depends(house)],
 ) -> Response:
     cost = price(body, here.settings)
-    tasks = validate(body, here.settings, cost, allow_lists=here.allow_lists.names)
+    tasks = validate(body, here.settings, cost, allow_lists=here.allow_lists.names, tagger_types=here.tagger_types)
 
     def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
         rows = enumerate(zip(body.documents, results, strict=True))
