@@ -2,7 +2,8 @@
 
 * Union: a character that any technique masks is masked.
 * Overlap: finds that share a character become one region, which takes its type and technique from an entity before
-  a word, then from the longest find, then from the highest score, then from the order of the policy's tables.
+  a word, a pattern's before a tagger's (which guesses where a checksum knows), then from the longest find, then from
+  the highest score, then from the order of the policy's tables.
 * Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill
   does not tell how many words stood there). Two numbers give NUMBER, anything else WORD. Punctuation and line
   breaks separate. Entities never merge: each is one value, and a surrogate stands for one value.
@@ -24,9 +25,10 @@ _TECHNIQUE_ORDER = {name: place for place, name in enumerate(TECHNIQUES)}
 _ENTITY_ORDER = {name: place for place, name in enumerate(ENTITIES)}
 
 
-def _strength(mask: Mask) -> tuple[bool, int, float, int, int]:
+def _strength(mask: Mask) -> tuple[bool, bool, int, float, int, int]:
     return (
-        mask.type in _ENTITY_ORDER,
+        mask.type in ENTITIES,
+        mask.type in ENTITIES and not ENTITIES[mask.type].tagged,
         mask.end - mask.start,
         mask.score,
         -_TECHNIQUE_ORDER[mask.technique],

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ FloatArray = npt.NDArray[np.float32]
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _THRESHOLD = 0.5
+_BESIDE = 0.3  # a word beside a surer one belongs to its name from this probability on
 _TOKENS_MAX = 2_048
 _TOKENS_MAX_GPU = 65_536
 _BRIDGE_MAX = 2
@@ -35,12 +37,29 @@ _TYPES = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "FAC": "LOCATIO
 
 @dataclass(frozen=True)
 class Entity:
-    """Characters `start:end` (code points) of a document name a `type`; `score` is the mean probability of that."""
+    """Characters `start:end` (code points) of a document name a `type`; `score` is the surest word's
+    probability of being a name."""
 
     start: int
     end: int
     type: str
     score: float
+
+
+class _Span(NamedTuple):
+    """Words of one name: `weights`, the sum of their probabilities of each type; `score`, the surest word's."""
+
+    start: int
+    end: int
+    weights: FloatArray
+    score: float
+
+    @property
+    def kind(self) -> int:
+        return int(self.weights.argmax())
+
+    def with_next(self, word: _Span) -> _Span:
+        return _Span(self.start, word.end, self.weights + word.weights, max(self.score, word.score))
 
 
 @dataclass(frozen=True)
@@ -75,7 +94,7 @@ class EntityTagger:
         name: str,
         threshold: float = _THRESHOLD,
     ) -> None:
-        """`threshold`: probability of being any entity from which a word is one.
+        """`threshold`: probability of being any entity from which a word is one by itself.
 
         Raises: ValueError if the labels name no type, or lack `O`.
         """
@@ -153,23 +172,28 @@ class EntityTagger:
         lasts = firsts + counts - 1
         by_type = words @ self._columns
         begins = self._begins[probabilities[firsts].argmax(axis=1)]
-        current: Entity | None = None
-        weights: list[float] = []
-        for number in np.flatnonzero(1 - by_type[:, -1] >= self._threshold):
+        chosen = 1 - by_type[:, -1] >= min(_BESIDE, self._threshold)
+        spans: list[_Span] = []
+        for number in np.flatnonzero(chosen):
             start, end = _written(text, int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]]))
             if start == end:
                 continue  # a byte-level vocabulary has pieces for line breaks
-            kind = self.types[int(by_type[number, :-1].argmax())]
-            score = float(1 - by_type[number, -1])
-            if current and current.type == kind and not begins[number] and _joined(text[current.end : start], kind):
-                weights.append(score)
-                current = Entity(current.start, end, kind, sum(weights) / len(weights))
-                continue
-            if current:
-                yield current
-            current, weights = Entity(start, end, kind, score), [score]
-        if current:
-            yield current
+            word = _Span(start, end, by_type[number, :-1], float(1 - by_type[number, -1]))
+            if spans and not begins[number] and self._one_name(text, spans[-1], word):
+                spans[-1] = spans[-1].with_next(word)
+            else:
+                spans.append(word)
+        for span in spans:
+            if span.score >= self._threshold:
+                yield Entity(span.start, span.end, self.types[span.kind], span.score)
+
+    def _one_name(self, text: str, before: _Span, word: _Span) -> bool:
+        """Words of one type with nothing but a name's own marks between them. Of two types with one space between
+        them: two names rarely meet like that, and the types of one name's words do differ by mistake."""
+        gap = text[before.end : word.start]
+        if before.kind != word.kind:
+            return gap == " " and text[word.start].isalnum()
+        return _joined(gap, self.types[word.kind])
 
 
 def _written(text: str, start: int, end: int) -> tuple[int, int]:
