@@ -170,15 +170,16 @@ class EntityTagger:
         counts = np.diff(np.append(firsts, len(pieces)))
         words = np.add.reduceat(probabilities, firsts, axis=0) / counts[:, None]
         lasts = firsts + counts - 1
-        by_type = words @ self._columns
+        by_type: FloatArray = (words @ self._columns).astype(np.float32)
         begins = self._begins[probabilities[firsts].argmax(axis=1)]
-        chosen = 1 - by_type[:, -1] >= min(_BESIDE, self._threshold)
         spans: list[_Span] = []
-        for number in np.flatnonzero(chosen):
+        for number in np.flatnonzero(1 - by_type[:, -1] >= min(_BESIDE, self._threshold)):
             start, end = _written(text, int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]]))
             if start == end:
                 continue  # a byte-level vocabulary has pieces for line breaks
             word = _Span(start, end, by_type[number, :-1], float(1 - by_type[number, -1]))
+            if word.score < self._threshold and not text[start].isalnum():
+                continue  # a mark beside a name
             if spans and not begins[number] and self._one_name(text, spans[-1], word):
                 spans[-1] = spans[-1].with_next(word)
             else:
