@@ -159,7 +159,7 @@ def closed_batches(texts: Sequence[str], policy: MaskPolicy) -> Iterator[list[Sa
 
 
 def speed(name: str, texts: Sequence[str], peers: dict[str, Any], rounds: int) -> None:
-    worker = Sanitiser()
+    worker = Sanitiser(tagger=TAGGER_BUNDLED)
     policy = MaskPolicy().completed(NAMES)
 
     def run_ours() -> None:

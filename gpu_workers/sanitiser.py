@@ -31,7 +31,7 @@ from core.text.policy import (
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, sanitize
-from gpu_workers.messages import TAGGER_BUNDLED, TAGGER_OFF
+from gpu_workers.messages import TAGGER_OFF
 
 if TYPE_CHECKING:
     from gpu_workers.name_finder import NameFinder
@@ -62,7 +62,7 @@ class Sanitiser:
         self,
         *,
         allow_list_dir: Path | None = None,
-        tagger: str = TAGGER_BUNDLED,
+        tagger: str = TAGGER_OFF,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:

@@ -28,7 +28,7 @@ Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _THRESHOLD = 0.5
 _BESIDE = 0.3  # a word beside a surer one belongs to its name from this probability on
-_TOKENS_MAX = 2_048
+_TOKENS_MAX = 512  # on a processor: less padding, and what a layer writes stays in the cache
 _TOKENS_MAX_GPU = 65_536
 _BRIDGE_MAX = 2
 _OVERLAP = 8  # this part of a window; twice as much found no more names and took a sixth longer

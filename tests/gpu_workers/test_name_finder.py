@@ -22,14 +22,14 @@ SECRET = "Maria Keller"
 
 @pytest.fixture(scope="module")
 def sanitiser() -> Sanitiser:
-    return Sanitiser()
+    return Sanitiser(tagger=TAGGER_BUNDLED)
 
 
 def test_the_bundled_tagger_needs_no_transformers_and_none_no_torch() -> None:
     """Every gateway's start would wait for them."""
     code = (
         "import sys; from gpu_workers.sanitiser import Sanitiser; Sanitiser(tagger='off').warm_up(); "
-        "assert 'torch' not in sys.modules; Sanitiser().warm_up(); assert 'transformers' not in sys.modules"
+        "assert 'torch' not in sys.modules; Sanitiser(tagger='bundled').warm_up(); assert 'transformers' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -105,7 +105,7 @@ def test_only_documents_that_ask_for_names_are_read(sanitiser: Sanitiser, monkey
 
 
 def test_a_worker_without_a_tagger_refuses_names_that_reach_it() -> None:
-    (answer,) = Sanitiser(tagger="off").run([SanitizeTask(f"{SECRET} left.", NAMES)])
+    (answer,) = Sanitiser().run([SanitizeTask(f"{SECRET} left.", NAMES)])
 
     assert isinstance(answer, RecogniserFailed)
     assert not isinstance(answer, InvalidInput)
