@@ -1,9 +1,10 @@
 """From what the techniques found to the masked regions: union, one type a region, merge.
 
 * Union: a character that any technique masks is masked.
+* A tagger's find that overlaps a pattern's keeps what lies beside it, if that holds a letter or digit: a tagger guesses
+  where a checksum knows, and a guess over two numbers would make one region of them.
 * Overlap: finds that share a character become one region, which takes its type and technique from an entity before
-  a word, a pattern's before a tagger's (which guesses where a checksum knows), then from the longest find, then from
-  the highest score, then from the order of the policy's tables.
+  a word, then from the longest find, then from the highest score, then from the order of the policy's tables.
 * Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill
   does not tell how many words stood there). Two numbers give NUMBER, anything else WORD. Punctuation and line
   breaks separate. Entities never merge: each is one value, and a surrogate stands for one value.
@@ -11,6 +12,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -25,10 +27,9 @@ _TECHNIQUE_ORDER = {name: place for place, name in enumerate(TECHNIQUES)}
 _ENTITY_ORDER = {name: place for place, name in enumerate(ENTITIES)}
 
 
-def _strength(mask: Mask) -> tuple[bool, bool, int, float, int, int]:
+def _strength(mask: Mask) -> tuple[bool, int, float, int, int]:
     return (
-        mask.type in ENTITIES,
-        mask.type in ENTITIES and not ENTITIES[mask.type].tagged,
+        mask.type in _ENTITY_ORDER,
         mask.end - mask.start,
         mask.score,
         -_TECHNIQUE_ORDER[mask.technique],
@@ -49,6 +50,25 @@ def union(found: Iterable[Mask]) -> list[Mask]:
             strongest = mask
             regions.append(mask)
     return regions
+
+
+def beside(text: str, tagged: Iterable[Mask], patterns: Iterable[Mask]) -> list[Mask]:
+    """What `tagged` covers and `patterns` do not, in pieces that hold a letter or digit, without spaces around."""
+    regions = union(patterns)
+    ends = [region.end for region in regions]
+    pieces: list[Mask] = []
+    for mask in tagged:
+        start, number = mask.start, bisect_right(ends, mask.start)
+        while number < len(regions) and regions[number].start < mask.end:
+            pieces.append(replace(mask, start=start, end=regions[number].start))
+            start, number = regions[number].end, number + 1
+        pieces.append(replace(mask, start=start))
+    return [_trimmed(text, piece) for piece in pieces if any(map(str.isalnum, text[piece.start : piece.end]))]
+
+
+def _trimmed(text: str, mask: Mask) -> Mask:
+    covered = text[mask.start : mask.end]
+    return replace(mask, start=mask.end - len(covered.lstrip()), end=mask.start + len(covered.rstrip()))
 
 
 def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
@@ -77,8 +97,11 @@ def find_masks(
 
     Raises InvalidInput, RecogniserFailed.
     """
-    found = mask_tagged.find(text, policy, tagged)
+    names = mask_tagged.find(text, policy, tagged)
+    found: list[Mask] = []
     for technique in TECHNIQUES:
         if technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))
+    if names:
+        found.extend(beside(text, names, [mask for mask in found if mask.type in ENTITIES]))
     return merge(text, union(found))

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import RecogniserFailed
 from core.text.mask_tagged import Tagged
-from core.text.masks import union
+from core.text.masks import beside
 from core.text.policy import Mask, MaskPolicy
 from core.text.sanitize import sanitize
 
@@ -47,6 +47,19 @@ def test_a_text_that_was_not_rightly_read_is_never_released(tagged):
     assert "Maria" not in repr(caught.value) + repr(vars(caught.value)) + repr(tagged)
 
 
-def test_a_pattern_gives_the_type_of_what_a_tagger_found_too():
-    found = [Mask(0, 30, "LOCATION", "entity", 0.99), Mask(5, 27, "IBAN_CODE", "entity", 0.5)]
-    assert union(found) == [Mask(0, 30, "IBAN_CODE", "entity", 0.5)]
+def test_a_pattern_keeps_its_place_and_the_rest_of_a_name_around_it_is_masked():
+    text = "Call 4111 1111 1111 1111 or jo@example.org Lisbon . . now"
+    everything = MaskPolicy(entities=("CREDIT_CARD", "EMAIL_ADDRESS", "LOCATION"))
+    found = ((0, 53, "LOCATION", 0.9),)
+    result = sanitize(text, everything, "class_marker", tagged=Tagged(text, TYPES, found))
+
+    assert result.text == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] now"
+
+
+def test_what_a_pattern_covers_whole_is_the_patterns_alone():
+    pattern = [Mask(2, 9, "URL", "entity", 0.5), Mask(5, 12, "IP_ADDRESS", "entity", 0.5)]
+    inside = [Mask(3, 11, "PERSON", "entity", 0.9)]
+    over = [Mask(0, 14, "PERSON", "entity", 0.9)]
+    assert beside("a" * 20, inside, pattern) == []
+    assert [(m.start, m.end) for m in beside("a" * 20, over, pattern)] == [(0, 2), (12, 14)]
+    assert [(m.start, m.end) for m in beside("a" * 20, over, [])] == [(0, 14)]
