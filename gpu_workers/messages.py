@@ -8,6 +8,8 @@ from typing import Any
 from gpu_workers.shared import SharedBlock
 from gpu_workers.tasks import VectorTask
 
+TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
+
 
 @dataclass(frozen=True)
 class WorkerOptions:
@@ -18,6 +20,7 @@ class WorkerOptions:
     encoder_path: str | None = None
     domain_packs_dir: str | None = None
     allow_lists_dir: str | None = None
+    tagger: str = TAGGER_BUNDLED
     packs_loaded_max: int = 8
 
 

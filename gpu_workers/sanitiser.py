@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from core.errors import GatewayError, TaskFailed
+from core.errors import GatewayError, RecogniserFailed, TaskFailed
 from core.mechanisms import word_vectors
 from core.mechanisms.word_pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.words import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.text.lists import AllowLists
+from core.text.mask_tagged import Tagged
 from core.text.policy import (
-    DEFAULT_ENTITIES,
     ENTITIES,
     FILL_MODES,
     FILLS,
@@ -27,9 +27,14 @@ from core.text.policy import (
     MaskPolicy,
     Sanitised,
     SanitizeTask,
+    supported,
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, sanitize
+from gpu_workers.messages import TAGGER_OFF
+
+if TYPE_CHECKING:
+    from gpu_workers.name_finder import NameFinder
 
 # None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
 CANARY = "Write to jo@example.org, call (202) 555-0143, card 4111 1111 1111 1111, IBAN GB82 WEST 1234 5698 7654 32."
@@ -51,10 +56,18 @@ class CanaryMissed(RuntimeError):
 
 
 class Sanitiser:
-    """`allow_list_dir`: the operator's own lists, `<name>.txt` each."""
+    """`allow_list_dir`: the operator's own lists, `<name>.txt` each. `tagger`: as `WorkerOptions` has it."""
 
-    def __init__(self, *, allow_list_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        allow_list_dir: Path | None = None,
+        tagger: str = TAGGER_OFF,
+        device: str = "cpu",
+        threads: int = 0,
+    ) -> None:
         self._lists = AllowLists(allow_list_dir)
+        self._names = None if tagger == TAGGER_OFF else _name_finder(tagger, device=device, threads=threads)
         self._vocabulary = word_vectors.shipped()
         self._words: dict[str, WordMechanism] = {
             EXPONENTIAL: ExponentialWords(self._vocabulary),
@@ -65,6 +78,9 @@ class Sanitiser:
         """Public facts of this worker. Raises CanaryMissed, or whatever keeps a list from loading."""
         for name in self._lists.names:
             self._lists.words(name)
+        if self._names:
+            self._names.check()
+        entities = supported(self._names.types if self._names else ())
         masked = MaskPolicy(techniques=tuple(TECHNIQUES))
         for fill in FILLS:
             sanitize(CANARY, masked, fill, lists=self._lists)
@@ -79,9 +95,10 @@ class Sanitiser:
             "fills": list(FILL_MODES),
             "word_vectors": {"words": len(self._vocabulary.words), "dimension": self._vocabulary.dimension},
             "word_mechanisms": list(MECHANISMS),
-            "entities": list(ENTITIES),
-            "default_entities": list(DEFAULT_ENTITIES),
-            "thresholds": {name: entity.threshold for name, entity in ENTITIES.items()},
+            "tagger": self._names and self._names.facts(),
+            "entities": list(entities),
+            "default_entities": [name for name in entities if ENTITIES[name].default],
+            "thresholds": {name: ENTITIES[name].threshold for name in entities},
             "allow_lists": list(self._lists.names),
             "versions": {name: metadata.version(name) for name in _PACKAGES},
         }
@@ -95,26 +112,47 @@ class Sanitiser:
                 raise CanaryMissed("a word that is not of the public vocabulary came out")
 
     def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order. The words of all `metric_dp` tasks of one mechanism are drawn in one go."""
+        """One answer a task, in order. The names of all documents are looked for in one go, and so are drawn the
+        words of all `metric_dp` tasks of one mechanism."""
         answers: dict[int, Sanitised | GatewayError] = {}
         found: dict[str, dict[int, Inspected]] = {}
+        tagged = self._tagged(tasks)
         for index, task in enumerate(tasks):
-            if task.fill == METRIC_DP:
-                inspected = _guarded(inspect_words, task.text, task.policy, self._lists)
+            names = tagged.get(index)
+            if isinstance(names, RecogniserFailed):
+                answers[index] = names
+            elif task.fill == METRIC_DP:
+                inspected = _guarded(inspect_words, task.text, task.policy, self._lists, names)
                 if isinstance(inspected, Inspected):
                     found.setdefault(task.mechanism, {})[index] = inspected
                 else:
                     answers[index] = inspected
             else:
-                answers[index] = _guarded(self._filled, task)
+                answers[index] = _guarded(self._filled, task, names)
         for mechanism, own in found.items():
             epsilons = [tasks[index].epsilon_nano or 0 for index in own]
             replaced = replace_words(list(own.values()), epsilons, self._words[mechanism])
             answers |= zip(own, replaced, strict=True)
         return [answers[index] for index in range(len(tasks))]
 
-    def _filled(self, task: SanitizeTask) -> Sanitised:
-        return sanitize(task.text, task.policy, task.fill, lists=self._lists)
+    def _tagged(self, tasks: Sequence[SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
+        """What the tagger found, all documents in one go; nothing for a task that asks for no names."""
+        if self._names is None:
+            return {}
+        return self._names.find({index: task for index, task in enumerate(tasks) if self._names.wanted(task)})
+
+    def _filled(self, task: SanitizeTask, names: Tagged | None) -> Sanitised:
+        return sanitize(task.text, task.policy, task.fill, lists=self._lists, tagged=names)
+
+
+def _name_finder(source: str, *, device: str, threads: int) -> NameFinder:
+    import torch  # a second and 170 MB, which a worker without a tagger does not need
+
+    from gpu_workers.name_finder import NameFinder
+
+    if threads:
+        torch.set_num_threads(threads)
+    return NameFinder(source, device=device)
 
 
 def _guarded(work: Callable[..., Answer], *arguments: object) -> Answer | GatewayError:

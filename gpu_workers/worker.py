@@ -46,7 +46,12 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
         return Embedder(options)
     from gpu_workers.sanitiser import Sanitiser
 
-    return Sanitiser(allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None)
+    return Sanitiser(
+        allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None,
+        tagger=options.tagger,
+        device=options.device,
+        threads=options.threads,
+    )
 
 
 def run_batch(handler: Handler, payloads: list[Any]) -> list[Any]:

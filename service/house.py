@@ -89,6 +89,14 @@ class House:
             raise WorkerCold
         return str(facts["encoder"]["fingerprint"])
 
+    @property
+    def tagger_types(self) -> tuple[str, ...]:
+        """The entities that the sanitise workers' tagger finds. Raises WorkerCold until one has told it."""
+        facts = self.engine.status(Role.SANITIZE).facts
+        if "tagger" not in facts:
+            raise WorkerCold
+        return tuple(facts["tagger"]["types"]) if facts["tagger"] else ()
+
     async def open(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
         if self._redis is not None:
@@ -134,7 +142,7 @@ class House:
             self._ready_until = time.monotonic() + self.settings.ready_cache_s
 
     async def _check_role(self, role: Role) -> None:
-        task = canary.task(role)
+        task = canary.task(role, self.tagger_types)
         try:
             results = await self.engine.run(role, [Task(task, 1)], timeout_s=CANARY_S_MAX, gone=asyncio.Event())
         except (QueueFull, DeadlineBeforeStart):
@@ -187,6 +195,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
             domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
+            tagger=settings.tagger,
             packs_loaded_max=settings.domain_packs_loaded_max,
         )
 

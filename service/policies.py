@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from core.errors import InvalidInput, PolicyEnforced
-from core.text.policy import ALLOW_LIST_DEFAULT
+from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
 from service.sanitize import Fill, Mask, SanitizeRequest, Terms, TextDocument, price, validate
 from service.settings import Settings
 from service.strict import Strict
@@ -155,7 +155,8 @@ def _check(
     """That a request by this policy can be served, and that whoever may name it may use its list."""
     body = SanitizeRequest(documents=[TextDocument(text="text")], mask=policy.mask, fill=policy.fill)
     try:
-        validate(body, settings, price(body, settings), allow_lists=lists)
+        # which names a tagger finds is known once a worker is warm: a request is checked again
+        validate(body, settings, price(body, settings), allow_lists=lists, tagger_types=TAGGED_ENTITIES)
     except InvalidInput as error:
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
     owned_by = owners.get(policy.mask.allow_list)

@@ -140,12 +140,13 @@ def price(body: SanitizeRequest, settings: Settings) -> Price:
 
 
 def validate(
-    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str]
+    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str], tagger_types: Sequence[str]
 ) -> list[SanitizeTask]:
-    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
+    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown list, or an entity that
+    nothing here recognises."""
     if body.mask.allow_list not in allow_lists:
         raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
-    policy = body.mask.masking()
+    policy = body.mask.masking().completed(tagger_types)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     tasks = []
     for index, document in enumerate(body.documents):
@@ -162,7 +163,8 @@ def validate(
 def prepare(here: House, tenant: str, body: SanitizeRequest) -> tuple[Price, list[SanitizeTask]]:
     """Price and tasks of a body whose policy has been applied. Raises as `price` and `validate`."""
     cost = price(body, here.settings)
-    return cost, validate(body, here.settings, cost, allow_lists=here.policies.allow_lists(tenant))
+    lists = here.policies.allow_lists(tenant)
+    return cost, validate(body, here.settings, cost, allow_lists=lists, tagger_types=here.tagger_types)
 
 
 def engine_task(task: SanitizeTask) -> Task:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gpu_workers.messages import TAGGER_BUNDLED, TAGGER_OFF
 
 MIB = 1024 * 1024
 
@@ -44,6 +46,7 @@ class Settings(BaseSettings):
     encoder_path: Path | None = None
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
+    tagger: str = TAGGER_BUNDLED
     queue_tasks_max: int = Field(1024, ge=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
@@ -103,6 +106,13 @@ class Settings(BaseSettings):
     series_max: int = Field(32, ge=1, le=1000)
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
+
+    @field_validator("tagger")
+    @classmethod
+    def _tagger_exists(cls, tagger: str) -> str:
+        if tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(tagger).is_dir():
+            raise ValueError("TAGGER is `bundled`, `off`, or a folder that exists")
+        return tagger
 
     @model_validator(mode="after")
     def _times_fit(self) -> Settings:

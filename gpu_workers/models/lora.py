@@ -59,6 +59,20 @@ def adapter_parameters(model: Any) -> dict[str, nn.Parameter]:
     return tensors
 
 
+def merged(weights: Mapping[str, torch.Tensor], tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A `BertModel`'s weights, by name, with an adapter added to them, in float32.
+
+    Raises: KeyError if one lacks a layer of the other; RuntimeError if a shape does not fit.
+    """
+    whole = {name: tensor.float() for name, tensor in weights.items()}
+    for name, up in tensors.items():
+        layer, _, part = name.removeprefix("lora.").rpartition(".")
+        if name.startswith("lora.") and part == "up":
+            target = f"encoder.layer.{layer}.weight"
+            whole[target] = whole[target] + up.float() @ tensors[f"lora.{layer}.down"].float()
+    return whole
+
+
 @torch.no_grad()
 def merge(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
     """Add an adapter to the weights of a plain `BertModel`, in place. Sums are formed in float32.

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from core.mechanisms.vectors.spec import DIMENSION_MAX, PROJECTED_MAX
 from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
-from core.text.policy import ENTITIES
+from core.text.policy import ENTITIES, supported
 from gpu_workers.engine import Role, RoleStatus
 from service.auth import Caller, caller
 from service.house import House, house
@@ -67,7 +67,8 @@ async def projection(
 
 
 @router.get("/entities", summary="What the entity technique recognises")
-async def entities() -> dict[str, Any]:
+async def entities(here: Here) -> dict[str, Any]:
+    rows = [(name, ENTITIES[name]) for name in supported(here.tagger_types)]
     return {
         "entities": [
             {
@@ -75,7 +76,8 @@ async def entities() -> dict[str, Any]:
                 "threshold": entity.threshold,
                 "default": entity.default,
                 "languages": list(LANGUAGES) if name in FORM_ENTITIES else [ENGLISH],
+                "recogniser": "tagger" if entity.tagged else "pattern",
             }
-            for name, entity in ENTITIES.items()
+            for name, entity in rows
         ]
     }

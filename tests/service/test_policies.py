@@ -13,8 +13,8 @@ from service.policies import Policies, PoliciesRefused, load_policies
 from service.sanitize import SanitizeRequest
 from service.settings import Settings
 
-TEXT = "The patient Zworykin was seen by dr.roe@acme-corp.com."
-MASKED = "The patient [WORD] was seen by [EMAIL_ADDRESS]."
+TEXT = "The quiet zworykling was seen by dr.roe@acme-corp.com."
+MASKED = "The quiet [WORD] was seen by [EMAIL_ADDRESS]."
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_an_enforced_policy_is_what_its_tenant_gets_and_nothing_else(clinic: Ten
         refused = sanitize(clinic, **fields)
         assert refused.status_code == 403, fields
         assert refused.json()["code"] == "policy-enforced"
-        assert "Zworykin" not in refused.text
+        assert "zworykling" not in refused.text
     assert names(clinic) == ["clinical"]
     (shown,) = clinic.http.get("/policies").json()["policies"]
     assert shown["enforced"] is shown["default"] is True
@@ -73,9 +73,9 @@ def test_an_enforced_policy_is_what_its_tenant_gets_and_nothing_else(clinic: Ten
 
 
 def test_a_policy_that_is_offered_is_there_by_name(other_clinic: Tenant) -> None:
-    assert sanitize(other_clinic).json()["data"][0]["text"].startswith("The patient Zworykin")
+    assert sanitize(other_clinic).json()["data"][0]["text"].startswith("The quiet zworykling")
     named = sanitize(other_clinic, policy="clinical", fill={"mode": "marker"}).json()
-    assert "Zworykin" not in named["data"][0]["text"]
+    assert "zworykling" not in named["data"][0]["text"]
     assert "[WORD]" not in named["data"][0]["text"], "the request's own fill"
     both = sanitize(other_clinic, policy="clinical", mask={"techniques": ["entity"]})
     assert (both.status_code, both.json()["code"]) == (422, "invalid-input")
