@@ -50,6 +50,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
+	$(BIN)/python -m benchmarks.infill --data $(DATA)
 	$(BIN)/python -m benchmarks.vectors
 	$(BIN)/python -m benchmarks.words --data $(DATA)
 	$(BIN)/python -m benchmarks.words --speed

@@ -9,6 +9,7 @@ from gpu_workers.shared import SharedBlock
 from gpu_workers.tasks import VectorTask
 
 TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
+INFILL_BUNDLED, INFILL_OFF = "bundled", "off"  # any other infill is the folder of a masked language model
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class WorkerOptions:
     domain_packs_dir: str | None = None
     allow_lists_dir: str | None = None
     tagger: str = TAGGER_BUNDLED
+    infill: str = INFILL_BUNDLED
+    fill_slots_max: int = 2048
     packs_loaded_max: int = 8
 
 

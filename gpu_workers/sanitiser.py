@@ -6,7 +6,7 @@ result or one error a document, in order. No error holds text, and a document th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -20,9 +20,10 @@ from core.text.lists import AllowLists
 from core.text.mask_tagged import Tagged
 from core.text.policy import (
     ENTITIES,
-    FILL_MODES,
     FILLS,
     METRIC_DP,
+    MODEL_FILLS,
+    PRICED_FILLS,
     TECHNIQUES,
     MaskPolicy,
     Sanitised,
@@ -30,10 +31,11 @@ from core.text.policy import (
     supported,
 )
 from core.text.replace_words import inspect_words, replace_words
-from core.text.sanitize import Inspected, sanitize
-from gpu_workers.messages import TAGGER_OFF
+from core.text.sanitize import Inspected, inspect, sanitize
+from gpu_workers.messages import INFILL_OFF, TAGGER_OFF
 
 if TYPE_CHECKING:
+    from gpu_workers.filler import Filler
     from gpu_workers.name_finder import NameFinder
 
 # None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
@@ -45,6 +47,7 @@ CANARY_VALUES = {
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
 _CANARY_EPSILON_NANO = 10**9
+_MODEL = "model"  # beside the mechanisms of words
 _PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
 
 
@@ -56,18 +59,34 @@ class CanaryMissed(RuntimeError):
 
 
 class Sanitiser:
-    """`allow_list_dir`: the operator's own lists, `<name>.txt` each. `tagger`: as `WorkerOptions` has it."""
+    """`allow_list_dir`: the operator's own lists, `<name>.txt` each. The others: as in `WorkerOptions`."""
 
     def __init__(
         self,
         *,
         allow_list_dir: Path | None = None,
         tagger: str = TAGGER_OFF,
+        infill: str = INFILL_OFF,
+        fill_slots_max: int = 1,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:
         self._lists = AllowLists(allow_list_dir)
-        self._names = None if tagger == TAGGER_OFF else _name_finder(tagger, device=device, threads=threads)
+        # torch is a second and 170 MB, which a worker without a model does not need
+        if threads and (tagger, infill) != (TAGGER_OFF, INFILL_OFF):
+            import torch
+
+            torch.set_num_threads(threads)
+        self._names: NameFinder | None = None
+        if tagger != TAGGER_OFF:
+            from gpu_workers.name_finder import NameFinder
+
+            self._names = NameFinder(tagger, device=device)
+        self._filler: Filler | None = None
+        if infill != INFILL_OFF:
+            from gpu_workers.filler import Filler
+
+            self._filler = Filler(infill, device=device, slots_max=fill_slots_max)
         self._vocabulary = word_vectors.shipped()
         self._words: dict[str, WordMechanism] = {
             EXPONENTIAL: ExponentialWords(self._vocabulary),
@@ -90,9 +109,12 @@ class Sanitiser:
                 if value in result.text or entity not in found:
                     raise CanaryMissed(f"the canary of {entity} was not masked")
         self._check_words(masked)
+        if self._filler:
+            self._filler.check()
         return {
             "techniques": list(TECHNIQUES),
-            "fills": list(FILL_MODES),
+            "fills": [*FILLS, METRIC_DP, *(self._filler.modes if self._filler else ())],
+            "infill": self._filler and self._filler.facts(),
             "word_vectors": {"words": len(self._vocabulary.words), "dimension": self._vocabulary.dimension},
             "word_mechanisms": list(MECHANISMS),
             "tagger": self._names and self._names.facts(),
@@ -112,8 +134,8 @@ class Sanitiser:
                 raise CanaryMissed("a word that is not of the public vocabulary came out")
 
     def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order. The names of all documents are looked for in one go, and so are drawn the
-        words of all `metric_dp` tasks of one mechanism."""
+        """One answer a task, in order. In one go each: the names of all documents are looked for, the words of all
+        `metric_dp` tasks of one mechanism drawn, the places of all tasks of the model filled."""
         answers: dict[int, Sanitised | GatewayError] = {}
         found: dict[str, dict[int, Inspected]] = {}
         tagged = self._tagged(tasks)
@@ -121,14 +143,18 @@ class Sanitiser:
             names = tagged.get(index)
             if isinstance(names, RecogniserFailed):
                 answers[index] = names
-            elif task.fill == METRIC_DP:
-                inspected = _guarded(inspect_words, task.text, task.policy, self._lists, names)
+            elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
+                inspector = inspect_words if task.fill in PRICED_FILLS else inspect
+                inspected = _guarded(inspector, task.text, task.policy, self._lists, names)
                 if isinstance(inspected, Inspected):
-                    found.setdefault(task.mechanism, {})[index] = inspected
+                    found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
                 else:
                     answers[index] = inspected
             else:
                 answers[index] = _guarded(self._filled, task, names)
+        by_model = found.pop(_MODEL, {})
+        if by_model:
+            answers |= self._by_model({index: tasks[index] for index in by_model}, by_model)
         for mechanism, own in found.items():
             epsilons = [tasks[index].epsilon_nano or 0 for index in own]
             replaced = replace_words(list(own.values()), epsilons, self._words[mechanism])
@@ -144,15 +170,12 @@ class Sanitiser:
     def _filled(self, task: SanitizeTask, names: Tagged | None) -> Sanitised:
         return sanitize(task.text, task.policy, task.fill, lists=self._lists, tagged=names)
 
-
-def _name_finder(source: str, *, device: str, threads: int) -> NameFinder:
-    import torch  # a second and 170 MB, which a worker without a tagger does not need
-
-    from gpu_workers.name_finder import NameFinder
-
-    if threads:
-        torch.set_num_threads(threads)
-    return NameFinder(source, device=device)
+    def _by_model(
+        self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]
+    ) -> dict[int, Sanitised | GatewayError]:
+        if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):
+            raise TaskFailed(reason="no-model")  # the gateway asks for no fill that this worker has not named
+        return self._filler.run(tasks, found, self._lists)
 
 
 def _guarded(work: Callable[..., Answer], *arguments: object) -> Answer | GatewayError:

@@ -196,6 +196,8 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
             tagger=settings.tagger,
+            infill=settings.infill,
+            fill_slots_max=settings.fill_slots_max,
             packs_loaded_max=settings.domain_packs_loaded_max,
         )
 

@@ -155,8 +155,9 @@ def _check(
     """That a request by this policy can be served, and that whoever may name it may use its list."""
     body = SanitizeRequest(documents=[TextDocument(text="text")], mask=policy.mask, fill=policy.fill)
     try:
-        # which names a tagger finds is known once a worker is warm: a request is checked again
-        validate(body, settings, price(body, settings), allow_lists=lists, tagger_types=TAGGED_ENTITIES)
+        # what a tagger finds and a model fills is known once a worker is warm: a request is checked again
+        cost = price(body, settings, None)
+        validate(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES)
     except InvalidInput as error:
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
     owned_by = owners.get(policy.mask.allow_list)

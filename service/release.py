@@ -159,7 +159,7 @@ async def run_free(here: House, job: Release, gone: asyncio.Event) -> list[Buffe
     except Started as error:
         error.charged = False
         raise
-    return _body(job.render(results, without_guarantee()))
+    return _body(job.render(results, without_guarantee(job.privacy)))
 
 
 async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
@@ -238,12 +238,13 @@ def _shown(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountStat
     return min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
-def without_guarantee() -> dict[str, Any]:
-    """The common blocks of an answer without a guarantee."""
+def without_guarantee(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The common blocks of an answer without a guarantee. `facts` add to the privacy block."""
     return {
         "privacy": {
             "guarantee": Guarantee.NONE.value,
             "note": "masked text itself is not in the output; kept text is unprotected",
+            **facts,
         },
         "budget": None,
     }

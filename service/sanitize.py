@@ -1,9 +1,10 @@
 """What `/sanitize` is asked, what it costs, and the tasks that come of it.
 
-Guarantee: none, and the answer says so, but for the fill `metric_dp`.
+Guarantee: none, and the answer says so, but for the fills `metric_dp` and `dp`.
 What was recognised does not reach the output; what was not recognised does. It costs nothing and is never stored.
 `metric_dp` is metric DP for one masked word (`core.text.replace_words`): each document costs epsilon per unit of
-distance on its `vector` account and the worst case on its `token` account.
+distance on its `vector` account and the worst case on its `token` account. `dp` is pure DP for one masked place or for
+the whole document (`core.text.fill_dp`): each document costs epsilon on its `token` account.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from pydantic import Field, create_model
 
 from core.errors import InvalidInput
 from core.ledger.records import Charge
+from core.mechanisms.fill_pricing import fill_event, fill_facts
 from core.mechanisms.word_pricing import EXPONENTIAL, word_events, word_facts
 from core.text.languages import ENGLISH, entities_of
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
+    DOCUMENT,
+    DP,
     ENTITIES,
+    K_DEFAULT,
+    MODEL_FILLS,
+    SLOT,
     VOCABULARY_SIZE_DEFAULT,
     MaskPolicy,
     Sanitised,
@@ -28,6 +35,15 @@ from core.text.policy import (
     check_epsilon,
 )
 from gpu_workers.engine import Task
+from service.model_fills import (
+    GUESSED,
+    Facts,
+    candidates_facts,
+    check_options,
+    check_places,
+    infill_facts,
+    weight_of,
+)
 from service.settings import Settings
 from service.strict import Strict
 
@@ -83,15 +99,25 @@ class Mask(Strict):
 class Fill(Strict):
     """What stands in the place of a mask."""
 
-    mode: Literal["marker", "class_marker", "surrogate", "metric_dp"] = "class_marker"
-    epsilon: float | None = Field(None, gt=0, description="Of `metric_dp` alone: per unit of distance, each document.")
+    mode: Literal["marker", "class_marker", "surrogate", "metric_dp", "top1", "topk", "dp"] = "class_marker"
+    epsilon: float | None = Field(
+        None, gt=0, description="Of each document: by `metric_dp` per unit of distance, by `dp` in total. No others."
+    )
     mechanism: Literal["exponential", "laplace"] | None = Field(
         None, description="Of `metric_dp` alone. Default: exponential."
+    )
+    k: int | None = Field(None, ge=1, description="Of `topk` alone: one of the model's k best words. Default: 10.")
+    scope: Literal["slot", "document"] | None = Field(
+        None, description="Of `dp` alone: what epsilon protects. Default: slot."
     )
 
     @property
     def mechanism_or_default(self) -> str:
         return self.mechanism or EXPONENTIAL
+
+    @property
+    def scope_or_default(self) -> str:
+        return self.scope or SLOT
 
 
 class Terms(Strict):
@@ -102,6 +128,11 @@ class Terms(Strict):
     fill: Fill = Fill()
     return_spans: bool = False
 
+    @property
+    def techniques(self) -> tuple[str, ...]:
+        """What is masked; by the scope `document` every word, whether or not the caller says so."""
+        return ("all",) if self.fill.scope == DOCUMENT else tuple(self.mask.techniques)
+
 
 class SanitizeRequest(Terms):
     """Body of `POST /sanitize`."""
@@ -111,31 +142,50 @@ class SanitizeRequest(Terms):
 
 @dataclass(frozen=True)
 class Price:
-    """What the documents cost; `facts` is what a privacy block says beside the first event. Free work has neither."""
+    """What the documents cost; `facts` is what a privacy block says beside the first event, or beside `none`, which
+    has no charges."""
 
     charges: Sequence[Charge] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def price(body: SanitizeRequest, settings: Settings) -> Price:
-    """Looks at the parameters, never at a text. Raises InvalidInput for an epsilon that is missing, out of range, or
-    given for a fill that has none, for a mechanism beside such a fill, and for too many documents."""
+def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Price:
+    """Looks at the parameters, never at a text. `infill`: as `infill_facts` gives it for the fill, where it is known.
+
+    Raises InvalidInput for an epsilon that is missing, out of range, or given for a fill that has none, for an option
+    beside such a fill, and for too many documents."""
     if len(body.documents) > settings.documents_max:
         raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
     epsilon = body.fill.epsilon
     check_epsilon(body.fill.mode, epsilon)
+    check_options(
+        mode=body.fill.mode,
+        k=body.fill.k,
+        scope=body.fill.scope,
+        techniques=body.mask.techniques if "mask" in body.model_fields_set else None,
+        spans=body.return_spans,
+        k_max=settings.fill_k_max,
+    )
+    if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
+        raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
     if epsilon is None:
-        if body.fill.mechanism is not None:
-            raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
-        return Price()
+        return Price(facts={"note": GUESSED} if body.fill.mode in MODEL_FILLS else {})
     if not settings.epsilon_min <= epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="fill.epsilon"
         )
+    whole = "all" in body.techniques
+    if body.fill.mode == DP:
+        scope = body.fill.scope_or_default
+        event = fill_event(epsilon, scope=scope)
+        return Price(
+            charges=[Charge(event, document.subject) for document in body.documents],
+            facts=fill_facts(scope=scope, whole=whole) | (candidates_facts(infill) if infill else {}),
+        )
     events = word_events(epsilon, mechanism=body.fill.mechanism_or_default)
     return Price(
         charges=[Charge(event, document.subject) for event in events for document in body.documents],
-        facts=word_facts(events, whole="all" in body.mask.techniques),
+        facts=word_facts(events, whole=whole),
     )
 
 
@@ -146,7 +196,8 @@ def validate(
     nothing here recognises."""
     if body.mask.allow_list not in allow_lists:
         raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
-    policy = body.mask.masking().completed(tagger_types)
+    mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
+    policy = mask.masking().completed(tagger_types)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     tasks = []
     for index, document in enumerate(body.documents):
@@ -156,20 +207,33 @@ def validate(
             raise InvalidInput(
                 f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
             )
-        tasks.append(SanitizeTask(document.text, policy, body.fill.mode, epsilon_nano, body.fill.mechanism_or_default))
+        tasks.append(
+            SanitizeTask(
+                document.text,
+                policy,
+                body.fill.mode,
+                epsilon_nano,
+                body.fill.mechanism_or_default,
+                body.fill.k or K_DEFAULT,
+                body.fill.scope_or_default,
+            )
+        )
+    if body.fill.mode == DP:
+        texts = [document.text for document in body.documents]
+        check_places(texts, whole=policy.whole, places_max=settings.fill_slots_max)
     return tasks
 
 
 def prepare(here: House, tenant: str, body: SanitizeRequest) -> tuple[Price, list[SanitizeTask]]:
     """Price and tasks of a body whose policy has been applied. Raises as `price` and `validate`."""
-    cost = price(body, here.settings)
+    cost = price(body, here.settings, infill_facts(here, body.fill.mode))
     lists = here.policies.allow_lists(tenant)
     return cost, validate(body, here.settings, cost, allow_lists=lists, tagger_types=here.tagger_types)
 
 
 def engine_task(task: SanitizeTask) -> Task:
     """The task as the engine batches it."""
-    return Task(task, len(task.text) // 4 + 1)
+    return Task(task, weight_of(task.text, task.fill))
 
 
 def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> dict[str, Any]:
@@ -183,11 +247,13 @@ def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> 
             {"start": span.start, "end": span.end, "type": span.type, "technique": span.technique}
             for span in result.spans
         ]
-    return shown | counts([result])
+    return shown | counts([result], terms)
 
 
-def counts(results: Sequence[Sanitised]) -> dict[str, int]:
-    """How many words there are, and how many are masked."""
+def counts(results: Sequence[Sanitised], terms: Terms) -> dict[str, int]:
+    """How many words there are, and how many are masked: by `dp` that is not told, for it depends on what was there."""
+    if terms.fill.mode == DP:
+        return {}
     return {
         "masked_tokens": sum(result.masked_tokens for result in results),
         "tokens": sum(result.tokens for result in results),

@@ -47,6 +47,7 @@ class Settings(BaseSettings):
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
     tagger: str = TAGGER_BUNDLED
+    infill: str = "bundled"
     queue_tasks_max: int = Field(1024, ge=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
@@ -98,6 +99,8 @@ class Settings(BaseSettings):
     vector_texts_max: int = Field(2048, ge=1)
     vector_dimension_max: int = Field(4096, ge=1, le=8192)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
+    fill_k_max: int = Field(100, ge=1)
+    fill_slots_max: int = Field(2048, ge=1)
     epsilon_min: float = Field(0.001, gt=0)
     epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
     journal_page_max: int = Field(1000, ge=1, le=1000)

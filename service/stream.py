@@ -176,7 +176,7 @@ class Stream:
         for result in self._results:
             if isinstance(result, Sanitised):
                 self._released += 1
-                self._usage.update(counts([result]))
+                self._usage.update(counts([result], self._terms))
 
     async def _room(self, tasks: int) -> None:
         """Wait until the queue has room, for as long as a request may take: a stream can wait where a call cannot."""
@@ -224,7 +224,7 @@ class Stream:
             "failed": self._written - self._released,
             "charged": self._charged,
             "complete": problem is None,
-            "privacy": privacy_block(charges[0].event, facts) if charges else without_guarantee()["privacy"],
+            "privacy": privacy_block(charges[0].event, facts) if charges else without_guarantee(facts)["privacy"],
             "budget": self._budget,
             "usage": {"documents": self._released, **self._usage},
         }

@@ -5,12 +5,13 @@ Imports neither numpy nor torch: the front end prices a request with it, and nev
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, NANO, cost_nano, epsilon_of
 from core.errors import InvalidInput
+from core.mechanisms.weight_range import draw_epsilon_nano
 
 EXPONENTIAL = "exponential"
 LAPLACE = "laplace"
@@ -29,23 +30,13 @@ MASKED = (
 def worst_case_nano(epsilon_nano: int, *, mechanism: str) -> int:
     """Pure epsilon of replacing one word by any other, in nano, rounded up.
 
-    Two words are 2 apart at most: 2 eps by metric DP. The exponential mechanism has another bound, which is the smaller
-    one unless eps is small. Its n weights e^(-eps d / 2) lie in [e^-eps, 1], so a word's probability is at most
-    1 / (1 + (n-1) e^-eps) whatever went in, and at least e^-eps / (e^-eps + n-1). The logarithm of the ratio is
-
-        eps + ln((1 + (n-1) e^eps) / (e^eps + n-1)),
-
-    always below 2 eps, since the fraction is below e^eps. It grows with n, so `WORDS_MAX` serves every vocabulary.
+    Two words are 2 apart at most: 2 eps by metric DP. The exponential mechanism's weights e^(-eps d / 2) lie in
+    [e^-eps, 1], whatever the word: `draw_epsilon_nano` at R = eps, which is less. It grows with the number of words, so
+    `WORDS_MAX` serves every vocabulary.
     """
     if mechanism == LAPLACE:
         return DIAMETER * epsilon_nano
-    # 60 digits: some 30 more than the rounding up below can see
-    exact = Context(prec=60, Emin=-999999999999999999, Emax=999999999999999999)
-    growth = exact.exp(exact.divide(epsilon_nano, NANO))
-    others = WORDS_MAX - 1
-    fraction = exact.divide(exact.add(1, exact.multiply(others, growth)), exact.add(growth, others))
-    more = exact.multiply(exact.ln(fraction), NANO).to_integral_value(rounding=ROUND_CEILING)
-    return epsilon_nano + min(int(more), (DIAMETER - 1) * epsilon_nano)
+    return draw_epsilon_nano(epsilon_nano, candidates=WORDS_MAX)
 
 
 def word_events(epsilon: float | int | str | Decimal, *, mechanism: str) -> tuple[PrivacyEvent, ...]:

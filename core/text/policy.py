@@ -4,8 +4,8 @@ Light on purpose: the front end builds a `SanitizeTask` from this module alone, 
 recogniser, a word list or a faker. A technique or a fill is one module and one row of the tables below.
 
 Guarantee: none. A masked text has no differential privacy, and kept words have no protection at all. What holds is
-an engineering property: the masked characters themselves are not in the output at the masked places. The one fill with
-a guarantee, `metric_dp`, is `core.text.replace_words`.
+an engineering property: the masked characters themselves are not in the output at the masked places. The fills with a
+guarantee are `metric_dp` (`core.text.replace_words`) and `dp` (`core.text.fill_dp`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,14 @@ FILLS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-METRIC_DP = "metric_dp"  # the fill that has an epsilon
-FILL_MODES = (*FILLS, METRIC_DP)
+METRIC_DP = "metric_dp"
+TOP_1, TOP_K, DP = "top1", "topk", "dp"
+MODEL_FILLS = (TOP_1, TOP_K, DP)  # a language model fills, where one runs
+PRICED_FILLS = (METRIC_DP, DP)  # those with an epsilon
+FILL_MODES = (*FILLS, METRIC_DP, *MODEL_FILLS)
+K_DEFAULT = 10
+SLOT, DOCUMENT = "slot", "document"
+SCOPES = (SLOT, DOCUMENT)
 
 WORD = "WORD"  # type of a word outside a list
 NUMBER = "NUMBER"  # type of a token outside a list that holds no letter
@@ -200,20 +206,24 @@ def check_text(text: str) -> None:
 
 def check_epsilon(fill: str, epsilon: object) -> None:
     """Raises InvalidInput where an epsilon stands beside a fill without a guarantee, or is missing."""
-    if (fill == METRIC_DP) != (epsilon is not None):
-        raise InvalidInput(f"The fill `{METRIC_DP}` needs an epsilon, and no other fill takes one.", field="epsilon")
+    if (fill in PRICED_FILLS) != (epsilon is not None):
+        raise InvalidInput(
+            f"The fills {', '.join(PRICED_FILLS)} need an epsilon, and no other fill takes one.", field="epsilon"
+        )
 
 
 @dataclass(frozen=True)
 class SanitizeTask:
-    """One document for the worker. The text stays out of `repr`. `epsilon_nano`, per unit of distance, and `mechanism`
-    are of the fill `metric_dp` alone. Raises InvalidInput."""
+    """One document for the worker. The text stays out of `repr`. `epsilon_nano` (by `metric_dp` per unit of distance)
+    is of the priced fills alone, `mechanism` of `metric_dp`, `k` of `topk`, `scope` of `dp`. Raises InvalidInput."""
 
     text: str = field(repr=False)
     policy: MaskPolicy
     fill: str = "class_marker"
     epsilon_nano: int | None = None
     mechanism: str = EXPONENTIAL
+    k: int = K_DEFAULT
+    scope: str = SLOT
 
     def __post_init__(self) -> None:
         if self.fill not in FILL_MODES:
@@ -221,6 +231,10 @@ class SanitizeTask:
         check_epsilon(self.fill, self.epsilon_nano)
         if self.mechanism not in MECHANISMS:
             raise InvalidInput(f"The mechanism is one of: {', '.join(MECHANISMS)}.", field="mechanism")
+        if self.k < 1:
+            raise InvalidInput("K is at least 1.", field="k")
+        if self.scope not in SCOPES or (self.scope == DOCUMENT and self.policy.techniques != ("all",)):
+            raise InvalidInput("The scope `document` masks by the technique `all` alone.", field="scope")
         check_text(self.text)
 
 
@@ -249,8 +263,8 @@ class Span:
 class Sanitised:
     """A released text. `tokens` counts the words and numbers of the original text.
 
-    It holds no masked string, but for the fill `metric_dp`, by which a word of the public vocabulary may come out as
-    itself: that it never did would tell what it was.
+    It holds no masked string, but for the fills `metric_dp`, by which a word of the public vocabulary may come out as
+    itself (that it never did would tell what it was), and those of a language model, which may guess a word.
     """
 
     text: str = field(repr=False)

@@ -7,6 +7,7 @@ punctuation, symbols and space: by construction it holds no letter, mark or digi
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
@@ -24,6 +25,11 @@ class Token(NamedTuple):
 def tokenize(text: str) -> list[Token]:
     """The tokens of `text` in order; offsets are code points of `text`."""
     return [Token(*match.span()) for match in _TOKEN.finditer(text)]
+
+
+def count_tokens(text: str, *, stop: int) -> int:
+    """How many tokens `text` has, counted up to `stop`."""
+    return sum(1 for _ in islice(_TOKEN.finditer(text), stop))
 
 
 def has_letter(text: str) -> bool:

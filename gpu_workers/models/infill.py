@@ -16,6 +16,7 @@ import torch
 
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.nets import InfillNet
+from gpu_workers.models.packed_infill import PackedInfill
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained
 from gpu_workers.models.windows import Window, batches, padded, windows
@@ -24,7 +25,7 @@ FloatArray = npt.NDArray[np.float32]
 # ids, attention mask `[rows, length]`, flat positions `[asked]` to logits `[asked, vocabulary]`
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-_TOKENS_MAX = 2_048
+_TOKENS_MAX = 512  # on a processor: what a layer writes stays in the cache
 _TOKENS_MAX_GPU = 65_536
 
 
@@ -39,7 +40,7 @@ class Question:
 class MaskedLM:
     """Guarantee: logits at a position depend on the document's own pieces alone, up to rounding.
 
-    `mask`: the id that hides a piece. `size`: of the vocabulary.
+    `mask`: the id that hides a piece. `size`: of the vocabulary. `window`: pieces that are read together.
     """
 
     def __init__(self, *, vocabulary: Vocabulary, forward: Forward, device: torch.device, name: str) -> None:
@@ -48,6 +49,7 @@ class MaskedLM:
             raise ValueError("the model's tokeniser has no mask token")
         self.mask = vocabulary.mask
         self.size = int(vocabulary.tokenizer.get_vocab_size())
+        self.window = vocabulary.window
         self.name = name
         self._vocabulary = vocabulary
         self._forward = forward
@@ -58,6 +60,11 @@ class MaskedLM:
         """Each document as word pieces, whole, without special tokens."""
         encodings = self._vocabulary.tokenizer.encode_batch(list(documents), add_special_tokens=False)
         return [pieces_of(text, item) for text, item in zip(documents, encodings, strict=True)]
+
+    def ids(self, texts: Sequence[str]) -> list[IntArray]:
+        """Each text as the numbers of its pieces, whole, without special tokens."""
+        encodings = self._vocabulary.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(item.ids, dtype=np.int64) for item in encodings]
 
     def text(self, ids: IntArray) -> str:
         """The pieces as text, special tokens left out."""
@@ -103,8 +110,7 @@ class MaskedLM:
         return out
 
     def _windows(self, number: int, question: Question) -> list[Window]:
-        size = self._vocabulary.window
-        cut = windows(number, len(question.ids), size=size, overlap=size // 2)
+        cut = windows(number, len(question.ids), size=self.window, overlap=self.window // 2)
         return [w for w in cut if ((question.asked >= w.own_start) & (question.asked < w.own_end)).any()]
 
     def _rows(
@@ -131,8 +137,12 @@ def embedded_infill(
     Raises: ValueError for a file that is no such adapter.
     """
     own = torch.device(device)
-    _, net = load_embedded("infill", lambda bert, _: InfillNet(bert), path, device=own, dtype=dtype)
-    return MaskedLM(vocabulary=embedded_vocabulary(), forward=net, device=own, name="embedded")
+    forward: Forward
+    if own.type == "cpu":
+        forward = PackedInfill(path, dtype)
+    else:
+        _, forward = load_embedded("infill", lambda bert, _: InfillNet(bert), path, device=own, dtype=dtype)
+    return MaskedLM(vocabulary=embedded_vocabulary(), forward=forward, device=own, name="embedded")
 
 
 def pretrained_infill(

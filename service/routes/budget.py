@@ -21,6 +21,7 @@ from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
+from service.model_fills import infill_facts
 from service.paging import Paging, paging
 from service.problems import amount
 from service.routes import sentdp, vector
@@ -139,7 +140,7 @@ async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House
 
 
 def _word_charges(body: sanitize.SanitizeRequest, who: Caller, here: House) -> Priced:
-    cost = sanitize.price(here.policies.applied(body, who.tenant), here.settings)
+    cost = sanitize.price(here.policies.applied(body, who.tenant), here.settings, infill_facts(here, body.fill.mode))
     if not cost.charges:
         raise InvalidInput("This fill costs nothing.", field="fill.mode")
     return cost.charges, cost.facts

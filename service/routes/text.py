@@ -48,7 +48,7 @@ LINES: dict[str, Any] = {
 }
 
 
-@router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp alone)")
+@router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
 async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Here) -> Response:
     body = here.policies.applied(asked, who.tenant)
     cost, tasks = prepare(here, who.tenant, body)
@@ -59,7 +59,7 @@ async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Her
             "data": [row(index, document, result, body) for index, (document, result) in rows],
             **({} if body.policy is None else {"policy": body.policy}),
             **common,
-            "usage": {"documents": len(results), **counts(results)},
+            "usage": {"documents": len(results), **counts(results, body)},
         }
 
     return await release(

@@ -81,7 +81,7 @@ def test_invisible_characters_do_not_hide_a_card(tenant: Tenant) -> None:
         {"mask": {"techniques": ["entity"], "entities": ["SHOE_SIZE"]}},
         {"mask": {"techniques": ["allow_list"], "allow_list": "no-such-list"}},
         {"mask": {"techniques": ["vocabulary"], "vocabulary_size": 1}},
-        {"fill": {"mode": "top1"}},
+        {"fill": {"mode": "guess"}},
         {"documents": [{"text": "  "}]},
         {"documents": []},
     ],

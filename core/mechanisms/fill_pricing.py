@@ -1,0 +1,46 @@
+"""What a text costs whose places are filled by `dp`, and what an answer says of it.
+
+Imports neither numpy nor torch: the front end prices a request with it, and never looks at the text.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
+from core.amounts import EPSILON_MAX, cost_nano
+from core.errors import InvalidInput
+from core.text.policy import DOCUMENT
+
+DOCUMENT_UNIT = "document"
+PLACE = (
+    "replace what stands in one masked place by anything else, given the mask pattern and the kept text; the kept text "
+    "and which places are masked have no protection"
+)
+WORD = "replace one word of the text by any other; the number of words is public"
+ANY = "replace the whole document by any other of as many words; the number of words is public"
+
+
+def fill_event(epsilon: float | int | str | Decimal, *, scope: str) -> PrivacyEvent:
+    """The event of one text, whose number of places does not matter.
+
+    Guarantee priced: pure epsilon for replacing what stands in one place (scope `slot`), or the whole text by any of as
+    many words (scope `document`), hence one of them, which is what a `token` account counts. One draw is no better than
+    randomised response: the kind is `pure`.
+    Raises: InvalidInput for an epsilon that is not a positive number that can be counted.
+    """
+    try:
+        nano = cost_nano(epsilon)
+    except ValueError:
+        nano = 0
+    if nano < 1:
+        raise InvalidInput(f"epsilon must be a positive number of at most {EPSILON_MAX}.", field="fill.epsilon")
+    return PrivacyEvent(f"dp_fill_{scope}", "pure", Unit.TOKEN, Adjacency.REPLACE_ONE, Guarantee.PURE_DP, nano)
+
+
+def fill_facts(*, scope: str, whole: bool) -> dict[str, Any]:
+    """What an answer says beside `fill_event`. `whole`: every word is a place."""
+    if scope == DOCUMENT:
+        return {"unit": DOCUMENT_UNIT, "adjacency": ANY}
+    return {"adjacency": WORD if whole else PLACE}

@@ -1,0 +1,41 @@
+"""The exact price of one draw from a fixed list whose weights lie in [1, e^R] and may all move with the input.
+
+Imports no numpy: the front end prices a request with it.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from core.amounts import EPSILON_MAX, NANO
+
+_LIMITS: dict[str, Any] = {"prec": 60, "Emin": -999999999999999999, "Emax": 999999999999999999}
+_DOWN = Context(rounding=ROUND_FLOOR, **_LIMITS)
+_UP = Context(rounding=ROUND_CEILING, **_LIMITS)
+
+
+def draw_epsilon_nano(range_nano: int, *, candidates: int) -> int:
+    """Pure epsilon of the draw, in nano, rounded up.
+
+    Guarantee priced: y is drawn from V candidates with probability w_y / sum w, every weight in [1, e^R] whatever the
+    input. Then Pr[y | x] <= e^eps Pr[y | x'] for every two inputs and every y, with
+
+        eps(R, V) = R + ln((1 + (V - 1) e^R) / (e^R + V - 1))  <=  2 R.
+
+    Proof. The ratio of two such probabilities of y is largest where w_y = e^R beside others of 1 stands against
+    w'_y = 1 beside others of e^R: e^R / (e^R + V - 1) over 1 / (1 + (V - 1) e^R). A mechanism that can reach both has
+    exactly this epsilon. It grows with V, so that of a longer list serves a shorter one.
+
+    Units: R in nano. Raises: ValueError for fewer than 2 candidates or an R outside 0..`EPSILON_MAX`.
+    Source: McSherry and Talwar 2007, with the exact constant of bounded weights.
+    """
+    if candidates < 2 or not 0 <= range_nano <= EPSILON_MAX * NANO:
+        raise ValueError("at least two candidates and a range that is no larger than an epsilon may be")
+    exact = Decimal(range_nano).scaleb(-9, _UP)
+    # with q = e^-R: (1 + (V - 1) e^R) / (e^R + V - 1) = (q + V - 1) / (1 + (V - 1) q), which falls as q grows
+    least = max(Decimal(0), _DOWN.next_minus(_DOWN.exp(exact.copy_negate())))
+    others = Decimal(candidates - 1)
+    ratio = _UP.divide(_UP.add(least, others), _DOWN.add(1, _DOWN.multiply(others, least)))
+    total = _UP.add(exact, _UP.next_plus(_UP.ln(ratio)))
+    return min(int(_UP.multiply(total, NANO).to_integral_value(rounding=ROUND_CEILING)), 2 * range_nano)

@@ -1,0 +1,54 @@
+"""Fill `dp`: every slot is drawn from the model's fixed public candidates, under differential privacy.
+
+One draw is `token_selection.select`: epsilon for replacing the slot's own original by anything else, as long as the
+model reads it nowhere. It does not: `core.text.fill_left_to_right` shows it the kept text, the words released at slots
+to the left, and masks at slots to the right. So an original moves its own draw alone, and what comes later reads that
+draw's outcome, which is post-processing.
+
+* scope `slot`. A slot is a masked region, whatever stands in it, or with the technique `all` a word. Each draw has eps.
+  Guarantee: eps for replacing what stands in one slot by anything else, given the mask pattern and the kept text, which
+  have no protection. A document costs eps, however many slots it has; two slots replaced at once cost 2 eps.
+* scope `document`. Every word is a slot; punctuation, case and line breaks are dropped first. Each of the n draws has
+  eps / n. Guarantee: eps for replacing the whole document by any other of as many words: the draws compose by sum.
+
+The original has the full score; how well the model thinks that other candidates fit gives them up to half of it. An
+original that is no candidate comes out as whatever fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from core.mechanisms.token_selection import scores, select
+from core.text.fill_left_to_right import Scored
+from core.text.infill_model import Candidates, FloatArray
+from core.text.policy import DOCUMENT, MaskPolicy
+from core.text.sanitize import Inspected
+
+CLIP = 10.0  # logits: what the model thinks this much worse than its best scores 0
+
+
+def slots_of(found: Inspected, policy: MaskPolicy) -> Inspected:
+    """The slots of what `core.text.replace_words.inspect_words` found, as masks of one type: a type would tell."""
+    if not policy.whole or not found.masks:
+        return found
+    whole = found.masks[0]
+    return replace(found, masks=[replace(whole, start=start, end=end) for start, end in found.tokens])
+
+
+def dp_draws(found: Inspected, epsilon_nano: int, candidates: Candidates, *, scope: str) -> Scored:
+    """A draw for each slot of `slots_of`. Units: epsilon in nano, of the whole text; what does not divide is not spent.
+
+    `Scored.choose` raises ValueError for logits that are not finite.
+    """
+    shares = max(len(found.masks), 1) if scope == DOCUMENT else 1
+
+    def choose(place: int, row: FloatArray) -> str:
+        mask = found.masks[place]
+        fitting = np.right_shift(scores(row[None], clip=CLIP)[0], 1)
+        own = candidates.place(found.text[mask.start : mask.end])
+        return candidates.words[select(fitting, own, epsilon_nano=epsilon_nano // shares)]
+
+    return Scored(choose)

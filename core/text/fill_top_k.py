@@ -1,0 +1,51 @@
+"""Fills `top1` and `topk`: the model's best word for a region, or one drawn from its K best (Vats et al. 2023).
+
+Guarantee: none. A word depends on the kept text, on the words to its left, and for `topk` on fresh randomness: two
+texts that differ in masked strings alone are filled alike. Hence a masked word may come out as itself, where the model
+guesses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from core.errors import TaskFailed
+from core.mechanisms.sampling import uniform_below
+from core.text.fill_left_to_right import Ranked
+from core.text.lists import AllowLists, normal
+from core.text.policy import Mask, MaskPolicy
+from core.text.vocabulary import ranked
+
+
+def top_1() -> Ranked:
+    return Ranked(1, lambda _, words: _some(words)[0])
+
+
+def top_k(masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists, *, count: int) -> Ranked:
+    """Uniform among the `count` best words. Where a list masked the region, among those of them that are not on that
+    list, if there are any: what is masked was not, either. Raises InvalidInput where there is no such list."""
+    on_list = {technique: _on_list(technique, policy, lists) for technique in policy.techniques}
+
+    def choose(place: int, words: Sequence[str]) -> str:
+        is_kept = on_list[masks[place].technique]
+        preferred = [word for word in _some(words) if not is_kept(word)] or words
+        return preferred[uniform_below(len(preferred))]
+
+    return Ranked(count, choose)
+
+
+def _some(words: Sequence[str]) -> Sequence[str]:
+    if not words:
+        raise TaskFailed(reason="no-fill")
+    return words
+
+
+def _on_list(technique: str, policy: MaskPolicy, lists: AllowLists) -> Callable[[str], bool]:
+    """Whether `technique` would keep a word; of no word where it has no list."""
+    if technique == "allow_list":
+        words = lists.words(policy.allow_list)
+        return lambda word: normal(word) in words
+    if technique == "vocabulary":
+        ranks, size = ranked()[1], policy.vocabulary_size
+        return lambda word: ranks.get(normal(word), size) < size
+    return lambda _: False

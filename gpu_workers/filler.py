@@ -1,0 +1,79 @@
+"""The fills of a language model, in the sanitise worker: the regions of many documents filled together.
+
+The texts have been inspected by then; `core.text.fill_left_to_right` and `core.text.fill_dp` say who reads what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.errors import GatewayError, InvalidInput
+from core.mechanisms.token_selection import scores
+from core.text.fill_dp import CLIP, dp_draws, slots_of
+from core.text.fill_left_to_right import Way, fill_left_to_right
+from core.text.fill_top_k import top_1, top_k
+from core.text.infill_model import Blank, InfillModel
+from core.text.lists import AllowLists
+from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
+from core.text.sanitize import Inspected
+from gpu_workers.models.infill_sources import infill_model
+
+_CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
+
+
+class Filler:
+    """`source`: as `WorkerOptions.infill`, not off. `slots_max`: regions of a document that are filled.
+
+    Raises: ValueError for a folder that holds no model which can fill.
+    """
+
+    def __init__(self, source: str, *, device: str, slots_max: int) -> None:
+        self._model: InfillModel = infill_model(source, device=device)
+        self._slots_max = slots_max
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        return tuple(mode for mode in MODEL_FILLS if mode != DP or self._model.candidates)
+
+    def facts(self) -> dict[str, object]:
+        """What `/models` shows."""
+        listed = self._model.candidates
+        return {
+            "name": self._model.name,
+            "modes": list(self.modes),
+            "candidates": listed and len(listed),
+            "candidates_fingerprint": listed and listed.fingerprint,
+        }
+
+    def check(self) -> None:
+        """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does."""
+        if not self._model.ranked([_CANARY], count=1)[0][0].strip():
+            raise RuntimeError("the infill model fills nothing")
+        if self._model.candidates:
+            scores(self._model.logits([_CANARY]), clip=CLIP)
+
+    def run(
+        self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
+    ) -> dict[int, Sanitised | GatewayError]:
+        """One answer a task."""
+        answers: dict[int, Sanitised | GatewayError] = {}
+        ways: dict[int, Way] = {}
+        inspected = dict(found)
+        for number, task in tasks.items():
+            if task.fill == DP:
+                inspected[number] = slots_of(found[number], task.policy)
+            if len(inspected[number].masks) > self._slots_max:
+                answers[number] = InvalidInput(
+                    f"a model fills at most {self._slots_max} masked places of a document", field="documents"
+                )
+            else:
+                ways[number] = self._way(task, inspected[number], lists)
+        filled = fill_left_to_right([inspected[number] for number in ways], list(ways.values()), self._model)
+        return answers | dict(zip(ways, filled, strict=True))
+
+    def _way(self, task: SanitizeTask, found: Inspected, lists: AllowLists) -> Way:
+        if task.fill == TOP_1:
+            return top_1()
+        if task.fill == DP and self._model.candidates:
+            return dp_draws(found, task.epsilon_nano or 0, self._model.candidates, scope=task.scope)
+        return top_k(found.masks, task.policy, lists, count=task.k)

@@ -1,0 +1,68 @@
+"""A masked language model as `core.text.infill_model.InfillModel`.
+
+A blank is read in a window of pieces around it, as much to its left as to its right where there is that much; places
+still to be filled are the model's mask piece. Candidates: every piece of the vocabulary that is a whole word of letters
+(`MaskedLM.words`), in the order of its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.text.infill_model import Blank, Candidates, FloatArray
+from gpu_workers.models.infill import MaskedLM, Question
+from gpu_workers.models.pieces import IntArray
+
+WINDOW_PIECES = 48  # around a blank: time grows with it, and more pieces add little (benchmarks.infill)
+
+
+class MaskedInfill:
+    """Raises: ValueError for a vocabulary without words."""
+
+    def __init__(self, model: MaskedLM) -> None:
+        self._model = model
+        self.name = model.name
+        words = dict(sorted(model.words.items()))
+        self.candidates = Candidates(tuple(words.values()))
+        self._ids = np.array(list(words), dtype=np.int64)
+        self._window = min(model.window, WINDOW_PIECES)
+
+    def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
+        rows = self.logits(blanks)
+        count = min(count, rows.shape[1])
+        best = np.argpartition(-rows, count - 1, axis=1)[:, :count]
+        return [
+            [self.candidates.words[place] for place in own[np.argsort(-row[own], kind="stable")]]
+            for own, row in zip(best, rows, strict=True)
+        ]
+
+    def logits(self, blanks: Sequence[Blank]) -> FloatArray:
+        if not blanks:
+            return np.zeros((0, len(self.candidates)), dtype=np.float32)
+        return np.concatenate(self._model.logits(self._questions(blanks), self._ids))
+
+    def _questions(self, blanks: Sequence[Blank]) -> list[Question]:
+        # a vocabulary that marks where words begin counts the space before a word as the word's own
+        parts = [part.rstrip(" ") for blank in blanks for part in (blank.before, *blank.after)]
+        pieces = iter(self._model.ids(parts))
+        questions = []
+        for blank in blanks:
+            before = next(pieces)
+            after: list[IntArray] = []
+            for number in range(len(blank.after)):
+                after += [self._mask] * (number > 0) + [next(pieces)]
+            questions.append(self._question(before, np.concatenate([*after, np.zeros(0, dtype=np.int64)])))
+        return questions
+
+    @property
+    def _mask(self) -> IntArray:
+        return np.array([self._model.mask], dtype=np.int64)
+
+    def _question(self, before: IntArray, after: IntArray) -> Question:
+        room = self._window - 1
+        left = min(len(before), max(room // 2, room - len(after)))
+        right = min(len(after), room - left)
+        ids = np.concatenate([before[len(before) - left :], self._mask, after[:right]])
+        return Question(ids, np.array([left], dtype=np.int64))

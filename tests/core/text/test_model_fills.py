@@ -1,0 +1,202 @@
+"""The fills of a language model: who reads what, in which order, and what is drawn. The model is a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from audit_kit import RUNS, epsilon_bound
+
+from core.amounts import NANO
+from core.text import fill_dp
+from core.text.fill_dp import dp_draws, slots_of
+from core.text.fill_left_to_right import Scored, Way, fill_left_to_right
+from core.text.fill_top_k import top_1, top_k
+from core.text.infill_model import CONTEXT_CHARS, Blank, Candidates, FloatArray
+from core.text.lists import AllowLists
+from core.text.policy import DOCUMENT, SLOT, MaskPolicy, Sanitised
+from core.text.replace_words import inspect_words
+from core.text.sanitize import Inspected, inspect
+
+LISTS = AllowLists()
+FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=5_000)
+ALL = MaskPolicy(techniques=("all",))
+WORDS = ("the", "wife", "zebra", "quartz", "day")
+
+
+class Recorder:
+    """Ranks its words in a fixed order, and remembers every blank."""
+
+    name = "recorder"
+    candidates = Candidates(WORDS)
+
+    def __init__(self, words: Sequence[str] = WORDS, favourite: str = "zebra") -> None:
+        self.words, self.favourite, self.calls = words, favourite, list[list[Blank]]()
+
+    def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
+        self.calls.append(list(blanks))
+        return [list(self.words[:count]) for _ in blanks]
+
+    def logits(self, blanks: Sequence[Blank]) -> FloatArray:
+        self.calls.append(list(blanks))
+        return np.array([[20.0 * (word == self.favourite) for word in WORDS]] * len(blanks), dtype=np.float32)
+
+
+def fill(texts: Sequence[str], model: Recorder, make: Way | None = None, policy: MaskPolicy = FEW) -> list[str]:
+    found = [inspect(text, policy, LISTS) for text in texts]
+    filled = fill_left_to_right(found, [make or top_1()] * len(found), model)
+    return [each.text for each in filled]
+
+
+def slots(text: str, policy: MaskPolicy) -> Inspected:
+    return slots_of(inspect_words(text, policy, LISTS), policy)
+
+
+def dp(found: Inspected, epsilon: float, model: Recorder, scope: str = SLOT) -> Sanitised:
+    way = dp_draws(found, round(epsilon * NANO), model.candidates, scope=scope)
+    return fill_left_to_right([found], [way], model)[0]
+
+
+def test_regions_are_filled_from_the_left_and_each_sees_the_ones_before_it() -> None:
+    model = Recorder(["day"])
+    assert fill(["He met Zworykin and Xylotron, in Grubenhagen."], model) == ["He met day and day, in day."]
+    assert [call[0] for call in model.calls] == [
+        Blank("He met ", (" and ", ", in ", ".")),
+        Blank("He met day and ", (", in ", ".")),
+        Blank("He met day and day, in ", (".",)),
+    ]
+
+
+def test_step_i_fills_the_ith_region_of_every_document_in_one_call() -> None:
+    model = Recorder(["day"])
+    texts = ["He met Zworykin.", "Nothing here.", "Zworykin, Xylotron, Grubenhagen."]
+    assert fill(texts, model) == ["He met day.", "Nothing here.", "day, day, day."]
+    assert [len(call) for call in model.calls] == [2, 1, 1]
+
+
+def test_the_model_sees_nothing_of_what_was_masked() -> None:
+    seen = []
+    for names in (("Zworykin", "Grubenhagen"), ("Oppenheimer", "Xylotron Rotterdamer")):
+        model = Recorder(["day"])
+        fill([f"He met {names[0]} in {names[1]} on that day."], model)
+        seen.append(model.calls)
+    assert seen[0] == seen[1]
+
+
+def test_a_long_text_is_read_around_each_region() -> None:
+    model = Recorder(["day"])
+    text = "he was there " * 400 + "Zworykin" + " and she was too" * 400 + " Xylotron."
+    (filled,) = fill([text], model)
+    assert filled == text.replace("Zworykin", "day").replace("Xylotron", "day")
+    for (blank,) in model.calls:
+        assert len(blank.before) == CONTEXT_CHARS
+        assert sum(map(len, blank.after)) <= CONTEXT_CHARS
+        assert blank.before.endswith(("he was there ", "and she was too "))
+
+
+def test_top_k_prefers_what_the_list_would_have_masked() -> None:
+    found = inspect("He met Zworykin.", FEW, LISTS)
+    drawn = {top_k(found.masks, FEW, LISTS, count=5).choose(0, WORDS) for _ in range(200)}
+    assert drawn == {"zebra", "quartz"}, "the others are among the 5,000 most frequent words"
+    assert top_k(found.masks, FEW, LISTS, count=2).choose(0, ["the", "day"]) in ("the", "day")
+
+
+def test_top_k_is_uniform_where_no_list_masked() -> None:
+    found = inspect("Write to jo@example.org", MaskPolicy(), LISTS)
+    drawn = [top_k(found.masks, MaskPolicy(), LISTS, count=5).choose(0, WORDS) for _ in range(2_000)]
+    assert all(300 < drawn.count(word) < 500 for word in WORDS)
+
+
+def test_originals_of_other_slots_cannot_be_read() -> None:
+    texts = ["wife zebra quartz", "wife day zebra"]
+    seen = []
+    for text in texts:
+        model = Recorder()
+        dp(slots(text, ALL), 400.0, model)
+        seen.append(model.calls)
+    assert seen[0][:2] == seen[1][:2], "until the first word that differs is released, the model reads the same"
+    assert [call[0].before for call in seen[0]] == ["", "wife ", "wife zebra "], (
+        "released words, which are the same here"
+    )
+    assert [call[0].before for call in seen[1]] == ["", "wife ", "wife day "]
+
+
+def test_a_region_is_one_slot_whatever_stands_in_it_and_its_span_does_not_tell() -> None:
+    policy = MaskPolicy(techniques=("vocabulary", "entity"), vocabulary_size=5_000)
+    for secret in ("Zworykin", "Zworykin Xylotron Grubenhagen", "jo@example.org"):
+        filled = dp(slots(f"He met {secret} that day.", policy), 400.0, Recorder())
+        assert filled.text == "He met zebra that day.", "no candidate: what fits best comes out"
+        (span,) = filled.spans
+        assert (span.type, span.technique) == ("WORD", "vocabulary+entity")
+
+
+def test_with_all_every_word_is_a_slot_and_nothing_else_is_left() -> None:
+    filled = dp(slots("Wife, ZEBRA!\n The day?", ALL), 400.0, Recorder())
+    assert filled.text == "wife zebra the day"
+    assert len(filled.spans) == 4
+    assert dp(slots("!?", ALL), 1.0, Recorder()).text == ""
+
+
+def test_a_document_shares_its_epsilon_and_one_too_small_to_share_draws_uniformly() -> None:
+    text = " ".join(["wife"] * 1_000)
+    kept = dp(slots(text, ALL), 4_000.0, Recorder(), DOCUMENT).text.split().count("wife")
+    expected = 1_000 * np.exp(4.0) / (np.exp(4.0) + np.exp(2.0) + 3)
+    assert abs(kept - expected) < 80
+    words = dp(slots(text, ALL), 1e-9, Recorder(), DOCUMENT).text.split()
+    assert all(100 < words.count(word) < 300 for word in WORDS)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_model_without_finite_numbers_fails(bad: float) -> None:
+    way = dp_draws(slots("wife", ALL), NANO, Candidates(WORDS), scope=SLOT)
+    with pytest.raises(ValueError, match="finite"):
+        way.choose(0, np.array([0, 1, bad, 2, 3], dtype=np.float32))
+
+
+def audit(event: tuple[str, ...], one: str, other: str, *, epsilon: float, runs: int) -> float:
+    """A lower bound on the epsilon of the whole fill of a text of two words, from the event that these come out."""
+
+    def hits(text: str) -> int:
+        found = [slots(text, ALL)] * (runs // 50)
+        way = dp_draws(found[0], round(epsilon * NANO), Candidates(WORDS), scope=SLOT)
+        return sum(
+            tuple(each.text.split()) == event
+            for _ in range(50)
+            for each in fill_left_to_right(found, [way] * len(found), Recorder())
+        )
+
+    return epsilon_bound(hits(one), hits(other), runs)
+
+
+EVENT, ONE, OTHER = ("wife", "quartz"), "wife quartz", "wife the"
+
+
+def test_an_audit_of_the_whole_fill_stays_under_its_claim() -> None:
+    assert 1.2 < audit(EVENT, ONE, OTHER, epsilon=2.0, runs=RUNS // 10) <= 2.0
+
+
+def test_the_audit_finds_half_the_price() -> None:
+    assert audit(EVENT, ONE, OTHER, epsilon=4.0, runs=RUNS // 20) > 2.0
+
+
+def test_the_audit_finds_a_slot_that_reads_the_original_to_its_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: the first slot's own token is taken from both slots, so that one word moves two draws."""
+
+    def leaky(found: Inspected, epsilon_nano: int, candidates: Candidates, *, scope: str) -> Scored:
+        own = dp_draws(found, epsilon_nano, candidates, scope=scope)
+        last = found.text.split()[-1]
+
+        def choose(place: int, row: FloatArray) -> str:
+            return own.choose(1, row) if place == 0 and last == "quartz" else own.choose(place, row)
+
+        return Scored(choose)
+
+    monkeypatch.setattr(fill_dp, "dp_draws", leaky)
+
+    def hits(text: str) -> int:
+        found = [slots(text, ALL)] * (RUNS // 20)
+        way = fill_dp.dp_draws(found[0], 2 * NANO, Candidates(WORDS), scope=SLOT)
+        return sum(each.text == "quartz quartz" for each in fill_left_to_right(found, [way] * len(found), Recorder()))
+
+    assert epsilon_bound(hits("wife quartz"), hits("wife the"), RUNS // 20) > 2.0
