@@ -31,7 +31,7 @@ from core.text.policy import (
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect, sanitize
-from gpu_workers.messages import INFILL_OFF
+from gpu_workers.messages import INFILL_OFF, InfillSource
 
 if TYPE_CHECKING:
     from gpu_workers.filler import Filler
@@ -63,7 +63,7 @@ class Sanitiser:
         self,
         *,
         allow_list_dir: Path | None = None,
-        infill: str = INFILL_OFF,
+        infill: InfillSource = INFILL_OFF,
         fill_slots_max: int = 1,
         device: str = "cpu",
         threads: int = 0,

@@ -185,7 +185,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
             domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
-            infill=settings.infill,
+            infill=settings.infill_source,
             fill_slots_max=settings.fill_slots_max,
             packs_loaded_max=settings.domain_packs_loaded_max,
         )

@@ -11,6 +11,8 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gpu_workers.endpoint import Endpoint, is_url
+
 MIB = 1024 * 1024
 
 
@@ -44,6 +46,10 @@ class Settings(BaseSettings):
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
     infill: str = "bundled"
+    infill_model: str = ""
+    infill_api_key: SecretStr | None = None
+    infill_timeout_s: float = Field(10.0, gt=0)
+    infill_plain_http: bool = False
     queue_tasks_max: int = Field(1024, ge=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
@@ -101,6 +107,25 @@ class Settings(BaseSettings):
     series_max: int = Field(32, ge=1, le=1000)
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
+
+    @property
+    def infill_source(self) -> str | Endpoint:
+        """What a worker loads. Raises ValueError for an endpoint that cannot be used."""
+        if not is_url(self.infill):
+            return self.infill
+        key = self.infill_api_key
+        return Endpoint(
+            self.infill,
+            self.infill_model,
+            key.get_secret_value() if key else None,
+            self.infill_timeout_s,
+            self.infill_plain_http,
+        )
+
+    @model_validator(mode="after")
+    def _infill_can_be_used(self) -> Settings:
+        _ = self.infill_source
+        return self
 
     @model_validator(mode="after")
     def _times_fit(self) -> Settings:

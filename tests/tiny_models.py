@@ -1,4 +1,4 @@
-"""Tiny checkpoints on disk, as an operator would hand them over: BERT and RoBERTa, with tokenisers of their own."""
+"""Tiny checkpoints on disk, as an operator would hand them over: BERT, RoBERTa, LLaMA, with tokenisers of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, PreTrainedTokenizerFast, RobertaConfig
+from transformers import BertConfig, LlamaConfig, PreTrainedTokenizerFast, RobertaConfig
 
 PEOPLE = ("alice", "bob", "carol", "dave")
 TOWNS = ("oslo", "lima", "cairo", "perth")
@@ -59,7 +59,8 @@ def _byte_level() -> PreTrainedTokenizerFast:
 
 
 def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = False) -> Path:
-    """A random model of `family` ("bert" or "roberta") with 40 positions for text, saved as safetensors.
+    """A random model of `family` ("bert", "roberta" or "llama"), saved as safetensors. It has 40 positions for text, as
+    LLaMA 256, for it reads a prompt, too.
 
     `teach`: a token classifier learns, in a few dozen steps, that people and towns are what they are.
     """
@@ -76,7 +77,11 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
         "id2label": dict(enumerate(LABELS)),
         "label2id": {label: number for number, label in enumerate(LABELS)},
     }
-    config = BertConfig(**shape) if family == "bert" else RobertaConfig(**shape, type_vocab_size=1)
+    if family == "llama":
+        tokenizer.bos_token = "<s>"
+        config = LlamaConfig(**shape | {"max_position_embeddings": 256})
+    else:
+        config = BertConfig(**shape) if family == "bert" else RobertaConfig(**shape, type_vocab_size=1)
     model = auto_class.from_config(config)
     if teach:
         _teach(model, tokenizer)
