@@ -201,7 +201,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
 
     return {
         Role.EMBED: lane(*(options(device) for device in settings.devices)),
-        Role.SANITIZE: lane(options("cpu")),
+        Role.SANITIZE: lane(options(settings.infill_device)),
     }
 
 

@@ -46,6 +46,7 @@ class Settings(BaseSettings):
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
     infill: str = "bundled"
+    infill_device: str = "cpu"
     infill_model: str = ""
     infill_api_key: SecretStr | None = None
     infill_timeout_s: float = Field(10.0, gt=0)

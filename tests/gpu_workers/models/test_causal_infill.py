@@ -48,38 +48,53 @@ def sanitiser(folder: Path) -> Sanitiser:
     return Sanitiser(infill=str(folder), fill_slots_max=50)
 
 
-def prompt(folder: Path, blank: Blank) -> list[int]:
-    """What the model reads, written down as the documentation says it."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    instruction = "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
-    parts = [f"<s>{instruction}\n\n", blank.before.rstrip(" ")]
-    parts += [part for each in blank.after for part in (" [MASK]", each.rstrip(" "))]
-    parts += ["\n\nFilled in:\n", blank.before.rstrip(" ")]
-    return [number for part in parts for number in tokenizer(part, add_special_tokens=False).input_ids]
+class StepByStep:
+    """The same model one row at a time, everything read anew for each piece."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        spelt = {piece: self.tokenizer.decode([n]) for piece, n in self.tokenizer.get_vocab().items()}
+        numbers = self.tokenizer.get_vocab()
+        words = {piece: text.strip() for piece, text in spelt.items() if text.strip().isalpha() and piece[0] != "<"}
+        self.begins = {numbers[piece]: word for piece, word in words.items() if piece.startswith("Ġ")}
+        self.goes_on = {numbers[piece]: word for piece, word in words.items() if not piece.startswith("Ġ")}
+
+    def prompt(self, blank: Blank) -> list[int]:
+        """What the model reads, written down as the documentation says it."""
+        instruction = (
+            "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
+        )
+        parts = [f"<s>{instruction}\n\n", blank.before.rstrip(" ")]
+        parts += [part for each in blank.after for part in (" [MASK]", each.rstrip(" "))]
+        parts += ["\n\nFilled in:\n", blank.before.rstrip(" ")]
+        return [number for part in parts for number in self.tokenizer(part, add_special_tokens=False).input_ids]
+
+    @torch.inference_mode()
+    def logits(self, row: list[int]) -> torch.Tensor:
+        """Those behind the row, float32 `[vocabulary]`."""
+        numbers: torch.Tensor = self.model(torch.tensor([row])).logits[0, -1]
+        return numbers
+
+    def words(self, blank: Blank, *, count: int) -> list[str]:
+        allowed = self.begins if blank.before.endswith(" ") else self.begins | self.goes_on
+        row = self.prompt(blank)
+        numbers = self.logits(row).tolist()
+        words = []
+        for first in sorted(allowed, key=lambda n: -numbers[n])[: max(count, 4)]:
+            word, own = allowed[first], [*row, first]
+            for _ in range(causal_infill.WORD_PIECES):
+                following = int(self.logits(own).argmax())
+                if following not in self.goes_on:
+                    words.append(word)
+                    break
+                word, own = word + self.goes_on[following], [*own, following]
+        return [word for word in dict.fromkeys(words) if len(word) <= 32][:count]
 
 
-@torch.inference_mode()
-def step_by_step(folder: Path, model: Any, blank: Blank, *, count: int) -> list[str]:
-    """The words by one row at a time, everything read anew for each piece."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    pieces = {number: piece for piece, number in tokenizer.get_vocab().items()}
-    letters = {n: tokenizer.decode([n]) for n in pieces if tokenizer.decode([n]).strip().isalpha()}
-    letters = {n: text for n, text in letters.items() if n not in tokenizer.all_special_ids}
-    begins = {n: text.strip() for n, text in letters.items() if pieces[n].startswith("Ġ")}
-    goes_on = {n: text for n, text in letters.items() if not pieces[n].startswith("Ġ")}
-    allowed = begins if blank.before.endswith(" ") else begins | goes_on
-    row = prompt(folder, blank)
-    best = sorted(allowed, key=lambda n: -float(model(torch.tensor([row])).logits[0, -1, n]))[: max(count, 4)]
-    words = []
-    for first in best:
-        word, own = allowed[first], [*row, first]
-        for _ in range(causal_infill.WORD_PIECES):
-            following = int(model(torch.tensor([own])).logits[0, -1].argmax())
-            if following not in goes_on:
-                words.append(word)
-                break
-            word, own = word + goes_on[following], [*own, following]
-    return [word for word in dict.fromkeys(words) if len(word) <= 32][:count]
+@pytest.fixture(scope="module")
+def slowly(folder: Path) -> StepByStep:
+    return StepByStep(folder)
 
 
 def texts(answers: Sequence[object]) -> list[str]:
@@ -88,19 +103,18 @@ def texts(answers: Sequence[object]) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [1, 6])
-def test_a_batch_gives_the_words_that_each_blank_gets_alone(folder: Path, infill: CausalInfill, count: int) -> None:
+def test_a_batch_gives_the_words_that_each_blank_gets_alone(
+    infill: CausalInfill, slowly: StepByStep, count: int
+) -> None:
     together = infill.ranked(BLANKS, count=count)
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    assert together == [step_by_step(folder, model, blank, count=count) for blank in BLANKS]
+    assert together == [slowly.words(blank, count=count) for blank in BLANKS]
     assert all(word.isalpha() for words in together for word in words)
 
 
-def test_the_numbers_of_dp_are_those_behind_the_prompt(folder: Path, infill: CausalInfill) -> None:
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    vocabulary = AutoTokenizer.from_pretrained(folder).get_vocab()
-    ids = [vocabulary[f"Ġ{word}"] for word in infill.candidates.words]
-    with torch.inference_mode():
-        expected = [model(torch.tensor([prompt(folder, blank)])).logits[0, -1, ids].numpy() for blank in BLANKS]
+def test_the_numbers_of_dp_are_those_behind_the_prompt(infill: CausalInfill, slowly: StepByStep) -> None:
+    assert infill.candidates.words == tuple(slowly.begins[number] for number in sorted(slowly.begins))
+    ids = sorted(slowly.begins)
+    expected = [slowly.logits(slowly.prompt(blank))[ids].numpy() for blank in BLANKS]
     assert np.allclose(infill.logits(BLANKS), np.stack(expected), atol=1e-4)
     assert infill.logits([]).shape == (0, len(infill.candidates))
 
