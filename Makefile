@@ -30,7 +30,7 @@ run: setup
 
 ## test: the whole test suite
 test: setup
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
 
 ## check: the gate - format, lint, types, import graph, documentation of settings
 check: setup
@@ -50,6 +50,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
+	$(BIN)/python -m benchmarks.vectors
 	$(BIN)/python -m benchmarks.words --data $(DATA)
 	$(BIN)/python -m benchmarks.words --speed
 	$(MAKE) bench-sentdp

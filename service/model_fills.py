@@ -15,6 +15,7 @@ from service.house import House
 _WORK_OF_A_PLACE = 4  # a place is read with its surroundings
 
 Facts = Mapping[str, Any]
+GUESSED = "the model has not read what was masked, and may guess it; kept text is unprotected"
 
 
 def infill_facts(here: House, mode: str) -> Facts | None:

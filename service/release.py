@@ -136,7 +136,7 @@ async def _without_price(here: House, request: Request, job: Release) -> Respons
         error.charged = False
         raise
     request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
-    return _answer(_body(job.render(results, _without_guarantee())), job)
+    return _answer(_body(job.render(results, _without_guarantee(job))), job)
 
 
 async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
@@ -211,11 +211,12 @@ def _shown(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountStat
     return min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
-def _without_guarantee() -> dict[str, Any]:
+def _without_guarantee(job: Release) -> dict[str, Any]:
     return {
         "privacy": {
             "guarantee": Guarantee.NONE.value,
             "note": "masked text itself is not in the output; kept text is unprotected",
+            **job.privacy,
         },
         "budget": None,
     }

@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float32]
 # ids, attention mask `[rows, length]`, flat positions `[asked]` to logits `[asked, vocabulary]`
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-_TOKENS_MAX = 2_048
+_TOKENS_MAX = 512  # on a processor: what a layer writes stays in the cache
 _TOKENS_MAX_GPU = 65_536
 
 

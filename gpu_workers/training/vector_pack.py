@@ -20,8 +20,9 @@ import torch
 
 from core.mechanisms.code_space import Projection
 from core.mechanisms.space import CODE_MAX
+from core.mechanisms.vectors.codebook_size import TRAINED_SIZES
 from core.mechanisms.vectors.spec import PACK_AXES
-from core.mechanisms.vectors.vector_pack import SIZES, VectorPack
+from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.encoder import Encoder
 from gpu_workers.training import codes, public_text
 from gpu_workers.training.public_text import Document
@@ -79,7 +80,7 @@ def build(vectors: npt.NDArray[np.float32], *, encoder: Encoder, seed: int) -> V
             "licence": LICENCE,
         },
         space=space,
-        codebooks={size: codes.codebook(places, size, seed) for size in SIZES},
+        codebooks={size: codes.codebook(places, size, seed) for size in TRAINED_SIZES},
         axes=np.ascontiguousarray(axes.T, dtype=np.float32),
         centre=centre.astype(np.float32),
         step=step,

