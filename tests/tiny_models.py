@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +59,28 @@ def _byte_level() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="<mask>", **names)
 
 
+def _metaspace() -> PreTrainedTokenizerFast:
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=specials, initial_alphabet=list(string.printable))
+    tokenizer.train_from_iterator(_CORPUS, trainer)
+    names = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+_TOKENIZERS = {"bert": _wordpiece, "roberta": _byte_level, "llama": _byte_level, "llama2": _metaspace}
+
+
 def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = False) -> Path:
-    """A random model of `family` ("bert", "roberta" or "llama"), saved as safetensors. It has 40 positions for text, as
-    LLaMA 256, for it reads a prompt, too.
+    """A random model of `family` ("bert", "roberta", "llama", "llama2"), saved as safetensors. It has 40 positions for
+    text; LLaMA has 512, for it reads a prompt, too.
 
     `teach`: a token classifier learns, in a few dozen steps, that people and towns are what they are.
     """
     torch.manual_seed(7)
-    tokenizer = _wordpiece() if family == "bert" else _byte_level()
+    tokenizer = _TOKENIZERS[family]()
     shape = {
         "vocab_size": len(tokenizer),
         "hidden_size": 32,
@@ -77,9 +92,9 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
         "id2label": dict(enumerate(LABELS)),
         "label2id": {label: number for number, label in enumerate(LABELS)},
     }
-    if family == "llama":
+    if family.startswith("llama"):
         tokenizer.bos_token = "<s>"
-        config = LlamaConfig(**shape | {"max_position_embeddings": 256})
+        config = LlamaConfig(**shape | {"max_position_embeddings": 512})
     else:
         config = BertConfig(**shape) if family == "bert" else RobertaConfig(**shape, type_vocab_size=1)
     model = auto_class.from_config(config)

@@ -29,11 +29,12 @@ from gpu_workers.models.windows import batches
 from gpu_workers.models.word_pieces import word_beginnings, word_continuations
 
 WINDOW_PIECES = 128  # around a blank; those to its left are read twice
+WINDOW_PIECES_MIN = 32
 WORD_PIECES = 8  # of one word; what goes on longer is none
 FIRSTS_MIN = 4  # beginnings that are followed up, so that one which makes no word does not fail the fill
 
 _INSTRUCTION = "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
-_MASK = " [MASK]"
+_MASK = "[MASK]"
 _TEXT = "\ue000"  # where the text goes: a character that no template has
 _POSITIONS = 2_048  # of a model that does not say how many it has
 _TOKENS_MAX = 4_096
@@ -64,10 +65,9 @@ class CausalInfill:
         pieces = tokenizer.backend_tokenizer
         self._head, self._tail = (pieces.encode(part, add_special_tokens=False).ids for part in (head, tail))
         self._tokenizer = plain(pieces)
-        self._mask = self._ids([_MASK])[0]
         positions = int(getattr(model.config, "max_position_embeddings", None) or _POSITIONS)
-        self._window = min(WINDOW_PIECES, (positions - len(self._head) - len(self._tail) - WORD_PIECES - 1) // 2)
-        if self._window <= len(self._mask):
+        self._window = min(WINDOW_PIECES, (positions - len(self._head) - len(self._tail) - WORD_PIECES) // 2)
+        if self._window < WINDOW_PIECES_MIN:
             raise ValueError("the model has too few positions")
         begins = dict(sorted(word_beginnings(pieces).items()))
         self._goes_on = word_continuations(pieces)
@@ -153,18 +153,19 @@ class CausalInfill:
         )
         return mask, answer
 
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [item.ids for item in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-
     def _row(self, blank: Blank) -> IntArray:
         """The prompt and the beginning of the answer. What does not fit goes from the text's two ends."""
+        text = self._tokenizer.encode(_MASK.join((blank.before, *blank.after)), add_special_tokens=False)
+        at = len(blank.before)
+        first = sum(end <= at for _, end in text.offsets)
+        last = sum(start < at + len(_MASK) for start, _ in text.offsets)
+        room = self._window - (last - first)
+        left = min(first, max(room // 2, room - (len(text) - last)))
+        kept = text.ids[first - left : last + room - left]
         # a vocabulary that marks where words begin counts the space before a word as the word's own
-        before, *parts = self._ids([part.rstrip(" ") for part in (blank.before, *blank.after)])
-        after = [piece for number, part in enumerate(parts) for piece in (self._mask if number else []) + part]
-        room = self._window - len(self._mask)
-        left = min(len(before), max(room // 2, room - len(after)))
-        before, after = before[len(before) - left :], after[: room - left]
-        return np.array(self._head + before + self._mask + after + self._tail + before, dtype=np.int64)
+        begun = blank.before[text.offsets[first - left][0] :].rstrip(" ")
+        answer = self._tokenizer.encode(begun, add_special_tokens=False).ids[-self._window :]
+        return np.array(self._head + kept + self._tail + answer, dtype=np.int64)
 
 
 def _frame(tokenizer: Any) -> tuple[str, str]:

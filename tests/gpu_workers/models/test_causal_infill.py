@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,9 +32,9 @@ BLANKS += [Blank("", (" went to ", ".")), Blank("she said (", (") again",)), Bla
 CHAT = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}<s>assistant: "
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return checkpoint(tmp_path_factory.mktemp("llama"), "llama", AutoModelForCausalLM)
+@pytest.fixture(scope="module", params=["llama", "llama2"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoint(tmp_path_factory.mktemp(request.param), request.param, AutoModelForCausalLM)
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +58,16 @@ class StepByStep:
         spelt = {piece: self.tokenizer.decode([n]) for piece, n in self.tokenizer.get_vocab().items()}
         numbers = self.tokenizer.get_vocab()
         words = {piece: text.strip() for piece, text in spelt.items() if text.strip().isalpha() and piece[0] != "<"}
-        self.begins = {numbers[piece]: word for piece, word in words.items() if piece.startswith("Ġ")}
-        self.goes_on = {numbers[piece]: word for piece, word in words.items() if not piece.startswith("Ġ")}
+        self.begins = {numbers[piece]: word for piece, word in words.items() if piece[0] in "Ġ▁"}
+        self.goes_on = {numbers[piece]: word for piece, word in words.items() if piece[0] not in "Ġ▁"}
 
     def prompt(self, blank: Blank) -> list[int]:
         """What the model reads, written down as the documentation says it."""
         instruction = (
             "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
         )
-        parts = [f"<s>{instruction}\n\n", blank.before.rstrip(" ")]
-        parts += [part for each in blank.after for part in (" [MASK]", each.rstrip(" "))]
-        parts += ["\n\nFilled in:\n", blank.before.rstrip(" ")]
+        text = f"{blank.before}[MASK]{'[MASK]'.join(blank.after)}"
+        parts = (f"<s>{instruction}\n\n", text, "\n\nFilled in:\n", blank.before.rstrip(" "))
         return [number for part in parts for number in self.tokenizer(part, add_special_tokens=False).input_ids]
 
     @torch.inference_mode()
@@ -135,15 +135,26 @@ def test_every_fill_runs_in_the_worker(sanitiser: Sanitiser) -> None:
     assert four == five == "the house"
 
 
-def test_a_long_text_is_cut_at_its_ends_and_never_at_the_blank(folder: Path, infill: CausalInfill) -> None:
+def test_a_long_text_is_cut_at_its_ends_and_never_at_the_blank(infill: CausalInfill, slowly: StepByStep) -> None:
     long = ("the parcel was lost again near our house " * 100)[:CONTEXT_CHARS]
-    mark = AutoTokenizer.from_pretrained(folder)(" [MASK]", add_special_tokens=False).input_ids
-    for blank in (Blank(long, (long,)), Blank(long, ("",)), Blank("", (long, long))):
-        row = infill._row(blank).tolist()
-        assert len(row) + causal_infill.WORD_PIECES <= 256
-        assert any(row[at : at + len(mark)] == mark for at in range(len(row)))
-        (words,) = infill.ranked([blank], count=1)
-        assert words[0].isalpha()
+    for before, after in ((long, long), (long, ""), ("", long)):
+        row = infill._row(Blank(before, (after, "bob")))
+        assert len(row) + causal_infill.WORD_PIECES <= 512
+        asked, begun = slowly.tokenizer.decode(row).split("Filled in:")
+        text = asked.partition("one word for each [MASK].")[2].strip()
+        left, right = text.split("[MASK]")[:2]
+        assert before.rstrip().endswith(left.rstrip())
+        assert after.startswith(right)
+        assert begun.strip() == left.strip()
+        read = len(slowly.tokenizer(text, add_special_tokens=False).input_ids)
+        assert abs(read - causal_infill.WINDOW_PIECES) < 5, "as much as there is room for"
+
+
+def test_a_model_too_short_for_a_prompt_is_refused(slowly: StepByStep) -> None:
+    model = AutoModelForCausalLM.from_config(slowly.model.config)
+    model.config.max_position_embeddings = 128
+    with pytest.raises(ValueError, match="positions"):
+        CausalInfill(model, copy.deepcopy(slowly.tokenizer), device=torch.device("cpu"), name="short")
 
 
 def test_a_text_that_spells_special_tokens_is_read_as_letters(infill: CausalInfill) -> None:
@@ -161,9 +172,9 @@ def test_a_chat_template_frames_the_text_and_the_answer(folder: Path, tmp_path: 
         model.save_pretrained(tmp_path / name)
     chat = infill_model(str(tmp_path / "good"), device="cpu")
     assert isinstance(chat, CausalInfill)
-    read = AutoTokenizer.from_pretrained(folder).decode(chat._row(Blank("she went to ", (" again.",))))
-    assert read.startswith("<s>user: Predict")
-    assert read.endswith("she went to [MASK] again.</s><s>assistant: she went to")
+    read = AutoTokenizer.from_pretrained(folder).decode(chat._row(Blank("she went to ", (" again.",)))).replace(" ", "")
+    assert read.startswith("<s>user:Predict")
+    assert read.endswith("shewentto[MASK]again.</s><s>assistant:shewentto")
     assert chat.ranked(BLANKS, count=2)
     with pytest.raises(ValueError, match="template"):
         infill_model(str(tmp_path / "bad"), device="cpu")
