@@ -42,6 +42,7 @@
         ├── WorkerDied
         ├── DeadlineExceeded
         ├── TaskFailed              carries a stable `reason`, never the worker's message
+        │   └── InfillFailed        the language model gave no word that can be used
         └── RecogniserFailed        a recogniser broke or ran out of time: the text counts as not inspected
 
 No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields.
@@ -318,6 +319,11 @@ class TaskFailed(Started):
     def __init__(self, *, reason: str = "internal") -> None:
         super().__init__()
         self.reason = reason
+
+
+class InfillFailed(TaskFailed):
+    code = "infill-failed"
+    title = "The language model filled nothing; nothing was released."
 
 
 class RecogniserFailed(Started):

@@ -16,6 +16,8 @@ from core.text.infill_model import Blank, InfillModel
 from core.text.lists import AllowLists
 from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected
+from gpu_workers.endpoint import Endpoint
+from gpu_workers.messages import InfillSource
 from gpu_workers.models.infill_sources import infill_model
 
 _CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
@@ -27,7 +29,8 @@ class Filler:
     Raises: ValueError for a folder that holds no model which can fill.
     """
 
-    def __init__(self, source: str, *, device: str, slots_max: int) -> None:
+    def __init__(self, source: InfillSource, *, device: str, slots_max: int) -> None:
+        self._elsewhere = isinstance(source, Endpoint)
         self._model: InfillModel = infill_model(source, device=device)
         self._slots_max = slots_max
 
@@ -46,7 +49,12 @@ class Filler:
         }
 
     def check(self) -> None:
-        """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does."""
+        """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does.
+
+        An endpoint is not asked: while it is down, what needs no model must go on, and it may come up later.
+        """
+        if self._elsewhere:
+            return
         if not self._model.ranked([_CANARY], count=1)[0][0].strip():
             raise RuntimeError("the infill model fills nothing")
         if self._model.candidates:

@@ -32,7 +32,7 @@ from core.text.policy import (
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect, sanitize
-from gpu_workers.messages import INFILL_OFF, TAGGER_OFF
+from gpu_workers.messages import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
     from gpu_workers.filler import Filler
@@ -66,14 +66,14 @@ class Sanitiser:
         *,
         allow_list_dir: Path | None = None,
         tagger: str = TAGGER_OFF,
-        infill: str = INFILL_OFF,
+        infill: InfillSource = INFILL_OFF,
         fill_slots_max: int = 1,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:
         self._lists = AllowLists(allow_list_dir)
         # torch is a second and 170 MB, which a worker without a model does not need
-        if threads and (tagger, infill) != (TAGGER_OFF, INFILL_OFF):
+        if threads and (tagger != TAGGER_OFF or infill != INFILL_OFF):
             import torch
 
             torch.set_num_threads(threads)

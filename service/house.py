@@ -196,7 +196,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
             tagger=settings.tagger,
-            infill=settings.infill,
+            infill=settings.infill_source,
             fill_slots_max=settings.fill_slots_max,
             packs_loaded_max=settings.domain_packs_loaded_max,
         )
@@ -212,7 +212,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
 
     return {
         Role.EMBED: lane(*(options(device) for device in settings.devices)),
-        Role.SANITIZE: lane(options("cpu")),
+        Role.SANITIZE: lane(options(settings.sanitize_device)),
     }
 
 

@@ -52,6 +52,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.NotStarted, 503),
     (errors.DeadlineExceeded, 504),
     (errors.WorkerDied, 502),
+    (errors.InfillFailed, 502),
     (errors.Started, 500),
 )
 
@@ -161,6 +162,8 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
     elif isinstance(error, errors.JobFailed):
         facts = {"reason": error.reason, "line": error.line, "count": error.count}
         members = {name: value for name, value in facts.items() if value is not None}
+    elif isinstance(error, errors.InfillFailed):
+        members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):

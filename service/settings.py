@@ -11,7 +11,8 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gpu_workers.messages import TAGGER_BUNDLED, TAGGER_OFF
+from gpu_workers.endpoint import Endpoint, is_url
+from gpu_workers.messages import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 
 MIB = 1024 * 1024
 
@@ -47,7 +48,12 @@ class Settings(BaseSettings):
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
     tagger: str = TAGGER_BUNDLED
-    infill: str = "bundled"
+    infill: str = INFILL_BUNDLED
+    sanitize_device: str = "cpu"
+    infill_model: str = ""
+    infill_api_key: SecretStr | None = None
+    infill_timeout_s: float = Field(10.0, gt=0)
+    infill_plain_http: bool = False
     queue_tasks_max: int = Field(1024, ge=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
@@ -116,6 +122,28 @@ class Settings(BaseSettings):
         if tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(tagger).is_dir():
             raise ValueError("TAGGER is `bundled`, `off`, or a folder that exists")
         return tagger
+
+    @property
+    def infill_source(self) -> str | Endpoint:
+        """What a worker loads. Raises ValueError for an endpoint that cannot be used."""
+        if not is_url(self.infill):
+            return self.infill
+        key = self.infill_api_key
+        return Endpoint(
+            self.infill,
+            self.infill_model,
+            key.get_secret_value() if key else None,
+            self.infill_timeout_s,
+            self.infill_plain_http,
+        )
+
+    @model_validator(mode="after")
+    def _infill_can_be_used(self) -> Settings:
+        if self.infill_source not in (INFILL_BUNDLED, INFILL_OFF) and not (
+            is_url(self.infill) or Path(self.infill).is_dir()
+        ):
+            raise ValueError("INFILL is `bundled`, `off`, a folder that exists, or a URL")
+        return self
 
     @model_validator(mode="after")
     def _times_fit(self) -> Settings:
