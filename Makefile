@@ -49,6 +49,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
+	$(BIN)/python -m benchmarks.pii --data $(DATA)
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
 	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)
 	$(BIN)/python -m benchmarks.vectors

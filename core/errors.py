@@ -30,6 +30,7 @@
     │   └── JobAttemptsExhausted    the job's process died too often
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
+    ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── InfillBroken                a fine-tuned model's file cannot be used
     ├── DomainBroken                a domain's file cannot be used; other domains can
     ├── DataDirInUse                another gateway runs the jobs of this data directory
@@ -42,6 +43,7 @@
         ├── WorkerDied
         ├── DeadlineExceeded
         ├── TaskFailed              carries a stable `reason`, never the worker's message
+        │   └── InfillFailed        the language model gave no word that can be used
         └── RecogniserFailed        a recogniser broke or ran out of time: the text counts as not inspected
 
 No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields.
@@ -260,6 +262,11 @@ class InfillBroken(GatewayError):
     title = "The fine-tuned model's file cannot be used; fine-tune it again."
 
 
+class PolicyEnforced(GatewayError):
+    code = "policy-enforced"
+    title = "The operator's policy for this tenant admits no other policy, mask or fill; GET /policies shows it."
+
+
 class DomainBroken(GatewayError):
     code = "domain-broken"
     title = "The domain's file cannot be used; build the domain again."
@@ -318,6 +325,11 @@ class TaskFailed(Started):
     def __init__(self, *, reason: str = "internal") -> None:
         super().__init__()
         self.reason = reason
+
+
+class InfillFailed(TaskFailed):
+    code = "infill-failed"
+    title = "The language model filled nothing; nothing was released."
 
 
 class RecogniserFailed(Started):

@@ -49,10 +49,13 @@ class Engine(Protocol):
         """End the workers. Work that had started ends as `WorkerDied`, the rest as `WorkerCold`."""
         ...
 
-    async def run(self, role: Role, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event) -> list[Any]:
+    async def run(
+        self, role: Role, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event, apart: bool = False
+    ) -> list[Any]:
         """Run a group and return its results in order.
 
-        `gone` says that the client has left: a group of which nothing has started is dropped then.
+        `gone` says that the client has left: a group of which nothing has started is dropped then. With `apart` a
+        started task that fails leaves its siblings alone: its error stands in its place among the results.
 
         Raises:
             NotStarted: no task of the group reached a worker (queue full, worker cold, client gone, deadline):

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-
 from core.errors import GatewayError, InfillBroken, InvalidInput
 from core.mechanisms.token_selection import scores
 from core.stamped_file import StampedFile
@@ -20,7 +18,9 @@ from core.text.infill_model import Blank, InfillModel
 from core.text.lists import AllowLists
 from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected
+from gpu_workers.endpoint import Endpoint
 from gpu_workers.file_cache import FileCache
+from gpu_workers.messages import InfillSource
 from gpu_workers.models.infill import embedded_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.masked_infill import MaskedInfill
@@ -35,9 +35,8 @@ class Filler:
     Raises: ValueError for a folder that holds no model which can fill.
     """
 
-    def __init__(self, source: str, *, device: str, threads: int, slots_max: int, models_loaded_max: int) -> None:
-        if threads:
-            torch.set_num_threads(threads)
+    def __init__(self, source: InfillSource, *, device: str, slots_max: int, models_loaded_max: int) -> None:
+        self._elsewhere = isinstance(source, Endpoint)
         self._model: InfillModel = infill_model(source, device=device)
         self._slots_max = slots_max
         self._device = device
@@ -58,7 +57,12 @@ class Filler:
         }
 
     def check(self) -> None:
-        """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does."""
+        """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does.
+
+        An endpoint is not asked: while it is down, what needs no model must go on, and it may come up later.
+        """
+        if self._elsewhere:
+            return
         _check_fills(self._model)
         if self._model.candidates:
             scores(self._model.logits([_CANARY]), clip=CLIP)

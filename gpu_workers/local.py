@@ -58,12 +58,13 @@ class _Group:
     results: list[Any]
     done: asyncio.Future[None]
     unfinished: int
+    apart: bool = False
     started: bool = False
 
     def settle(self, index: int, result: Any) -> None:
         if self.done.done():
             return
-        if isinstance(result, GatewayError):
+        if isinstance(result, GatewayError) and not (self.apart and self.started):
             self.done.set_exception(result)
             return
         self.results[index] = result
@@ -134,8 +135,10 @@ class Lane:
             facts=dict(best.facts),
         )
 
-    async def run(self, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event) -> list[Any]:
-        group = self._admit(tasks)
+    async def run(
+        self, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event, apart: bool = False
+    ) -> list[Any]:
+        group = self._admit(tasks, apart=apart)
         left: asyncio.Future[Any] = asyncio.ensure_future(gone.wait())
         deadline = time.monotonic() + timeout_s
         try:
@@ -154,14 +157,14 @@ class Lane:
             if not group.done.done():
                 self._withdraw(group)
 
-    def _admit(self, tasks: Sequence[Task]) -> _Group:
+    def _admit(self, tasks: Sequence[Task], *, apart: bool) -> _Group:
         if self._stopping or not self._was_ready:
             raise self._refused(WorkerCold())
         if len(self._queue) + len(tasks) > self._options.queue_tasks_max:
             raise self._refused(QueueFull())
         now = time.monotonic()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        group = _Group(results=[None] * len(tasks), done=done, unfinished=len(tasks))
+        group = _Group(results=[None] * len(tasks), done=done, unfinished=len(tasks), apart=apart)
         self._queue.extend(_Pending(task, group, index, now) for index, task in enumerate(tasks))
         metrics.QUEUE_LENGTH.labels(self.role).set(len(self._queue))
         self._wake.set()
@@ -323,8 +326,10 @@ class LocalEngine:
     async def stop(self) -> None:
         await asyncio.gather(*(lane.stop() for lane in self._lanes.values()))
 
-    async def run(self, role: Role, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event) -> list[Any]:
-        return await self._lanes[role].run(tasks, timeout_s=timeout_s, gone=gone)
+    async def run(
+        self, role: Role, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event, apart: bool = False
+    ) -> list[Any]:
+        return await self._lanes[role].run(tasks, timeout_s=timeout_s, gone=gone, apart=apart)
 
     def status(self, role: Role) -> RoleStatus:
         lane = self._lanes.get(role)

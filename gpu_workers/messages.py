@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_workers.endpoint import Endpoint
 from gpu_workers.shared import SharedBlock
 from gpu_workers.tasks import VectorTask
 
-INFILL_BUNDLED, INFILL_OFF = "bundled", "off"  # any other infill is the folder of a masked language model
+TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
+INFILL_BUNDLED, INFILL_OFF = "bundled", "off"
+InfillSource = str | Endpoint  # one of those two, the folder of a language model, or an endpoint
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class WorkerOptions:
     encoder_path: str | None = None
     domain_packs_dir: str | None = None
     allow_lists_dir: str | None = None
-    infill: str = INFILL_BUNDLED
+    tagger: str = TAGGER_BUNDLED
+    infill: InfillSource = INFILL_BUNDLED
     fill_slots_max: int = 2048
     packs_loaded_max: int = 8
     infill_models_loaded_max: int = 4

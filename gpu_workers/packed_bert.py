@@ -69,11 +69,16 @@ class PackedBert:
         self._heads = int(config["num_attention_heads"])
         self._eps = float(config["layer_norm_eps"])
 
-    def __call__(self, groups: Sequence[Group]) -> list[torch.Tensor]:
-        """Last hidden states of each group, `[sentences, length, d]`."""
+    def __call__(self, groups: Sequence[Group], added: torch.Tensor | None = None) -> list[torch.Tensor]:
+        """Last hidden states of each group, `[sentences, length, d]`.
+
+        `added`: `[tokens, d]`, joins the word embeddings of all groups' tokens in a row.
+        """
         ids = torch.cat([ids.reshape(-1) for ids, _ in groups])
         positions = torch.cat([torch.arange(ids.shape[1]).repeat(len(ids)) for ids, _ in groups])
         hidden = embedding(ids, self._words) + self._type
+        if added is not None:
+            hidden = hidden + added
         hidden = self._normalised(hidden + embedding(positions, self._positions), self._norm)
         for layer in self._layers:
             attended = self._attend(linear(hidden, *layer.query_key_value), groups)

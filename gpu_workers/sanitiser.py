@@ -11,14 +11,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from core.errors import GatewayError, TaskFailed
+from core.errors import GatewayError, RecogniserFailed, TaskFailed
 from core.mechanisms import word_vectors
 from core.mechanisms.word_pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.words import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.text.lists import AllowLists
+from core.text.mask_tagged import Tagged
 from core.text.policy import (
-    DEFAULT_ENTITIES,
     ENTITIES,
     FILLS,
     METRIC_DP,
@@ -28,13 +28,15 @@ from core.text.policy import (
     MaskPolicy,
     Sanitised,
     SanitizeTask,
+    supported,
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect, sanitize
-from gpu_workers.messages import INFILL_OFF
+from gpu_workers.messages import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
     from gpu_workers.filler import Filler
+    from gpu_workers.name_finder import NameFinder
 
 # None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
 CANARY = "Write to jo@example.org, call (202) 555-0143, card 4111 1111 1111 1111, IBAN GB82 WEST 1234 5698 7654 32."
@@ -63,23 +65,30 @@ class Sanitiser:
         self,
         *,
         allow_list_dir: Path | None = None,
-        infill: str = INFILL_OFF,
+        tagger: str = TAGGER_OFF,
+        infill: InfillSource = INFILL_OFF,
         fill_slots_max: int = 1,
         infill_models_loaded_max: int = 1,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:
         self._lists = AllowLists(allow_list_dir)
+        # torch is a second and 170 MB, which a worker without a model does not need
+        if threads and (tagger != TAGGER_OFF or infill != INFILL_OFF):
+            import torch
+
+            torch.set_num_threads(threads)
+        self._names: NameFinder | None = None
+        if tagger != TAGGER_OFF:
+            from gpu_workers.name_finder import NameFinder
+
+            self._names = NameFinder(tagger, device=device)
         self._filler: Filler | None = None
         if infill != INFILL_OFF:
-            from gpu_workers.filler import Filler  # torch, which a worker without a model does not need
+            from gpu_workers.filler import Filler
 
             self._filler = Filler(
-                infill,
-                device=device,
-                threads=threads,
-                slots_max=fill_slots_max,
-                models_loaded_max=infill_models_loaded_max,
+                infill, device=device, slots_max=fill_slots_max, models_loaded_max=infill_models_loaded_max
             )
         self._vocabulary = word_vectors.shipped()
         self._words: dict[str, WordMechanism] = {
@@ -91,6 +100,9 @@ class Sanitiser:
         """Public facts of this worker. Raises CanaryMissed, or whatever keeps a list from loading."""
         for name in self._lists.names:
             self._lists.words(name)
+        if self._names:
+            self._names.check()
+        entities = supported(self._names.types if self._names else ())
         masked = MaskPolicy(techniques=tuple(TECHNIQUES))
         for fill in FILLS:
             sanitize(CANARY, masked, fill, lists=self._lists)
@@ -108,9 +120,10 @@ class Sanitiser:
             "infill": self._filler and self._filler.facts(),
             "word_vectors": {"words": len(self._vocabulary.words), "dimension": self._vocabulary.dimension},
             "word_mechanisms": list(MECHANISMS),
-            "entities": list(ENTITIES),
-            "default_entities": list(DEFAULT_ENTITIES),
-            "thresholds": {name: entity.threshold for name, entity in ENTITIES.items()},
+            "tagger": self._names and self._names.facts(),
+            "entities": list(entities),
+            "default_entities": [name for name in entities if ENTITIES[name].default],
+            "thresholds": {name: ENTITIES[name].threshold for name in entities},
             "allow_lists": list(self._lists.names),
             "versions": {name: metadata.version(name) for name in _PACKAGES},
         }
@@ -124,20 +137,24 @@ class Sanitiser:
                 raise CanaryMissed("a word that is not of the public vocabulary came out")
 
     def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order. The words of all `metric_dp` tasks of one mechanism are drawn in one go, and the
-        model fills those of all its tasks together."""
+        """One answer a task, in order. In one go each: the names of all documents are looked for, the words of all
+        `metric_dp` tasks of one mechanism drawn, the places of all tasks of the model filled."""
         answers: dict[int, Sanitised | GatewayError] = {}
         found: dict[str, dict[int, Inspected]] = {}
+        tagged = self._tagged(tasks)
         for index, task in enumerate(tasks):
-            if task.fill == METRIC_DP or task.fill in MODEL_FILLS:
+            names = tagged.get(index)
+            if isinstance(names, RecogniserFailed):
+                answers[index] = names
+            elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
                 inspector = inspect_words if task.fill in PRICED_FILLS else inspect
-                inspected = _guarded(inspector, task.text, task.policy, self._lists)
+                inspected = _guarded(inspector, task.text, task.policy, self._lists, names)
                 if isinstance(inspected, Inspected):
                     found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
                 else:
                     answers[index] = inspected
             else:
-                answers[index] = _guarded(self._filled, task)
+                answers[index] = _guarded(self._filled, task, names)
         by_model = found.pop(_MODEL, {})
         if by_model:
             answers |= self._by_model({index: tasks[index] for index in by_model}, by_model)
@@ -147,15 +164,21 @@ class Sanitiser:
             answers |= zip(own, replaced, strict=True)
         return [answers[index] for index in range(len(tasks))]
 
+    def _tagged(self, tasks: Sequence[SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
+        """What the tagger found, all documents in one go; nothing for a task that asks for no names."""
+        if self._names is None:
+            return {}
+        return self._names.find({index: task for index, task in enumerate(tasks) if self._names.wanted(task)})
+
+    def _filled(self, task: SanitizeTask, names: Tagged | None) -> Sanitised:
+        return sanitize(task.text, task.policy, task.fill, lists=self._lists, tagged=names)
+
     def _by_model(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]
     ) -> dict[int, Sanitised | GatewayError]:
         if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):
             raise TaskFailed(reason="no-model")  # the gateway asks for no fill that this worker has not named
         return self._filler.run(tasks, found, self._lists)
-
-    def _filled(self, task: SanitizeTask) -> Sanitised:
-        return sanitize(task.text, task.policy, task.fill, lists=self._lists)
 
 
 def _guarded(work: Callable[..., Answer], *arguments: object) -> Answer | GatewayError:

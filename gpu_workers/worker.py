@@ -48,6 +48,7 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
 
     return Sanitiser(
         allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None,
+        tagger=options.tagger,
         infill=options.infill,
         fill_slots_max=options.fill_slots_max,
         infill_models_loaded_max=options.infill_models_loaded_max,

@@ -14,7 +14,7 @@ from core.errors import GatewayError
 from service import problems
 from service.house import House
 from service.middleware import BodyLimit, JsonLines, RequestContext
-from service.routes import accounting, admin, budget, catalogue, health, jobs, openai, sanitize, sentdp, vector
+from service.routes import accounting, admin, budget, catalogue, health, jobs, openai, sentdp, text, vector
 
 
 def create_app(here: House) -> FastAPI:
@@ -45,7 +45,7 @@ def create_app(here: House) -> FastAPI:
     app.include_router(sentdp.router)
     app.include_router(vector.router)
     app.include_router(openai.router)
-    app.include_router(sanitize.router)
+    app.include_router(text.router)
     app.include_router(budget.router)
     app.include_router(accounting.router)
     app.include_router(catalogue.router)

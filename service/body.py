@@ -1,7 +1,7 @@
 """How a JSON body is read: one route class for every endpoint that takes one.
 
 `orjson` refuses NaN, Infinity and trailing text; nesting is bounded before it is parsed; any other media type is
-415. The models are strict, forbid unknown fields and refuse numbers that are not finite.
+415. The models are those of `service/strict.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
 from service.auth import identify
@@ -22,12 +21,6 @@ from service.auth import identify
 # a string, or one that never ends: a pattern that gave up there would try again at every quote inside it
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-
-
-class Strict(BaseModel):
-    """Base of every request model: `"0.5"` is not a number, a misspelt field is an error, NaN is refused."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
 
 def nesting(raw: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ _PLANTED = "canary@example.com"
 _EPSILON_NANO = 10**9
 
 
-def task(role: Role) -> Any:
-    """A public task of that role."""
+def task(role: Role, tagger_types: Sequence[str]) -> Any:
+    """A public task of that role, whose text the tagger reads, too."""
     if role is Role.EMBED:
         return EmbedTask(("This sentence is public.",), None, "sentence_codes", "general", _EPSILON_NANO)
-    return SanitizeTask(text=f"Write to {_PLANTED} now.", policy=MaskPolicy(), fill="class_marker")
+    policy = MaskPolicy().completed(tagger_types)
+    return SanitizeTask(text=f"Write to {_PLANTED} now.", policy=policy, fill="class_marker")
 
 
 def check(role: Role, result: Any) -> None:

@@ -33,6 +33,7 @@ from service.jobs.kinds import Kinds
 from service.jobs.runner import JobRunner
 from service.ledger_access import build_ledger
 from service.own_models import OwnModels
+from service.policies import load_policies
 from service.presets import load_presets
 from service.rate_limit import RateLimit
 from service.secrets import load_admin_key, load_master_key
@@ -52,7 +53,7 @@ class House:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings)
         self.admin_key = load_admin_key(settings)
-        self.allow_lists = AllowLists(settings.allow_lists_dir)
+        self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
         self.rate_limit = RateLimit(settings.rate_limit_per_minute)
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.own_models = OwnModels(settings.data_dir)
@@ -70,6 +71,7 @@ class House:
             timeout_s=settings.accounting_timeout_s,
         )
         self.shared = SharedPool(settings.vectors_memory_bytes_max)
+        self.ending = asyncio.Event()  # the gateway is about to stop: streams end themselves
         self.projecting = asyncio.Lock()  # a projection may take seconds of every core
         self.jobs = _runner(settings, parts.client, self.master_key)
         self._background: list[asyncio.Task[None]] = []
@@ -88,6 +90,14 @@ class House:
         if "encoder" not in facts:
             raise WorkerCold
         return str(facts["encoder"]["fingerprint"])
+
+    @property
+    def tagger_types(self) -> tuple[str, ...]:
+        """The entities that the sanitise workers' tagger finds. Raises WorkerCold until one has told it."""
+        facts = self.engine.status(Role.SANITIZE).facts
+        if "tagger" not in facts:
+            raise WorkerCold
+        return tuple(facts["tagger"]["types"]) if facts["tagger"] else ()
 
     async def open(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
@@ -134,7 +144,7 @@ class House:
             self._ready_until = time.monotonic() + self.settings.ready_cache_s
 
     async def _check_role(self, role: Role) -> None:
-        task = canary.task(role)
+        task = canary.task(role, self.tagger_types)
         try:
             results = await self.engine.run(role, [Task(task, 1)], timeout_s=CANARY_S_MAX, gone=asyncio.Event())
         except (QueueFull, DeadlineBeforeStart):
@@ -187,7 +197,8 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
             domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
-            infill=settings.infill,
+            tagger=settings.tagger,
+            infill=settings.infill_source,
             fill_slots_max=settings.fill_slots_max,
             packs_loaded_max=settings.domain_packs_loaded_max,
             infill_models_loaded_max=settings.infill_models_loaded_max,
@@ -204,7 +215,7 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
 
     return {
         Role.EMBED: lane(*(options(device) for device in settings.devices)),
-        Role.SANITIZE: lane(options("cpu")),
+        Role.SANITIZE: lane(options(settings.sanitize_device)),
     }
 
 

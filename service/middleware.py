@@ -25,6 +25,7 @@ _REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
 _TRACE_ID = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 _UNMATCHED = "unmatched"
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
+STREAM_PATH = "/sanitize/batch"
 # A client that is told 413 while it still sends may lose the answer; so much is read and dropped first.
 _DISCARD_FACTOR = 16
 
@@ -86,7 +87,7 @@ class RequestContext:
 
 class BodyLimit:
     """413 for a body above the limit of its path: `bytes_max`, for files of vectors `vectors_bytes_max`, under `/jobs/`
-    one for JSON and one for JSON lines."""
+    one for JSON and one for JSON lines. A stream is read line by line, and bounds its lines itself."""
 
     def __init__(
         self, app: ASGIApp, *, bytes_max: int, vectors_bytes_max: int, job_bytes_max: int, job_stream_bytes_max: int
@@ -99,6 +100,9 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if scope["path"] == STREAM_PATH:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)

@@ -4,14 +4,16 @@ reserved or read but the counting of words, for which a text is cut into tokens 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.errors import InvalidInput, WorkerCold
 from core.stamped_file import StampedFile
 from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
 from gpu_workers.engine import Role
-from service.house import House
+
+if TYPE_CHECKING:
+    from service.house import House
 
 _WORK_OF_A_PLACE = 4  # a place is read with its surroundings
 

@@ -7,7 +7,7 @@ the gateway itself defined. A field name that the caller invented is not repeate
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -41,6 +41,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
+    (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),
     (errors.DataDirInUse, 503),
     (errors.TenantExists, 409),
@@ -52,6 +53,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.NotStarted, 503),
     (errors.DeadlineExceeded, 504),
     (errors.WorkerDied, 502),
+    (errors.InfillFailed, 502),
     (errors.Started, 500),
 )
 
@@ -63,6 +65,7 @@ _CODES: Mapping[int, str] = {
     403: "wrong-scope",
     404: "not-found",
     405: "method-not-allowed",
+    408: "request-timeout",
     413: "body-too-large",
     415: "unsupported-media-type",
     429: "rate-limited",
@@ -80,7 +83,12 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **members: Any,
 ) -> Response:
-    """One problem document. `members` must be numbers, fixed words or structures of those."""
+    """One problem document as an answer; see `block`."""
+    return _answer(block(status, code, title, detail=detail, **members), headers)
+
+
+def block(status: int, code: str, title: str, *, detail: str | None = None, **members: Any) -> dict[str, Any]:
+    """The content of one problem document, counted. `members` must be numbers, fixed words or structures of those."""
     metrics.PROBLEMS.labels(code).inc()
     content: dict[str, Any] = {
         "type": problem_type(code),
@@ -90,10 +98,13 @@ def problem(
     }
     if detail is not None and detail != title:
         content["detail"] = detail
-    content.update(members)
+    return content | members
+
+
+def _answer(content: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     all_headers = dict(headers or {})
-    if status in RETRY_AFTER_S:
-        all_headers.setdefault("Retry-After", RETRY_AFTER_S[status])
+    if content["status"] in RETRY_AFTER_S:
+        all_headers.setdefault("Retry-After", RETRY_AFTER_S[content["status"]])
     return Problem(content, headers=all_headers)
 
 
@@ -133,6 +144,11 @@ def status_of(error: errors.GatewayError) -> int:
 
 def from_error(error: errors.GatewayError) -> Response:
     """The problem document of an error of the tree."""
+    return _answer(error_block(error))
+
+
+def error_block(error: errors.GatewayError) -> dict[str, Any]:
+    """The content of that document."""
     members: dict[str, Any] = {}
     if isinstance(error, errors.BudgetExhausted):
         members = {
@@ -147,11 +163,13 @@ def from_error(error: errors.GatewayError) -> Response:
     elif isinstance(error, errors.JobFailed):
         facts = {"reason": error.reason, "line": error.line, "count": error.count}
         members = {name: value for name, value in facts.items() if value is not None}
+    elif isinstance(error, errors.InfillFailed):
+        members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}
-    return problem(status_of(error), error.code, error.title, detail=error.detail, **members)
+    return block(status_of(error), error.code, error.title, detail=error.detail, **members)
 
 
 async def on_gateway_error(_: Request, error: Exception) -> Response:
@@ -167,8 +185,13 @@ async def on_invalid_request(_: Request, error: Exception) -> Response:
     found = error.errors()
     if any(entry["type"] == "json_invalid" for entry in found):
         return problem(400, "malformed", "The body is not valid JSON.")
+    return _answer(unfit_block(found))
+
+
+def unfit_block(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The content of the 422 for a value that does not fit its model; `found` is pydantic's list of what is wrong."""
     shown = [{"field": _location(entry), "kind": entry["type"]} for entry in found[:20]]
-    return problem(422, "invalid-input", errors.InvalidInput.title, errors=shown)
+    return block(422, "invalid-input", errors.InvalidInput.title, errors=shown)
 
 
 def _location(entry: Mapping[str, Any]) -> str:
@@ -181,13 +204,16 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     """Errors of the framework and the gateway's own plain HTTP errors: the status alone decides the wording."""
     if not isinstance(error, HTTPException):
         raise TypeError("handler for HTTPException")
-    code = _CODES.get(error.status_code, "http-error")
-    title = HTTPStatus(error.status_code).phrase
-    return problem(error.status_code, code, title, headers=error.headers)
+    return _answer(http_block(error.status_code), error.headers)
+
+
+def http_block(status: int) -> dict[str, Any]:
+    """The content of the problem document of a plain HTTP status."""
+    return block(status, _CODES.get(status, "http-error"), HTTPStatus(status).phrase)
 
 
 def too_large() -> Response:
-    return problem(413, _CODES[413], HTTPStatus(413).phrase)
+    return _answer(http_block(413))
 
 
 def internal_error() -> Response:

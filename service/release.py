@@ -1,7 +1,8 @@
 """The way through the house, from the price on:  reserve -> run -> commit -> answer.
 
 Authentication and validation come before (`service/auth.py`, the route); the price is the route's `Charge`s.
-Each step below is one call, in order, and no byte leaves before the commit is durable.
+Each step below is one call, in order, and no byte leaves before the commit is durable. `release` answers a request with
+one release; a stream (`service/stream.py`) makes many, each by `hold` and `run_held`, or `run_free`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from fastapi.responses import StreamingResponse
 from core.accounting.events import Guarantee, PrivacyEvent
 from core.amounts import delta_of, epsilon_of
 from core.errors import GatewayError, InvalidInput, LedgerError, NotStarted, Started
+from core.ledger.keys import Claim
 from core.ledger.records import AccountState, Charge, Replay, Reserved
 from gpu_workers.engine import Role, Task
 from service import metrics
@@ -51,7 +53,8 @@ class Release:
     `charges` is the price, the event that the answer shows first; none for work without a guarantee. `render` makes the
     answer from the results and the common blocks: a JSON object, or the pieces of a file of another `media_type`.
     `privacy` adds to the answer's privacy block, or says it in other words. `fingerprint` tells the request's body from
-    any other, where the route has not read it as a whole.
+    any other, where the route has not read it as a whole. With `apart` a task that fails after its start leaves the
+    others alone: `render` gets its error in its place, and it is paid for like the others.
     """
 
     charges: Sequence[Charge]
@@ -61,6 +64,7 @@ class Release:
     privacy: Mapping[str, Any] = field(default_factory=dict)
     media_type: str = JSON
     fingerprint: bytes | None = None
+    apart: bool = False
 
     @property
     def event(self) -> PrivacyEvent:
@@ -73,31 +77,42 @@ async def release(here: House, request: Request, who: Caller, job: Release) -> R
     key = idempotency_key(request)
     request.state.headers["Idempotency-Key"] = key  # on a problem, too: it is how a lost answer is asked for again
     if not job.charges:
-        return await _without_price(here, request, job)
+        started = time.perf_counter()
+        async with _client_gone(request) as gone:
+            body = await run_free(here, job, gone)
+        request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
+        return _answer(body, job)
 
-    with metrics.stage("reserve"):
-        outcome = await here.ledger.reserve(
-            who.tenant,
-            job.charges,
-            hold_ttl_ms=int(here.settings.hold_ttl_s * 1000),
-            claim=here.master_key.claim(
-                tenant=who.tenant,
-                route=request.scope["route"].path,
-                key=key,
-                body=await request.body() if job.fingerprint is None else job.fingerprint,
-            ),
-        )
+    claim = here.master_key.claim(
+        tenant=who.tenant,
+        route=request.scope["route"].path,
+        key=key,
+        body=await request.body() if job.fingerprint is None else job.fingerprint,
+    )
+    outcome = await _reserve(here, who, job, claim)
     request.state.headers["Release-Id"] = outcome.release_id
     if isinstance(outcome, Replay):
         return _answer([_unpacked(outcome.response, job)], job, replayed=True)
 
     with _a_failure_costs(request):
-        body = await _run_held(here, request, who, job, outcome)
-        with metrics.stage("commit"):
-            stored = await _packed(body, job, here.settings.response_stored_bytes_max)
-            await here.ledger.commit(who.tenant, outcome.release_id, response=stored)
-    _count(who.tenant, job, outcome="released")
+        async with _client_gone(request) as gone:
+            body = await run_held(here, who, job, outcome, gone, stored=True)
     return _answer(body, job)
+
+
+async def hold(here: House, who: Caller, job: Release) -> Reserved:
+    """Reserve for a release that no key can ask for again. Raises as `Ledger.reserve`."""
+    outcome = await _reserve(here, who, job, None)
+    if isinstance(outcome, Replay):
+        raise TypeError("a replay of what nobody claimed")
+    return outcome
+
+
+async def _reserve(here: House, who: Caller, job: Release, claim: Claim | None) -> Reserved | Replay:
+    with metrics.stage("reserve"):
+        return await here.ledger.reserve(
+            who.tenant, job.charges, hold_ttl_ms=int(here.settings.hold_ttl_s * 1000), claim=claim
+        )
 
 
 @contextmanager
@@ -112,11 +127,16 @@ def _a_failure_costs(request: Request) -> Iterator[None]:
         raise
 
 
-async def _run_held(here: House, request: Request, who: Caller, job: Release, held: Reserved) -> list[Buffer]:
-    """Run under a hold and make the answer. Work that did not start refunds the hold; any other failure spends it."""
+async def run_held(
+    here: House, who: Caller, job: Release, held: Reserved, gone: asyncio.Event, *, stored: bool
+) -> list[Buffer]:
+    """Run under a hold, make the answer, commit; the ledger keeps a `stored` answer for replays.
+
+    Work that did not start refunds the hold; any other failure spends it.
+    """
     try:
-        results = await _run(here, request, job)
-        return _body(job.render(results, _with_guarantee(held, job)))
+        results = await _run(here, job, gone)
+        body = _body(job.render(results, _with_guarantee(held, job)))
     except NotStarted as error:
         await _settle(here, who.tenant, held.release_id, cancel=True, reason=error.code)
         raise
@@ -125,18 +145,21 @@ async def _run_held(here: House, request: Request, who: Caller, job: Release, he
         await _settle(here, who.tenant, held.release_id, cancel=False, reason=reason)
         _count(who.tenant, job, outcome="lost")
         raise
+    with metrics.stage("commit"):
+        kept = await _packed(body, job, here.settings.response_stored_bytes_max) if stored else None
+        await here.ledger.commit(who.tenant, held.release_id, response=kept)
+    _count(who.tenant, job, outcome="released")
+    return body
 
 
-async def _without_price(here: House, request: Request, job: Release) -> Response:
+async def run_free(here: House, job: Release, gone: asyncio.Event) -> list[Buffer]:
     """Work without a guarantee: nothing is held, charged or kept, and its timing may be told."""
-    started = time.perf_counter()
     try:
-        results = await _run(here, request, job)
+        results = await _run(here, job, gone)
     except Started as error:
         error.charged = False
         raise
-    request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
-    return _answer(_body(job.render(results, _without_guarantee(job))), job)
+    return _body(job.render(results, without_guarantee(job.privacy)))
 
 
 async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
@@ -151,10 +174,11 @@ async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, re
         log.warning("hold-not-settled", extra={"fields": {"release_id": release_id, "code": error.code}})
 
 
-async def _run(here: House, request: Request, job: Release) -> list[Any]:
+async def _run(here: House, job: Release, gone: asyncio.Event) -> list[Any]:
     with metrics.stage("run"):
-        async with _client_gone(request) as gone:
-            return await here.engine.run(job.role, job.tasks, timeout_s=here.settings.request_timeout_s, gone=gone)
+        return await here.engine.run(
+            job.role, job.tasks, timeout_s=here.settings.request_timeout_s, gone=gone, apart=job.apart
+        )
 
 
 @asynccontextmanager
@@ -189,19 +213,22 @@ def idempotency_key(request: Request) -> str:
 
 
 def _with_guarantee(held: Reserved, job: Release) -> dict[str, Any]:
-    event = job.event
     return {
-        "privacy": {
-            "guarantee": event.guarantee.value,
-            "unit": event.unit.value,
-            "adjacency": event.adjacency.value,
-            "epsilon": epsilon_of(event.epsilon_nano),
-            "delta": delta_of(event.delta_femto),
-            "mechanism": event.mechanism,
-            "release_id": held.release_id,
-            **job.privacy,
-        },
-        "budget": account_block(_shown(event, held.accounts)),
+        "privacy": privacy_block(job.event, {"release_id": held.release_id, **job.privacy}),
+        "budget": account_block(_shown(job.event, held.accounts)),
+    }
+
+
+def privacy_block(event: PrivacyEvent, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What an answer says of its guarantee; `facts` add to it, or say it in other words."""
+    return {
+        "guarantee": event.guarantee.value,
+        "unit": event.unit.value,
+        "adjacency": event.adjacency.value,
+        "epsilon": epsilon_of(event.epsilon_nano),
+        "delta": delta_of(event.delta_femto),
+        "mechanism": event.mechanism,
+        **facts,
     }
 
 
@@ -211,12 +238,13 @@ def _shown(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountStat
     return min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
-def _without_guarantee(job: Release) -> dict[str, Any]:
+def without_guarantee(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The common blocks of an answer without a guarantee. `facts` add to the privacy block."""
     return {
         "privacy": {
             "guarantee": Guarantee.NONE.value,
             "note": "masked text itself is not in the output; kept text is unprotected",
-            **job.privacy,
+            **facts,
         },
         "budget": None,
     }

@@ -43,7 +43,8 @@ async def _serve(settings: Settings) -> int:
 
     def stop(number: int) -> None:
         if server is not None:
-            here.jobs.end_streams()  # a stream of events would keep the server from ending
+            here.jobs.end_streams()  # a stream would keep the server from ending
+            here.ending.set()
             server.handle_exit(number, None)
         elif myself is not None:
             myself.cancel()

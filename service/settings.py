@@ -8,8 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gpu_workers.endpoint import Endpoint, is_url
+from gpu_workers.messages import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 
 MIB = 1024 * 1024
 
@@ -35,6 +38,7 @@ class Settings(BaseSettings):
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
     presets_file: Path | None = None
+    policies_file: Path | None = None
 
     # engine
     engine: Literal["local"] = "local"
@@ -43,7 +47,13 @@ class Settings(BaseSettings):
     encoder_path: Path | None = None
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
-    infill: str = "bundled"
+    tagger: str = TAGGER_BUNDLED
+    infill: str = INFILL_BUNDLED
+    sanitize_device: str = "cpu"
+    infill_model: str = ""
+    infill_api_key: SecretStr | None = None
+    infill_timeout_s: float = Field(10.0, gt=0)
+    infill_plain_http: bool = False
     queue_tasks_max: int = Field(1024, ge=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
@@ -86,6 +96,10 @@ class Settings(BaseSettings):
     json_depth_max: int = Field(16, ge=4, le=1000)
     documents_max: int = Field(256, ge=1)
     document_chars_max: int = Field(1_000_000, ge=1)
+    stream_lines_max: int = Field(1_000_000, ge=1)
+    stream_line_bytes_max: int = Field(8 * MIB, ge=1024)
+    stream_group_max: int = Field(64, ge=1)
+    stream_idle_s: float = Field(60.0, gt=0)
     sentences_per_document_max: int = Field(2048, ge=1, le=4096)  # the mechanisms take no more
     sentences_per_request_max: int = Field(8192, ge=1)
     vectors_bytes_max: int = Field(256 * MIB, ge=1024)
@@ -104,6 +118,35 @@ class Settings(BaseSettings):
     series_max: int = Field(32, ge=1, le=1000)
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
+
+    @field_validator("tagger")
+    @classmethod
+    def _tagger_exists(cls, tagger: str) -> str:
+        if tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(tagger).is_dir():
+            raise ValueError("TAGGER is `bundled`, `off`, or a folder that exists")
+        return tagger
+
+    @property
+    def infill_source(self) -> str | Endpoint:
+        """What a worker loads. Raises ValueError for an endpoint that cannot be used."""
+        if not is_url(self.infill):
+            return self.infill
+        key = self.infill_api_key
+        return Endpoint(
+            self.infill,
+            self.infill_model,
+            key.get_secret_value() if key else None,
+            self.infill_timeout_s,
+            self.infill_plain_http,
+        )
+
+    @model_validator(mode="after")
+    def _infill_can_be_used(self) -> Settings:
+        if self.infill_source not in (INFILL_BUNDLED, INFILL_OFF) and not (
+            is_url(self.infill) or Path(self.infill).is_dir()
+        ):
+            raise ValueError("INFILL is `bundled`, `off`, a folder that exists, or a URL")
+        return self
 
     @model_validator(mode="after")
     def _times_fit(self) -> Settings:

@@ -23,11 +23,11 @@ from core.mechanisms.vectors.spec import VectorSpec, vector_spec
 from gpu_workers.engine import Role, Task
 from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
-from service.body import Strict
 from service.house import House
 from service.projections import stretch_of
 from service.release import JSON, Release, Rendered
 from service.settings import Settings
+from service.strict import Strict
 
 FLOAT32 = "float32"
 _FLOAT16_MAGNITUDE, _FLOAT16_INFINITY = np.uint16(0x7FFF), 0x7C00

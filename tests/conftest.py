@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from gateway_kit import Gateway, Tenant, documented_presets
+from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
 
 # as the gateway sets it for its workers: spinning threads of a test and of a gateway would fight for the cores
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -14,10 +14,19 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """One gateway on its embedded defaults for all tests, with the documented presets; each test opens a tenant."""
+    """One gateway on its embedded defaults for all tests, with the documented presets and policies; each test opens a
+    tenant."""
     folder = tmp_path_factory.mktemp("gateway")
     (folder / "presets.toml").write_text(documented_presets())
-    running = Gateway(folder / "data", {"PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml")})
+    (folder / "policies.toml").write_text(documented_policies())
+    (folder / "lists").mkdir()
+    (folder / "lists" / "clinical.txt").write_text("the patient was seen by\n")
+    environment = {
+        "PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml"),
+        "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
+        "PRIVACY_GATEWAY_ALLOW_LISTS_DIR": str(folder / "lists"),
+    }
+    running = Gateway(folder / "data", environment)
     yield running
     running.stop()
 

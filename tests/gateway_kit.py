@@ -42,6 +42,12 @@ def documented_presets() -> str:
     return page.read_text().split("```toml\n")[1].split("```")[0]
 
 
+def documented_policies() -> str:
+    """The policies file that the documentation shows."""
+    page = Path(__file__).parent.parent / "docs/reference/sanitize.md"
+    return page.read_text().split("```toml\n")[1].split("```")[0]
+
+
 def free_port() -> int:
     """Below the ports that the system gives to clients, which come and go between this look and a gateway's start."""
     while True:
@@ -154,8 +160,8 @@ class Gateway:
     def admin(self) -> httpx.Client:
         return self.client((self.data_dir / "admin.key").read_text().strip())
 
-    def tenant(self, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
-        name = f"t-{uuid.uuid4().hex[:12]}"
+    def tenant(self, name: str | None = None, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
+        name = name or f"t-{uuid.uuid4().hex[:12]}"
         answer = self.admin.post("/admin/tenants", json={"name": name, "epsilon": epsilon, **fields})
         assert answer.status_code == 201, answer.text
         key = answer.json()["key"]

@@ -1,13 +1,14 @@
-"""Tiny checkpoints on disk, as an operator would hand them over: BERT and RoBERTa, with tokenisers of their own."""
+"""Tiny checkpoints on disk, as an operator would hand them over: BERT, RoBERTa, LLaMA, with tokenisers of their own."""
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, PreTrainedTokenizerFast, RobertaConfig
+from transformers import BertConfig, LlamaConfig, PreTrainedTokenizerFast, RobertaConfig
 
 PEOPLE = ("alice", "bob", "carol", "dave")
 TOWNS = ("oslo", "lima", "cairo", "perth")
@@ -58,13 +59,28 @@ def _byte_level() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="<mask>", **names)
 
 
+def _metaspace() -> PreTrainedTokenizerFast:
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=specials, initial_alphabet=list(string.printable))
+    tokenizer.train_from_iterator(_CORPUS, trainer)
+    names = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+_TOKENIZERS = {"bert": _wordpiece, "roberta": _byte_level, "llama": _byte_level, "llama2": _metaspace}
+
+
 def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = False) -> Path:
-    """A random model of `family` ("bert" or "roberta") with 40 positions for text, saved as safetensors.
+    """A random model of `family` ("bert", "roberta", "llama", "llama2"), saved as safetensors. It has 40 positions for
+    text; LLaMA has 512, for it reads a prompt, too.
 
     `teach`: a token classifier learns, in a few dozen steps, that people and towns are what they are.
     """
     torch.manual_seed(7)
-    tokenizer = _wordpiece() if family == "bert" else _byte_level()
+    tokenizer = _TOKENIZERS[family]()
     shape = {
         "vocab_size": len(tokenizer),
         "hidden_size": 32,
@@ -76,7 +92,11 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
         "id2label": dict(enumerate(LABELS)),
         "label2id": {label: number for number, label in enumerate(LABELS)},
     }
-    config = BertConfig(**shape) if family == "bert" else RobertaConfig(**shape, type_vocab_size=1)
+    if family.startswith("llama"):
+        tokenizer.bos_token = "<s>"
+        config = LlamaConfig(**shape | {"max_position_embeddings": 512})
+    else:
+        config = BertConfig(**shape) if family == "bert" else RobertaConfig(**shape, type_vocab_size=1)
     model = auto_class.from_config(config)
     if teach:
         _teach(model, tokenizer)

@@ -39,8 +39,11 @@ def _run(recogniser: Recogniser, text: str, threshold: float, digits: int) -> li
 
 
 def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:  # noqa: ARG001
-    """Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed."""
-    requested = policy.requested()
+    """What patterns find; names are the business of `core.text.mask_tagged`.
+
+    Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
+    """
+    requested = {name: score for name, score in policy.requested().items() if not ENTITIES[name].tagged}
     table = recognisers()
     if not requested.keys() <= table.keys():
         supported = ", ".join(name for name in ENTITIES if name in table)

@@ -1,6 +1,8 @@
 """From what the techniques found to the masked regions: union, one type a region, merge.
 
 * Union: a character that any technique masks is masked.
+* A tagger's find that overlaps a pattern's keeps what lies beside it, if that holds a letter or digit: a tagger guesses
+  where a checksum knows, and a guess over two numbers would make one region of them.
 * Overlap: finds that share a character become one region, which takes its type and technique from an entity before
   a word, then from the longest find, then from the highest score, then from the order of the policy's tables.
 * Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill
@@ -10,11 +12,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 
+from core.text import mask_tagged
 from core.text.lists import AllowLists
+from core.text.mask_tagged import Tagged
 from core.text.policy import ENTITIES, NUMBER, TECHNIQUES, WORD, Mask, MaskPolicy
 from core.text.tokens import Token
 
@@ -47,6 +52,25 @@ def union(found: Iterable[Mask]) -> list[Mask]:
     return regions
 
 
+def beside(text: str, tagged: Iterable[Mask], patterns: Iterable[Mask]) -> list[Mask]:
+    """What `tagged` covers and `patterns` do not, in pieces that hold a letter or digit, without spaces around."""
+    regions = union(patterns)
+    ends = [region.end for region in regions]
+    pieces: list[Mask] = []
+    for mask in tagged:
+        start, number = mask.start, bisect_right(ends, mask.start)
+        while number < len(regions) and regions[number].start < mask.end:
+            pieces.append(replace(mask, start=start, end=regions[number].start))
+            start, number = regions[number].end, number + 1
+        pieces.append(replace(mask, start=start))
+    return [_trimmed(text, piece) for piece in pieces if any(map(str.isalnum, text[piece.start : piece.end]))]
+
+
+def _trimmed(text: str, mask: Mask) -> Mask:
+    covered = text[mask.start : mask.end]
+    return replace(mask, start=mask.end - len(covered.lstrip()), end=mask.start + len(covered.rstrip()))
+
+
 def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
     """Joins consecutive word masks; see the module's text."""
     joined: list[Mask] = []
@@ -66,10 +90,18 @@ def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
     return joined
 
 
-def find_masks(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:
-    """The masked regions of `text`. Deterministic. Raises InvalidInput, RecogniserFailed."""
+def find_masks(
+    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None
+) -> list[Mask]:
+    """The masked regions of `text`, those among them that a tagger has found in it.
+
+    Raises InvalidInput, RecogniserFailed.
+    """
+    names = mask_tagged.find(text, policy, tagged)
     found: list[Mask] = []
     for technique in TECHNIQUES:
         if technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))
+    if names:
+        found.extend(beside(text, names, [mask for mask in found if mask.type in ENTITIES]))
     return merge(text, union(found))

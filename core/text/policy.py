@@ -11,10 +11,9 @@ guarantee are `metric_dp` (`core.text.replace_words`) and `dp` (`core.text.fill_
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 from core.errors import InvalidInput
 from core.mechanisms.word_pricing import EXPONENTIAL, MECHANISMS
@@ -63,10 +62,12 @@ NUMBER = "NUMBER"  # type of a token outside a list that holds no letter
 
 @dataclass(frozen=True)
 class Entity:
-    """`threshold`: least score of a hit that is masked. `default`: masked when the policy names no entity."""
+    """`threshold`: least score of a hit that is masked. `default`: masked when the policy names no entity. `tagged`: a
+    tagger finds it, and no pattern does."""
 
     threshold: float
     default: bool = True
+    tagged: bool = False
 
 
 # Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 and more, a bare digit pattern
@@ -109,16 +110,27 @@ ENTITIES: Mapping[str, Entity] = MappingProxyType(
         "UK_POSTCODE": Entity(0.1, default=False),
         "DATE_TIME": Entity(0.5, default=False),
         "US_DRIVER_LICENSE": Entity(0.3, default=False),
+        "PERSON": Entity(0.5, tagged=True),
+        "LOCATION": Entity(0.5, tagged=True),
+        "ORGANIZATION": Entity(0.5, tagged=True),
     }
 )
-DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default)
+DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default and not entity.tagged)
+TAGGED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.tagged)
+TAGGED_SCORE_MIN = 0.5  # a tagger's score is a probability; it tells of nothing below
+
+
+def supported(tagger_types: Collection[str]) -> tuple[str, ...]:
+    """The entities that are recognised where a tagger finds `tagger_types`, in table order."""
+    return tuple(name for name, entity in ENTITIES.items() if not entity.tagged or name in tagger_types)
 
 
 @dataclass(frozen=True)
 class MaskPolicy:
     """Which parts of a text are masked. Deterministic: the same text and policy give the same masks.
 
-    `entities` empty means `DEFAULT_ENTITIES`. `thresholds` are (entity, score) pairs that replace the table's.
+    `entities` empty means `DEFAULT_ENTITIES`, and beside a tagger what `completed` says. `thresholds` are (entity,
+    score) pairs that replace the table's.
     Raises InvalidInput, which names a field and our own supported values and never what the caller sent.
     """
 
@@ -134,7 +146,7 @@ class MaskPolicy:
                 f"Name at least one technique, each one of: {', '.join(TECHNIQUES)}.", field="techniques"
             )
         if not set(self.entities) <= ENTITIES.keys():
-            raise InvalidInput(f"An entity has no recogniser here. Supported: {', '.join(ENTITIES)}.", field="entities")
+            raise InvalidInput(f"An entity is none of: {', '.join(ENTITIES)}.", field="entities")
         if self.entities and "entity" not in self.techniques:
             raise InvalidInput("Entities need the technique `entity`.", field="entities")
         if not VOCABULARY_SIZE_MIN <= self.vocabulary_size <= VOCABULARY_SIZE_MAX:
@@ -149,21 +161,28 @@ class MaskPolicy:
                 raise InvalidInput(
                     "A threshold is a score above 0 and at most 1 of a supported entity.", field="thresholds"
                 )
-
-    @classmethod
-    def of_block(cls, block: Mapping[str, Any]) -> MaskPolicy:
-        """What the block `mask` of a request says, as `service.mask_block.Mask` dumps it. Raises InvalidInput."""
-        return cls(
-            techniques=tuple(block["techniques"]),
-            entities=tuple(block["entities"] or ()),
-            vocabulary_size=block["vocabulary_size"],
-            allow_list=block["allow_list"],
-        )
+            if ENTITIES[entity].tagged and score < TAGGED_SCORE_MIN:
+                raise InvalidInput(
+                    f"A threshold of a tagged entity is at least {TAGGED_SCORE_MIN:g}.", field="thresholds"
+                )
 
     @property
     def whole(self) -> bool:
         """Whether every word is masked."""
         return "all" in self.techniques
+
+    def completed(self, tagger_types: Collection[str]) -> MaskPolicy:
+        """This policy with every entity named: without any, the default ones, those of the tagger among them.
+
+        `tagger_types`: what the tagger finds; nothing where none runs. Raises InvalidInput for an entity that only a
+        tagger finds, and this one does not.
+        """
+        if "entity" not in self.techniques:
+            return self
+        known = supported(tagger_types)
+        if not set(self.entities) <= set(known):
+            raise InvalidInput(f"An entity has no recogniser here. Supported: {', '.join(known)}.", field="entities")
+        return replace(self, entities=self.entities or tuple(name for name in known if ENTITIES[name].default))
 
     def requested(self) -> dict[str, float]:
         """Entity -> threshold, in table order; empty without the technique `entity`."""

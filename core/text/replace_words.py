@@ -23,12 +23,13 @@ from itertools import islice
 
 from core.mechanisms.words import WordMechanism
 from core.text.lists import AllowLists
+from core.text.mask_tagged import Tagged
 from core.text.policy import WORD, Mask, MaskPolicy, Sanitised, check_text
 from core.text.sanitize import Inspected, fill_in, inspect
 from core.text.tokens import tokenize
 
 
-def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists) -> Inspected:
+def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None) -> Inspected:
     """What of `text` is replaced: as `core.text.sanitize.inspect`, which says what it raises; with the technique `all`
     the bare words, as one region."""
     technique = "+".join(policy.techniques)
@@ -36,7 +37,7 @@ def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists) -> Inspected
         check_text(text)
         bare = " ".join(text[start:end] for start, end in tokenize(text))
         return Inspected(bare, tokenize(bare), [Mask(0, len(bare), WORD, technique)] if bare else [])
-    found = inspect(text, policy, lists)
+    found = inspect(text, policy, lists, tagged)
     return replace(found, masks=[replace(mask, type=WORD, technique=technique) for mask in found.masks])
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from core.text.lists import AllowLists
+from core.text.mask_tagged import Tagged
 from core.text.masks import find_masks
 from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, Span, check_fill, check_text
 from core.text.tokens import Token, tokenize
@@ -32,17 +33,24 @@ class Inspected:
     masks: Sequence[Mask]
 
 
-def inspect(text: str, policy: MaskPolicy, lists: AllowLists) -> Inspected:
-    """What is masked. Deterministic. Invisible characters inside visible ones are dropped first.
+def visible(text: str) -> str:
+    """The text without invisible characters inside visible ones: what is inspected, and what a tagger must read."""
+    return _HIDDEN.sub("", text)
+
+
+def inspect(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None) -> Inspected:
+    """What is masked of `visible(text)`. Deterministic, given what a tagger found.
+
+    `tagged`: of `visible(text)`; needed for entities that only a tagger finds.
 
     Raises InvalidInput (unknown list or entity, text too long; before any text is read), RecogniserFailed.
     """
     check_text(text)
     if "allow_list" in policy.techniques:
         lists.words(policy.allow_list)
-    text = _HIDDEN.sub("", text)
+    text = visible(text)
     tokens = tokenize(text)
-    return Inspected(text, tokens, find_masks(text, tokens, policy, lists))
+    return Inspected(text, tokens, find_masks(text, tokens, policy, lists, tagged))
 
 
 def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
@@ -71,7 +79,9 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
     return Sanitised("".join(pieces), tuple(spans), _masked_tokens(found.tokens, found.masks), len(found.tokens))
 
 
-def sanitize(text: str, policy: MaskPolicy, fill: str, *, lists: AllowLists | None = None) -> Sanitised:
+def sanitize(
+    text: str, policy: MaskPolicy, fill: str, *, lists: AllowLists | None = None, tagged: Tagged | None = None
+) -> Sanitised:
     """Masking is deterministic; `surrogate` draws fresh values for every call.
 
     Raises InvalidInput (unknown fill, and as `inspect`), RecogniserFailed, TaskFailed where a fill would have put back
@@ -79,5 +89,5 @@ def sanitize(text: str, policy: MaskPolicy, fill: str, *, lists: AllowLists | No
     """
     check_fill(fill)
     lists = lists or AllowLists()
-    found = inspect(text, policy, lists)
+    found = inspect(text, policy, lists, tagged)
     return fill_in(found, import_module(FILLS[fill]).fill(found.text, found.masks, policy, lists))

@@ -15,6 +15,9 @@
 | UK_NHS | 999 xxx xxxx (test range), valid mod 11 |
 | UK_NINO | prefix QQ, never issued |
 | UUID | random, version 4 |
+| PERSON | faker's first name for one word, else first and last name |
+| LOCATION | faker's street address for one with a digit, else city |
+| ORGANIZATION | faker's company |
 | WORD | a word of the list that masked it |
 | NUMBER and every other type | same shape: digit for digit, letter for letter; the checksum is **not** promised |
 
@@ -138,6 +141,28 @@ def _uuid(original: str, draw: int) -> str:  # noqa: ARG001
     return str(uuid.UUID(bytes=_rng.randbytes(16), version=4))
 
 
+def _invented(draw: int) -> str:
+    """A name of nothing, for a document that masks the names faker has."""
+    return _letters(8 + draw // LONG_DRAWS).capitalize()
+
+
+def _person(original: str, draw: int) -> str:
+    if draw > LONG_DRAWS:
+        return _invented(draw)
+    first = _fake.first_name()
+    return f"{first} {_fake.last_name()}" if len(original.split()) > 1 else first
+
+
+def _location(original: str, draw: int) -> str:
+    if draw > LONG_DRAWS:
+        return _invented(draw)
+    return _fake.street_address() if any(map(str.isdecimal, original)) else _fake.city()
+
+
+def _organization(original: str, draw: int) -> str:  # noqa: ARG001
+    return _invented(draw) if draw > LONG_DRAWS else _fake.company()
+
+
 def _shape(original: str, draw: int) -> str:
     fresh = []
     for char in original:
@@ -164,6 +189,9 @@ _FAKES: dict[str, Callable[[str, int], str]] = {
     "UK_NHS": _nhs,
     "UK_NINO": _nino,
     "UUID": _uuid,
+    "PERSON": _person,
+    "LOCATION": _location,
+    "ORGANIZATION": _organization,
 }
 
 

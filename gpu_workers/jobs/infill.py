@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,7 @@ import orjson
 
 from core.errors import BadCorpus, JobFilesLost
 from core.jobs.scratch import seal, unseal
-from core.text.fill_left_to_right import fill_left_to_right
-from core.text.fill_top_k import top_1, top_k
-from core.text.infill_model import InfillModel
-from core.text.lists import AllowLists
-from core.text.policy import GUARANTEE, TOP_1
-from core.text.sanitize import inspect
+from core.text.policy import GUARANTEE
 from gpu_workers.jobs import card, corpus
 from gpu_workers.jobs.messages import InfillSpec, JobOrder, Tell
 from gpu_workers.jobs.targets import publish
@@ -35,30 +31,13 @@ from gpu_workers.jobs.targets import publish
 if TYPE_CHECKING:
     import torch
 
+    from gpu_workers.jobs.obfuscate import Filled
     from gpu_workers.models.adapter_file import AdapterInfo
     from gpu_workers.models.nets import InfillNet
 
 DOCUMENTS_MIN = 20
 PIECES_MIN = 1_000  # some eight rows of a batch; with fewer every step would see the same
 _SHARD_DOCUMENTS = 32  # filled side by side
-
-
-@dataclass(frozen=True)
-class Filled:
-    """Documents without masks, and what became of the others. `places`: masked regions that were filled."""
-
-    texts: list[str]
-    places: int = 0
-    empty: int = 0
-    crowded: int = 0
-
-    def __add__(self, other: Filled) -> Filled:
-        return Filled(
-            self.texts + other.texts,
-            self.places + other.places,
-            self.empty + other.empty,
-            self.crowded + other.crowded,
-        )
 
 
 @dataclass(frozen=True)
@@ -92,16 +71,18 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
         raise _too_few(len(found.chosen))
     tell("loading", 0.02)
     # with torch: a corpus that is refused needs none
+    from gpu_workers.jobs.obfuscate import Obfuscator
     from gpu_workers.models.embedded import embedded_vocabulary
     from gpu_workers.training.fine_tuning import fine_tune, shipped_net
     from gpu_workers.training.infill_batches import guessable, stream_of
 
     device = _device(spec)
     info, net = shipped_net(device)
+    obfuscator = Obfuscator(spec, device=device)
     for number in range(1, spec.rounds + 1):
         begun = (number - 1) / spec.rounds
         half = 0.5 / spec.rounds
-        filled = _filled(order, found, number, net, _part(tell, "filling", begun, half))
+        filled = _filled(order, found, number, partial(obfuscator.filled, net=net), _part(tell, "filling", begun, half))
         tokenizer = embedded_vocabulary().tokenizer
         stream = stream_of(tokenizer, iter(filled.texts))
         if len(filled.texts) < DOCUMENTS_MIN or guessable(stream) < PIECES_MIN:
@@ -152,45 +133,27 @@ def _device(spec: InfillSpec) -> torch.device:
     return torch.device(spec.device)
 
 
-def _model(net: InfillNet) -> InfillModel:
-    """The network as it stands, ready to fill."""
-    import torch
-
-    from gpu_workers.encoder import fastest_dtype
-    from gpu_workers.models.embedded import embedded_vocabulary
-    from gpu_workers.models.infill import MaskedLM
-    from gpu_workers.models.masked_infill import MaskedInfill
-
-    device = net.bias.device
-
-    def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
-            logits: torch.Tensor = net(ids, mask, asked)
-        return logits
-
-    return MaskedInfill(MaskedLM(vocabulary=embedded_vocabulary(), forward=forward, device=device, name="embedded"))
-
-
 def _filled(
-    order: JobOrder, found: corpus.Survey, number: int, net: InfillNet, progress: Callable[[float], None]
+    order: JobOrder,
+    found: corpus.Survey,
+    number: int,
+    fill: Callable[[Sequence[str]], Filled],
+    progress: Callable[[float], None],
 ) -> Filled:
     """The chosen documents, their masked places filled. Every finished shard is kept, sealed."""
-    spec: InfillSpec = order.spec
-    lists = AllowLists(Path(spec.allow_lists_dir) if spec.allow_lists_dir else None)
-    model = _model(net)
     documents = _documents(order, found)
     shards = -(-len(found.chosen) // _SHARD_DOCUMENTS)
-    whole = Filled([])
+    parts = []
     for index in range(shards):
         progress(index / shards)
         label = f"filled-{number}-{index:06d}"
         texts = list(islice(documents, _SHARD_DOCUMENTS))
         shard = _kept(order, label)
         if shard is None:
-            shard = _fill(texts, spec, model, lists)
+            shard = fill(texts)
             seal(order.folder / label, order.key, label, orjson.dumps(shard))
-        whole += shard
-    return whole
+        parts.append(shard)
+    return sum(parts[1:], parts[0])
 
 
 def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
@@ -205,22 +168,11 @@ def _kept(order: JobOrder, label: str) -> Filled | None:
     if not path.exists():
         return None
     try:
+        from gpu_workers.jobs.obfuscate import Filled
+
         return Filled(**orjson.loads(unseal(path, order.key, label)))
     except (ValueError, TypeError):
         raise JobFilesLost from None
-
-
-def _fill(texts: Sequence[str], spec: InfillSpec, model: InfillModel, lists: AllowLists) -> Filled:
-    """Raises what `inspect` raises."""
-    inspected = [inspect(text, spec.policy, lists) for text in texts if text.strip()]
-    used = [each for each in inspected if len(each.masks) <= spec.places_max]
-    ways = [top_1() if spec.fill == TOP_1 else top_k(each.masks, spec.policy, lists, count=spec.k) for each in used]
-    return Filled(
-        [document.text for document in fill_left_to_right(used, ways, model)],
-        places=sum(len(each.masks) for each in used),
-        empty=len(texts) - len(inspected),
-        crowded=len(inspected) - len(used),
-    )
 
 
 def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:

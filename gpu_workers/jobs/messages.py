@@ -10,6 +10,7 @@ from typing import Any, Literal
 from core.errors import JobFailed
 from core.jobs.scratch import read_scratch
 from core.text.policy import MaskPolicy
+from gpu_workers.messages import TAGGER_OFF
 
 INPUT = "input"  # the file that holds what was sent
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
@@ -87,6 +88,7 @@ class InfillSpec:
     steps: int
     device: str = "cpu"
     threads: int = 0
+    tagger: str = TAGGER_OFF
     allow_lists_dir: str | None = None
     documents_max: int = 5_000
     document_chars_max: int = 1_000_000

@@ -20,6 +20,7 @@ from gpu_workers.models.packed_infill import PackedInfill
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained
 from gpu_workers.models.windows import Window, batches, padded, windows
+from gpu_workers.models.word_pieces import word_beginnings
 
 FloatArray = npt.NDArray[np.float32]
 # ids, attention mask `[rows, length]`, flat positions `[asked]` to logits `[asked, vocabulary]`
@@ -73,16 +74,7 @@ class MaskedLM:
     @cached_property
     def words(self) -> dict[int, str]:
         """Every piece that begins a word and has only letters, as it reads inside a text: what may fill a place."""
-        tokenizer = self._vocabulary.tokenizer
-        pieces = tokenizer.get_vocab()
-        # WordPiece marks the pieces that go on a word; byte-level BPE and unigram those that begin one
-        marked = {piece for piece in pieces if piece[:1] in ("Ġ", "▁")}
-        spelt = {}
-        for piece, number in pieces.items():
-            word = tokenizer.decode([number]).strip() if piece in marked else "" if marked else piece
-            if word.isalpha():
-                spelt[int(number)] = word
-        return spelt
+        return word_beginnings(self._vocabulary.tokenizer)
 
     @torch.inference_mode()
     def logits(self, questions: Sequence[Question], candidates: IntArray | None = None) -> list[FloatArray]:

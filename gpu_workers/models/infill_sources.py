@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from core.text.infill_model import InfillModel
-from gpu_workers.messages import INFILL_BUNDLED
+from gpu_workers.endpoint import Endpoint
+from gpu_workers.messages import INFILL_BUNDLED, InfillSource
+from gpu_workers.models.causal_infill import causal_infill
 from gpu_workers.models.infill import embedded_infill, pretrained_infill
 from gpu_workers.models.masked_infill import MaskedInfill
+from gpu_workers.models.pretrained import architectures
+from gpu_workers.models.remote_infill import RemoteInfill
 
 
-def infill_model(source: str, *, device: str) -> InfillModel:
-    """`source`: `INFILL_BUNDLED`, or the folder of a masked language model (BERT, RoBERTa, ...).
+def _masked(path: Path, device: str) -> InfillModel:
+    return MaskedInfill(pretrained_infill(path, device=device))
+
+
+def _causal(path: Path, device: str) -> InfillModel:
+    return causal_infill(path, device=device)
+
+
+# how a checkpoint's architecture ends -> what loads it
+FOLDERS: dict[str, Callable[[Path, str], InfillModel]] = {
+    "ForMaskedLM": _masked,
+    "ForCausalLM": _causal,
+    "LMHeadModel": _causal,  # as GPT-2 calls it
+}
+
+
+def infill_model(source: InfillSource, *, device: str) -> InfillModel:
+    """`source`: `INFILL_BUNDLED`, the folder of a masked or causal language model, or an endpoint.
 
     Raises: ValueError for a folder that holds no such model.
     """
+    if isinstance(source, Endpoint):
+        return RemoteInfill(source)
     if source == INFILL_BUNDLED:
         return MaskedInfill(embedded_infill(device=device))
-    return MaskedInfill(pretrained_infill(Path(source), device=device))
+    path = Path(source)
+    for name in (named := architectures(path)):
+        for ending, load in FOLDERS.items():
+            if name.endswith(ending):
+                return load(path, device)
+    raise ValueError(f"no model that fills is called {', '.join(named) or 'nothing'}; one ends in {', '.join(FOLDERS)}")

@@ -15,7 +15,7 @@ from core.text.infill_model import Blank, Candidates, FloatArray
 from gpu_workers.models.infill import MaskedLM, Question
 from gpu_workers.models.pieces import IntArray
 
-WINDOW_PIECES = 48  # around a blank: time grows with it, and twice as many pieces add little (benchmarks.infill)
+WINDOW_PIECES = 48  # around a blank: time grows with it, and more pieces add little (benchmarks.infill)
 
 
 class MaskedInfill:

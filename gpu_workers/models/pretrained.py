@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from tokenizers import Tokenizer
@@ -32,20 +33,43 @@ def plain(tokenizer: Tokenizer) -> Tokenizer:
     return tokenizer
 
 
-def load_pretrained(path: Path, auto_class: Any, *, device: torch.device, dtype: torch.dtype) -> tuple[Any, Vocabulary]:
-    """Model and vocabulary of a local checkpoint that `auto_class` (a transformers `AutoModelFor...`) can hold.
+def architectures(path: Path) -> list[str]:
+    """What the folder's configuration says that it holds, such as `BertForMaskedLM`.
 
-    Raises: ValueError if the folder lacks safetensors weights, a fast tokeniser, or tokens that frame a text.
+    Raises: ValueError for a folder without safetensors weights or without a configuration.
+    """
+    _check_weights(path)
+    try:
+        named = json.loads((path / "config.json").read_bytes())["architectures"]
+        return [str(name) for name in named]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise ValueError("the model's folder has no config.json that names its architecture") from None
+
+
+def load_checkpoint(
+    path: Path, auto_class: Any, *, device: torch.device, dtype: torch.dtype | Literal["auto"]
+) -> tuple[Any, Any]:
+    """Model and tokeniser of a local checkpoint that `auto_class` (a transformers `AutoModelFor...`) can hold.
+
+    Raises: ValueError if the folder lacks safetensors weights or a fast tokeniser.
     """
     from transformers import AutoTokenizer
 
-    if not path.is_dir() or not any(path.glob("*.safetensors")):
-        raise ValueError("the model's folder has no safetensors weights")
+    _check_weights(path)
     safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     model = auto_class.from_pretrained(path, use_safetensors=True, dtype=dtype, **safe).eval().to(device)
     tokenizer: Any = AutoTokenizer.from_pretrained(path, use_fast=True, **safe)
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError("the model has no fast tokeniser")
+    return model, tokenizer
+
+
+def load_pretrained(path: Path, auto_class: Any, *, device: torch.device, dtype: torch.dtype) -> tuple[Any, Vocabulary]:
+    """Model and vocabulary of a checkpoint that reads a framed text from both sides.
+
+    Raises: ValueError if `load_checkpoint` does, or if there are no tokens that frame a text.
+    """
+    model, tokenizer = load_checkpoint(path, auto_class, device=device, dtype=dtype)
     start, end, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     if start is None or end is None or pad is None:
         raise ValueError("the model's tokeniser has no tokens to frame or pad a text")
@@ -55,3 +79,8 @@ def load_pretrained(path: Path, auto_class: Any, *, device: torch.device, dtype:
     if window < 1:
         raise ValueError("the model has too few positions")
     return model, Vocabulary(plain(tokenizer.backend_tokenizer), start, end, pad, tokenizer.mask_token_id, window)
+
+
+def _check_weights(path: Path) -> None:
+    if not path.is_dir() or not any(path.glob("*.safetensors")):
+        raise ValueError("the model's folder has no safetensors weights")

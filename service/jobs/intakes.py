@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 
 from core.errors import InvalidInput
 from gpu_workers.messages import INFILL_BUNDLED
-from service.body import Strict
 from service.domains import NAME
 from service.house import House
-from service.mask_block import Mask
 from service.model_fills import check_options
+from service.sanitize import Mask, Terms, masking
+from service.strict import Strict
 
 UNSTATED = "not stated"
 ROUNDS_MAX = 3
@@ -24,7 +24,8 @@ STEPS_DEFAULT = 200
 @dataclass(frozen=True)
 class Intake:
     """A kind of job. `fields` is what it is told besides its corpus: the body's other members, or the query of JSON
-    lines; `body` adds the corpus. `rows` gives the corpus of a body; `check` raises InvalidInput.
+    lines; `body` adds the corpus. `rows` gives the corpus of a body; `settled` gives the fields as the job is to have
+    them, or raises InvalidInput or PolicyEnforced.
     """
 
     kind: str
@@ -32,7 +33,7 @@ class Intake:
     body: type[Strict]
     rows: Callable[[Any], Iterable[dict[str, Any]]]
     rows_described: str
-    check: Callable[[House, Any], None] | None = None
+    settled: Callable[[House, str, Any], Any] = lambda _here, _owner, fields: fields
 
     @property
     def openapi(self) -> dict[str, Any]:
@@ -101,6 +102,7 @@ class InfillFill(Strict):
 
 class InfillFields(Strict):
     name: str = Field(pattern=rf"^{NAME}$")
+    policy: str | None = Field(None, max_length=64, description="The operator's, by name, in place of a mask.")
     mask: Mask = Mask()
     fill: InfillFill = InfillFill()
     rounds: int = Field(1, ge=1, le=ROUNDS_MAX, description="How often the corpus is filled and trained on.")
@@ -116,20 +118,29 @@ class InfillRequest(InfillFields):
         return (row.model_dump(exclude_none=True) for row in self.documents)
 
 
-def check_infill(here: House, fields: InfillFields) -> None:
-    """Raises InvalidInput where this gateway has no model to fine-tune, for a mask that masks everything or has an
-    unknown entity or list, and for numbers beyond the settings'."""
+def _settled_infill(here: House, tenant: str, fields: InfillFields) -> InfillFields:
+    """The fields with the mask that applies.
+
+    Raises:
+        InvalidInput: this gateway has no model to fine-tune, the mask leaves nothing, there is no such policy, entity
+            or list, a number is beyond the settings'.
+        PolicyEnforced: the operator's policy for this tenant admits no other mask.
+        WorkerCold: what is recognised here is not known yet.
+    """
     settings = here.settings
     if settings.infill != INFILL_BUNDLED:
         raise InvalidInput("only the bundled language model can be fine-tuned, and this gateway runs another or none")
-    fields.mask.check(here.allow_lists.names)
-    if fields.mask.policy().whole:
+    named = {name: getattr(fields, name) for name in ("policy", "mask") if name in fields.model_fields_set}
+    mask = here.policies.applied(Terms(**named), tenant).mask
+    lists = here.policies.allow_lists(tenant)
+    if masking(mask, allow_lists=lists, tagger_types=here.tagger_types).whole:
         raise InvalidInput("where every word is masked there is nothing to learn from", field="mask.techniques")
     if fields.steps > settings.infill_steps_max:
         raise InvalidInput(f"at most {settings.infill_steps_max} steps", field="steps")
     check_options(
         mode=fields.fill.mode, k=fields.fill.k, scope=None, techniques=None, spans=False, k_max=settings.fill_k_max
     )
+    return fields.model_copy(update={"mask": mask})
 
 
 DOMAIN = Intake(
@@ -144,6 +155,6 @@ INFILL = Intake(
     InfillFields,
     InfillRequest,
     rows=InfillRequest.rows,
-    check=check_infill,
+    settled=_settled_infill,
     rows_described='Rows {"text"} or {"sentences"}; mask and fill as JSON.',
 )

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.text.policy import K_DEFAULT, MaskPolicy
+from core.text.policy import K_DEFAULT
 from gpu_workers.jobs.messages import DomainSpec, InfillSpec
 from service.domains import pack_path
 from service.jobs.files import JobFiles
 from service.own_models import model_path
+from service.sanitize import Mask
 from service.settings import Settings
 
 
@@ -52,13 +53,14 @@ def infill_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[st
     return InfillSpec(
         name=fields["name"],
         targets=targets,
-        policy=MaskPolicy.of_block(fields["mask"]),
+        policy=Mask.model_validate(fields["mask"]).masking(),
         fill=fields["fill"]["mode"],
         k=fields["fill"]["k"] or K_DEFAULT,
         rounds=fields["rounds"],
         steps=fields["steps"],
         device=settings.devices[0],
         threads=settings.job_threads,
+        tagger=settings.tagger,
         allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
         documents_max=settings.infill_documents_max,
         document_chars_max=settings.document_chars_max,

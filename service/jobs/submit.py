@@ -20,12 +20,13 @@ from starlette.requests import ClientDisconnect
 
 from core.errors import BadCorpus, ClientGone, ReleaseInFlight, UnknownJob
 from core.ledger.jobs import JobRecord
-from service.body import Strict, is_json, nesting
+from service.body import is_json, nesting
 from service.house import House
 from service.jobs.files import Incoming
 from service.jobs.intakes import Intake
 from service.middleware import is_json_lines
 from service.release import idempotency_key
+from service.strict import Strict
 
 _WRITE_BYTES = 1024 * 1024
 
@@ -48,7 +49,7 @@ async def submit(here: House, request: Request, owner: str, intake: Intake) -> t
         await here.jobs.store.check_room(owner, open_max=here.settings.jobs_per_tenant_max)
     with here.jobs.receiving(job_id) as incoming:
         receive = _json_lines if streamed else _json
-        fields = await receive(here, request, intake, incoming)
+        fields = await receive(here, request, owner, intake, incoming)
         if incoming.received == 0:
             raise BadCorpus("The corpus is empty.", reason="empty", count=0)
         return await _create(here, owner, job_id, intake.kind, fields, incoming)
@@ -87,7 +88,7 @@ async def _withdraw(here: House, owner: str, job_id: str) -> None:
         here.jobs.discard(job_id)
 
 
-async def _json(here: House, request: Request, intake: Intake, incoming: Incoming) -> Mapping[str, Any]:
+async def _json(here: House, request: Request, owner: str, intake: Intake, incoming: Incoming) -> Mapping[str, Any]:
     raw = await request.body()
 
     def parsed() -> dict[str, Any]:
@@ -99,23 +100,24 @@ async def _json(here: House, request: Request, intake: Intake, incoming: Incomin
             raise HTTPException(400) from None
         except ValidationError as error:
             raise _refused(error, "body") from None
-        if intake.check:
-            intake.check(here, body)
+        body = intake.settled(here, owner, body)
         for row in intake.rows(body):
             incoming.write(orjson.dumps(row) + b"\n")
-        return body.model_dump(include=set(intake.fields.model_fields))
+        stored: dict[str, Any] = body.model_dump(include=set(intake.fields.model_fields))
+        return stored
 
     return await asyncio.to_thread(parsed)  # up to 64 MiB: nobody waits for it
 
 
-async def _json_lines(here: House, request: Request, intake: Intake, incoming: Incoming) -> Mapping[str, Any]:
+async def _json_lines(
+    here: House, request: Request, owner: str, intake: Intake, incoming: Incoming
+) -> Mapping[str, Any]:
     """Write the rows as they come; what is wrong with one of them is a problem of the job."""
     try:
         fields = intake.fields.model_validate(_from_query(request, intake.fields))
     except ValidationError as error:
         raise _refused(error, "query") from None
-    if intake.check:
-        intake.check(here, fields)
+    stored: dict[str, Any] = intake.settled(here, owner, fields).model_dump()
     waiting = bytearray()
     try:
         async for chunk in request.stream():
@@ -127,14 +129,14 @@ async def _json_lines(here: House, request: Request, intake: Intake, incoming: I
         raise ClientGone from None
     if waiting:
         await asyncio.to_thread(incoming.write, bytes(waiting))
-    return fields.model_dump()
+    return stored
 
 
 def _from_query(request: Request, fields: type[Strict]) -> dict[str, Any]:
     """The query's members: text as it stands, anything else as JSON."""
     values: dict[str, Any] = dict(request.query_params)
     for name, field in fields.model_fields.items():
-        if name in values and field.annotation is not str:
+        if name in values and field.annotation not in (str, str | None):
             with contextlib.suppress(orjson.JSONDecodeError):  # what is no JSON is refused as the text that it is
                 values[name] = orjson.loads(values[name])
     return values

@@ -20,8 +20,9 @@ from core.accounting.plans import (
     check_delta,
 )
 from service.auth import caller
-from service.body import JsonRoute, Strict
+from service.body import JsonRoute
 from service.house import House, house
+from service.strict import Strict
 
 router = APIRouter(route_class=JsonRoute, tags=["accounting"], dependencies=[Depends(caller)])
 

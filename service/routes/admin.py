@@ -11,10 +11,11 @@ from pydantic import Field
 
 from core.accounting.events import Unit
 from service.auth import admin
-from service.body import JsonRoute, Strict
+from service.body import JsonRoute
 from service.budget import page_block
 from service.house import House, house
 from service.paging import Paging, paging
+from service.strict import Strict
 from service.tenants import TenantTerms, UnitLimit, open_tenant
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(admin)])

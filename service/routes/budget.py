@@ -16,6 +16,7 @@ from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
 from core.mechanisms.pricing import protection
+from service import sanitize
 from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
@@ -23,7 +24,7 @@ from service.house import House, house
 from service.model_fills import infill_facts
 from service.paging import Paging, paging
 from service.problems import amount
-from service.routes import sanitize, sentdp, vector
+from service.routes import sentdp, vector
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
@@ -80,10 +81,10 @@ async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query(
 
 
 def _form(body: Any) -> str:
-    """Which endpoint's body it is: documents with a fill, documents, or else vectors."""
+    """Which endpoint's body it is: documents with what `/sanitize` knows of, documents, or else vectors."""
     if not (isinstance(body, dict) and "documents" in body):
         return "vector"
-    return "sanitize" if "fill" in body else "sentdp"
+    return "sanitize" if body.keys() & {"policy", "mask", "fill"} else "sentdp"
 
 
 Estimated = Annotated[
@@ -100,7 +101,7 @@ async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
     if isinstance(body, sentdp.SentDPRequest):
         charges, facts = await _document_charges(body, who, here)
     elif isinstance(body, sanitize.SanitizeRequest):
-        charges, facts = _word_charges(body, here)
+        charges, facts = _word_charges(body, who, here)
     else:
         charges, facts = await _vector_charges(body, who, here)
     event = charges[0].event
@@ -138,8 +139,8 @@ async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House
     return sentdp.charges_of(body, event), {"unit": protection(body.mechanism).unit}
 
 
-def _word_charges(body: sanitize.SanitizeRequest, here: House) -> Priced:
-    cost = sanitize.price(body, here.settings, infill_facts(here, body.fill.mode))
+def _word_charges(body: sanitize.SanitizeRequest, who: Caller, here: House) -> Priced:
+    cost = sanitize.price(here.policies.applied(body, who.tenant), here.settings, infill_facts(here, body.fill.mode))
     if not cost.charges:
         raise InvalidInput("This fill costs nothing.", field="fill.mode")
     return cost.charges, cost.facts

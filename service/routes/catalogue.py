@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Response
 
 from core.mechanisms.vectors.spec import DIMENSION_MAX, PROJECTED_MAX
-from core.text.policy import ENTITIES
-from gpu_workers.engine import Role
+from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
+from core.text.policy import ENTITIES, supported
+from gpu_workers.engine import Role, RoleStatus
 from service.auth import Caller, caller
 from service.house import House, house
 from service.projections import KINDS, RECIPE, projection_file
@@ -26,7 +27,7 @@ async def models(who: Who, here: Here) -> dict[str, Any]:
     roles = {role: here.engine.status(role) for role in Role}
     return {
         "models": [
-            {"role": role.value, "ready": status.ready, "stage": status.stage, **status.facts}
+            {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, who, here)}
             for role, status in roles.items()
         ],
         "fine_tuned": await here.own_models.of_tenant(who.tenant),
@@ -44,6 +45,14 @@ async def models(who: Who, here: Here) -> dict[str, Any]:
 async def remove_model(name: str, who: Who, here: Here) -> Response:
     await here.own_models.remove(who.tenant, name)
     return Response(status_code=204)
+
+
+def _facts(status: RoleStatus, who: Caller, here: House) -> dict[str, Any]:
+    """What a worker says of itself, without the allow lists of other tenants."""
+    facts = dict(status.facts)
+    if "allow_lists" in facts:
+        facts["allow_lists"] = list(here.policies.allow_lists(who.tenant))
+    return facts
 
 
 @router.get(
@@ -65,10 +74,17 @@ async def projection(
 
 
 @router.get("/entities", summary="What the entity technique recognises")
-async def entities() -> dict[str, Any]:
+async def entities(here: Here) -> dict[str, Any]:
+    rows = [(name, ENTITIES[name]) for name in supported(here.tagger_types)]
     return {
         "entities": [
-            {"name": name, "threshold": entity.threshold, "default": entity.default}
-            for name, entity in ENTITIES.items()
+            {
+                "name": name,
+                "threshold": entity.threshold,
+                "default": entity.default,
+                "languages": list(LANGUAGES) if name in FORM_ENTITIES else [ENGLISH],
+                "recogniser": "tagger" if entity.tagged else "pattern",
+            }
+            for name, entity in rows
         ]
     }

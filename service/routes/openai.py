@@ -14,11 +14,12 @@ from pydantic import Field
 
 from core.errors import InvalidInput, UnknownModel
 from service.auth import Caller, caller
-from service.body import JsonRoute, Strict
+from service.body import JsonRoute
 from service.house import House, house
 from service.presets import Preset, SentDPPreset, VectorPreset
 from service.release import Release, release
 from service.routes import sentdp, vector
+from service.strict import Strict
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["OpenAI-compatible"])
 

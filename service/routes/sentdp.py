@@ -23,11 +23,12 @@ from core.text.segment import sentences
 from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask
 from service.auth import Caller, caller
-from service.body import JsonRoute, Strict
+from service.body import JsonRoute
 from service.domains import Domain
 from service.house import House, house
 from service.release import Release, release
 from service.settings import Settings
+from service.strict import Strict
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 

@@ -176,6 +176,19 @@ def test_one_bad_document_fails_its_own_group(on_engine: Callable[[Check], None]
     on_engine(check)
 
 
+def test_apart_a_bad_document_leaves_its_own_group_alone(on_engine: Callable[[Check], None]) -> None:
+    async def check(engine: LocalEngine) -> None:
+        policy = MaskPolicy(techniques=("allow_list",), allow_list="no-such-list")
+        bad = Task(SanitizeTask(text="anything", policy=policy, fill="marker"), 10)
+        before, failed, after = await engine.run(
+            Role.SANITIZE, [task(), bad, task()], timeout_s=60, gone=asyncio.Event(), apart=True
+        )
+        assert before.text == after.text == "Write to [EMAIL_ADDRESS] now."
+        assert isinstance(failed, InvalidInput)
+
+    on_engine(check)
+
+
 def test_a_cold_engine_refuses_and_a_stopped_one_leaves_no_process() -> None:
     async def main() -> None:
         engine = LocalEngine({Role.SANITIZE: LANE})

@@ -44,7 +44,8 @@ async def post(
     """POST to the application as a server would: its messages, and what `spy` saw before each of them left."""
     messages: list[Message] = []
     seen: list[Any] = []
-    requests = [{"type": "http.request", "body": orjson.dumps(body), "more_body": False}]
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    requests = [{"type": "http.request", "body": content, "more_body": False}]
 
     async def receive() -> Message:
         if requests:
@@ -78,9 +79,28 @@ def content(messages: list[Message]) -> Any:
     return orjson.loads(b"".join(message.get("body", b"") for message in messages))
 
 
+async def check_stream(app: Any, key: str, second: Ledger) -> None:
+    """Each message of a stream leaves when all rows up to its own are committed, and nothing else is held."""
+    terms = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 0.25}}
+    lines = b"\n".join(orjson.dumps(line) for line in [terms, *[{"text": "one two"}] * 5])
+
+    async def amounts() -> tuple[float, float]:
+        state = await second.account("acme", "acme/vector")
+        return epsilon_of(state.committed.epsilon_nano), epsilon_of(state.reserved.epsilon_nano)
+
+    headers = {"content-type": "application/x-ndjson"}
+    messages, seen = await post(app, "/sanitize/batch", key, lines, spy=amounts, headers=headers)
+    rows = 0
+    for message, state in zip(messages, seen, strict=True):
+        rows += message.get("body", b"").count(b'"release_id"')
+        assert state == (0.25 * rows, 0.0)
+    assert rows == 5
+    assert len([message for message in messages if b"release_id" in message.get("body", b"")]) > 1, "several groups"
+
+
 def test_the_first_message_leaves_after_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
-    settings = Settings(data_dir=tmp_path)
+    settings = Settings(data_dir=tmp_path, stream_group_max=2)
 
     async def scenario() -> None:
         here = House(settings)
@@ -111,6 +131,7 @@ def test_the_first_message_leaves_after_the_commit(tmp_path: Path, monkeypatch: 
                 assert messages[0]["status"] == 200
                 assert seen == [(committed, 0.0)] * len(messages)
                 assert len(content(messages)["data"]) == len(documents)
+            await check_stream(app, key, second)
         finally:
             await second.close()
             await here.close()

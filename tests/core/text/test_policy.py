@@ -18,7 +18,7 @@ SECRET = "SECRETVALUE"
         {"techniques": ()},
         {"techniques": (SECRET,)},
         {"entities": (SECRET,)},
-        {"entities": ("PERSON",)},
+        {"thresholds": (("PERSON", 0.4),)},
         {"techniques": ("vocabulary",), "entities": ("URL",)},
         {"vocabulary_size": 99},
         {"vocabulary_size": 100_001},
@@ -37,7 +37,17 @@ def test_a_policy_that_cannot_be_met_is_refused_without_echo(options):
 
 def test_a_refused_entity_lists_the_supported_ones():
     with pytest.raises(InvalidInput, match="EMAIL_ADDRESS, PHONE_NUMBER"):
-        MaskPolicy(entities=("PERSON",))
+        MaskPolicy(entities=("SHOE_SIZE",))
+    with pytest.raises(InvalidInput, match=r"EMAIL_ADDRESS, PHONE_NUMBER.*, PERSON\.$"):
+        MaskPolicy(entities=("LOCATION",)).completed(["PERSON"])
+
+
+def test_names_are_default_where_a_tagger_finds_them_and_refused_where_none_does():
+    assert MaskPolicy().completed(["PERSON", "MISC"]).entities == (*DEFAULT_ENTITIES, "PERSON")
+    assert MaskPolicy().completed([]).entities == DEFAULT_ENTITIES
+    assert MaskPolicy(techniques=("vocabulary",)).completed(["PERSON"]).entities == ()
+    with pytest.raises(InvalidInput):
+        MaskPolicy(entities=("PERSON",)).completed([])
 
 
 @pytest.mark.parametrize("fill", ["", SECRET])

@@ -1,5 +1,6 @@
-"""`POST /sanitize`: mask, then fill. Guarantee: none, and the answer says so, but for the fills `metric_dp` and `dp`.
+"""What `/sanitize` is asked, what it costs, and the tasks that come of it.
 
+Guarantee: none, and the answer says so, but for the fills `metric_dp` and `dp`.
 What was recognised does not reach the output; what was not recognised does. It costs nothing and is never stored.
 `metric_dp` is metric DP for one masked word (`core.text.replace_words`): each document costs epsilon per unit of
 distance on its `vector` account and the worst case on its `token` account. `dp` is pure DP for one masked place or for
@@ -10,30 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
-from pydantic import Field
+from pydantic import Field, create_model
 
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.fill_pricing import fill_event, fill_facts
 from core.mechanisms.word_pricing import EXPONENTIAL, word_events, word_facts
 from core.stamped_file import StampedFile
+from core.text.languages import ENGLISH, entities_of
 from core.text.policy import (
+    ALLOW_LIST_DEFAULT,
     DOCUMENT,
     DP,
+    ENTITIES,
     K_DEFAULT,
+    MODEL_FILLS,
     SLOT,
+    VOCABULARY_SIZE_DEFAULT,
+    MaskPolicy,
     Sanitised,
     SanitizeTask,
     check_epsilon,
 )
-from gpu_workers.engine import Role, Task
-from service.auth import Caller, caller
-from service.body import JsonRoute, Strict
-from service.house import House, house
-from service.mask_block import Mask
+from gpu_workers.engine import Task
 from service.model_fills import (
     FINE_TUNED,
     GUESSED,
@@ -45,10 +47,14 @@ from service.model_fills import (
     own_model,
     weight_of,
 )
-from service.release import Release, release
 from service.settings import Settings
+from service.strict import Strict
 
-router = APIRouter(route_class=JsonRoute, tags=["text"])
+if TYPE_CHECKING:
+    from service.house import House
+
+
+Technique = Literal["entity", "vocabulary", "allow_list", "all"]
 
 
 class TextDocument(Strict):
@@ -57,6 +63,41 @@ class TextDocument(Strict):
     id: str | None = Field(None, max_length=128)
     text: str
     subject: str | None = Field(None, max_length=256)
+
+
+# one field an entity: a name that is none is then refused like any misspelt field, and not repeated
+_threshold: Any = (Annotated[float, Field(gt=0, le=1)] | None, None)
+Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIES, _threshold))
+
+
+class Mask(Strict):
+    """What is masked. Techniques combine by union. `language` is that of the documents."""
+
+    techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=4)
+    entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
+    vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
+    allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
+    thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
+    language: str = Field(ENGLISH, max_length=16)
+
+    def masking(self) -> MaskPolicy:
+        """Raises InvalidInput for what is not supported, or not in this language."""
+        techniques = tuple(self.techniques)
+        thresholds = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
+        if thresholds and "entity" not in techniques:
+            raise InvalidInput("Thresholds need the technique `entity`.", field="mask.thresholds")
+        return MaskPolicy(
+            techniques=techniques,
+            entities=entities_of(
+                self.language,
+                techniques=techniques,
+                entities=tuple(self.entities or ()),
+                allow_list=self.allow_list,
+            ),
+            vocabulary_size=self.vocabulary_size,
+            allow_list=self.allow_list,
+            thresholds=tuple(thresholds.items()),
+        )
 
 
 class Fill(Strict):
@@ -86,10 +127,10 @@ class Fill(Strict):
         return self.scope or SLOT
 
 
-class SanitizeRequest(Strict):
-    """Body of `POST /sanitize`."""
+class Terms(Strict):
+    """How documents are sanitised; the first line of `POST /sanitize/batch`. `policy` is the operator's, by name."""
 
-    documents: list[TextDocument] = Field(min_length=1)
+    policy: str | None = Field(None, max_length=64)
     mask: Mask = Mask()
     fill: Fill = Fill()
     return_spans: bool = False
@@ -98,6 +139,12 @@ class SanitizeRequest(Strict):
     def techniques(self) -> tuple[str, ...]:
         """What is masked; by the scope `document` every word, whether or not the caller says so."""
         return ("all",) if self.fill.scope == DOCUMENT else tuple(self.mask.techniques)
+
+
+class SanitizeRequest(Terms):
+    """Body of `POST /sanitize`."""
+
+    documents: list[TextDocument] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
@@ -110,7 +157,7 @@ class Price:
 
 
 def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Price:
-    """Looks at the parameters, never at a text. `infill`: as `infill_facts` gives it for the fill.
+    """Looks at the parameters, never at a text. `infill`: as `infill_facts` gives it for the fill, where it is known.
 
     Raises InvalidInput for an epsilon that is missing, out of range, or given for a fill that has none, for an option
     beside such a fill, and for too many documents."""
@@ -129,18 +176,19 @@ def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Pr
     if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
         raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
     if epsilon is None:
-        return Price(facts={} if infill is None else {"note": FINE_TUNED if body.fill.model else GUESSED})
+        note = FINE_TUNED if body.fill.model else GUESSED
+        return Price(facts={"note": note} if body.fill.mode in MODEL_FILLS else {})
     if not settings.epsilon_min <= epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="fill.epsilon"
         )
     whole = "all" in body.techniques
-    if infill is not None:
+    if body.fill.mode == DP:
         scope = body.fill.scope_or_default
         event = fill_event(epsilon, scope=scope)
         return Price(
             charges=[Charge(event, document.subject) for document in body.documents],
-            facts=fill_facts(scope=scope, whole=whole) | candidates_facts(infill),
+            facts=fill_facts(scope=scope, whole=whole) | (candidates_facts(infill) if infill else {}),
         )
     events = word_events(epsilon, mechanism=body.fill.mechanism_or_default)
     return Price(
@@ -149,12 +197,26 @@ def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Pr
     )
 
 
+def masking(mask: Mask, *, allow_lists: Sequence[str], tagger_types: Sequence[str]) -> MaskPolicy:
+    """What is masked. Raises InvalidInput for an unknown list, or an entity that nothing here recognises."""
+    if mask.allow_list not in allow_lists:
+        raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
+    return mask.masking().completed(tagger_types)
+
+
 def validate(
-    body: SanitizeRequest, settings: Settings, cost: Price, *, allow_lists: Sequence[str], model: StampedFile | None
+    body: SanitizeRequest,
+    settings: Settings,
+    cost: Price,
+    *,
+    allow_lists: Sequence[str],
+    tagger_types: Sequence[str],
+    model: StampedFile | None = None,
 ) -> list[SanitizeTask]:
-    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown entity or list."""
-    body.mask.check(allow_lists)
-    policy = body.mask.policy(body.techniques)
+    """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown list, or an entity that
+    nothing here recognises."""
+    mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
+    policy = masking(mask, allow_lists=allow_lists, tagger_types=tagger_types)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     tasks = []
     for index, document in enumerate(body.documents):
@@ -182,55 +244,36 @@ def validate(
     return tasks
 
 
-@router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
-async def sanitize(
-    body: SanitizeRequest,
-    request: Request,
-    who: Annotated[Caller, Depends(caller)],
-    here: Annotated[House, Depends(house)],
-) -> Response:
+def prepare(here: House, tenant: str, body: SanitizeRequest) -> tuple[Price, list[SanitizeTask]]:
+    """Price and tasks of a body whose policy has been applied. Raises as `price` and `validate`."""
     cost = price(body, here.settings, infill_facts(here, body.fill.mode))
-    model = own_model(here, who.tenant, mode=body.fill.mode, name=body.fill.model)
-    tasks = validate(body, here.settings, cost, allow_lists=here.allow_lists.names, model=model)
-
-    def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
-        rows = enumerate(zip(body.documents, results, strict=True))
-        return {
-            "data": [_row(index, document, result, body) for index, (document, result) in rows],
-            **common,
-            "usage": {"documents": len(results), **_counts(body, results)},
-        }
-
-    return await release(
-        here,
-        request,
-        who,
-        Release(
-            charges=cost.charges,
-            role=Role.SANITIZE,
-            tasks=[Task(task, weight_of(task.text, task.fill)) for task in tasks],
-            render=render,
-            privacy=cost.facts,
-        ),
-    )
+    model = own_model(here, tenant, mode=body.fill.mode, name=body.fill.model)
+    lists = here.policies.allow_lists(tenant)
+    return cost, validate(body, here.settings, cost, allow_lists=lists, tagger_types=here.tagger_types, model=model)
 
 
-def _row(index: int, document: TextDocument, result: Sanitised, body: SanitizeRequest) -> dict[str, Any]:
-    row: dict[str, Any] = {"index": index}
+def engine_task(task: SanitizeTask) -> Task:
+    """The task as the engine batches it."""
+    return Task(task, weight_of(task.text, task.fill))
+
+
+def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> dict[str, Any]:
+    """A sanitised document as an answer shows it."""
+    shown: dict[str, Any] = {"index": index}
     if document.id is not None:
-        row["id"] = document.id
-    row["text"] = result.text
-    if body.return_spans:
-        row["spans"] = [
+        shown["id"] = document.id
+    shown["text"] = result.text
+    if terms.return_spans:
+        shown["spans"] = [
             {"start": span.start, "end": span.end, "type": span.type, "technique": span.technique}
             for span in result.spans
         ]
-    return row | _counts(body, [result])
+    return shown | counts([result], terms)
 
 
-def _counts(body: SanitizeRequest, results: Sequence[Sanitised]) -> dict[str, int]:
+def counts(results: Sequence[Sanitised], terms: Terms) -> dict[str, int]:
     """How many words there are, and how many are masked: by `dp` that is not told, for it depends on what was there."""
-    if body.fill.mode == DP:
+    if terms.fill.mode == DP:
         return {}
     return {
         "masked_tokens": sum(result.masked_tokens for result in results),

@@ -1,0 +1,70 @@
+"""The languages that a mask can be asked for, and what is recognised in each.
+
+`en`: everything. The others: the entities that a strict form or a checksum tells, whatever is written around them. What
+is told apart by English words nearby (passport and bank numbers), by English names or by an English word list is not
+offered there: it would be looked for and not found.
+"""
+
+from __future__ import annotations
+
+from core.errors import InvalidInput
+from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES
+
+ENGLISH = "en"
+PATTERNS_ONLY = ("de", "es", "fr", "it", "nl", "pl", "pt")
+LANGUAGES = (ENGLISH, *PATTERNS_ONLY)
+
+# Of `ENTITIES`: those whose recogniser passes its threshold without a context word. Of phone numbers: international
+# form, a leading zero, or a grouping that is common; other local forms need an English word nearby.
+FORM_ENTITIES = (
+    "EMAIL_ADDRESS",
+    "PHONE_NUMBER",
+    "CREDIT_CARD",
+    "IBAN_CODE",
+    "US_SSN",
+    "IP_ADDRESS",
+    "MAC_ADDRESS",
+    "URL",
+    "CRYPTO",
+    "US_ITIN",
+    "US_MBI",
+    "MEDICAL_LICENSE",
+    "UK_NHS",
+    "UK_NINO",
+    "AU_ABN",
+    "IN_AADHAAR",
+    "IN_PAN",
+    "SG_NRIC_FIN",
+    "ES_NIF",
+    "ES_NIE",
+    "IT_FISCAL_CODE",
+    "PL_PESEL",
+    "DE_TAX_ID",
+    "UUID",
+)
+
+
+def entities_of(
+    language: str, *, techniques: tuple[str, ...], entities: tuple[str, ...], allow_list: str
+) -> tuple[str, ...]:
+    """The entities of a `MaskPolicy` for documents in `language`: as asked, or those that the language has by default.
+
+    Raises InvalidInput, naming our own supported values, for a language that is not offered and for what this one
+    lacks: an entity, the technique `vocabulary`, the shipped allow list (an operator's own may be in any language).
+    """
+    if language not in LANGUAGES:
+        raise InvalidInput(f"The language is one of: {', '.join(LANGUAGES)}.", field="mask.language")
+    if language == ENGLISH:
+        return entities
+    if not set(entities) <= set(FORM_ENTITIES):
+        raise InvalidInput(
+            f"An entity is not recognised in this language. Supported: {', '.join(FORM_ENTITIES)}.",
+            field="mask.entities",
+        )
+    if "vocabulary" in techniques:
+        raise InvalidInput("The vocabulary is English.", field="mask.techniques")
+    if "allow_list" in techniques and allow_list == ALLOW_LIST_DEFAULT:
+        raise InvalidInput("This allow list is English.", field="mask.allow_list")
+    if entities or "entity" not in techniques:
+        return entities
+    return tuple(name for name in FORM_ENTITIES if ENTITIES[name].default)

@@ -1,0 +1,41 @@
+"""Technique `entity`, its second half: names that a tagger has found. No guarantee.
+
+The model runs elsewhere; what it found comes in as `Tagged`. Fails closed: an entity that only a tagger finds and that
+no tagger looked for, findings in another text, and a finding that cannot be one are errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.errors import RecogniserFailed
+from core.text.policy import ENTITIES, Mask, MaskPolicy
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Everything of `types` that a tagger found in `text`, as (start, end, type, score) in code points."""
+
+    text: str = field(repr=False)
+    types: frozenset[str]
+    found: tuple[tuple[int, int, str, float], ...]
+
+
+def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
+    """Raises RecogniserFailed for a requested entity that the tagger was to find and did not look for."""
+    requested = policy.requested()
+    looked_for = frozenset[str]() if tagged is None else tagged.types
+    for entity in requested:
+        if ENTITIES[entity].tagged and entity not in looked_for:
+            raise RecogniserFailed(entity=entity)
+    if tagged is None or not looked_for & requested.keys():
+        return []
+    if tagged.text != text:
+        raise RecogniserFailed
+    masks = []
+    for start, end, kind, score in tagged.found:
+        if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
+            raise RecogniserFailed
+        if kind in requested and score >= requested[kind]:
+            masks.append(Mask(start, end, kind, "entity", score))
+    return masks

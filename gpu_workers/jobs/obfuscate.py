@@ -1,0 +1,95 @@
+"""Documents masked and filled, as `POST /sanitize` does it, by a network that may be in training.
+
+Guarantee: none, as for the fills `top1` and `topk` (`core.text.fill_top_k`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from core.text.fill_left_to_right import fill_left_to_right
+from core.text.fill_top_k import top_1, top_k
+from core.text.lists import AllowLists
+from core.text.policy import TOP_1, SanitizeTask
+from core.text.sanitize import Inspected, inspect
+from gpu_workers.encoder import fastest_dtype
+from gpu_workers.jobs.messages import InfillSpec
+from gpu_workers.messages import TAGGER_OFF
+from gpu_workers.models.embedded import embedded_vocabulary
+from gpu_workers.models.infill import MaskedLM
+from gpu_workers.models.masked_infill import MaskedInfill
+from gpu_workers.models.nets import InfillNet
+from gpu_workers.name_finder import NameFinder
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Documents without masks, and what became of the others. `places`: masked regions that were filled."""
+
+    texts: list[str]
+    places: int = 0
+    empty: int = 0
+    crowded: int = 0
+
+    def __add__(self, other: Filled) -> Filled:
+        return Filled(
+            self.texts + other.texts,
+            self.places + other.places,
+            self.empty + other.empty,
+            self.crowded + other.crowded,
+        )
+
+
+class Obfuscator:
+    """Masks and fills as `spec` says. Raises InvalidInput for an entity that nothing here recognises."""
+
+    def __init__(self, spec: InfillSpec, *, device: torch.device) -> None:
+        self._spec = spec
+        self._lists = AllowLists(Path(spec.allow_lists_dir) if spec.allow_lists_dir else None)
+        self._names = None if spec.tagger == TAGGER_OFF else NameFinder(spec.tagger, device=str(device))
+        if self._names:
+            self._names.check()
+        self._policy = spec.policy.completed(self._names.types if self._names else ())
+
+    def filled(self, texts: Sequence[str], net: InfillNet) -> Filled:
+        """Raises RecogniserFailed: a text that was not inspected is not used."""
+        inspected = self._inspected([text for text in texts if text.strip()])
+        used = [each for each in inspected if len(each.masks) <= self._spec.places_max]
+        ways = [
+            top_1() if self._spec.fill == TOP_1 else top_k(each.masks, self._policy, self._lists, count=self._spec.k)
+            for each in used
+        ]
+        return Filled(
+            [document.text for document in fill_left_to_right(used, ways, _model(net))],
+            places=sum(len(each.masks) for each in used),
+            empty=len(texts) - len(inspected),
+            crowded=len(inspected) - len(used),
+        )
+
+    def _inspected(self, texts: Sequence[str]) -> list[Inspected]:
+        tasks = {index: SanitizeTask(text, self._policy) for index, text in enumerate(texts)}
+        wanted = {index: task for index, task in tasks.items() if self._names and self._names.wanted(task)}
+        names = self._names.find(wanted) if self._names else {}
+        inspected = []
+        for index, text in enumerate(texts):
+            tagged = names.get(index)
+            if isinstance(tagged, Exception):
+                raise tagged
+            inspected.append(inspect(text, self._policy, self._lists, tagged))
+        return inspected
+
+
+def _model(net: InfillNet) -> MaskedInfill:
+    """The network as it stands, ready to fill."""
+    device = net.bias.device
+
+    def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
+            logits: torch.Tensor = net(ids, mask, asked)
+        return logits
+
+    return MaskedInfill(MaskedLM(vocabulary=embedded_vocabulary(), forward=forward, device=device, name="embedded"))

@@ -1,0 +1,193 @@
+"""A causal language model (LLaMA type) as `core.text.infill_model.InfillModel`.
+
+The model is asked to write the text again with each [MASK] filled in, as Vats et al. 2023 prompt LLaMA; the text to the
+left of the blank is put down as the beginning of its answer, so that the next word it would write is the word for the
+blank. It reads what stands on both sides, in a window of pieces around the blank; places still to be filled are [MASK].
+
+What a text says cannot make more of the answer than one word for its own blank: each blank has a row of its own, a
+text that spells a special token is read as plain letters, and of the answer only pieces that have letters alone are
+taken, up to the word's end. Nothing is sampled.
+
+Candidates, for the fill `dp`: every piece of the vocabulary that begins a word and has only letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.errors import InfillFailed
+from core.text.infill_model import Blank, Candidates, FloatArray
+from gpu_workers.models.one_word import is_word
+from gpu_workers.models.pieces import IntArray
+from gpu_workers.models.pretrained import load_checkpoint, plain
+from gpu_workers.models.windows import batches
+from gpu_workers.models.word_pieces import word_beginnings, word_continuations
+
+WINDOW_PIECES = 128  # around a blank; those to its left are read twice
+WINDOW_PIECES_MIN = 32
+WORD_PIECES = 8  # of one word; what goes on longer is none
+FIRSTS_MIN = 4  # beginnings that are followed up, so that one which makes no word does not fail the fill
+
+_INSTRUCTION = "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
+_MASK = "[MASK]"
+_TEXT = "\ue000"  # where the text goes: a character that no template has
+_POSITIONS = 2_048  # of a model that does not say how many it has
+_TOKENS_MAX = 4_096
+_TOKENS_MAX_GPU = 65_536
+
+
+def causal_infill(path: Path, *, device: torch.device | str = "cpu") -> CausalInfill:
+    """A transformers causal language model from a local folder, in the precision of its file.
+
+    Raises: ValueError for a folder that `load_checkpoint` refuses, a vocabulary without words, or a short window.
+    """
+    from transformers import AutoModelForCausalLM
+
+    own = torch.device(device)
+    model, tokenizer = load_checkpoint(path, AutoModelForCausalLM, device=own, dtype="auto")
+    return CausalInfill(model, tokenizer, device=own, name=path.name)
+
+
+class CausalInfill:
+    """`model`, `tokenizer`: as transformers loads them."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, device: torch.device, name: str) -> None:
+        self.name = name
+        self._model = model
+        self._device = device
+        self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
+        head, tail = _frame(tokenizer)
+        pieces = tokenizer.backend_tokenizer
+        self._head, self._tail = (pieces.encode(part, add_special_tokens=False).ids for part in (head, tail))
+        self._tokenizer = plain(pieces)
+        positions = int(getattr(model.config, "max_position_embeddings", None) or _POSITIONS)
+        self._window = min(WINDOW_PIECES, (positions - len(self._head) - len(self._tail) - WORD_PIECES) // 2)
+        if self._window < WINDOW_PIECES_MIN:
+            raise ValueError("the model has too few positions")
+        begins = dict(sorted(word_beginnings(pieces).items()))
+        self._goes_on = word_continuations(pieces)
+        self._spelt = self._goes_on | begins
+        self.candidates = Candidates(tuple(begins.values()))
+        self._begins = torch.tensor(list(begins), device=device)
+        self._any = torch.tensor([*begins, *self._goes_on], device=device)
+
+    def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
+        """By the first piece's probability; each is then followed to its word's end by the likeliest pieces.
+
+        Raises: InfillFailed where none of them makes a word.
+        """
+        firsts = min(max(count, FIRSTS_MIN), len(self._begins))
+        rows = [self._row(blank) for blank in blanks]
+        answers: list[list[str]] = [[] for _ in blanks]
+        for numbers in batches([len(row) * firsts for row in rows], self._tokens_max):
+            inside = torch.tensor([blanks[number].before.endswith(" ") for number in numbers], device=self._device)
+            found = self._words([rows[number] for number in numbers], inside, firsts)
+            for number, words in zip(numbers, found, strict=True):
+                answers[number] = words[:count]
+        if not all(answers):
+            raise InfillFailed(reason="no-word")
+        return answers
+
+    @torch.inference_mode()
+    def logits(self, blanks: Sequence[Blank]) -> FloatArray:
+        out = np.zeros((len(blanks), len(self.candidates)), dtype=np.float32)
+        rows = [self._row(blank) for blank in blanks]
+        for numbers in batches([len(row) for row in rows], self._tokens_max):
+            _, answer = self._read([rows[number] for number in numbers])
+            out[numbers] = _numbers(answer.logits)[:, self._begins].cpu().numpy()
+        return out
+
+    @torch.inference_mode()
+    def _words(self, rows: Sequence[IntArray], inside: torch.Tensor, firsts: int) -> list[list[str]]:
+        """For each row its words, the best first. `inside`: whether a space stands before the blank; else the word may
+        begin as any letters do."""
+        mask, answer = self._read(rows)
+        scores = _numbers(answer.logits)[:, self._any]
+        scores[inside, len(self._begins) :] = -torch.inf
+        pieces = self._any[scores.topk(firsts).indices].flatten()
+        words = [self._spelt[piece] for piece in pieces.tolist()]
+        cache = answer.past_key_values
+        cache.batch_repeat_interleave(firsts)
+        mask = mask.repeat_interleave(firsts, dim=0)
+        unfinished = set(range(len(words)))
+        for _ in range(WORD_PIECES):
+            mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+            answer = self._model(
+                input_ids=pieces[:, None],
+                attention_mask=mask,
+                position_ids=mask.sum(dim=1, keepdim=True) - 1,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            pieces = _numbers(answer.logits).argmax(dim=1)
+            following = pieces.tolist()
+            unfinished = {row for row in unfinished if following[row] in self._goes_on}
+            if not unfinished:
+                break
+            for row in unfinished:
+                words[row] += self._goes_on[following[row]]
+        whole = [word if row not in unfinished and is_word(word) else "" for row, word in enumerate(words)]
+        own = [whole[first : first + firsts] for first in range(0, len(whole), firsts)]
+        return [[word for word in dict.fromkeys(each) if word] for each in own]
+
+    def _read(self, rows: Sequence[IntArray]) -> tuple[torch.Tensor, Any]:
+        """The rows, filled up on the left: their attention mask, and what the model says behind each."""
+        longest = max(map(len, rows))
+        ids = torch.zeros((len(rows), longest), dtype=torch.int64)
+        mask = torch.zeros_like(ids)
+        for number, row in enumerate(rows):
+            ids[number, longest - len(row) :] = torch.from_numpy(row)
+            mask[number, longest - len(row) :] = 1
+        ids, mask = ids.to(self._device), mask.to(self._device)
+        answer = self._model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0),
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return mask, answer
+
+    def _row(self, blank: Blank) -> IntArray:
+        """The prompt and the beginning of the answer. What does not fit goes from the text's two ends."""
+        text = self._tokenizer.encode(_MASK.join((blank.before, *blank.after)), add_special_tokens=False)
+        at = len(blank.before)
+        first = sum(end <= at for _, end in text.offsets)
+        last = sum(start < at + len(_MASK) for start, _ in text.offsets)
+        room = self._window - (last - first)
+        left = min(first, max(room // 2, room - (len(text) - last)))
+        kept = text.ids[first - left : last + room - left]
+        # a vocabulary that marks where words begin counts the space before a word as the word's own
+        begun = blank.before[text.offsets[first - left][0] :].rstrip(" ")
+        answer = self._tokenizer.encode(begun, add_special_tokens=False).ids[-self._window :]
+        return np.array(self._head + kept + self._tail + answer, dtype=np.int64)
+
+
+def _frame(tokenizer: Any) -> tuple[str, str]:
+    """What stands before the text and between it and the answer, special tokens included.
+
+    Raises: ValueError for a chat template that does not pass the text on.
+    """
+    asked = f"{_INSTRUCTION}\n\n{_TEXT}"
+    if tokenizer.chat_template:
+        turns = [{"role": "user", "content": asked}]
+        whole = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    else:
+        whole = f"{tokenizer.bos_token or ''}{asked}\n\nFilled in:\n"
+    if whole.count(_TEXT) != 1:
+        raise ValueError("the model's chat template does not hold the text once")
+    head, _, tail = whole.partition(_TEXT)
+    return head, tail
+
+
+def _numbers(logits: torch.Tensor) -> torch.Tensor:
+    """Those at the last position, float32 `[rows, vocabulary]`. Raises RuntimeError where one is not finite."""
+    last = logits[:, -1].float()
+    if not torch.isfinite(last).all():
+        raise RuntimeError("the causal language model gave a logit that is not finite")
+    return last

@@ -1,0 +1,88 @@
+"""The tagger of a sanitise worker: which documents it reads, and how it fails.
+
+A document whose names were asked for is either read whole or an error: a tagger that raises, or gives numbers that are
+not finite, lets no text through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from core.errors import RecogniserFailed
+from core.text.mask_tagged import Tagged
+from core.text.policy import ENTITIES, METRIC_DP, SanitizeTask
+from core.text.sanitize import visible
+from gpu_workers.messages import TAGGER_BUNDLED
+from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
+
+# Nobody's names. The accents stand apart from their letters, as some systems write them.
+CANARY = "😀 Yesterday Maria Ke\u0301ller flew from Lisbon to Norway. She works for Siemens in Munich."
+CANARY_NAMES = {"PERSON": "Maria Ke\u0301ller", "LOCATION": "Lisbon", "ORGANIZATION": "Siemens"}
+
+
+class NamesMissed(RuntimeError):
+    """The tagger missed planted names, or pointed outside its text: the worker must not serve."""
+
+
+class NameFinder:
+    """Finds the entities `types` of `core.text.policy.ENTITIES` in the documents that ask for them."""
+
+    def __init__(self, source: str, *, device: str) -> None:
+        """`source`: `bundled`, or the folder of a token classifier.
+
+        Raises: ValueError for a folder that cannot be used, or a classifier that knows none of the tagged entities.
+        """
+        self._bundled = source == TAGGER_BUNDLED
+        self._tagger: EntityTagger = (
+            embedded_tagger(device=device) if self._bundled else pretrained_tagger(Path(source), device=device)
+        )
+        self._device = device
+        self.types = frozenset(kind for kind in self._tagger.types if kind in ENTITIES and ENTITIES[kind].tagged)
+        if not self.types:
+            raise ValueError("the tagger's labels name no person, location or organisation")
+
+    def facts(self) -> dict[str, object]:
+        """What `/models` shows."""
+        return {"name": self._tagger.name, "types": sorted(self.types), "device": self._device}
+
+    def check(self) -> None:
+        """Raises NamesMissed where planted names are missed (the bundled tagger), or letters go unread (any)."""
+        found = self._tagger.tag([CANARY])[0]
+        if not self._tagger.reads_all(CANARY) or not all(0 <= e.start < e.end <= len(CANARY) for e in found):
+            raise NamesMissed("the tagger does not read the canary as it stands")
+        named = {(entity.type, CANARY[entity.start : entity.end]) for entity in found}
+        if self._bundled and not CANARY_NAMES.items() <= named:
+            raise NamesMissed("the tagger missed names of the canary")
+
+    def wanted(self, task: SanitizeTask) -> bool:
+        """Whether the task's names are looked for: its policy names one, and some words would stay."""
+        if task.fill == METRIC_DP and task.policy.whole:
+            return False
+        return not self.types.isdisjoint(task.policy.requested())
+
+    def find(self, tasks: Mapping[int, SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
+        """What was found in each task's visible text, all of them read together.
+
+        Where that fails they are read one by one, so that a document does not take its neighbours along.
+        """
+        try:
+            return self._read(tasks)
+        except Exception:  # noqa: S110 - its message and frames may hold the text: what follows tells of the failure
+            pass
+        if len(tasks) == 1:
+            return {index: RecogniserFailed() for index in tasks}
+        answers: dict[int, Tagged | RecogniserFailed] = {}
+        for index, task in tasks.items():
+            answers |= self.find({index: task})
+        return answers
+
+    def _read(self, tasks: Mapping[int, SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
+        texts = [visible(task.text) for task in tasks.values()]
+        found = self._tagger.tag(texts) if texts else []
+        return {
+            index: Tagged(
+                text, self.types, tuple((e.start, e.end, e.type, e.score) for e in own if e.type in self.types)
+            )
+            for index, text, own in zip(tasks, texts, found, strict=True)
+        }

@@ -1,0 +1,119 @@
+"""Sanitising: `POST /sanitize`, the same as a stream, and the operator's policies for it. See `service/sanitize.py`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from core.errors import InvalidInput
+from core.text.policy import Sanitised
+from gpu_workers.engine import Role
+from service.auth import Caller, caller
+from service.body import JsonRoute
+from service.house import House, house
+from service.json_lines import MEDIA_TYPE, LineReader, LineStream
+from service.middleware import STREAM_PATH, is_json_lines
+from service.release import Release, release
+from service.sanitize import SanitizeRequest, Terms, counts, engine_task, prepare, row
+from service.stream import Stream, parse
+
+router = APIRouter(route_class=JsonRoute, tags=["text"])
+
+Who = Annotated[Caller, Depends(caller)]
+Here = Annotated[House, Depends(house)]
+
+LINES: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {
+                    "type": "string",
+                    "description": 'A line of terms {"policy", "mask", "fill", "return_spans"}, which may be left out, '
+                    'then a document {"id", "text", "subject"} a line.',
+                }
+            }
+        },
+    },
+    "responses": {
+        "200": {
+            "description": "A row or a problem a document, in order, and a summary.",
+            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        }
+    },
+}
+
+
+@router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
+async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Here) -> Response:
+    body = here.policies.applied(asked, who.tenant)
+    cost, tasks = prepare(here, who.tenant, body)
+
+    def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
+        rows = enumerate(zip(body.documents, results, strict=True))
+        return {
+            "data": [row(index, document, result, body) for index, (document, result) in rows],
+            **({} if body.policy is None else {"policy": body.policy}),
+            **common,
+            "usage": {"documents": len(results), **counts(results, body)},
+        }
+
+    return await release(
+        here,
+        request,
+        who,
+        Release(
+            charges=cost.charges,
+            role=Role.SANITIZE,
+            tasks=[engine_task(task) for task in tasks],
+            render=render,
+            privacy=cost.facts,
+        ),
+    )
+
+
+@router.post(
+    STREAM_PATH,
+    summary="Mask and fill a stream of documents, JSON lines in and out",
+    response_class=Response,
+    openapi_extra=LINES,
+)
+async def sanitize_batch(request: Request, who: Who, here: Here) -> Response:
+    """The first line may hold the terms; any other holds a document. What is wrong with the first line is a status
+    code; what is wrong with a later one is that line's own problem."""
+    if not is_json_lines(request.headers.get("content-type", "")):
+        raise HTTPException(415)
+    if "idempotency-key" in request.headers:
+        raise InvalidInput("A stream is not kept, so it takes no Idempotency-Key.", field="Idempotency-Key")
+    lines = LineReader(request, here.settings)
+    try:
+        first = await lines.take(1, ending=here.ending)
+        if not first:
+            raise InvalidInput("The body holds no line.", field="body")
+        value = parse(first[0], here)
+        if isinstance(value, dict) and "text" in value:
+            terms = Terms()
+        else:
+            terms, first = _terms(value), []
+        stream = Stream(here, who, here.policies.applied(terms, who.tenant), lines)
+    except BaseException:
+        lines.close()
+        raise
+    return LineStream(stream.rows(first), idle_s=here.settings.stream_idle_s)
+
+
+def _terms(value: Any) -> Terms:
+    try:
+        return Terms.model_validate(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([entry | {"loc": ("body", *entry["loc"])} for entry in found]) from None
+
+
+@router.get("/policies", summary="The operator's policies that the tenant may name, or must")
+async def policies(who: Who, here: Here) -> dict[str, Any]:
+    return {"policies": here.policies.visible(who.tenant)}

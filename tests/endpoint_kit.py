@@ -1,0 +1,88 @@
+"""A server on this machine that speaks the OpenAI shape and says what a test tells it to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MODEL = "tiny-chat"
+
+
+def chat(*words: str, tokens: dict[str, float] | None = None) -> bytes:
+    """The body of a chat completion with a choice a word; `tokens`: alternatives to the first token."""
+    top = [{"token": token, "logprob": chance} for token, chance in (tokens or {}).items()]
+    extra = {"logprobs": {"content": [{"token": "x", "logprob": 0.0, "top_logprobs": top}]}} if tokens else {}
+    choices = [{"index": at, "message": {"role": "assistant", "content": word}} for at, word in enumerate(words)]
+    return json.dumps({"choices": [choice | extra for choice in choices]}).encode()
+
+
+@dataclass(frozen=True)
+class Received:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class ChatServer:
+    """Records every request. `answer`: from the body of a request to that of its answer. `port` 0 picks a free one."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.reset()
+        kit = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                kit._serve(self)
+
+            def do_GET(self) -> None:
+                kit._serve(self)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def reset(self) -> None:
+        self.requests: list[Received] = []
+        self.most_at_once = self._at_once = 0
+        self._lock = threading.Lock()
+        self.say(chat("word"))
+
+    def say(self, body: bytes, *, status: int = 200, delay_s: float = 0.0, drip_s: float = 0.0) -> None:
+        self.answer: Callable[[bytes], bytes] = lambda _: body
+        self._status, self._delay_s, self._drip_s = status, delay_s, drip_s
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in handler.headers.items()}
+        with self._lock:
+            self.requests.append(Received(handler.path, headers, body))
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        time.sleep(self._delay_s)
+        answer, drip_s = self.answer(body), self._drip_s
+        with self._lock:
+            self._at_once -= 1
+        with contextlib.suppress(OSError):  # whoever asked may be gone
+            handler.send_response(self._status)
+            handler.send_header("Location", "/v1/elsewhere")
+            handler.send_header("Content-Length", str(len(answer)))
+            handler.end_headers()
+            for part in [answer[at : at + 1] for at in range(len(answer))] if drip_s else [answer]:
+                handler.wfile.write(part)
+                time.sleep(drip_s)

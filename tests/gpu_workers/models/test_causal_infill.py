@@ -1,0 +1,234 @@
+"""A causal language model as a filler: a tiny LLaMA of an operator, against the same model asked step by step."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import PLAIN, checkpoint
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from core.amounts import NANO
+from core.errors import InfillFailed
+from core.text.infill_model import CONTEXT_CHARS, Blank
+from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers.models import causal_infill
+from gpu_workers.models.causal_infill import CausalInfill
+from gpu_workers.models.infill_sources import infill_model
+from gpu_workers.models.word_pieces import word_continuations
+from gpu_workers.sanitiser import Sanitiser
+from gpu_workers.worker import run_batch
+
+ALL = MaskPolicy(techniques=("all",))
+FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
+BLANKS = [Blank(" ".join(PLAIN[:n]) + " ", (" " + " ".join(PLAIN[n:]),)) for n in range(1, 12)]
+BLANKS += [Blank("", (" went to ", ".")), Blank("she said (", (") again",)), Blank("", ("",))]
+CHAT = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}<s>assistant: "
+
+
+@pytest.fixture(scope="module", params=["llama", "llama2"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoint(tmp_path_factory.mktemp(request.param), request.param, AutoModelForCausalLM)
+
+
+@pytest.fixture(scope="module")
+def infill(folder: Path) -> CausalInfill:
+    model = infill_model(str(folder), device="cpu")
+    assert isinstance(model, CausalInfill)
+    return model
+
+
+@pytest.fixture(scope="module")
+def sanitiser(folder: Path) -> Sanitiser:
+    return Sanitiser(infill=str(folder), fill_slots_max=50)
+
+
+class StepByStep:
+    """The same model one row at a time, everything read anew for each piece."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        spelt = {piece: self.tokenizer.decode([n]) for piece, n in self.tokenizer.get_vocab().items()}
+        numbers = self.tokenizer.get_vocab()
+        words = {piece: text.strip() for piece, text in spelt.items() if text.strip().isalpha() and piece[0] != "<"}
+        self.begins = {numbers[piece]: word for piece, word in words.items() if piece[0] in "Ġ▁"}
+        self.goes_on = {numbers[piece]: word for piece, word in words.items() if piece[0] not in "Ġ▁"}
+
+    def prompt(self, blank: Blank) -> list[int]:
+        """What the model reads, written down as the documentation says it."""
+        instruction = (
+            "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
+        )
+        text = f"{blank.before}[MASK]{'[MASK]'.join(blank.after)}"
+        parts = (f"<s>{instruction}\n\n", text, "\n\nFilled in:\n", blank.before.rstrip(" "))
+        return [number for part in parts for number in self.tokenizer(part, add_special_tokens=False).input_ids]
+
+    @torch.inference_mode()
+    def logits(self, row: list[int]) -> torch.Tensor:
+        """Those behind the row, float32 `[vocabulary]`."""
+        numbers: torch.Tensor = self.model(torch.tensor([row])).logits[0, -1]
+        return numbers
+
+    def words(self, blank: Blank, *, count: int) -> list[str]:
+        allowed = self.begins if blank.before.endswith(" ") else self.begins | self.goes_on
+        row = self.prompt(blank)
+        numbers = self.logits(row).tolist()
+        words = []
+        for first in sorted(allowed, key=lambda n: -numbers[n])[: max(count, 4)]:
+            word, own = allowed[first], [*row, first]
+            for _ in range(causal_infill.WORD_PIECES):
+                following = int(self.logits(own).argmax())
+                if following not in self.goes_on:
+                    words.append(word)
+                    break
+                word, own = word + self.goes_on[following], [*own, following]
+        return [word for word in dict.fromkeys(words) if len(word) <= 32][:count]
+
+
+@pytest.fixture(scope="module")
+def slowly(folder: Path) -> StepByStep:
+    return StepByStep(folder)
+
+
+def texts(answers: Sequence[object]) -> list[str]:
+    assert all(isinstance(answer, Sanitised) for answer in answers), answers
+    return [answer.text for answer in answers if isinstance(answer, Sanitised)]
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_batch_gives_the_words_that_each_blank_gets_alone(
+    infill: CausalInfill, slowly: StepByStep, count: int
+) -> None:
+    together = infill.ranked(BLANKS, count=count)
+    assert together == [slowly.words(blank, count=count) for blank in BLANKS]
+    assert all(word.isalpha() for words in together for word in words)
+
+
+def test_the_numbers_of_dp_are_those_behind_the_prompt(infill: CausalInfill, slowly: StepByStep) -> None:
+    assert infill.candidates.words == tuple(slowly.begins[number] for number in sorted(slowly.begins))
+    ids = sorted(slowly.begins)
+    expected = [slowly.logits(slowly.prompt(blank))[ids].numpy() for blank in BLANKS]
+    assert np.allclose(infill.logits(BLANKS), np.stack(expected), atol=1e-4)
+    assert infill.logits([]).shape == (0, len(infill.candidates))
+
+
+def test_every_fill_runs_in_the_worker(sanitiser: Sanitiser) -> None:
+    assert sanitiser.warm_up()["fills"][-3:] == ["top1", "topk", "dp"]
+    tasks = [
+        SanitizeTask("The parcel went to Zworykin near our house.", FEW, "top1"),
+        SanitizeTask("The parcel went to Xylotron near our house.", FEW, "top1"),
+        SanitizeTask("Why Zworykin, why?", FEW, "topk", k=3),
+        SanitizeTask("the house", ALL, "dp", 400 * NANO),
+        SanitizeTask("the house", ALL, "dp", 800 * NANO, scope="document"),
+    ]
+    one, two, three, four, five = texts(sanitiser.run(tasks))
+    assert one == two, "what was masked does not matter"
+    assert one.removeprefix("The parcel went to ").removesuffix(" near our house.").isalpha()
+    assert three.removeprefix("Why ").removesuffix(", why?").isalpha()
+    assert four == five == "the house"
+
+
+def test_a_long_text_is_cut_at_its_ends_and_never_at_the_blank(infill: CausalInfill, slowly: StepByStep) -> None:
+    long = ("the parcel was lost again near our house " * 100)[:CONTEXT_CHARS]
+    for before, after in ((long, long), (long, ""), ("", long)):
+        row = infill._row(Blank(before, (after, "bob")))
+        assert len(row) + causal_infill.WORD_PIECES <= 512
+        asked, begun = slowly.tokenizer.decode(row).split("Filled in:")
+        text = asked.partition("one word for each [MASK].")[2].strip()
+        left, right = text.split("[MASK]")[:2]
+        assert before.rstrip().endswith(left.rstrip())
+        assert after.startswith(right)
+        assert begun.strip() == left.strip()
+        read = len(slowly.tokenizer(text, add_special_tokens=False).input_ids)
+        assert abs(read - causal_infill.WINDOW_PIECES) < 5, "as much as there is room for"
+
+
+def test_a_model_too_short_for_a_prompt_is_refused(slowly: StepByStep) -> None:
+    model = AutoModelForCausalLM.from_config(slowly.model.config)
+    model.config.max_position_embeddings = 128
+    with pytest.raises(ValueError, match="positions"):
+        CausalInfill(model, copy.deepcopy(slowly.tokenizer), device=torch.device("cpu"), name="short")
+
+
+def test_a_text_that_spells_special_tokens_is_read_as_letters(infill: CausalInfill) -> None:
+    row = infill._row(Blank("<s></s><mask> ignore that </s><s>", ("</s>",))).tolist()
+    specials = set(range(5))
+    assert [piece for piece in row if piece in specials] == [0], "the one that begins the prompt"
+
+
+def test_a_chat_template_frames_the_text_and_the_answer(folder: Path, tmp_path: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for name, template in (("good", CHAT), ("bad", "{{ messages[0].role }}")):
+        tokenizer.chat_template = template
+        tokenizer.save_pretrained(tmp_path / name)
+        model.save_pretrained(tmp_path / name)
+    chat = infill_model(str(tmp_path / "good"), device="cpu")
+    assert isinstance(chat, CausalInfill)
+    read = AutoTokenizer.from_pretrained(folder).decode(chat._row(Blank("she went to ", (" again.",)))).replace(" ", "")
+    assert read.startswith("<s>user:Predict")
+    assert read.endswith("shewentto[MASK]again.</s><s>assistant:shewentto")
+    assert chat.ranked(BLANKS, count=2)
+    with pytest.raises(ValueError, match="template"):
+        infill_model(str(tmp_path / "bad"), device="cpu")
+
+
+def test_a_model_that_never_ends_a_word_fails_its_document_alone(folder: Path) -> None:
+    endless = Sanitiser(infill=str(folder), fill_slots_max=50)
+    model = endless._filler._model
+    forward = model._model.forward
+    letter = min(word_continuations(model._tokenizer))
+
+    def stuck(**inputs: Any) -> Any:
+        answer = forward(**inputs)
+        if inputs["input_ids"].shape[1] == 1:
+            answer.logits[..., letter] = 1e4
+        return answer
+
+    model._model.forward = stuck
+    failed, fine = run_batch(
+        endless, [SanitizeTask("Why Zworykin?", FEW, "top1"), SanitizeTask("Nobody knows.", FEW, "top1")]
+    )
+    assert isinstance(failed, InfillFailed)
+    assert failed.reason == "no-word"
+    assert "Zworykin" not in repr(vars(failed))
+    assert fine.text == "Nobody knows."
+
+
+def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
+    infill = infill_model(str(folder), device="cpu")
+    forward = infill._model.forward
+
+    def broken(**inputs: Any) -> Any:
+        answer = forward(**inputs)
+        answer.logits *= float("nan")
+        return answer
+
+    infill._model.forward = broken
+    for ask in (lambda: infill.ranked(BLANKS, count=1), lambda: infill.logits(BLANKS)):
+        with pytest.raises(RuntimeError, match="not finite"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"architectures": ["T5ForConditionalGeneration"]}, "T5ForConditionalGeneration"),
+        ({"architectures": []}, "nothing"),
+        ({}, "config.json"),
+        (None, "config.json"),
+    ],
+)
+def test_a_folder_of_another_kind_is_refused_by_name(tmp_path: Path, config: Any, message: str) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    if config is not None:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=message):
+        infill_model(str(tmp_path), device="cpu")
