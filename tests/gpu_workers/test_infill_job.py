@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from corpus_kit import PLANTED, embedding_rows, json_lines, rows
 
-from core.errors import BadCorpus, InfillBroken, JobFilesLost
+from core.errors import BadCorpus, InfillBroken, InvalidInput, JobFilesLost
 from core.jobs.scratch import ScratchWriter, new_key
 from core.stamped_file import StampedFile, stamped
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
@@ -16,9 +17,11 @@ from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
 from gpu_workers.jobs import infill
 from gpu_workers.jobs.messages import INPUT, InfillSpec, JobOrder
+from gpu_workers.jobs.obfuscate import Obfuscator
 from gpu_workers.models.adapter_file import SHIPPED, load_adapter, save_adapter
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.sanitiser import Sanitiser
+from gpu_workers.training.fine_tuning import shipped_net
 
 ADDRESS = "jo@example.org"
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
@@ -146,3 +149,19 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
     (answer,) = sanitiser.run([SanitizeTask(text, FEW, "top1", model=replaced)])
     assert isinstance(answer, Sanitised)
     assert answer.text.split()[4] == "piano"
+
+
+def test_names_are_masked_before_anything_is_trained_on() -> None:
+    spec = InfillSpec("mine", (), MaskPolicy(), "topk", 10, 1, STEPS, tagger="bundled")
+    _, net = shipped_net(torch.device("cpu"))
+    text = "Yesterday Maria Keller flew from Lisbon to Norway. Write to jo@example.org."
+
+    filled = Obfuscator(spec, device=torch.device("cpu")).filled([text], net)
+
+    (out,) = filled.texts
+    assert filled.places >= 3
+    assert out.startswith("Yesterday ")
+    assert not any(name in out for name in ("Maria", "Keller", "Lisbon", "example.org"))
+    without = InfillSpec("mine", (), MaskPolicy(entities=("PERSON",)), "topk", 10, 1, STEPS)
+    with pytest.raises(InvalidInput):
+        Obfuscator(without, device=torch.device("cpu"))
