@@ -237,3 +237,15 @@ def test_the_documented_file_loads_and_a_bad_one_keeps_the_gateway_from_starting
     (tmp_path / "bad.toml").write_text("[policies.x.mask]\nallow_list = 'no-such'\n")
     refusal = refused_start(tmp_path / "data", {"PRIVACY_GATEWAY_POLICIES_FILE": str(tmp_path / "bad.toml")})
     assert "the policy x: mask.allow_list" in refusal
+
+
+def test_a_fine_tuning_job_masks_by_the_policy(clinic: Tenant, tenant: Tenant) -> None:
+    def ask(of: Tenant, **fields: Any) -> Any:
+        return of.http.post("/jobs/infill", json={"name": "own", "documents": [{"text": TEXT}]} | fields)
+
+    assert ask(clinic, mask={"techniques": ["entity"]}).json()["code"] == "policy-enforced"
+    assert ask(clinic).status_code == 202
+    everything = ask(tenant, policy="private-words")
+    assert (everything.status_code, everything.json()["errors"][0]["field"]) == (422, "mask.techniques")
+    for fields in ({"policy": "clinical"}, {"policy": "newsroom", "mask": {}}, {"mask": {"allow_list": "clinical"}}):
+        assert ask(tenant, **fields).status_code == 422, fields
