@@ -114,14 +114,14 @@ def integer_space(axes: Doubles, centre: Doubles, step: float) -> Space:
     )
 
 
-def codebook(places: CodeArray, size: int, seed: int) -> CodeArray:
-    """`size` centroids of public int8 places `[n, r]`, by k-means."""
+def codebook(places: CodeArray, size: int, seed: int, *, starts: int = 1) -> CodeArray:
+    """`size` centroids of public int8 places `[n, r]`, by k-means; a small codebook is the best of `starts`."""
     from sklearn.cluster import KMeans, MiniBatchKMeans
 
     rows = places.astype(np.float32)
     if size <= max(COUNT_SIZES):
         rows = rows[np.random.default_rng(seed).permutation(len(rows))[:_KMEANS_ROWS_MAX]]
-        model = KMeans(size, n_init=1, max_iter=50, random_state=seed).fit(rows)
+        model = KMeans(size, n_init=starts, max_iter=50, random_state=seed).fit(rows)
     else:
         model = MiniBatchKMeans(size, n_init=1, batch_size=8_192, max_iter=30, random_state=seed).fit(rows)
     centroids: CodeArray = np.clip(np.round(model.cluster_centers_), -CODE_MAX, CODE_MAX).astype(np.int8)

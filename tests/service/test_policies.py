@@ -13,8 +13,8 @@ from service.policies import Policies, PoliciesRefused, load_policies
 from service.sanitize import SanitizeRequest
 from service.settings import Settings
 
-TEXT = "The patient zworykling was seen by dr.roe@acme-corp.com."
-MASKED = "The patient [WORD] was seen by [EMAIL_ADDRESS]."
+TEXT = "the zworykling was seen by the patient dr.roe@acme-corp.com."
+MASKED = "the [WORD] was seen by the patient [EMAIL_ADDRESS]."
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_an_enforced_policy_is_what_its_tenant_gets_and_nothing_else(clinic: Ten
 
 
 def test_a_policy_that_is_offered_is_there_by_name(other_clinic: Tenant) -> None:
-    assert sanitize(other_clinic).json()["data"][0]["text"].startswith("The patient zworykling")
+    assert sanitize(other_clinic).json()["data"][0]["text"].startswith("the zworykling was")
     named = sanitize(other_clinic, policy="clinical", fill={"mode": "marker"}).json()
     assert "zworykling" not in named["data"][0]["text"]
     assert "[WORD]" not in named["data"][0]["text"], "the request's own fill"

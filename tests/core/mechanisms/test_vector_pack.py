@@ -21,7 +21,7 @@ from core.mechanisms.vectors.pricing import vector_events
 from core.mechanisms.vectors.spec import vector_spec
 from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism
 from core.mechanisms.vectors.vector_pack import FORMAT, VectorPack
-from gpu_workers.encoder import bundled_path, weights_fingerprint
+from gpu_workers.encoder import Encoder, bundled_path, weights_fingerprint
 from gpu_workers.packs import VECTOR_PACK, pack_paths
 
 ERROR_RATE = 1e-6
@@ -46,7 +46,7 @@ def unit_rows(count: int) -> np.ndarray:
 
 def test_the_pack_is_small_has_a_card_and_is_for_the_bundled_encoder() -> None:
     VectorPack.load(VECTOR_PACK, encoder_fingerprint=weights_fingerprint(bundled_path()))
-    assert VECTOR_PACK.stat().st_size < 3_000_000
+    assert VECTOR_PACK.stat().st_size < 1_000_000
     assert "licence" in VECTOR_PACK.with_suffix(".md").read_text()
     assert VECTOR_PACK not in pack_paths().values()  # no domain pack
 
@@ -99,8 +99,26 @@ def test_pca_needs_a_pack() -> None:
 
 
 def test_the_codebook_grows_with_epsilon() -> None:
-    sizes = [trained_size(round(epsilon * 10**9)) for epsilon in (1e-9, 1, 2, 4, 6, 10, 12, 20, 1000)]
-    assert sizes == [4, 4, 4, 16, 64, 1024, 4096, 4096, 4096]
+    sizes = [trained_size(round(epsilon * 10**9)) for epsilon in (1e-9, 1, 2, 3.9, 4, 6, 10, 12, 20, 1000)]
+    assert sizes == [2, 2, 2, 2, 4, 16, 256, 1024, 4096, 4096]
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0, 6.0])
+def test_a_small_codebook_tells_praise_from_blame(pack: VectorPack, epsilon: float) -> None:
+    praise = ["A wonderful film.", "I love this place!", "The best service we ever had.", "Great phone, great price."]
+    blame = [
+        "A terrible film.",
+        "I hate this place!",
+        "The worst service we ever had.",
+        "Awful phone, a waste of money.",
+    ]
+    mechanism = trained(pack, epsilon)
+
+    codes = mechanism.codes(Encoder().encode(praise + blame))
+
+    half = mechanism.size // 2
+    assert (codes // half == [codes[0] // half] * 4 + [codes[-1] // half] * 4).all()
+    assert codes[0] // half != codes[-1] // half
 
 
 @pytest.mark.parametrize("epsilon", [4.0, 20.0])
@@ -118,7 +136,8 @@ def test_a_saved_pack_comes_back_whatever_its_memory_looks_like(tmp_path: Path, 
 
 
 def test_a_code_is_kept_as_often_as_promised_and_else_uniform(pack: VectorPack) -> None:
-    mechanism = trained(pack, 3.0)
+    epsilon = 5.0
+    mechanism = trained(pack, epsilon)
     runs = 40_000
     row = unit_rows(1)
     own = mechanism.codes(row)[0]
@@ -128,8 +147,8 @@ def test_a_code_is_kept_as_often_as_promised_and_else_uniform(pack: VectorPack) 
     distances = np.linalg.norm(found[:, None] - mechanism.vectors, axis=2)
     assert distances.min(axis=1).max() == 0  # nothing but the public vectors comes out
     counts = np.bincount(distances.argmin(axis=1), minlength=mechanism.size)
-    expected = np.full(mechanism.size, runs / (math.exp(3.0) + mechanism.size - 1))
-    expected[own] *= math.exp(3.0)
+    expected = np.full(mechanism.size, runs / (math.exp(epsilon) + mechanism.size - 1))
+    expected[own] *= math.exp(epsilon)
     assert stats.chisquare(counts, expected).pvalue > ERROR_RATE
 
 
