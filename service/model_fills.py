@@ -4,16 +4,14 @@ reserved or read but the counting of words, for which a text is cut into tokens 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.errors import InvalidInput, WorkerCold
 from core.stamped_file import StampedFile
 from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
-from gpu_workers.engine import Role
-
-if TYPE_CHECKING:
-    from service.house import House
+from gpu_workers.engine import Engine, Role
+from service.own_models import OwnModels
 
 _WORK_OF_A_PLACE = 4  # a place is read with its surroundings
 
@@ -22,14 +20,14 @@ GUESSED = "the model has not read what was masked, and may guess it; kept text i
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
 
-def infill_facts(here: House, mode: str) -> Facts | None:
+def infill_facts(engine: Engine, mode: str) -> Facts | None:
     """What the sanitise worker has told of its language model; nothing for a fill that needs none.
 
     Raises WorkerCold until a worker has told it, InvalidInput where it runs none or none that can fill so.
     """
     if mode not in MODEL_FILLS:
         return None
-    facts = here.engine.status(Role.SANITIZE).facts
+    facts = engine.status(Role.SANITIZE).facts
     if "infill" not in facts:
         raise WorkerCold
     infill: Facts | None = facts["infill"]
@@ -38,7 +36,7 @@ def infill_facts(here: House, mode: str) -> Facts | None:
     return infill
 
 
-def own_model(here: House, tenant: str, *, mode: str, name: str | None) -> StampedFile | None:
+def own_model(models: OwnModels, tenant: str, *, mode: str, name: str | None) -> StampedFile | None:
     """The tenant's fine-tuned model of that name; None where none is named.
 
     Raises InvalidInput for a name that is not the tenant's, and for a fill that takes none: weights that were trained
@@ -48,7 +46,7 @@ def own_model(here: House, tenant: str, *, mode: str, name: str | None) -> Stamp
         return None
     if mode not in (TOP_1, TOP_K):
         raise InvalidInput(f"only the fills `{TOP_1}` and `{TOP_K}` take a fine-tuned model", field="fill.model")
-    return here.own_models.find(tenant, name)
+    return models.find(tenant, name)
 
 
 def check_options(

@@ -17,7 +17,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
-from service.sanitize import Fill, Mask, SanitizeRequest, Terms, TextDocument, price, validate
+from service.sanitize_request import Fill, Mask, SanitizeRequest, Terms, TextDocument, price, validate
 from service.settings import Settings
 from service.strict import Strict
 

@@ -28,7 +28,8 @@ from service.body import nesting
 from service.house import House
 from service.json_lines import Line, LineReader
 from service.release import Buffer, Release, hold, privacy_block, run_free, run_held, without_guarantee
-from service.sanitize import Price, SanitizeRequest, Terms, TextDocument, counts, engine_task, prepare, row
+from service.sanitize import counts, engine_task, prepare, row
+from service.sanitize_request import Price, SanitizeRequest, Terms, TextDocument
 
 _ROOM_POLL_S = 0.05
 

@@ -13,7 +13,7 @@ from gpu_workers.messages import INFILL_BUNDLED
 from service.domains import NAME
 from service.house import House
 from service.model_fills import check_options
-from service.sanitize import Mask, Terms, masking
+from service.sanitize_request import Mask, Terms, masking
 from service.strict import Strict
 
 UNSTATED = "not stated"

@@ -11,7 +11,7 @@ from gpu_workers.jobs.messages import DomainSpec, InfillSpec
 from service.domains import pack_path
 from service.jobs.files import JobFiles
 from service.own_models import model_path
-from service.sanitize import Mask
+from service.sanitize_request import Mask
 from service.settings import Settings
 
 

@@ -16,15 +16,14 @@ from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
 from core.mechanisms.pricing import protection
-from service import sanitize
 from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
-from service.model_fills import infill_facts
 from service.paging import Paging, paging
 from service.problems import amount
 from service.routes import sentdp, vector
+from service.sanitize_request import SanitizeRequest
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
@@ -89,7 +88,7 @@ def _form(body: Any) -> str:
 
 Estimated = Annotated[
     Annotated[sentdp.SentDPRequest, Tag("sentdp")]
-    | Annotated[sanitize.SanitizeRequest, Tag("sanitize")]
+    | Annotated[SanitizeRequest, Tag("sanitize")]
     | Annotated[vector.VectorRequest, Tag("vector")],
     Discriminator(_form),
 ]
@@ -100,7 +99,7 @@ async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
     """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
     if isinstance(body, sentdp.SentDPRequest):
         charges, facts = await _document_charges(body, who, here)
-    elif isinstance(body, sanitize.SanitizeRequest):
+    elif isinstance(body, SanitizeRequest):
         charges, facts = _word_charges(body, who, here)
     else:
         charges, facts = await _vector_charges(body, who, here)
@@ -139,8 +138,10 @@ async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House
     return sentdp.charges_of(body, event), {"unit": protection(body.mechanism).unit}
 
 
-def _word_charges(body: sanitize.SanitizeRequest, who: Caller, here: House) -> Priced:
-    cost = sanitize.price(here.policies.applied(body, who.tenant), here.settings, infill_facts(here, body.fill.mode))
+def _word_charges(body: SanitizeRequest, who: Caller, here: House) -> Priced:
+    cost = sanitize_price(
+        here.policies.applied(body, who.tenant), here.settings, infill_facts(here.engine, body.fill.mode)
+    )
     if not cost.charges:
         raise InvalidInput("This fill costs nothing.", field="fill.mode")
     return cost.charges, cost.facts

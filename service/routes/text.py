@@ -1,4 +1,5 @@
-"""Sanitising: `POST /sanitize`, the same as a stream, and the operator's policies for it. See `service/sanitize.py`."""
+"""Sanitising: `POST /sanitize`, the same as a stream, and the operator's policies for it. See
+`service/sanitize.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from service.house import House, house
 from service.json_lines import MEDIA_TYPE, LineReader, LineStream
 from service.middleware import STREAM_PATH, is_json_lines
 from service.release import Release, release
-from service.sanitize import SanitizeRequest, Terms, counts, engine_task, prepare, row
+from service.sanitize import counts, engine_task, prepare, row
+from service.sanitize_request import SanitizeRequest, Terms
 from service.stream import Stream, parse
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])

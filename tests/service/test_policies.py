@@ -10,7 +10,7 @@ from gateway_kit import Gateway, Tenant, documented_policies, refused_start
 
 from core.errors import InvalidInput, PolicyEnforced
 from service.policies import Policies, PoliciesRefused, load_policies
-from service.sanitize import SanitizeRequest
+from service.sanitize_request import SanitizeRequest
 from service.settings import Settings
 
 TEXT = "the zworykling was seen by the patient dr.roe@acme-corp.com."

@@ -1,0 +1,50 @@
+"""An adapter on the bundled encoder for a processor, run without transformers.
+
+Importing transformers takes longer than all else that a worker does at its start; and `PackedBert` reads the weights
+once for a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from gpu_workers.encoder import fastest_dtype, weights_fingerprint
+from gpu_workers.encoder_model import bundled_path, bundled_weights
+from gpu_workers.models import lora
+from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.packed_bert import PackedBert
+
+
+@dataclass(frozen=True)
+class PackedAdapter:
+    """`bert` with the adapter merged into it; `tensors`: the adapter's own, beside it; all of one type.
+
+    `words`: the encoder's word embeddings `[vocabulary, d]`. `eps`: of its layer norms.
+    """
+
+    info: AdapterInfo
+    bert: PackedBert
+    words: torch.Tensor
+    tensors: Mapping[str, torch.Tensor]
+    eps: float
+
+
+def packed_adapter(kind: str, path: Path | None, dtype: torch.dtype | None) -> PackedAdapter:
+    """The adapter of that kind at `path`, the shipped one by default.
+
+    `dtype`: the processor's fastest by default; sums of weights are formed in float32.
+    Raises: ValueError for a file that is no such adapter.
+    """
+    info, tensors = load_adapter(path or SHIPPED / f"{kind}.safetensors", kind, weights_fingerprint(bundled_path()))
+    weights, config = bundled_weights()
+    own = dtype or fastest_dtype(torch.device("cpu"))
+    whole = {name: tensor.to(own) for name, tensor in lora.merged(weights, tensors).items()}
+    beside = {name: tensor.to(own) for name, tensor in tensors.items() if not name.startswith("lora.")}
+    bert = PackedBert(whole, config)
+    return PackedAdapter(
+        info, bert, whole["embeddings.word_embeddings.weight"], beside, float(config["layer_norm_eps"])
+    )
