@@ -23,6 +23,7 @@ from service.house import House, house
 from service.paging import Paging, paging
 from service.problems import amount
 from service.routes import sentdp, vector
+from service.sanitize import cost_of
 from service.sanitize_request import SanitizeRequest
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
@@ -139,9 +140,7 @@ async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House
 
 
 def _word_charges(body: SanitizeRequest, who: Caller, here: House) -> Priced:
-    cost = sanitize_price(
-        here.policies.applied(body, who.tenant), here.settings, infill_facts(here.engine, body.fill.mode)
-    )
+    cost = cost_of(here, here.policies.applied(body, who.tenant))
     if not cost.charges:
         raise InvalidInput("This fill costs nothing.", field="fill.mode")
     return cost.charges, cost.facts
