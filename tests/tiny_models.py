@@ -106,13 +106,15 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
 
 
 def _teach(model: Any, tokenizer: PreTrainedTokenizerFast) -> None:
+    """By steps until every word of fresh rows is told right, with room: rounding differs between machines."""
+    torch.set_num_threads(1)  # so small a model is slower on more
     generator = torch.Generator().manual_seed(3)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, total_iters=150)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.003)
     known = {**dict.fromkeys(PEOPLE, 1), **dict.fromkeys(TOWNS, 3)}
     words = [*PEOPLE, *TOWNS, *PLAIN]
-    for _ in range(150):
-        drawn = [[words[i] for i in torch.randint(len(words), (22,), generator=generator)] for _ in range(8)]
+    for _ in range(1_000):
+        lengths = torch.randint(1, 23, (8,), generator=generator).tolist()
+        drawn = [[words[i] for i in torch.randint(len(words), (length,), generator=generator)] for length in lengths]
         batch = tokenizer([" ".join(row) for row in drawn], return_tensors="pt", padding=True)
         labels = torch.full_like(batch["input_ids"], -100)
         for number, row in enumerate(drawn):
@@ -120,7 +122,9 @@ def _teach(model: Any, tokenizer: PreTrainedTokenizerFast) -> None:
                 if word is not None:
                     labels[number, place] = known.get(row[word], 0)
         loss = model(**{k: v for k, v in batch.items() if k != "token_type_ids"}, labels=labels).loss
+        if loss < 0.003:
+            return
         loss.backward()
         optimiser.step()
-        schedule.step()
         optimiser.zero_grad()
+    raise AssertionError("the tiny model has not learnt")
