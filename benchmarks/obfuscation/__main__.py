@@ -26,7 +26,7 @@ from benchmarks.obfuscation import corpora
 from benchmarks.obfuscation.corpora import Corpus
 from benchmarks.obfuscation.language_model import LanguageModel
 from benchmarks.obfuscation.obfuscated import MASKS, Obfuscator
-from core.text.policy import TOP_1, TOP_K
+from core.text.policy import DP, TOP_1, TOP_K
 
 CACHE = Path(tempfile.gettempdir()) / "privacy-gateway-obfuscation"
 FINE_TUNING_STEPS = 60
@@ -58,7 +58,7 @@ class Tables:
             "topk, fine-tuned": lambda mask: adapted(obfuscator.fine_tuned(clean, mask).texts),
         } | {
             f"dp, epsilon {epsilon} a slot": lambda mask, epsilon=epsilon: adapted(
-                obfuscator.private(clean, mask, epsilon=epsilon).texts
+                obfuscator.filled(clean, mask, DP, epsilon=epsilon).texts
             )
             for epsilon in EPSILONS
         }

@@ -19,7 +19,6 @@ from core.amounts import NANO
 from core.stamped_file import StampedFile, stamped
 from core.text.policy import (
     DEFAULT_ENTITIES,
-    DP,
     MODEL_FILLS,
     TAGGED_ENTITIES,
     TOP_K,
@@ -61,7 +60,9 @@ class Obfuscator:
     def __init__(self, cache: Path, *, fine_tuning_steps: int) -> None:
         self._cache = cache
         self._steps = fine_tuning_steps
-        self.infill = hashlib.sha256((SHIPPED / "infill.safetensors").read_bytes()).hexdigest()
+        self.infill, self._tagger = (
+            hashlib.sha256((SHIPPED / f"{kind}.safetensors").read_bytes()).hexdigest() for kind in ("infill", "tagger")
+        )
 
     @cached_property
     def _sanitiser(self) -> Sanitiser:
@@ -77,8 +78,9 @@ class Obfuscator:
         model: StampedFile | None = None,
     ) -> Obfuscated:
         """Each text under that mask with that fill. `epsilon`: of a slot, for `dp`. `model`: a fine-tuned one."""
-        weights = model.path if model else self.infill if fill in MODEL_FILLS else ""
-        path = self._path("filled", (list(texts), MASKS[mask], fill, epsilon, Path(weights).name), "json")
+        weights = [Path(model.path).name if model else self.infill] if fill in MODEL_FILLS else []
+        weights += [self._tagger] if mask == "entity" else []
+        path = self._path("filled", (list(texts), MASKS[mask], fill, epsilon, weights), "json")
         if path.exists():
             return Obfuscated(**json.loads(path.read_text()))
         nano = None if epsilon is None else epsilon * NANO
@@ -118,10 +120,6 @@ class Obfuscator:
             save_adapter(path, replace(info, steps=self._steps, rounds=1, documents=len(texts)), trained(net))
             path.with_suffix(".pt").unlink()
         return self.filled(texts, mask, TOP_K, model=stamped(path))
-
-    def private(self, texts: Sequence[str], mask: str, *, epsilon: int) -> Obfuscated:
-        """`dp` at `epsilon` a slot."""
-        return self.filled(texts, mask, DP, epsilon=epsilon)
 
     def _path(self, kind: str, of: object, suffix: str) -> Path:
         return self._cache / f"{kind}-{hashlib.sha256(repr(of).encode()).hexdigest()[:24]}.{suffix}"
