@@ -51,6 +51,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
+	$(BIN)/python -m benchmarks.obfuscation --data $(DATA)
 	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)
 	$(BIN)/python -m benchmarks.vectors
 	$(BIN)/python -m benchmarks.words --data $(DATA)
