@@ -44,8 +44,8 @@ NUMBERS = {
 }
 CATEGORIES = {
     "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked ?",
-    "education": "Bachelors Some-college 11th HS-grad Prof-school Assoc-acdm Assoc-voc 9th 7th-8th 12th Masters 1st-4th "
-    "10th Doctorate 5th-6th Preschool",
+    "education": "Bachelors Some-college 11th HS-grad Prof-school Assoc-acdm Assoc-voc 9th 7th-8th 12th Masters "
+    "1st-4th 10th Doctorate 5th-6th Preschool",
     "marital-status": "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent "
     "Married-AF-spouse",
     "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
@@ -53,15 +53,15 @@ CATEGORIES = {
     "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
     "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
     "sex": "Female Male",
-    "native-country": "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India Japan "
-    "Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland France "
-    "Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand Yugoslavia "
-    "El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands ?",
+    "native-country": "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India "
+    "Japan Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland "
+    "France Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand "
+    "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands ?",
 }
 COLUMNS = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
-    "capital-loss hours-per-week native-country"
-).split()
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country"),
+)
 LABEL = {"name": "income", "kind": "categorical", "categories": ["<=50K", ">50K"]}
 
 
@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=TrainingPlan.steps)
     parser.add_argument("--frequencies", type=int, default=1_000)
     parser.add_argument("--bins", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=TrainingPlan.batch)
     parser.add_argument("--log-sigma-max", type=float, default=TrainingPlan.log_sigma_max)
     parser.add_argument("--only", choices=("real", "marginals", "pearl"))
     options = parser.parse_args()
@@ -150,7 +151,7 @@ def main() -> None:
         start = time.monotonic()
         release = pearl_release(train, frequencies=options.frequencies, budget=budget, rows_are_public=True)
         print(f"released in {time.monotonic() - start:.1f} s, mean distance {release.mean_distance:.3f}")
-        plan = TrainingPlan(steps=options.steps, log_sigma_max=options.log_sigma_max)
+        plan = TrainingPlan(steps=options.steps, batch=options.batch, log_sigma_max=options.log_sigma_max)
         generator = train_generator(release, plan=plan)
         report("pearl", generator.sample(len(train)), test, time.monotonic() - start)
 
