@@ -1,0 +1,1 @@
+"""Private synthesis of tables: one accounted release, then anything at no further cost."""

@@ -1,0 +1,175 @@
+"""What a table is declared to be: public bounds, public categories, one label or none.
+
+Guarantee: nothing here is read off private rows. A minimum, a maximum or a list of categories taken from the data
+would leak it, so the caller declares them all; what is missing is refused. Errors name the place in the declaration,
+never what stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn, TypeGuard
+
+from core.errors import InvalidInput
+
+COLUMNS_MAX = 256
+CATEGORIES_MAX = 1_024  # of one column
+WIDTH_MAX = 2_048  # coordinates of an encoded row
+CLASSES_MAX = 64
+NAME_CHARS_MAX = 256
+BOUND_MAX = 1e15
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """Numbers between public bounds. `integer`: whole numbers; decoding rounds."""
+
+    name: str
+    minimum: float
+    maximum: float
+    integer: bool = False
+
+    @property
+    def width(self) -> int:
+        """Coordinates in an encoded row."""
+        return 1
+
+
+@dataclass(frozen=True)
+class CategoricalColumn:
+    """One of several public categories."""
+
+    name: str
+    categories: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Coordinates in an encoded row: one-hot."""
+        return len(self.categories)
+
+
+Column = NumericColumn | CategoricalColumn
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The declared columns in order, and the label column, which stands apart. Build it by `table_schema`."""
+
+    columns: tuple[Column, ...]
+    label: CategoricalColumn | None
+
+    @property
+    def classes(self) -> int:
+        """How many classes a release is conditional on: 1 without a label."""
+        return 1 if self.label is None else len(self.label.categories)
+
+    @property
+    def width(self) -> int:
+        """Coordinates of an encoded row."""
+        return sum(column.width for column in self.columns)
+
+    @property
+    def squared_diameter(self) -> int:
+        """Of the encoded rows' domain: a numeric column spans [0, 1], two categories are sqrt(2) apart."""
+        return sum(1 if isinstance(column, NumericColumn) else 2 for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all columns, the label last."""
+        return tuple(column.name for column in self.columns) + (() if self.label is None else (self.label.name,))
+
+    def as_json(self) -> dict[str, Any]:
+        """The declaration that `table_schema` reads."""
+        label = None if self.label is None else _as_json(self.label)
+        return {"columns": [_as_json(column) for column in self.columns], "label": label}
+
+
+def table_schema(declared: Mapping[str, Any]) -> TableSchema:
+    """The schema of a declaration as JSON gives it.
+
+    `{"columns": [{"name", "kind": "numeric", "minimum", "maximum", "integer"?}, {"name", "kind": "categorical",
+    "categories"}], "label": {"name", "kind": "categorical", "categories"} or null}`. A label has at least two
+    categories. Raises: InvalidInput with the place as `field`, for anything else.
+    """
+    if not isinstance(declared, Mapping) or not set(declared) <= {"columns", "label"}:
+        _refuse("A schema has columns and a label.", "schema")
+    columns, label = declared.get("columns"), declared.get("label")
+    if not _is_list(columns) or not 1 <= len(columns) <= COLUMNS_MAX:
+        _refuse(f"A schema has between 1 and {COLUMNS_MAX} columns.", "schema.columns")
+    read = tuple(_column(column, f"schema.columns.{i}") for i, column in enumerate(columns))
+    read_label = None if label is None else _column(label, "schema.label")
+    if isinstance(read_label, NumericColumn):
+        _refuse("The label must be categorical.", "schema.label.kind")
+    if read_label is not None and not 2 <= len(read_label.categories) <= CLASSES_MAX:
+        _refuse(f"A label has between 2 and {CLASSES_MAX} classes.", "schema.label.categories")
+    schema = TableSchema(read, read_label)
+    if len(set(schema.names)) < len(schema.names):
+        _refuse("Two columns have the same name.", "schema.columns")
+    if schema.width > WIDTH_MAX:
+        _refuse(f"A row may have {WIDTH_MAX} numbers and categories together.", "schema.columns")
+    return schema
+
+
+def _column(declared: object, place: str) -> Column:
+    if not isinstance(declared, Mapping):
+        _refuse("A column is an object.", place)
+    kind = declared.get("kind")
+    keys = {"numeric": {"minimum", "maximum", "integer"}, "categorical": {"categories"}}
+    if not isinstance(kind, str) or kind not in keys:
+        _refuse("A column is numeric or categorical.", f"{place}.kind")
+    if not set(declared) <= keys[kind] | {"name", "kind"}:
+        _refuse("The column has a field that its kind does not know.", place)
+    name = declared.get("name")
+    if not _is_text(name):
+        _refuse(f"A column has a name of 1 to {NAME_CHARS_MAX} characters.", f"{place}.name")
+    if kind == "categorical":
+        return CategoricalColumn(name, _categories(declared.get("categories"), place))
+    minimum, maximum = (_bound(declared.get(end), f"{place}.{end}") for end in ("minimum", "maximum"))
+    if not minimum < maximum:
+        _refuse("The minimum must lie below the maximum.", f"{place}.maximum")
+    integer = declared.get("integer", False)
+    if not isinstance(integer, bool):
+        _refuse("integer is true or false.", f"{place}.integer")
+    if integer and not (minimum.is_integer() and maximum.is_integer()):
+        _refuse("The bounds of whole numbers are whole.", f"{place}.minimum")
+    return NumericColumn(name, minimum, maximum, integer)
+
+
+def _bound(value: object, place: str) -> float:
+    if value is None:
+        _refuse("Declare public bounds: bounds read off private rows would leak them.", place)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= BOUND_MAX:
+        _refuse(f"A bound is a number within {BOUND_MAX:g} of zero.", place)
+    return float(value)
+
+
+def _categories(value: object, place: str) -> tuple[str, ...]:
+    place = f"{place}.categories"
+    if not _is_list(value):
+        _refuse("Declare public categories: a list read off private rows would leak them.", place)
+    if not 1 <= len(value) <= CATEGORIES_MAX or not all(_is_text(entry) for entry in value):
+        _refuse(f"A column has 1 to {CATEGORIES_MAX} categories of 1 to {NAME_CHARS_MAX} characters.", place)
+    if len(set(value)) < len(value):
+        _refuse("A category is declared twice.", place)
+    return tuple(value)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 1 <= len(value) <= NAME_CHARS_MAX
+
+
+def _refuse(detail: str, field: str) -> NoReturn:
+    raise InvalidInput(detail, field=field)
+
+
+def _as_json(column: Column) -> dict[str, Any]:
+    kind = "numeric" if isinstance(column, NumericColumn) else "categorical"
+    fields = asdict(column)
+    if isinstance(column, CategoricalColumn):
+        fields["categories"] = list(column.categories)
+    return {"kind": kind} | fields

@@ -1,0 +1,125 @@
+"""A generator learns what was released, samples rows of the schema, and comes back from its file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from synthesis_kit import toy_schema
+
+from core.errors import InvalidInput
+from core.synthesis.encoding import STEPS, EncodedTable, decode_rows
+from core.synthesis.pearl_release import PearlRelease, pearl_release
+from core.synthesis.pricing import record_budget
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, load_generator, save_generator
+from gpu_workers.synthesis.reconstruction import Adversary, TrainingPlan, train_generator
+
+SHAPE = GeneratorShape(latent=4, hidden=32)
+PLAN = TrainingPlan(steps=200, batch=128, rate=1e-2)
+
+
+def two_groups(rows: int) -> EncodedTable:
+    """Class `yes`, a quarter: high and blue. The rest: low, half red and half green."""
+    draw = np.random.default_rng(0)
+    yes = draw.random(rows) < 0.25
+    numbers = np.where(yes, draw.integers(3_200, 3_900, rows), draw.integers(200, 900, rows))
+    colours = np.where(yes, 2, draw.integers(0, 2, rows))
+    return EncodedTable(toy_schema(), np.column_stack([numbers, colours]).astype(np.int16), yes.astype(np.int16))
+
+
+@pytest.fixture(scope="module")
+def release() -> PearlRelease:
+    return pearl_release(two_groups(5_000), frequencies=200, budget=record_budget(2, 1e-5), rows_are_public=True)
+
+
+@pytest.fixture(scope="module")
+def generator(release: PearlRelease) -> Generator:
+    return train_generator(release, shape=SHAPE, plan=PLAN)
+
+
+def test_sampled_rows_are_like_the_private_ones(generator: Generator) -> None:
+    drawn = generator.sample(4_000)
+    assert drawn.labels.mean() == pytest.approx(0.25, abs=0.03)
+    yes = drawn.labels == 1
+    assert (drawn.codes[yes, 1] == 2).mean() > 0.95
+    assert (drawn.codes[~yes, 1] != 2).mean() > 0.95
+    assert {0, 1} <= set(drawn.codes[~yes, 1].tolist())
+    assert drawn.codes[yes, 0].mean() == pytest.approx(3_550, abs=300)
+    assert drawn.codes[~yes, 0].mean() == pytest.approx(550, abs=300)
+
+
+def test_rows_are_those_of_the_schema(generator: Generator) -> None:
+    drawn = generator.sample(500)
+    assert drawn.codes[:, 0].min() >= 0
+    assert drawn.codes[:, 0].max() <= STEPS
+    row = decode_rows(drawn)[0]
+    assert 0 <= row["n0"] <= 10
+    assert row["colour"] in ("red", "green", "blue")
+    assert row["label"] in ("no", "yes")
+
+
+def test_two_samples_differ(generator: Generator) -> None:
+    assert not np.array_equal(generator.sample(100).codes, generator.sample(100).codes)
+
+
+def test_no_rows_are_no_sample(generator: Generator) -> None:
+    with pytest.raises(InvalidInput):
+        generator.sample(0)
+
+
+def test_a_generator_comes_back_from_its_file(generator: Generator, tmp_path: Path) -> None:
+    path = tmp_path / "generator.safetensors"
+    save_generator(path, generator)
+    again = load_generator(path)
+    latent, labels = torch.randn(50, SHAPE.latent), torch.randint(0, 2, (50,))
+    assert torch.equal(again(latent, labels), generator(latent, labels))
+    assert torch.equal(again.class_sizes, generator.class_sizes)
+    assert again.schema == generator.schema
+
+
+def test_a_file_that_is_no_generator_is_refused(generator: Generator, tmp_path: Path) -> None:
+    path = tmp_path / "generator.safetensors"
+    path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="not a readable"):
+        load_generator(path)
+    save_file({"x": torch.zeros(1)}, path)
+    with pytest.raises(ValueError, match="known format"):
+        load_generator(path)
+    broken = Generator(generator.schema, torch.tensor([1.0, torch.nan]), SHAPE)
+    save_generator(path, broken)
+    with pytest.raises(ValueError, match="not finite"):
+        load_generator(path)
+    save_generator(path, generator)
+    assert load_file(path)["class_sizes"].isfinite().all()
+
+
+def test_the_adversary_stays_within_its_bound() -> None:
+    frequencies = torch.randn(500, 20) * 0.5
+    adversary = Adversary(frequencies, spread=0.5, log_sigma_max=0.1)
+    assert torch.allclose(adversary.weights(), torch.ones(500), atol=1e-4)
+    with torch.no_grad():
+        adversary.raw[:] = 1e6
+    weights = adversary.weights().detach()
+    assert weights.sum() == pytest.approx(500, rel=1e-3)
+    # omega with every deviation at e^0.1 of omega0's, self-normalised
+    ratio = torch.exp((frequencies / 0.5).square().sum(dim=1) * (1 - np.exp(-0.2)) / 2)
+    assert torch.allclose(weights, ratio / ratio.mean(), rtol=1e-3)
+
+
+def test_the_adversary_weighs_what_differs(release: PearlRelease) -> None:
+    """Ascent on a gap that sits in the high frequencies of one dimension widens omega there."""
+    frequencies = torch.tensor(release.frequencies, dtype=torch.float32)
+    adversary = Adversary(frequencies, spread=1 / release.mean_distance, log_sigma_max=0.2)
+    gaps = (frequencies[:, 0].abs() > frequencies[:, 0].abs().median()).float()
+    (gaps * adversary.weights()).mean().backward()
+    assert adversary.raw.grad is not None
+    assert adversary.raw.grad[0] > 2 * adversary.raw.grad[1:].abs().max()
+
+
+def test_a_release_of_noise_alone_still_gives_rows() -> None:
+    schema = toy_schema(labelled=False)
+    table = EncodedTable(schema, np.zeros((2, 2), dtype=np.int16), np.zeros(2, dtype=np.int16))
+    release = pearl_release(table, frequencies=20, budget=record_budget("0.1", 1e-6), rows_are_public=False)
+    drawn = train_generator(release, shape=SHAPE, plan=TrainingPlan(steps=5, batch=16)).sample(10)
+    assert len(drawn) == 10
