@@ -65,7 +65,7 @@ def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
             while len(list(data.glob("jobs/command-*/shard-*"))) < wanted and time.monotonic() < deadline:
                 time.sleep(0.02)
             os.kill(first.pid, number)
-            assert first.wait(20) != 0
+            assert first.wait(60) != 0
     kept = {path: path.stat().st_mtime_ns for path in data.glob("jobs/command-*/shard-00000[01]")}
     assert len(kept) == 2
     assert not any(b"zanzibar" in path.read_bytes() for path in data.rglob("*") if path.is_file())
