@@ -20,6 +20,8 @@ import httpx
 COMMAND = Path(sys.executable).with_name("privacy-gateway")
 START_S_MAX = 120.0
 DEFAULTS = {"PRIVACY_GATEWAY_JOB_PRIORITY": "normal"}  # an idle job would wait until the other tests have ended
+# for gateways that start often: no models that fill or find names
+LEAN = {"PRIVACY_GATEWAY_TAGGER": "off", "PRIVACY_GATEWAY_INFILL": "off"}
 
 DOCUMENT = (
     "The new phone arrived on Monday. The screen is bright and sharp. I wish the battery lasted longer. "

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import COMMAND, Gateway, Tenant, clean_environment
+from gateway_kit import COMMAND, LEAN, Gateway, Tenant, clean_environment
 
-SETTINGS = {
+SETTINGS = LEAN | {
     "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.1",
     "PRIVACY_GATEWAY_SERIES_POINTS_MAX": "200",
     "PRIVACY_GATEWAY_SERIES_MAX": "3",

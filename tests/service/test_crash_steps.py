@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import DOCUMENT, Gateway, Tenant
+from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
@@ -90,7 +90,7 @@ def crashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crashing]:
     crash_at = folder / "crash-at"
     gateway = Gateway(
         folder / "data",
-        {"CRASH_AT": str(crash_at), "PRIVACY_GATEWAY_QUEUE_TASKS_MAX": str(QUEUE)},
+        LEAN | {"CRASH_AT": str(crash_at), "PRIVACY_GATEWAY_QUEUE_TASKS_MAX": str(QUEUE)},
         command=(sys.executable, str(Path(__file__).with_name("crashing_gateway.py"))),
     )
     yield Crashing(gateway, crash_at)

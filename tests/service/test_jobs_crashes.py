@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import pytest
 from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_gone, until_no_folders, upload
-from gateway_kit import Gateway, Tenant, children, command_line, refused_start
+from gateway_kit import LEAN, Gateway, Tenant, children, command_line, refused_start
 from redis_kit import DeployedServer, installed_server
 
 DOCUMENTS = 260  # three shards; a shard of text takes long enough to be caught between two of them
-SETTINGS = {
+SETTINGS = LEAN | {
     "PRIVACY_GATEWAY_JOB_ATTEMPTS_MAX": "2",
     "PRIVACY_GATEWAY_JOBS_WAITING_MAX": "1",
     "PRIVACY_GATEWAY_JOB_JSON_BYTES_MAX": "200000",
@@ -216,11 +216,11 @@ def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
         server = DeployedServer(tmp_path / "redis")
         ended.callback(server.stop)
         server.start()
-        first = Gateway(tmp_path / "first" / "data", {"REDIS_URL": server.url})
+        first = Gateway(tmp_path / "first" / "data", LEAN | {"REDIS_URL": server.url})
         ended.callback(first.stop)
         assert "data directory" in refused_start(first.data_dir, {"REDIS_URL": server.url})
         master = (first.data_dir / "master.key").read_bytes()
-        settings = {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": master.hex()}
+        settings = LEAN | {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": master.hex()}
         settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(first.data_dir / "ledger.epoch")
         second = Gateway(tmp_path / "second" / "data", settings)
         ended.callback(second.stop)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from gateway_kit import Gateway, refused_start
+from gateway_kit import LEAN, Gateway, refused_start
 from test_cli import run
 
 
@@ -25,7 +25,7 @@ def epoch(file: Path) -> int:
 
 
 def test_an_old_file_restored_under_a_gateway(tmp_path: Path) -> None:
-    settings = {"PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.2"}
+    settings = LEAN | {"PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.2"}
     gateway = Gateway(tmp_path / "data", settings)
     epoch_file = gateway.data_dir / "ledger.epoch"
     ledger_file = gateway.data_dir / "redis" / "ledger.aof"
@@ -107,7 +107,7 @@ def test_seals_and_export_beside_a_running_gateway(gateway: Gateway, tmp_path: P
 
 def test_an_orderly_end_seals_what_is_left(tmp_path: Path) -> None:
     epoch_file = tmp_path / "other-disk" / "ledger.epoch"
-    settings = {"PRIVACY_GATEWAY_EPOCH_FILE": str(epoch_file), "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "3600"}
+    settings = LEAN | {"PRIVACY_GATEWAY_EPOCH_FILE": str(epoch_file), "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "3600"}
     gateway = Gateway(tmp_path / "data", settings)
     assert gateway.tenant().embed().status_code == 200
     assert epoch(epoch_file) == 1

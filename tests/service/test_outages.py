@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from gateway_kit import DOCUMENT, Gateway
+from gateway_kit import DOCUMENT, LEAN, Gateway
 from redis_faults import FAULTS, full, hanging
 from redis_kit import DeployedServer, installed_server
 
@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedServer]
 @pytest.fixture(scope="module")
 def deployed(server: DeployedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """One gateway on a Redis of its own, impatient and quick to sweep."""
-    settings = {
+    settings = LEAN | {
         "REDIS_URL": server.url,
         "PRIVACY_GATEWAY_REDIS_TIMEOUT_S": "0.5",
         "PRIVACY_GATEWAY_READY_CACHE_S": "0",
