@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.errors import RecogniserFailed
 from core.text.mask_tagged import Tagged
-from core.text.policy import ENTITIES, METRIC_DP, SanitizeTask
+from core.text.policy import ENTITIES, PRICED_FILLS, SanitizeTask
 from core.text.sanitize import visible
 from gpu_workers.messages import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
@@ -57,7 +57,7 @@ class NameFinder:
 
     def wanted(self, task: SanitizeTask) -> bool:
         """Whether the task's names are looked for: its policy names one, and some words would stay."""
-        if task.fill == METRIC_DP and task.policy.whole:
+        if task.fill in PRICED_FILLS and task.policy.whole:
             return False
         return not self.types.isdisjoint(task.policy.requested())
 

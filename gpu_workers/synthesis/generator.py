@@ -21,7 +21,7 @@ from core.mechanisms.vectors.noise import noise_generator
 from core.synthesis.encoding import STEPS, EncodedTable
 from core.synthesis.schema import NumericColumn, TableSchema, table_schema
 
-_FORMAT = "privacy-gateway/generator/1"
+FORMAT = "privacy-gateway/generator/1"
 _BLOCK = 1 << 14
 
 
@@ -91,7 +91,7 @@ def save_generator(path: Path, generator: Generator) -> None:
     partial = path.with_suffix(".partial")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in generator.state_dict().items()}
     facts = {"schema": generator.schema.as_json(), "latent": generator.shape.latent, "hidden": generator.shape.hidden}
-    save_file(tensors, partial, metadata={"format": _FORMAT, "info": json.dumps(facts)})
+    save_file(tensors, partial, metadata={"format": FORMAT, "info": json.dumps(facts)})
     partial.replace(path)
 
 
@@ -103,12 +103,15 @@ def load_generator(path: Path) -> Generator:
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (no mapping)
     except (OSError, SafetensorError):
         raise ValueError("not a readable safetensors file") from None
-    if metadata.get("format") != _FORMAT:
+    if metadata.get("format") != FORMAT:
         raise ValueError("not a generator file of a known format")
-    facts = json.loads(metadata["info"])
-    schema = table_schema(facts["schema"])
-    shape = GeneratorShape(latent=facts["latent"], hidden=facts["hidden"])
-    generator = Generator(schema, torch.ones(schema.classes), shape)
+    try:
+        facts = json.loads(metadata["info"])
+        schema = table_schema(facts["schema"])
+        shape = GeneratorShape(latent=facts["latent"], hidden=facts["hidden"])
+        generator = Generator(schema, torch.ones(schema.classes), shape)
+    except (ValueError, LookupError, TypeError, InvalidInput):
+        raise ValueError("the file's facts are not those of a generator") from None
     try:
         generator.load_state_dict(tensors)
     except RuntimeError:
