@@ -79,6 +79,13 @@ def test_too_many_places_are_refused_and_the_others_are_filled(sanitiser: Saniti
     assert "Zworykin" not in filled.text
 
 
+def test_a_text_of_as_many_words_as_places_allowed_is_never_refused_by_dp(sanitiser: Sanitiser) -> None:
+    text = "192.168.1.1,10.0.0.7 " * 50
+    assert isinstance(sanitiser.run([SanitizeTask(text, MaskPolicy(), "topk")])[0], InvalidInput)
+    (filled,) = texts(sanitiser.run([SanitizeTask(text, MaskPolicy(), "dp", NANO)]))
+    assert len(filled.split()) == 50
+
+
 def test_the_model_s_numbers_are_those_at_the_blank(folder: Path) -> None:
     model = pretrained_infill(folder)
     infill = MaskedInfill(model)
@@ -116,7 +123,7 @@ def test_facts_name_the_model_and_its_public_list(folder: Path, sanitiser: Sanit
 def test_without_a_model_nothing_is_filled_and_nothing_is_claimed() -> None:
     plain = Sanitiser()
     facts = plain.warm_up()
-    assert facts["infill"] is None
+    assert "infill" not in facts
     assert not {"top1", "topk", "dp"} & set(facts["fills"])
     with pytest.raises(TaskFailed):
         plain.run([SanitizeTask("Zworykin", FEW, "top1")])

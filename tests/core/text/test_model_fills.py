@@ -18,6 +18,7 @@ from core.text.lists import AllowLists
 from core.text.policy import DOCUMENT, SLOT, MaskPolicy, Sanitised
 from core.text.replace_words import inspect_words
 from core.text.sanitize import Inspected, inspect
+from core.text.tokens import count_tokens
 
 LISTS = AllowLists()
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=5_000)
@@ -129,6 +130,20 @@ def test_a_region_is_one_slot_whatever_stands_in_it_and_its_span_does_not_tell()
         assert filled.text == "He met zebra that day.", "no candidate: what fits best comes out"
         (span,) = filled.spans
         assert (span.type, span.technique) == ("WORD", "vocabulary+entity")
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"),
+    [
+        ("from 192.168.1.1,10.0.0.7 to 8.8.8.8, 9.9.9.9", ["192.168.1.1,10.0.0.7", "8.8.8.8", "9.9.9.9"]),
+        ("jo@example.org-ann@example.org", ["jo@example.org-ann@example.org"]),
+    ],
+)
+def test_masks_that_share_a_word_are_one_slot_so_that_counted_words_are_enough(text: str, slots: list[str]) -> None:
+    policy = MaskPolicy()
+    found = slots_of(inspect_words(text, policy, LISTS), policy)
+    assert [text[mask.start : mask.end] for mask in found.masks] == slots
+    assert len(found.masks) <= count_tokens(text, stop=100)
 
 
 def test_with_all_every_word_is_a_slot_and_nothing_else_is_left() -> None:
