@@ -28,7 +28,7 @@ def dp(epsilon: float = 8.0, **fields: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def infill(gateway: Gateway) -> dict[str, Any]:
     models = gateway.tenant().http.get("/models").json()["models"]
-    return next(model["infill"] for model in models if model["role"] == "sanitize")
+    return next(model["infill"] for model in models if model["role"] == "fill")
 
 
 @pytest.mark.parametrize("fill", [{"mode": "top1"}, {"mode": "topk"}, {"mode": "topk", "k": 3}])
