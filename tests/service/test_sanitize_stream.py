@@ -347,6 +347,7 @@ def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> 
         "PRIVACY_GATEWAY_STREAM_LINE_BYTES_MAX": "1024",
         "PRIVACY_GATEWAY_STREAM_GROUP_MAX": "2",
         "PRIVACY_GATEWAY_STREAM_IDLE_S": "2",
+        "PRIVACY_GATEWAY_INFILL": "off",
     }
     small = Gateway(tmp_path / "data", limits)
     try:
