@@ -25,7 +25,7 @@ _PIECES = 8_000
 _WIDTH, _LAYERS, _HEADS = 128, 2, 4
 _LENGTH = 128
 # passes over the text: sentences in a batch, and the highest rate
-_PRETRAIN = ((32, 2e-3),)
+_PRETRAIN = ((32, 3e-3),)
 _ADAPT = ((8, 1e-3), (8, 1e-3))
 _TEST_ROWS = 32
 _SEED = 20235

@@ -1,8 +1,8 @@
 """Fills `top1` and `topk`: the model's best word for a region, or one drawn from its K best (Vats et al. 2023).
 
-Guarantee: none. A word depends on the kept text, on the words to its left, and for `topk` on fresh randomness: two
-texts that differ in masked strings alone are filled alike. Hence a masked word may come out as itself, where the model
-guesses it.
+Guarantee: none. A word depends on the kept text, on the words to its left, on whether the mask is of the type NUMBER
+(then it is a number), and for `topk` on fresh randomness: two texts that differ in masked strings alone, and have
+numbers in the same places, are filled alike. Hence a masked word may come out as itself, where the model guesses it.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def test_a_model_fills_what_was_masked_and_promises_nothing(tenant: Tenant, fill
     first, second = body["data"]
     assert first["text"].startswith("Dr ")
     assert ", room " in first["text"]
-    assert all(first["text"][span["start"] : span["end"]].isalpha() for span in first["spans"])
+    filled = {first["text"][span["start"] : span["end"]]: span["type"] for span in first["spans"]}
+    assert all(word.isdecimal() if kind == "NUMBER" else word.isalpha() for word, kind in filled.items())
+    assert "NUMBER" in filled.values()
     assert first["masked_tokens"] >= len(HIDDEN)
     assert second["text"] == "nothing here"
     assert tenant.committed("token") == 0.0

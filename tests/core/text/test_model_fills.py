@@ -84,6 +84,16 @@ def test_the_model_sees_nothing_of_what_was_masked() -> None:
     assert seen[0] == seen[1]
 
 
+def test_the_model_is_told_which_places_hold_a_number_and_by_dp_never() -> None:
+    model = Recorder(["day"])
+    text = "He met 4711 or 12:30 Zworykin in 1,234.5, and R2D2."
+    fill([text], model)
+    assert [call[0].number for call in model.calls] == [True, False, True, False]
+    model = Recorder()
+    dp(slots(text, FEW), 8.0, model)
+    assert not any(call[0].number for call in model.calls)
+
+
 def test_a_long_text_is_read_around_each_region() -> None:
     model = Recorder(["day"])
     text = "he was there " * 400 + "Zworykin" + " and she was too" * 400 + " Xylotron."
