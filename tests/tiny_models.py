@@ -89,8 +89,8 @@ _TOKENIZERS = {
 
 
 def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = False) -> Path:
-    """A random model of `family` ("bert", "roberta", "llama", "llama2", "llama3"), saved as safetensors. It has 40 positions for
-    text; LLaMA has 512, for it reads a prompt, too.
+    """A random model of a family of `_TOKENIZERS`, saved as safetensors. It has 40 positions for text; LLaMA has 512,
+    for it reads a prompt, too.
 
     `teach`: a token classifier learns, in a few dozen steps, that people and towns are what they are.
     """

@@ -73,6 +73,11 @@ class InfillModel(Protocol):
         """What `logits` speaks of; None where the model has none."""
         ...
 
+    @property
+    def considered(self) -> int:
+        """How many words `ranked` gives for hardly more than the price of one."""
+        ...
+
     def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
         """For each blank 1 to `count` single words, the best first; numbers for a blank of a number, as far as the
         model can spell any."""

@@ -82,6 +82,8 @@ class _Spelling:
 class CausalInfill:
     """`model`, `tokenizer`: as transformers loads them."""
 
+    considered = FIRSTS_MIN
+
     def __init__(self, model: Any, tokenizer: Any, *, device: torch.device, name: str) -> None:
         self.name = name
         self._model = model

@@ -2,8 +2,8 @@
 
 A blank is read in a window of pieces around it, as much to its left as to its right where there is that much; places
 still to be filled are the model's mask piece. Candidates: every piece of the vocabulary that is a whole word of letters
-(`MaskedLM.words`), in the order of its number. A blank of a number is filled with a piece of digits (`MaskedLM.numbers`),
-or with a word where the vocabulary has none.
+(`MaskedLM.words`), in the order of its number. A blank of a number is filled with a piece of digits
+(`MaskedLM.numbers`), or with a word where the vocabulary has none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ WINDOW_PIECES = 48  # around a blank: time grows with it, and more pieces add li
 
 class MaskedInfill:
     """Raises: ValueError for a vocabulary without words."""
+
+    considered = 1_000
 
     def __init__(self, model: MaskedLM) -> None:
         self._model = model

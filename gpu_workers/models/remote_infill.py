@@ -53,6 +53,7 @@ class RemoteInfill:
     """Nothing is sent before the first fill."""
 
     candidates = None
+    considered = 1
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.name = endpoint.model
