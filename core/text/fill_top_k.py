@@ -23,9 +23,9 @@ def top_1() -> Ranked:
 
 
 def top_k(masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists, *, count: int, considered: int) -> Ranked:
-    """Uniform among the `count` best words. Where a list masked the region, among the `count` best of those that are not
-    on that list: what is masked was not, either. They are looked for in the `considered` best; where there is none,
-    words of the list are as good. Raises InvalidInput where there is no such list."""
+    """Uniform among the `count` best words; where a list masked the region, among the `count` best of those that are
+    not on that list, for what is masked was not, either. These are looked for in the `considered` best; where there is
+    none, words of the list are as good. Raises InvalidInput where there is no such list."""
     on_list = {technique: _on_list(technique, policy, lists) for technique in policy.techniques}
 
     def choose(place: int, words: Sequence[str]) -> str:
