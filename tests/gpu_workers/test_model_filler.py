@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,31 @@ def test_a_batch_of_every_mode_is_filled_in_one_go_and_in_order(sanitiser: Sanit
     assert two == "Nobody knows."
     assert four.removeprefix("Why ").removesuffix(", why?") in words
     assert five == six == seven == "the house"
+
+
+@pytest.mark.parametrize("mode", ["top1", "topk"])
+def test_a_masked_number_comes_back_as_a_number_and_a_word_never_does(sanitiser: Sanitiser, mode: str) -> None:
+    masked = "She sent {} to Zworykin in {}, and to {}, why?"
+    written = [masked.format(*numbers) for numbers in ((4711, "1,234.5", "Xylotron"), (7, "12:30", "Grubenhagen"))]
+    filled = texts(sanitiser.run([SanitizeTask(text, FEW, mode, k=3) for text in written] * 5))
+    if mode == "top1":
+        assert len(set(filled)) == 1, "what was masked does not matter"
+    for text in filled:
+        places = re.fullmatch(r"She sent (.+) to (.+) in (.+), and to (.+), why\?", text)
+        assert places, text
+        assert [place.isdecimal() for place in places.groups()] == [True, False, True, False]
+        assert [place.isalpha() for place in places.groups()] == [False, True, False, True]
+
+
+def test_by_dp_and_without_numbers_in_the_vocabulary_a_word_stands_for_a_number(folder: Path) -> None:
+    infill = infill_model(str(folder), device="cpu")
+    assert isinstance(infill, MaskedInfill)
+    one, other = Blank("she sent ", (" to him",), number=True), Blank("she sent ", (" to him",))
+    assert (infill.logits([one]) == infill.logits([other])).all()
+    assert all(word.isalpha() for word in infill.candidates.words)
+    infill._model.numbers = {}
+    wordless = MaskedInfill(infill._model)
+    assert wordless.ranked([one], count=5) == wordless.ranked([other], count=5) == infill.ranked([other], count=5)
 
 
 def test_a_long_document_is_filled_everywhere(sanitiser: Sanitiser) -> None:
