@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gateway_kit import Gateway, Tenant
 
-TEXT = "Dr Zworykin of Xylotron met the buyers on Monday, price 4711."
+TEXT = "Dr Zworykin of Xylotron met the buyers on Monday, room 4711."
 MASK = {"techniques": ["vocabulary", "entity"], "vocabulary_size": 5000}
 HIDDEN = ("Zworykin", "Xylotron", "4711")
 
@@ -44,7 +44,7 @@ def test_a_model_fills_what_was_masked_and_promises_nothing(tenant: Tenant, fill
     assert not any(word in answer.text for word in HIDDEN)
     first, second, third = body["data"]
     assert first["text"].startswith("Dr ")
-    assert ", price " in first["text"]
+    assert ", room " in first["text"]
     assert all(first["text"][span["start"] : span["end"]].isalpha() for span in first["spans"])
     number, word = (third["text"][span["start"] : span["end"]] for span in third["spans"])
     assert third["text"] == f"She paid {number} for the {word}."
