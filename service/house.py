@@ -180,7 +180,12 @@ async def _regularly(work: Callable[[], Awaitable[object]], interval_s: float, f
 def _runner(settings: Settings, client: LedgerClient, master_key: MasterKey) -> JobRunner:
     files = JobFiles(settings.data_dir, master_key)
     return JobRunner(
-        JobStore(client, gateway=files.gateway, retention_ms=int(settings.job_retention_s * 1000)),
+        JobStore(
+            client,
+            gateway=files.gateway,
+            retention_ms=int(settings.job_retention_s * 1000),
+            tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        ),
         files,
         Kinds(settings, files),
         running_max=settings.jobs_running_max,
