@@ -80,15 +80,12 @@ def pearl_release(
     both before anything is drawn.
     """
     schema = table.schema
-    multiplier = budget.noise_multiplier
-    embedding = embedding_plan(
-        frequencies, multiplier / math.sqrt(1 - DISTANCE_SHARE) if rows_are_public else multiplier
+    embedding, distance_noise = noise_plan(
+        schema, frequencies=frequencies, noise_multiplier=budget.noise_multiplier, rows_are_public=rows_are_public
     )
     distance = public_distance(schema)
-    if rows_are_public:
-        bound = distance_bound(schema)
-        scale = noise_scale(multiplier / math.sqrt(DISTANCE_SHARE), squared_sensitivity=bound**2)
-        released = int(noisy(np.array([distance_sum(table)]), scale=scale)[0])
+    if distance_noise is not None:
+        released = int(noisy(np.array([distance_sum(table)]), scale=distance_noise)[0])
         distance = mean_distance(released, rows=len(table), schema=schema)
     integers = public_frequencies(width=schema.width, count=frequencies, spread=1 / distance)
     features = FeatureMap(integers, embedding.amplitude)
@@ -115,6 +112,20 @@ class EmbeddingPlan:
     weight: int
     squared_sensitivity: int
     scale: int
+
+
+def noise_plan(
+    schema: TableSchema, *, frequencies: int, noise_multiplier: float, rows_are_public: bool
+) -> tuple[EmbeddingPlan, int | None]:
+    """The embedding's integers and the noise scale of the distance, None where n is private. Raises as `pearl_release`.
+
+    The two releases share the squared budget: the sum of 1 / multiplier^2 is that of `noise_multiplier` alone.
+    """
+    if not rows_are_public:
+        return embedding_plan(frequencies, noise_multiplier), None
+    embedding = embedding_plan(frequencies, noise_multiplier / math.sqrt(1 - DISTANCE_SHARE))
+    bound = distance_bound(schema)
+    return embedding, noise_scale(noise_multiplier / math.sqrt(DISTANCE_SHARE), squared_sensitivity=bound**2)
 
 
 def embedding_plan(frequencies: int, noise_multiplier: float) -> EmbeddingPlan:
