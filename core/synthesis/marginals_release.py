@@ -111,13 +111,14 @@ def joint_counts(table: EncodedTable, *, bins: int) -> list[IntArray]:
         codes = table.codes[:, j].astype(np.int64)
         if isinstance(column, NumericColumn):
             codes = np.searchsorted(_edges(bins), codes, side="right") - 1
-        size = _size(column, bins)
+        size = cells(column, bins)
         flat = np.bincount(table.labels * size + codes, minlength=table.schema.classes * size)
         found.append(flat.reshape(table.schema.classes, size))
     return found
 
 
-def _size(column: Column, bins: int) -> int:
+def cells(column: Column, bins: int) -> int:
+    """How many cells a class has in the column's table."""
     return bins if isinstance(column, NumericColumn) else len(column.categories)
 
 

@@ -34,11 +34,15 @@ class GeneratorShape:
 
 
 class Generator(nn.Module):
-    """Rows of a schema from latent numbers and classes; `class_sizes` `[classes]` says how often each is drawn."""
+    """Rows of a schema from latent numbers and classes; `class_sizes` `[classes]` says how often each is drawn.
+
+    `curve`: (step, objective) along the training, for a report.
+    """
 
     def __init__(self, schema: TableSchema, class_sizes: torch.Tensor, shape: GeneratorShape) -> None:
         super().__init__()
         self.schema, self.shape = schema, shape
+        self.curve: tuple[tuple[int, float], ...] = ()
         self.class_sizes: torch.Tensor
         self.register_buffer("class_sizes", class_sizes.to(torch.float32))
         self.body = nn.Sequential(

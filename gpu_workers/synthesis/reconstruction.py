@@ -14,13 +14,21 @@ a single frequency.
 
 from __future__ import annotations
 
+import io
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from core.mechanisms.vectors.noise import noise_generator
 from core.synthesis.pearl_release import PearlRelease
 from gpu_workers.synthesis.generator import Generator, GeneratorShape
+from gpu_workers.training.loop import Checkpoint
+
+_SAVED_SECONDS = 10.0
+_CURVE_POINTS = 100
 
 
 @dataclass(frozen=True)
@@ -58,36 +66,100 @@ def train_generator(
     shape: GeneratorShape | None = None,
     plan: TrainingPlan | None = None,
     device: torch.device | str = "cpu",
+    checkpoint: Checkpoint | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Generator:
-    """A generator of the released table, ready to sample. Arrays as of `PearlRelease`."""
-    plan = plan or TrainingPlan()
-    counts = torch.tensor(release.counts, dtype=torch.float32, device=device).clamp(min=0)
-    if not counts.sum() > 0:
-        counts = torch.ones_like(counts)
-    shares = counts / counts.sum()
-    rows = float(release.rows or max(1.0, float(counts.sum())))
-    target = torch.tensor(release.sums / rows, dtype=torch.float32, device=device)
-    frequencies = torch.tensor(release.frequencies, dtype=torch.float32, device=device)
-    generator = Generator(release.schema, counts, shape or GeneratorShape()).to(device).train()
-    adversary = Adversary(frequencies, spread=1 / release.mean_distance, log_sigma_max=plan.log_sigma_max)
-    descent = torch.optim.Adam(generator.parameters(), lr=plan.rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(descent, plan.steps)
-    ascent = torch.optim.Adam([adversary.raw], lr=plan.rate, maximize=True)
-    seed = int(noise_generator().integers(1 << 62))
-    draw = torch.Generator(device).manual_seed(seed)
-    labels = torch.arange(release.schema.classes, device=device).repeat_interleave(plan.batch // release.schema.classes)
-    for step in range(plan.steps):
-        latent = torch.randn(len(labels), generator.shape.latent, generator=draw, device=device)
-        gaps = _squared_gaps(generator(latent, labels), frequencies, shares, target)
-        descent.zero_grad()
-        (gaps * adversary.weights().detach()).mean().backward()  # type: ignore[no-untyped-call]
-        descent.step()
-        schedule.step()
-        if step % plan.generator_steps == plan.generator_steps - 1:
-            ascent.zero_grad()
-            (gaps.detach() * adversary.weights()).mean().backward()  # type: ignore[no-untyped-call]
-            ascent.step()
-    return generator.eval()
+    """A generator of the released table, ready to sample; its `curve` is the objective along the way.
+
+    A state that `checkpoint` holds is gone on from: it must be one of the same release, shape and plan; one is written
+    every ten seconds and at the end. `progress` is told the steps done and their number. Arrays as of `PearlRelease`.
+    """
+    training = _Reconstruction(release, shape or GeneratorShape(), plan or TrainingPlan(), torch.device(device))
+    state = None if checkpoint is None else checkpoint.read()
+    if state is not None:
+        training.restore(state)
+    saved = time.monotonic()
+    while training.step < training.plan.steps:
+        if progress is not None:
+            progress(training.step, training.plan.steps)
+        training.advance()
+        done = training.step == training.plan.steps
+        if checkpoint is not None and (done or time.monotonic() - saved >= _SAVED_SECONDS):
+            checkpoint.write(training.state())
+            saved = time.monotonic()
+    training.generator.curve = tuple(training.curve)
+    return training.generator.eval()
+
+
+class _Reconstruction:
+    """A training at a step: networks, optimisers, and the stream of latent numbers."""
+
+    def __init__(self, release: PearlRelease, shape: GeneratorShape, plan: TrainingPlan, device: torch.device) -> None:
+        self.plan, self.step = plan, 0
+        self.curve: list[tuple[int, float]] = []
+        counts = torch.tensor(release.counts, dtype=torch.float32, device=device).clamp(min=0)
+        if not counts.sum() > 0:
+            counts = torch.ones_like(counts)
+        self._shares = counts / counts.sum()
+        rows = float(release.rows or max(1.0, float(counts.sum())))
+        self._target = torch.tensor(release.sums / rows, dtype=torch.float32, device=device)
+        self._frequencies = torch.tensor(release.frequencies, dtype=torch.float32, device=device)
+        each = plan.batch // release.schema.classes
+        self._labels = torch.arange(release.schema.classes, device=device).repeat_interleave(each)
+        self.generator = Generator(release.schema, counts, shape).to(device).train()
+        self._adversary = Adversary(
+            self._frequencies, spread=1 / release.mean_distance, log_sigma_max=plan.log_sigma_max
+        )
+        self._descent = torch.optim.Adam(self.generator.parameters(), lr=plan.rate)
+        self._schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self._descent, plan.steps)
+        self._ascent = torch.optim.Adam([self._adversary.raw], lr=plan.rate, maximize=True)
+        self._draw = torch.Generator(device).manual_seed(int(noise_generator().integers(1 << 62)))
+
+    def advance(self) -> None:
+        """One step of the generator, and one of the adversary where its turn has come."""
+        size = (len(self._labels), self.generator.shape.latent)
+        latent = torch.randn(size, generator=self._draw, device=self._labels.device)
+        made = self.generator(latent, self._labels)
+        gaps = _squared_gaps(made, self._frequencies, self._shares, self._target)
+        self._descent.zero_grad()
+        objective = (gaps * self._adversary.weights().detach()).mean()
+        objective.backward()  # type: ignore[no-untyped-call]
+        self._descent.step()
+        self._schedule.step()
+        self.step += 1
+        if self.step % self.plan.generator_steps == 0:
+            self._ascent.zero_grad()
+            (gaps.detach() * self._adversary.weights()).mean().backward()  # type: ignore[no-untyped-call]
+            self._ascent.step()
+        if self.step % max(1, self.plan.steps // _CURVE_POINTS) == 0:
+            self.curve.append((self.step, float(objective.detach())))
+
+    def state(self) -> bytes:
+        """All that the next step depends on."""
+        buffer = io.BytesIO()
+        state = {name: part.state_dict() for name, part in self._parts().items()}
+        here = {"step": self.step, "curve": self.curve, "adversary": self._adversary.raw.detach()}
+        torch.save(state | here | {"draw": self._draw.get_state()}, buffer)
+        return buffer.getvalue()
+
+    def restore(self, saved: bytes) -> None:
+        """Go on from where `state` was called."""
+        device = self._labels.device
+        state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        with torch.no_grad():
+            self._adversary.raw.copy_(state["adversary"])
+        self._draw.set_state(state["draw"].cpu())
+        self.step, self.curve = state["step"], state["curve"]
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "generator": self.generator,
+            "descent": self._descent,
+            "schedule": self._schedule,
+            "ascent": self._ascent,
+        }
 
 
 def _squared_gaps(
