@@ -20,8 +20,8 @@ from core.errors import InvalidInput
 from core.mechanisms.vectors.noise import noise_generator
 from core.synthesis.encoding import STEPS, EncodedTable
 from core.synthesis.schema import NumericColumn, TableSchema, table_schema
+from core.synthesis.stored_generator import GENERATOR_FORMAT
 
-FORMAT = "privacy-gateway/generator/1"
 _BLOCK = 1 << 14
 
 
@@ -95,7 +95,7 @@ def save_generator(path: Path, generator: Generator) -> None:
     partial = path.with_suffix(".partial")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in generator.state_dict().items()}
     facts = {"schema": generator.schema.as_json(), "latent": generator.shape.latent, "hidden": generator.shape.hidden}
-    save_file(tensors, partial, metadata={"format": FORMAT, "info": json.dumps(facts)})
+    save_file(tensors, partial, metadata={"format": GENERATOR_FORMAT, "info": json.dumps(facts)})
     partial.replace(path)
 
 
@@ -107,7 +107,7 @@ def load_generator(path: Path) -> Generator:
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (no mapping)
     except (OSError, SafetensorError):
         raise ValueError("not a readable safetensors file") from None
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") != GENERATOR_FORMAT:
         raise ValueError("not a generator file of a known format")
     try:
         facts = json.loads(metadata["info"])

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from core.errors import DataDirInUse, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key, seal, unseal
+from core.jobs.scratch import ScratchWriter, new_key, seal, sync_folder, unseal
 from core.ledger.filelock import FileLock
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
@@ -86,11 +86,7 @@ class Incoming:
             self._folder.rename(self._target)
         except OSError:
             return False
-        directory = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_folder(self._target.parent)
         return True
 
     def discard(self) -> None:

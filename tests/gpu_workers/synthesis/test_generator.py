@@ -12,7 +12,8 @@ from core.errors import InvalidInput
 from core.synthesis.encoding import STEPS, EncodedTable, decode_rows
 from core.synthesis.pearl_release import PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
-from gpu_workers.synthesis.generator import FORMAT, Generator, GeneratorShape, load_generator, save_generator
+from core.synthesis.stored_generator import GENERATOR_FORMAT
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, load_generator, save_generator
 from gpu_workers.synthesis.reconstruction import Adversary, TrainingPlan, train_generator
 
 SHAPE = GeneratorShape(latent=4, hidden=32)
@@ -87,7 +88,7 @@ def test_a_file_that_is_no_generator_is_refused(generator: Generator, tmp_path: 
     with pytest.raises(ValueError, match="known format"):
         load_generator(path)
     for info in ({}, {"info": "no JSON"}, {"info": "{}"}, {"info": '{"schema": [], "latent": 4, "hidden": 4}'}):
-        save_file({"x": torch.zeros(1)}, path, metadata={"format": FORMAT} | info)
+        save_file({"x": torch.zeros(1)}, path, metadata={"format": GENERATOR_FORMAT} | info)
         with pytest.raises(ValueError, match="facts"):
             load_generator(path)
     broken = Generator(generator.schema, torch.tensor([1.0, torch.nan]), SHAPE)
