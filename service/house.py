@@ -73,6 +73,7 @@ class House:
         self.shared = SharedPool(settings.vectors_memory_bytes_max)
         self.ending = asyncio.Event()  # the gateway is about to stop: streams end themselves
         self.projecting = asyncio.Lock()  # a projection may take seconds of every core
+        self.sampling = asyncio.Lock()  # synthetic rows are drawn a block at a time, whoever asks
         self.jobs = _runner(settings, parts.client, self.master_key)
         self._background: list[asyncio.Task[None]] = []
         self._ready_until = 0.0

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from core.errors import JobFailed
 from core.jobs.scratch import read_scratch
 from core.text.policy import MaskPolicy
 from gpu_workers.messages import TAGGER_OFF
+
+if TYPE_CHECKING:
+    from core.synthesis.pricing import RecordBudget  # with scipy, which the other jobs and the front end do without
 
 INPUT = "input"  # the file that holds what was sent
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
@@ -111,8 +114,9 @@ class InfillSpec:
 class SynthesisSpec:
     """What a synthesis job takes besides its rows. `targets`: as a domain's; `report`: where the page is written.
 
-    `declared`: the schema as the caller wrote it. `outside`: a value of `core.synthesis.encoding.Outside`. `epsilon`
-    and `delta` as decimal texts. `frequencies` and `steps` of the training are for `pearl`, `bins` for `marginals`.
+    `declared`: the schema as the caller wrote it. `outside`: a value of `core.synthesis.encoding.Outside`. `budget`
+    is what the ledger holds for the job. `frequencies` and `steps` of the training are for `pearl`, `bins` for
+    `marginals`.
     """
 
     name: str
@@ -120,8 +124,7 @@ class SynthesisSpec:
     report: str
     declared: dict[str, Any]
     method: Literal["pearl", "marginals"]
-    epsilon: str
-    delta: str
+    budget: RecordBudget
     rows_are_public: bool
     outside: str
     frequencies: int

@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from core.amounts import delta_of, epsilon_of
 from core.errors import BadCorpus, BadRow, InvalidInput, JobFailed, JobFilesLost
 from core.jobs.scratch import sync_folder
 from core.synthesis.artifact import load_source, save_counts
@@ -26,7 +27,6 @@ from core.synthesis.encoding import ROWS_MIN, EncodedTable, Outside, encode_bloc
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import PearlRelease
 from core.synthesis.plan import SynthesisPlan
-from core.synthesis.pricing import RecordBudget, record_budget
 from core.synthesis.release_file import release_bytes, release_of
 from gpu_workers.jobs import card, corpus
 from gpu_workers.jobs.checkpoint import SealedCheckpoint
@@ -45,8 +45,8 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     """The artifact and its report, written; returns counts and what was promised. Raises JobFailed."""
     spec: SynthesisSpec = order.spec
     try:
-        declared, budget = declared_table(spec.declared), record_budget(spec.epsilon, spec.delta)
-        release = _released(order, declared, budget, tell, charge)
+        declared = declared_table(spec.declared)
+        release = _released(order, declared, tell, charge)
     except InvalidInput as error:  # what the gateway checked at the request, by settings that have changed since
         raise JobFailed(error.detail, reason="refused") from None
     made = _row_count(release)
@@ -56,16 +56,24 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     else:
         save, curve = _trained(order, release, tell)
     tell("writing", 0.95)
-    result = _result(spec, declared, budget, release, rows=made)
+    result = _result(spec, declared, release, rows=made)
     first = Path(spec.targets[0])
     publish(save, card.synthesis(result), spec.targets)
     rows = load_source(first).sample(min(made, _REPORT_ROWS_MAX))
-    facts = Facts(spec.method, spec.name, spec.rows_are_public, made, spec.epsilon, spec.delta, budget.noise_multiplier)
+    facts = Facts(
+        method=spec.method,
+        name=spec.name,
+        rows_are_public=spec.rows_are_public,
+        rows=made,
+        epsilon=epsilon_of(spec.budget.epsilon_nano),
+        delta=delta_of(spec.budget.delta_femto),
+        noise_multiplier=spec.budget.noise_multiplier,
+    )
     _write(Path(spec.report), page(facts, release, rows, curve))
     return result
 
 
-def _released(order: JobOrder, declared: DeclaredTable, budget: RecordBudget, tell: Tell, charge: Charge) -> Release:
+def _released(order: JobOrder, declared: DeclaredTable, tell: Tell, charge: Charge) -> Release:
     """The one release of this job: kept from an earlier attempt, or charged, drawn and sealed now."""
     spec: SynthesisSpec = order.spec
     kept = SealedCheckpoint(order, "release")
@@ -74,11 +82,11 @@ def _released(order: JobOrder, declared: DeclaredTable, budget: RecordBudget, te
         tell("reading", 0.0)
         table = read_table(order.received(), declared, outside=Outside(spec.outside), rows_max=spec.rows_max)
         plan = SynthesisPlan(spec.method, spec.rows_are_public, spec.frequencies, spec.bins)
-        plan.check(declared.schema, budget)
+        plan.check(declared.schema, spec.budget)
         tell("charging", 0.04)
         charge()
         tell("releasing", 0.05)
-        packed = release_bytes(plan.release(table, budget))
+        packed = release_bytes(plan.release(table, spec.budget))
         kept.write(packed)
         sync_folder(order.folder)
     (order.folder / INPUT).unlink(missing_ok=True)  # nothing reads the private rows from here on
@@ -164,10 +172,8 @@ def _row_count(release: Release) -> int:
     return max(1, round(float(counts.clip(min=0).sum())))
 
 
-def _result(
-    spec: SynthesisSpec, declared: DeclaredTable, budget: RecordBudget, release: Release, *, rows: int
-) -> dict[str, Any]:
-    event = budget.event(spec.method)
+def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, rows: int) -> dict[str, Any]:
+    event = spec.budget.event(spec.method)
     return {
         "name": spec.name,
         "method": spec.method,
@@ -180,10 +186,10 @@ def _result(
             "guarantee": event.guarantee.value,
             "unit": event.unit.value,
             "adjacency": event.adjacency.value,
-            "epsilon": float(spec.epsilon),
-            "delta": float(spec.delta),
+            "epsilon": epsilon_of(event.epsilon_nano),
+            "delta": delta_of(event.delta_femto),
             "mechanism": event.mechanism,
-            "noise_multiplier": budget.noise_multiplier,
+            "noise_multiplier": event.noise_multiplier,
         },
         "warnings": _warnings(release, rows),
     }

@@ -39,8 +39,8 @@ class Facts:
     name: str
     rows_are_public: bool
     rows: int
-    epsilon: str
-    delta: str
+    epsilon: float
+    delta: float
     noise_multiplier: float
 
 
@@ -75,7 +75,7 @@ def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
     noise = release.noise if isinstance(release, MarginalsRelease) else release.counts_noise
     count = "public" if facts.rows_are_public else "protected: this is what the noisy counts add up to"
     rows = [
-        ("Guarantee", f"epsilon {escape(facts.epsilon)}, delta {escape(facts.delta)}, for replacing any one record"),
+        ("Guarantee", f"epsilon {facts.epsilon:g}, delta {facts.delta:g}, for replacing any one record"),
         (
             "Method",
             f"<code>{escape(facts.method)}</code>, one Gaussian release, multiplier {facts.noise_multiplier:.4g}",
@@ -99,7 +99,7 @@ def _cost(facts: Facts) -> str:
         "any comparison with the private rows: a score on real rows, a plot of real against synthetic. Done outside the"
         " gateway, it is covered by no guarantee.",
     )
-    spent = f"Spent on this release: epsilon {escape(facts.epsilon)}, delta {escape(facts.delta)}, once."
+    spent = f"Spent on this release: epsilon {facts.epsilon:g}, delta {facts.delta:g}, once."
     return (
         '<h2>What is free, what is not</h2><div class="two"><div class="card free"><h3>Free, as often as you like</h3>'
         f'<ul>{_items(free)}</ul></div><div class="card paid"><h3>Reads the private rows again, and costs budget again'
