@@ -12,7 +12,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 _WIDTH, _HEIGHT = 320, 150
-_LEFT, _RIGHT, _TOP, _BOTTOM = 8, 8, 10, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 8, 8, 18, 22
 _LABELS_MAX = 8  # under one chart
 _CHARS_MAX = 14
 SERIES_MAX = 6  # colours of the style sheet
@@ -56,8 +56,7 @@ def line(points: Sequence[tuple[int, float]]) -> str:
     heights = [math.log10(max(value, 1e-12)) for _, value in points]
     low, high = min(heights), max(heights)
     span, last = (high - low) or 1.0, max(steps)
-    width, height = 2 * _WIDTH, int(1.3 * _HEIGHT)
-    left = 56
+    width, height, left = 3 * _WIDTH, int(1.4 * _HEIGHT), 56
 
     def at(step: int, value: float) -> str:
         x = left + step / last * (width - left - _RIGHT)
@@ -66,13 +65,16 @@ def line(points: Sequence[tuple[int, float]]) -> str:
 
     path = " ".join(at(step, value) for step, value in zip(steps, heights, strict=True))
     rules = []
-    for exponent in {low, high, *range(math.ceil(low), math.floor(high) + 1)}:
+    between = [
+        whole for whole in range(math.ceil(low), math.floor(high) + 1) if low + span / 9 < whole < high - span / 9
+    ]
+    for exponent in (low, *between, high):
         y = at(0, exponent).split(",")[1]
         rules.append(
             f'<line class="rule" x1="{left}" x2="{width - _RIGHT}" y1="{y}" y2="{y}"/>'
             f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{10**exponent:.2g}</text>'
         )
-    end = f'<text x="{width - _RIGHT}" y="{height - 14}" text-anchor="end">{last} steps</text>'
+    end = f'<text x="{width - _RIGHT}" y="{height - 6}" text-anchor="end">{last} steps</text>'
     return _chart(f'{"".join(rules)}<polyline class="curve" points="{path}"/>{end}', width=width, height=height)
 
 
@@ -93,7 +95,7 @@ def heat(matrix: FloatArray, names: Sequence[str]) -> str:
                 f' height="{cell - 1}" fill-opacity="{matrix[i, j]:.3f}">'
                 f"<title>{escape(name)} and {escape(other)}: {matrix[i, j]:.2f}</title></rect>"
             )
-    return _chart("".join(drawn), width=size, height=size, wide=True)
+    return _chart("".join(drawn), width=size + 24, height=size, wide=True)
 
 
 def _axis_labels(names: Sequence[str], step: float) -> str:
@@ -111,7 +113,7 @@ def _axis_labels(names: Sequence[str], step: float) -> str:
 
 
 def _top_label(text: str) -> str:
-    return f'<text x="{_LEFT}" y="{_TOP}">{text}</text>'
+    return f'<text x="{_LEFT}" y="{_TOP - 6}">{text}</text>'
 
 
 def _chart(drawn: str, *, width: int = _WIDTH, height: int = _HEIGHT, wide: bool = False) -> str:
