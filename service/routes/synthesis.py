@@ -80,9 +80,7 @@ async def _written(here: House, rows: RowText, count: int) -> AsyncGenerator[byt
         yield block
 
 
-@router.get(
-    "/jobs/{job_id}/report", summary="A page about the rows; costs nothing", response_class=FileResponse
-)
+@router.get("/jobs/{job_id}/report", summary="A page about the rows; costs nothing", response_class=FileResponse)
 async def report(job_id: str, owner: Owner, here: Here) -> FileResponse:
     path = here.jobs.report(await _succeeded(here, owner, job_id))
     if not await asyncio.to_thread(path.is_file):
