@@ -89,6 +89,9 @@ def synthesize(
     except KeyboardInterrupt:
         typer.echo("stopped watching; the job goes on, and the same command finds it", err=True)
         raise typer.Exit(1) from None
+    except httpx.InvalidURL:
+        typer.echo("error: the schema is too long for a query; POST /jobs/synthesis as JSON takes it", err=True)
+        raise typer.Exit(1) from None
     except httpx.HTTPError as error:
         typer.echo(f"error: the gateway does not answer: {type(error).__name__}", err=True)
         raise typer.Exit(1) from None
@@ -207,4 +210,5 @@ def _checked(answer: httpx.Response) -> httpx.Response:
     if "remaining" in problem:
         left = problem["remaining"]
         told.append(f"{problem['account']} has epsilon {left['epsilon']:g}, delta {left['delta']:g} left")
+        told.append("the same command is told the same again: another --name asks anew")
     raise ValueError("; ".join(told))

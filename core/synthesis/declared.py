@@ -41,9 +41,11 @@ class DeclaredTable:
         """A row as the caller writes it, from its columns."""
         if self.dimension is None:
             return dict(row)
-        names = [f"{EMBEDDING}.{i}" for i in range(self.dimension)]
-        rest = {name: value for name, value in row.items() if name not in set(names)}
-        return {EMBEDDING: [row[name] for name in names]} | rest
+        names = [column.name for column in self.schema.columns]
+        written: dict[str, Any] = {EMBEDDING: [row[name] for name in names]}
+        if self.schema.label is not None:
+            written[self.schema.label.name] = row[self.schema.label.name]
+        return written
 
 
 def declared_table(declared: Any) -> DeclaredTable:
