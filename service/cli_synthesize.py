@@ -30,6 +30,11 @@ class Method(StrEnum):
     MARGINALS = "marginals"
 
 
+class Design(StrEnum):
+    LOW_ORDER = "low_order"
+    GAUSSIAN = "gaussian"
+
+
 class RowCount(StrEnum):
     PUBLIC = "public"
     PROTECTED = "protected"
@@ -51,9 +56,10 @@ def synthesize(
     name: Annotated[str | None, typer.Option(help="The job's name.  [default: the schema file's]")] = None,
     outside: Annotated[Outside, typer.Option(help="What becomes of numbers outside their bounds.")] = Outside.REFUSE,
     subject: Annotated[str | None, typer.Option(help="Whose budget, in a tenant with subjects.")] = None,
-    frequencies: Annotated[int | None, typer.Option(help="Of pearl.  [default: 1000]")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of pearl's training.  [default: 3000]")] = None,
-    bins: Annotated[int | None, typer.Option(help="Of a numeric column, of marginals.  [default: 32]")] = None,
+    design: Annotated[Design | None, typer.Option(help="Of pearl's frequencies.  [default: low_order]")] = None,
+    frequencies: Annotated[int | None, typer.Option(help="Of pearl.  [default: 5000]")] = None,
+    steps: Annotated[int | None, typer.Option(help="Of pearl's training.  [default: 300]")] = None,
+    bins: Annotated[int | None, typer.Option(help="Of a numeric column, of marginals.  [default: 16]")] = None,
     rows: Annotated[int | None, typer.Option(help="Synthetic rows to write.  [default: as many as the table]")] = None,
     url: Annotated[str, typer.Option(help="The gateway.")] = "http://127.0.0.1:8000",
     key_file: Annotated[
@@ -76,6 +82,7 @@ def synthesize(
         "row_count": row_count.value,
         "outside": outside.value,
         "subject": subject,
+        "design": None if design is None else design.value,
         "frequencies": frequencies,
         "steps": steps,
         "bins": bins,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 if TYPE_CHECKING:
-    from core.synthesis.artifact import RowSource
     from core.synthesis.declared import DeclaredTable
+    from gpu_workers.synthesis.artifact import RowSource
 
 Format = Literal["jsonl", "csv"]
 
@@ -42,8 +42,8 @@ class RowText:
 def open_rows(path: Path, dimension: int | None, form: Format) -> RowText:
     """`dimension`: of embeddings, which JSON lines hold as lists. Raises ValueError for no artifact."""
     # late: with scipy, which a front end without such jobs does without
-    from core.synthesis.artifact import load_source
     from core.synthesis.declared import DeclaredTable
+    from gpu_workers.synthesis.artifact import load_source
 
     source = load_source(path)
     return RowText(source, DeclaredTable(source.schema, dimension), form)

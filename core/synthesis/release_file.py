@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from core.errors import InvalidInput
 from core.synthesis.marginals_release import MARGINALS, MarginalsRelease, cells
-from core.synthesis.pearl_release import PEARL, PearlRelease
+from core.synthesis.pearl_release import PEARL, Design, PearlRelease
 from core.synthesis.schema import TableSchema, table_schema
 
 FORMAT = "privacy-gateway/release/1"
@@ -28,9 +28,10 @@ def release_bytes(release: PearlRelease | MarginalsRelease) -> bytes:
         arrays = [*release.tables, release.classes]
         facts |= {"mechanism": MARGINALS, "bins": release.bins, "noise": release.noise}
     else:
-        arrays = [release.frequencies, release.sums, release.counts]
+        arrays = [release.frequencies, release.weights, release.sums, release.counts]
         facts |= {
             "mechanism": PEARL,
+            "design": release.design.value,
             "mean_distance": release.mean_distance,
             "sums_noise": release.sums_noise,
             "counts_noise": release.counts_noise,
@@ -59,12 +60,16 @@ def release_of(packed: bytes) -> PearlRelease | MarginalsRelease:
 
 
 def _pearl(schema: TableSchema, arrays: list[FloatArray], facts: dict[str, Any]) -> PearlRelease:
-    frequencies, sums, counts = arrays
+    frequencies, weights, sums, counts = arrays
     count = len(frequencies)
     _expect(frequencies, count, schema.width)
+    _expect(weights, count)
     _expect(sums, schema.classes, count, 2)
     _expect(counts, schema.classes)
-    return PearlRelease(schema=schema, frequencies=frequencies, sums=sums, counts=counts, **facts)
+    design = Design(facts.pop("design"))
+    return PearlRelease(
+        schema=schema, design=design, frequencies=frequencies, weights=weights, sums=sums, counts=counts, **facts
+    )
 
 
 def _marginals(schema: TableSchema, arrays: list[FloatArray], facts: dict[str, Any]) -> MarginalsRelease:

@@ -115,8 +115,8 @@ class SynthesisSpec:
     """What a synthesis job takes besides its rows. `targets`: as a domain's; `report`: where the page is written.
 
     `declared`: the schema as the caller wrote it. `outside`: a value of `core.synthesis.encoding.Outside`. `budget`
-    is what the ledger holds for the job. `frequencies` and `steps` of the training are for `pearl`, `bins` for
-    `marginals`.
+    is what the ledger holds for the job. `design`, `frequencies` and `steps` of the training are for `pearl`,
+    `bins` for `marginals`.
     """
 
     name: str
@@ -127,6 +127,7 @@ class SynthesisSpec:
     budget: RecordBudget
     rows_are_public: bool
     outside: str
+    design: str
     frequencies: int
     bins: int
     steps: int

@@ -14,7 +14,7 @@ from service.own_models import model_path
 from service.sanitize_request import Mask
 from service.settings import Settings
 
-SYNTHESIS_STEPS_DEFAULT = 3_000
+SYNTHESIS_STEPS_DEFAULT = 300
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def synthesis_spec(
 ) -> SynthesisSpec:
     """The synthesis job of these settings."""
     # late: with scipy, which a front end without such jobs does without
-    from core.synthesis.plan import BINS_DEFAULT, FREQUENCIES_DEFAULT
+    from core.synthesis.plan import BINS_DEFAULT, DESIGN_DEFAULT, FREQUENCIES_DEFAULT
     from core.synthesis.pricing import RecordBudget
 
     return SynthesisSpec(
@@ -90,6 +90,7 @@ def synthesis_spec(
         budget=RecordBudget(**fields["budget"]),
         rows_are_public=fields["row_count"] == "public",
         outside=fields["outside"],
+        design=fields["design"] or DESIGN_DEFAULT,
         frequencies=fields["frequencies"] or FREQUENCIES_DEFAULT,
         bins=fields["bins"] or BINS_DEFAULT,
         steps=fields["steps"] or SYNTHESIS_STEPS_DEFAULT,

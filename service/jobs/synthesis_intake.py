@@ -34,9 +34,12 @@ class SynthesisFields(Strict):
     row_count: Literal["public", "protected"] = Field(description="Whether the number of rows may be known.")
     outside: Literal["refuse", "clip"] = Field("refuse", description="What becomes of a number outside its bounds.")
     subject: str | None = Field(None, min_length=1, max_length=256)
-    frequencies: int | None = Field(None, ge=1, description="Of `pearl` alone. Default: 1000.")
-    steps: int | None = Field(None, ge=1, description="Of the training, of `pearl` alone. Default: 3000.")
-    bins: int | None = Field(None, ge=1, description="Of a numeric column, of `marginals` alone. Default: 32.")
+    design: Literal["low_order", "gaussian"] | None = Field(
+        None, description="Where the frequencies lie, of `pearl` alone: `low_order` (default), or the paper's."
+    )
+    frequencies: int | None = Field(None, ge=1, description="Of `pearl` alone. Default: 5000.")
+    steps: int | None = Field(None, ge=1, description="Of the training, of `pearl` alone. Default: 300.")
+    bins: int | None = Field(None, ge=1, description="Of a numeric column, of `marginals` alone. Default: 16.")
 
 
 class SynthesisRequest(SynthesisFields):
@@ -58,14 +61,15 @@ def checked_price(here: House, fields: SynthesisFields) -> tuple[DeclaredTable, 
     """
     # late: with scipy, which a front end without such jobs does without
     from core.synthesis.declared import declared_table
-    from core.synthesis.plan import BINS_DEFAULT, FREQUENCIES_DEFAULT, SynthesisPlan
+    from core.synthesis.pearl_release import Design
+    from core.synthesis.plan import BINS_DEFAULT, DESIGN_DEFAULT, FREQUENCIES_DEFAULT, SynthesisPlan
     from core.synthesis.pricing import record_budget
 
     settings = here.settings
     declared = declared_table(fields.table)
     if len(declared.schema.columns) > settings.synthesis_columns_max:
         raise InvalidInput(f"at most {settings.synthesis_columns_max} columns", field="schema")
-    others = ("bins",) if fields.method == "pearl" else ("frequencies", "steps")
+    others = ("bins",) if fields.method == "pearl" else ("design", "frequencies", "steps")
     for other in others:
         if getattr(fields, other) is not None:
             raise InvalidInput(f"{fields.method} has no {other}", field=other)
@@ -81,6 +85,7 @@ def checked_price(here: House, fields: SynthesisFields) -> tuple[DeclaredTable, 
         rows_are_public=fields.row_count == "public",
         frequencies=fields.frequencies or FREQUENCIES_DEFAULT,
         bins=fields.bins or BINS_DEFAULT,
+        design=Design(fields.design or DESIGN_DEFAULT),
     ).check(declared.schema, budget)
     return declared, budget
 

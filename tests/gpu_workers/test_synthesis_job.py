@@ -16,13 +16,13 @@ from synthesis_kit import SHOP, shop_rows
 from core.errors import BadCorpus, JobFilesLost
 from core.jobs.scratch import ScratchWriter, new_key
 from core.synthesis import marginals_release, pearl_release
-from core.synthesis.artifact import load_source
 from core.synthesis.declared import declared_table
 from core.synthesis.encoding import Outside, encode_rows
 from core.synthesis.pricing import record_budget
 from gpu_workers.jobs import synthesis
 from gpu_workers.jobs.checkpoint import SealedCheckpoint
 from gpu_workers.jobs.messages import INPUT, JobOrder, SynthesisSpec
+from gpu_workers.synthesis.artifact import load_source
 
 
 class Crash(Exception):
@@ -60,6 +60,7 @@ def order(tmp_path: Path) -> JobOrder:
         budget=record_budget(1, 1e-5),
         rows_are_public=True,
         outside="refuse",
+        design="low_order",
         frequencies=10,
         bins=8,
         steps=3,

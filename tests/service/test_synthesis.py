@@ -18,7 +18,7 @@ from corpus_kit import files_holding, json_lines, until, until_gone
 from gateway_kit import Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
 
-from core.synthesis.artifact import load_source
+from gpu_workers.synthesis.artifact import load_source
 
 NOTHING = {"epsilon": 0.0, "delta": 0.0}
 COST = {"epsilon": 1.0, "delta": 1e-5}
@@ -166,7 +166,11 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "nothing", {"rows": [row, {**row, "age": None}]}, "not-a-number"
     yield "a further column", {"rows": [row, {**row, "walrus": 1}]}, "wrong-columns"
     yield "no epsilon", {"epsilon": 0}, "epsilon"
-    yield "too small an epsilon", {"epsilon": 0.002, "frequencies": 10_000, "delta": 1e-9}, "smallest epsilon"
+    yield (
+        "too small an epsilon",
+        {"epsilon": 0.002, "frequencies": 10_000, "delta": 1e-9, "design": "gaussian"},
+        "smallest epsilon",
+    )
     yield "bins of pearl", {"bins": 3}, "bins"
     yield "steps of marginals", {"method": "marginals", "steps": 3}, "steps"
     yield "too many steps", {"steps": 20_001}, "20000"

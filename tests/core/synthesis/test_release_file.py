@@ -6,7 +6,7 @@ import pytest
 from synthesis_kit import table_of, toy_schema
 
 from core.synthesis.marginals_release import MarginalsRelease, marginals_release
-from core.synthesis.pearl_release import PearlRelease, pearl_release
+from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
 from core.synthesis.release_file import release_bytes, release_of
 
@@ -14,14 +14,17 @@ TABLE = table_of(toy_schema(), [(0, 0, 0), (4096, 1, 1), (2000, 2, 1)])
 BUDGET = record_budget(1, 1e-5)
 
 
+@pytest.mark.parametrize("design", Design)
 @pytest.mark.parametrize("public", [True, False])
-def test_a_pearl_release_comes_back(public: bool) -> None:
-    release = pearl_release(TABLE, frequencies=7, budget=BUDGET, rows_are_public=public)
+def test_a_pearl_release_comes_back(public: bool, design: Design) -> None:
+    release = pearl_release(TABLE, frequencies=7, budget=BUDGET, rows_are_public=public, design=design)
     again = release_of(release_bytes(release))
     assert isinstance(again, PearlRelease)
     assert (again.schema, again.rows, again.mean_distance) == (release.schema, release.rows, release.mean_distance)
+    assert again.design is design
     assert (again.sums_noise, again.counts_noise) == (release.sums_noise, release.counts_noise)
     assert np.array_equal(again.frequencies, release.frequencies)
+    assert np.array_equal(again.weights, release.weights)
     assert np.array_equal(again.sums, release.sums)
     assert np.array_equal(again.counts, release.counts)
 
@@ -42,6 +45,7 @@ def test_what_is_no_release_is_refused() -> None:
     for broken in (
         {"format": "another"},
         {"mechanism": "copula"},
+        {"design": "another"},
         {"schema": {"columns": []}},
         {"arrays": facts["arrays"][:2]},
         {"arrays": facts["arrays"][::-1]},
@@ -49,8 +53,8 @@ def test_what_is_no_release_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match="not a release"):
             release_of(msgpack.packb(facts | broken))
-    shape, numbers = facts["arrays"][2]
-    facts["arrays"][2] = [shape, b"\xff" * len(numbers)]
+    shape, numbers = facts["arrays"][3]
+    facts["arrays"][3] = [shape, b"\xff" * len(numbers)]
     for bad in (b"", b"\x80", packed[:-1], msgpack.packb(facts)):
         with pytest.raises(ValueError, match="not a release"):
             release_of(bad)

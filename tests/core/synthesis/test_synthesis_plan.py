@@ -6,17 +6,19 @@ import pytest
 from synthesis_kit import table_of, toy_schema
 
 from core.errors import InvalidInput, OutOfRange
+from core.synthesis.pearl_release import Design
 from core.synthesis.plan import SynthesisPlan
 from core.synthesis.pricing import record_budget
 
 
-@pytest.mark.parametrize("delta", [1e-5, 1e-12])
+@pytest.mark.parametrize("delta", [1e-9, 1e-12])
 @pytest.mark.parametrize(
     ("plan", "columns"),
     [
-        (SynthesisPlan("pearl", rows_are_public=True, frequencies=10_000), 3),
-        (SynthesisPlan("pearl", rows_are_public=False, frequencies=10_000), 3),
-        (SynthesisPlan("pearl", rows_are_public=True, frequencies=1), 1_000),
+        (SynthesisPlan("pearl", rows_are_public=True, frequencies=10_000, design=Design.GAUSSIAN), 3),
+        (SynthesisPlan("pearl", rows_are_public=False, frequencies=10_000, design=Design.GAUSSIAN), 3),
+        (SynthesisPlan("pearl", rows_are_public=True, frequencies=1, design=Design.GAUSSIAN), 1_000),
+        (SynthesisPlan("pearl", rows_are_public=True, frequencies=10_000), 100),
         (SynthesisPlan("marginals", rows_are_public=True), 1_000),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rows of a generator's file without torch are those of the generator."""
+"""Rows are drawn from an artifact without torch, by the laws that are in it."""
 
 import json
 from pathlib import Path
@@ -9,22 +9,22 @@ import torch
 from safetensors.numpy import load_file, save_file
 from synthesis_kit import table_of, toy_schema
 
-from core.synthesis.artifact import load_source, save_counts
-from core.synthesis.encoding import STEPS
+from core.errors import InvalidInput
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pricing import record_budget
-from core.synthesis.schema import NumericColumn
-from core.synthesis.stored_generator import StoredGenerator, read_tensors
+from gpu_workers.synthesis.artifact import load_source, save_counts
 from gpu_workers.synthesis.generator import Generator, GeneratorShape, save_generator
+from gpu_workers.synthesis.stored_generator import read_tensors
+
+SHAPE = GeneratorShape(components=3, bins=4)
 
 
 @pytest.fixture
 def generator() -> Generator:
     torch.manual_seed(3)
-    made = Generator(toy_schema(numeric=3), torch.tensor([3.0, 1.0]), GeneratorShape(latent=4, hidden=16))
-    for _ in range(20):  # moves what the normalisation has seen
-        made(torch.randn(64, 4) * 2 + 1, torch.randint(0, 2, (64,)))
-    return made.eval()
+    made = Generator(toy_schema(numeric=2), torch.tensor([3.0, 1.0]), SHAPE)
+    made.logits.data += torch.randn_like(made.logits) * 2
+    return made
 
 
 @pytest.fixture
@@ -34,26 +34,29 @@ def path(tmp_path: Path, generator: Generator) -> Path:
     return path
 
 
-def test_the_same_rows(path: Path, generator: Generator) -> None:
-    stored = load_source(path)
-    assert isinstance(stored, StoredGenerator)
-    latent = np.random.default_rng(1).standard_normal((500, 4), dtype=np.float32)
-    labels = np.arange(500) % 2
-    with torch.no_grad():
-        rows = generator(torch.from_numpy(latent), torch.from_numpy(labels)).numpy()
-    codes = stored.codes(latent, labels)
-    for j, column in enumerate(stored.schema.columns):
-        if isinstance(column, NumericColumn):
-            assert np.abs(codes[:, j] - rows[:, j] * STEPS).max() < 1
-        else:
-            assert np.array_equal(codes[:, j], rows[:, j:].argmax(axis=1))
+def test_rows_have_the_laws_that_were_learnt(path: Path, generator: Generator) -> None:
+    """Shares of classes, of each column's cells in a class, and of pairs of cells; 5 standard deviations."""
+    count = 40_000
+    drawn = load_source(path).sample(count)
+    assert (drawn.labels == 0).mean() == pytest.approx(0.75, abs=0.011)
+    laws = [part.detach().numpy() for part in torch.split(generator(), [len(each) for each in generator.cells], dim=2)]
+    for label in (0, 1):
+        mine = drawn.codes[drawn.labels == label]
+        cells = [np.searchsorted(each.first, mine[:, j], side="right") - 1 for j, each in enumerate(generator.cells)]
+        for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2)):
+            law = np.einsum("ca,cb->ab", laws[i][label], laws[j][label]) / SHAPE.components
+            if i == j:
+                law = np.diag(laws[i][label].mean(axis=0))
+            found = np.zeros_like(law)
+            np.add.at(found, (cells[i], cells[j]), 1 / len(mine))
+            assert np.abs(found - law).max() < 5 * np.sqrt(0.25 / len(mine))
 
 
-def test_a_sample_has_the_classes_shares(path: Path) -> None:
-    drawn = load_source(path).sample(9_000)
-    assert len(drawn) == 9_000
-    assert 0.7 < (drawn.labels == 0).mean() < 0.8
-    assert not np.array_equal(drawn.codes, load_source(path).sample(9_000).codes)
+def test_two_samples_differ(path: Path) -> None:
+    source = load_source(path)
+    assert not np.array_equal(source.sample(100).codes, source.sample(100).codes)
+    with pytest.raises(InvalidInput):
+        source.sample(0)
 
 
 def test_counts_there_and_back(tmp_path: Path) -> None:
@@ -74,15 +77,15 @@ def test_a_broken_file_is_refused(path: Path, harm: str) -> None:
         path.write_bytes(path.read_bytes()[:-10])
     else:
         if harm == "missing":
-            del tensors["body.0.bias"]
+            del tensors["logits"]
         elif harm == "shape":
-            tensors["body.0.bias"] = np.zeros(3, dtype=np.float32)
+            tensors["logits"] = np.zeros(3, dtype=np.float32)
         elif harm == "nan":
-            tensors["body.0.bias"][0] = np.nan
+            tensors["logits"][0, 0, 0] = np.nan
         elif harm == "classes":
             tensors["class_sizes"][:] = 0
         elif harm == "facts":
-            facts = {"latent": 4}
+            facts = {"bins": 4}
         else:
             kind = "walrus"
         save_file(tensors, path, metadata={"format": kind, "info": json.dumps(facts)})

@@ -6,14 +6,14 @@ import pytest
 import torch
 from synthesis_kit import table_of, toy_schema
 
-from core.synthesis.pearl_release import PearlRelease, pearl_release
+from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
 from gpu_workers.synthesis import reconstruction
 from gpu_workers.synthesis.generator import GeneratorShape
 from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
 
-SHAPE = GeneratorShape(latent=3, hidden=8)
-PLAN = TrainingPlan(steps=12, batch=32, generator_steps=3)
+SHAPE = GeneratorShape(components=8, bins=8)
+PLAN = TrainingPlan(steps=12, generator_steps=3)
 
 
 class Kept:
@@ -29,11 +29,11 @@ class Kept:
         self.states.append(state)
 
 
-@pytest.fixture
-def release() -> PearlRelease:
-    rows = [(0, 0, 0), (4096, 1, 1), (2000, 2, 1)] * 50
+@pytest.fixture(params=Design)
+def release(request: pytest.FixtureRequest) -> PearlRelease:
+    table = table_of(toy_schema(), [(0, 0, 0), (4096, 1, 1), (2000, 2, 1)] * 50)
     budget = record_budget(1, 1e-5)
-    return pearl_release(table_of(toy_schema(), rows), frequencies=10, budget=budget, rows_are_public=True)
+    return pearl_release(table, frequencies=10, budget=budget, rows_are_public=True, design=request.param)
 
 
 def test_a_stopped_training_ends_where_an_unbroken_one_does(

@@ -17,7 +17,7 @@ from core.errors import InvalidInput
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.schema import TableSchema, table_schema
-from core.synthesis.stored_generator import GENERATOR_FORMAT, read_tensors, stored_generator
+from gpu_workers.synthesis.stored_generator import FORMAT, read_tensors, stored_generator
 
 COUNTS_FORMAT: Final = "privacy-gateway/counts/1"
 
@@ -52,7 +52,7 @@ def load_source(path: Path) -> RowSource:
     """What draws rows from an artifact. Raises ValueError for what is none, or holds no finite numbers."""
     kind, facts, tensors = read_tensors(path)
     try:
-        if kind == GENERATOR_FORMAT:
+        if kind == FORMAT:
             return stored_generator(facts, tensors)
         if kind == COUNTS_FORMAT:
             return _counts(facts, tensors)
