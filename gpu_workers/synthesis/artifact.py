@@ -1,6 +1,6 @@
 """What a synthesis leaves: one file, from which synthetic rows are drawn any time, at no cost.
 
-A generator's weights (`pearl`) or consistent counts (`marginals`), as safetensors. Guarantee: post-processing of one
+A generator's laws (`pearl`) or consistent counts (`marginals`), as safetensors. Guarantee: post-processing of one
 release; neither the file nor what is drawn of it reads a private row.
 """
 

@@ -24,7 +24,7 @@ from gpu_workers.synthesis.report_style import STYLE
 
 FloatArray = npt.NDArray[np.float64]
 
-_BINS = 24
+_BINS = 32
 _COLUMNS_SHOWN = 48
 _PAIRED_COLUMNS = 32
 _CATEGORIES_SHOWN = 40
@@ -115,8 +115,8 @@ def _training(curve: Sequence[tuple[int, float]]) -> str:
     if len(curve) < 2:
         return ""
     return (
-        "<h2>Training</h2><p>The distance between the released embedding and the generator's own, as the generator's"
-        " adversary weighs it. It cannot fall below what the noise leaves.</p>"
+        "<h2>Training</h2><p>How far the generator is from the released numbers, squared, in units of their noise: the"
+        " private table itself would lie near 1, below it the generator follows the noise.</p>"
         f'<figure class="card">{charts.line(curve)}</figure>'
     )
 
@@ -139,15 +139,12 @@ def _columns(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> s
     schema = release.schema
     coloured = schema.label is not None and schema.classes <= charts.SERIES_MAX
     series = schema.label.categories if schema.label is not None and coloured else ("all",)
-    labels = drawn.labels if coloured else np.zeros(len(drawn), dtype=np.int16)
+    labels = drawn.labels.astype(np.int64) if coloured else np.zeros(len(drawn), dtype=np.int64)
     figures = []
     for j, column in enumerate(schema.columns[:_COLUMNS_SHOWN]):
-        bins, names = _bins(column)
-        codes = drawn.codes[:, j].astype(np.int64)
-        if isinstance(column, NumericColumn):
-            codes = np.minimum(codes * bins // STEPS, bins - 1)
-        cells = np.bincount(labels * bins + codes, minlength=len(series) * bins)
-        parts = cells.reshape(len(series), bins)[:, :_CATEGORIES_SHOWN] / len(drawn)
+        bars, names = _bars(column, drawn.codes[:, j].astype(np.int64))
+        counts = np.bincount(labels * len(names) + bars, minlength=len(series) * len(names))
+        parts = counts.reshape(len(series), -1)[:, :_CATEGORIES_SHOWN] / len(drawn)
         chart = charts.stacked_bars(parts, names, series=series, marks=None)
         figures.append(f'<figure class="card"><h3>{escape(column.name)}</h3>{chart}</figure>')
     more = len(schema.columns) - _COLUMNS_SHOWN
@@ -155,14 +152,18 @@ def _columns(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> s
     return f'<h2>Columns</h2>{_key(series) if coloured else ""}<div class="grid">{"".join(figures)}</div>{rest}'
 
 
-def _bins(column: Column) -> tuple[int, list[str]]:
-    """How many bars, and their names."""
+def _bars(column: Column, codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Sequence[str]]:
+    """The bar of each row, and the bars' names: categories, few whole numbers, or even bins."""
     if not isinstance(column, NumericColumn):
-        return len(column.categories), [*column.categories[:_CATEGORIES_SHOWN]]
+        return codes, column.categories
+    span = column.maximum - column.minimum
+    if column.integer and span < _BINS:
+        whole = range(int(column.minimum), int(column.maximum) + 1)
+        return np.rint(codes * span / STEPS).astype(np.int64), [str(number) for number in whole]
     edges = np.linspace(column.minimum, column.maximum, _BINS + 1)
     names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
     names[0], names[-1] = f"{column.minimum:.4g}", f"{column.maximum:.4g}"
-    return _BINS, names
+    return np.minimum(codes * _BINS // STEPS, _BINS - 1), names
 
 
 def _key(series: Sequence[str]) -> str:
