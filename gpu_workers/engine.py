@@ -13,10 +13,15 @@ from typing import Any, Protocol
 
 
 class Role(StrEnum):
-    """Which kind of worker runs a task."""
+    """Which kind of worker runs a task.
+
+    `FILL` sanitises with the fills of a language model, `SANITIZE` with all others: these must not wait behind a model
+    that takes minutes, or that is somewhere else and does not answer.
+    """
 
     EMBED = "embed"
     SANITIZE = "sanitize"
+    FILL = "fill"
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,11 @@ class RoleStatus:
 
 class Engine(Protocol):
     """Runs groups of tasks. A group is the documents of one request: admitted whole or not at all."""
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        """Those that it has workers for."""
+        ...
 
     async def start(self) -> None:
         """Begin to load the workers; returns at once."""

@@ -114,7 +114,7 @@ class Filler:
             return top_1()
         if task.fill == DP and self._model.candidates:
             return dp_draws(found, task.epsilon_nano or 0, self._model.candidates, scope=task.scope)
-        return top_k(found.masks, task.policy, lists, count=task.k)
+        return top_k(found.masks, task.policy, lists, count=task.k, considered=self._model.considered)
 
 
 def _check_fills(model: InfillModel) -> None:

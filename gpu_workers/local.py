@@ -318,6 +318,10 @@ class LocalEngine:
         self._options = dict(lanes)
         self._lanes: dict[Role, Lane] = {}
 
+    @property
+    def roles(self) -> Sequence[Role]:
+        return tuple(self._options)
+
     async def start(self) -> None:
         self._lanes = {role: Lane(role, options) for role, options in self._options.items()}
         for lane in self._lanes.values():

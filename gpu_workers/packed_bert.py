@@ -7,27 +7,37 @@ processors most of a small batch's time goes into reading the weights, and one p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch.nn.functional import embedding, gelu, layer_norm, linear, scaled_dot_product_attention
 
+from gpu_workers.int8_linear import RangedLinear
+
 # (ids `[sentences, length]`, mask `[sentences, length]`): sentences of one padded length
 Group = tuple[torch.Tensor, torch.Tensor]
 
 _Pair = tuple[torch.Tensor, torch.Tensor]  # weight and bias
+_Linear = Callable[[torch.Tensor], torch.Tensor]
+LinearOf = Callable[[torch.Tensor, torch.Tensor], _Linear]  # weight and bias to the layer
 
 
 @dataclass(frozen=True)
 class _Layer:
-    query_key_value: _Pair
-    attention_output: _Pair
+    query_key_value: _Linear
+    attention_output: _Linear
     attention_norm: _Pair
-    intermediate: _Pair
-    output: _Pair
+    intermediate: _Linear
+    output: _Linear
     output_norm: _Pair
+
+
+def dense(weight: torch.Tensor, bias: torch.Tensor) -> _Linear:
+    """The layer as it is."""
+    return partial(linear, weight=weight, bias=bias)
 
 
 class PackedBert:
@@ -44,20 +54,29 @@ class PackedBert:
             and not config.get("add_cross_attention", False)
         )
 
-    def __init__(self, weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> None:
-        """`weights` by the names that a transformers `BertModel` gives them, of one dtype; `config` is supported."""
+    def __init__(
+        self,
+        weights: Mapping[str, torch.Tensor],
+        config: Mapping[str, Any],
+        linear_of: LinearOf = dense,
+    ) -> None:
+        """`weights` by the names that a transformers `BertModel` gives them, of one dtype; `config` is supported.
+
+        `linear_of` makes a linear layer of its weight and bias.
+        """
 
         def pair(name: str) -> _Pair:
             return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
         def layer(name: str) -> _Layer:
             three = [pair(f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
+            together = torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])
             return _Layer(
-                query_key_value=(torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])),
-                attention_output=pair(f"{name}.attention.output.dense"),
+                query_key_value=linear_of(*together),
+                attention_output=linear_of(*pair(f"{name}.attention.output.dense")),
                 attention_norm=pair(f"{name}.attention.output.LayerNorm"),
-                intermediate=pair(f"{name}.intermediate.dense"),
-                output=pair(f"{name}.output.dense"),
+                intermediate=linear_of(*pair(f"{name}.intermediate.dense")),
+                output=linear_of(*pair(f"{name}.output.dense")),
                 output_norm=pair(f"{name}.output.LayerNorm"),
             )
 
@@ -68,6 +87,23 @@ class PackedBert:
         self._layers = [layer(f"encoder.layer.{i}") for i in range(config["num_hidden_layers"])]
         self._heads = int(config["num_attention_heads"])
         self._eps = float(config["layer_norm_eps"])
+
+    def fix_ranges(self) -> None:
+        """Each `RangedLinear` becomes 8-bit, for the range that it has seen."""
+
+        def fixed(layer: _Linear) -> _Linear:
+            return layer.fixed() if isinstance(layer, RangedLinear) else layer
+
+        self._layers = [
+            replace(
+                layer,
+                query_key_value=fixed(layer.query_key_value),
+                attention_output=fixed(layer.attention_output),
+                intermediate=fixed(layer.intermediate),
+                output=fixed(layer.output),
+            )
+            for layer in self._layers
+        ]
 
     def __call__(self, groups: Sequence[Group], added: torch.Tensor | None = None) -> list[torch.Tensor]:
         """Last hidden states of each group, `[sentences, length, d]`.
@@ -81,10 +117,10 @@ class PackedBert:
             hidden = hidden + added
         hidden = self._normalised(hidden + embedding(positions, self._positions), self._norm)
         for layer in self._layers:
-            attended = self._attend(linear(hidden, *layer.query_key_value), groups)
-            hidden = self._normalised(linear(attended, *layer.attention_output) + hidden, layer.attention_norm)
-            wide = gelu(linear(hidden, *layer.intermediate))
-            hidden = self._normalised(linear(wide, *layer.output) + hidden, layer.output_norm)
+            attended = self._attend(layer.query_key_value(hidden), groups)
+            hidden = self._normalised(layer.attention_output(attended) + hidden, layer.attention_norm)
+            wide = gelu(layer.intermediate(hidden))
+            hidden = self._normalised(layer.output(wide) + hidden, layer.output_norm)
         blocks = torch.split(hidden, [ids.numel() for ids, _ in groups])
         return [block.view(*ids.shape, -1) for block, (ids, _) in zip(blocks, groups, strict=True)]
 

@@ -117,7 +117,7 @@ class Sanitiser:
         return {
             "techniques": list(TECHNIQUES),
             "fills": [*FILLS, METRIC_DP, *(self._filler.modes if self._filler else ())],
-            "infill": self._filler and self._filler.facts(),
+            **({"infill": self._filler.facts()} if self._filler else {}),
             "word_vectors": {"words": len(self._vocabulary.words), "dimension": self._vocabulary.dimension},
             "word_mechanisms": list(MECHANISMS),
             "tagger": self._names and self._names.facts(),

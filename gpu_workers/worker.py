@@ -22,7 +22,7 @@ from typing import Any, NoReturn, Protocol
 
 from core.errors import GatewayError, TaskFailed
 from gpu_workers.engine import Role
-from gpu_workers.messages import Batch, Done, Ready, Stage, WorkerOptions
+from gpu_workers.messages import INFILL_OFF, Batch, Done, Ready, Stage, WorkerOptions
 from gpu_workers.shared import receive_blocks
 
 
@@ -49,7 +49,7 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
     return Sanitiser(
         allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None,
         tagger=options.tagger,
-        infill=options.infill,
+        infill=options.infill if role is Role.FILL else INFILL_OFF,
         fill_slots_max=options.fill_slots_max,
         infill_models_loaded_max=options.infill_models_loaded_max,
         device=options.device,

@@ -34,7 +34,8 @@ def load_settings(data_dir: Path | None, **given: Any) -> Settings:
         return Settings(**given) if data_dir is None else Settings(data_dir=data_dir, **given)
     except ValidationError as error:
         for entry in error.errors(include_input=False, include_url=False, include_context=False):
-            typer.echo(f"error: setting {'.'.join(map(str, entry['loc'])).upper()}: {entry['msg']}", err=True)
+            place = f"setting {'.'.join(map(str, entry['loc'])).upper()}: " if entry["loc"] else ""
+            typer.echo(f"error: {place}{entry['msg']}", err=True)
         raise typer.Exit(1) from None
 
 

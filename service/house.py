@@ -23,7 +23,7 @@ from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
 from gpu_workers.local import LaneOptions, LocalEngine
-from gpu_workers.messages import WorkerOptions
+from gpu_workers.messages import INFILL_OFF, WorkerOptions
 from gpu_workers.shared import SharedPool
 from service import canary, metrics
 from service.calculations import Calculations
@@ -141,10 +141,15 @@ class House:
             if time.monotonic() < self._ready_until:
                 return
             await self.ledger.ping_write()
-            await asyncio.gather(*(self._check_role(role) for role in Role))
+            await asyncio.gather(*(self._check_role(role) for role in self.engine.roles))
             self._ready_until = time.monotonic() + self.settings.ready_cache_s
 
     async def _check_role(self, role: Role) -> None:
+        if role is Role.FILL:
+            # checked at its start; behind a slow model a canary would wait, and the other roles serve without it
+            if not self.engine.status(role).ready:
+                raise WorkerCold
+            return
         task = canary.task(role, self.tagger_types)
         try:
             results = await self.engine.run(role, [Task(task, 1)], timeout_s=CANARY_S_MAX, gone=asyncio.Event())
@@ -219,10 +224,13 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             batch_seconds_max=settings.request_timeout_s,
         )
 
-    return {
+    lanes = {
         Role.EMBED: lane(*(options(device) for device in settings.devices)),
         Role.SANITIZE: lane(options(settings.sanitize_device)),
     }
+    if settings.infill_source != INFILL_OFF:
+        lanes[Role.FILL] = lane(options(settings.sanitize_device))
+    return lanes
 
 
 def house(request: Request) -> House:

@@ -22,6 +22,7 @@ from core.errors import InvalidInput, NotStarted
 from service.settings import Settings
 
 MEDIA_TYPE = "application/x-ndjson"
+_GROUPS_AHEAD = 16  # read before their turn: the end of a connection comes behind everything that the client has sent
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Line:
 
 
 class LineReader:
-    """Reads a request's body line by line. At most a group of lines waits, of at most the bytes of an ordinary body.
+    """Reads a request's body line by line. Some groups of lines wait, of at most the bytes of an ordinary body.
 
     `gone` is set once the client has closed the connection, as far as the body has been read. `close` ends the reading.
     """
@@ -131,7 +132,7 @@ class LineReader:
         if self._number > self._settings.stream_lines_max:
             raise InvalidInput(f"at most {self._settings.stream_lines_max} lines a request", field="body")
         while self._waiting and (
-            len(self._waiting) >= self._settings.stream_group_max
+            len(self._waiting) >= self._settings.stream_group_max * _GROUPS_AHEAD
             or self._waiting_bytes + _size(line) > self._settings.body_bytes_max
         ):
             self._room.clear()

@@ -21,19 +21,26 @@ FINE_TUNED = "the model may tell what no mask covered in the documents that it w
 
 
 def infill_facts(engine: Engine, mode: str) -> Facts | None:
-    """What the sanitise worker has told of its language model; nothing for a fill that needs none.
+    """What the fill worker has told of its language model; nothing for a fill that needs none.
 
     Raises WorkerCold until a worker has told it, InvalidInput where it runs none or none that can fill so.
     """
     if mode not in MODEL_FILLS:
         return None
-    facts = engine.status(Role.SANITIZE).facts
-    if "infill" not in facts:
-        raise WorkerCold
-    infill: Facts | None = facts["infill"]
-    if infill is None or mode not in infill["modes"]:
+    infill: Facts = {"modes": ()}
+    if Role.FILL in engine.roles:
+        facts = engine.status(Role.FILL).facts
+        if "infill" not in facts:
+            raise WorkerCold
+        infill = facts["infill"]
+    if mode not in infill["modes"]:
         raise InvalidInput("this gateway runs no language model that fills so; GET /models", field="fill.mode")
     return infill
+
+
+def role_of(mode: str) -> Role:
+    """Which workers fill so."""
+    return Role.FILL if mode in MODEL_FILLS else Role.SANITIZE
 
 
 def own_model(models: OwnModels, tenant: str, *, mode: str, name: str | None) -> StampedFile | None:

@@ -91,12 +91,12 @@ async def _narrate(server: uvicorn.Server, here: House, started: float) -> None:
     """Tell what is being loaded, and where the gateway is once it is ready."""
     told: dict[Role, str] = {}
     while True:
-        for role in Role:
+        for role in here.engine.roles:
             stage = here.engine.status(role).stage
             if told.get(role) != stage:
                 told[role] = stage
                 _say(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
-        if server.started and all(here.engine.status(role).ready for role in Role):
+        if server.started and all(here.engine.status(role).ready for role in here.engine.roles):
             with contextlib.suppress(GatewayError):
                 await here.check_ready()
                 break

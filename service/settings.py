@@ -8,11 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gpu_workers.endpoint import Endpoint, is_url
 from gpu_workers.messages import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from service.checkpoints import checkpoint_folder, is_pinned
 
 MIB = 1024 * 1024
 
@@ -123,12 +124,19 @@ class Settings(BaseSettings):
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 
-    @field_validator("tagger")
-    @classmethod
-    def _tagger_exists(cls, tagger: str) -> str:
-        if tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(tagger).is_dir():
-            raise ValueError("TAGGER is `bundled`, `off`, or a folder that exists")
-        return tagger
+    @model_validator(mode="after")
+    def _checkpoints_are_there(self) -> Settings:
+        """A pinned name becomes the folder that it was fetched to."""
+        for field in ("encoder_path", "tagger", "infill"):
+            name = str(getattr(self, field))
+            if is_pinned(name):
+                folder = checkpoint_folder(self.data_dir, name)
+                if not folder.is_dir():
+                    raise ValueError(f"{field.upper()} is not fetched: privacy-gateway model fetch {name}")
+                setattr(self, field, folder if field == "encoder_path" else str(folder))
+        if self.tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(self.tagger).is_dir():
+            raise ValueError("TAGGER is `bundled`, `off`, a folder that exists, or ORG/NAME@COMMIT")
+        return self
 
     @property
     def infill_source(self) -> str | Endpoint:
@@ -149,7 +157,7 @@ class Settings(BaseSettings):
         if self.infill_source not in (INFILL_BUNDLED, INFILL_OFF) and not (
             is_url(self.infill) or Path(self.infill).is_dir()
         ):
-            raise ValueError("INFILL is `bundled`, `off`, a folder that exists, or a URL")
+            raise ValueError("INFILL is `bundled`, `off`, a folder that exists, ORG/NAME@COMMIT, or a URL")
         return self
 
     @model_validator(mode="after")

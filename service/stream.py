@@ -21,12 +21,12 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.ledger.names import parse_account_id
 from core.text.policy import Sanitised, SanitizeTask
-from gpu_workers.engine import Role
 from service import problems
 from service.auth import Caller
 from service.body import nesting
 from service.house import House
 from service.json_lines import Line, LineReader
+from service.model_fills import role_of
 from service.release import Buffer, Release, hold, privacy_block, run_free, run_held, without_guarantee
 from service.sanitize import counts, engine_task, prepare, row
 from service.sanitize_request import Price, SanitizeRequest, Terms, TextDocument
@@ -76,6 +76,7 @@ class Stream:
         self._usage: Counter[str] = Counter()
         self._results: list[Any] = []  # of the group that is worked on
         self._budget: dict[str, Any] | None = None
+        self._role = role_of(terms.fill.mode)
         self._cost = self._priced(TextDocument(text="text"))[0]
 
     async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
@@ -139,7 +140,7 @@ class Stream:
         """
         job = Release(
             charges=[charge for part in parts for charge in part.cost.charges],
-            role=Role.SANITIZE,
+            role=self._role,
             tasks=[engine_task(task) for part in parts for task in part.tasks],
             render=lambda results, common: self._rendered(parts, results, common),
             privacy=parts[0].cost.facts,
@@ -183,7 +184,7 @@ class Stream:
         """Wait until the queue has room, for as long as a request may take: a stream can wait where a call cannot."""
         deadline = asyncio.get_running_loop().time() + self._here.settings.request_timeout_s
         while (  # noqa: ASYNC110 - nobody tells of room
-            self._here.engine.status(Role.SANITIZE).queued + tasks > self._here.settings.queue_tasks_max
+            self._here.engine.status(self._role).queued + tasks > self._here.settings.queue_tasks_max
             and asyncio.get_running_loop().time() < deadline
         ):
             await asyncio.sleep(_ROOM_POLL_S)

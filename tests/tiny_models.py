@@ -31,7 +31,11 @@ PLAIN = [
 ]
 PLAIN += ["lost", "again", ",", "nobody", "knows", "why", "."]
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-_CORPUS = [" ".join([*PEOPLE, *TOWNS, *PLAIN]), "Alice Bob's house, in Oslo. She sent it to Dave!"] * 20
+_CORPUS = [
+    " ".join([*PEOPLE, *TOWNS, *PLAIN]),
+    "Alice Bob's house, in Oslo. She sent it to Dave!",
+    "in 1990 at 12",
+] * 20
 
 
 def _wordpiece() -> PreTrainedTokenizerFast:
@@ -46,10 +50,10 @@ def _wordpiece() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="[MASK]", **names)
 
 
-def _byte_level() -> PreTrainedTokenizerFast:
+def _byte_level(*first: pre_tokenizers.PreTokenizer) -> PreTrainedTokenizerFast:
     specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*first, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=specials, initial_alphabet=alphabet)
@@ -70,12 +74,23 @@ def _metaspace() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
-_TOKENIZERS = {"bert": _wordpiece, "roberta": _byte_level, "llama": _byte_level, "llama2": _metaspace}
+def _digit_by_digit() -> PreTrainedTokenizerFast:
+    """As newer vocabularies spell numbers: the space before one is a piece of its own."""
+    return _byte_level(pre_tokenizers.Digits(individual_digits=True))
+
+
+_TOKENIZERS = {
+    "bert": _wordpiece,
+    "roberta": _byte_level,
+    "llama": _byte_level,
+    "llama2": _metaspace,
+    "llama3": _digit_by_digit,
+}
 
 
 def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = False) -> Path:
-    """A random model of `family` ("bert", "roberta", "llama", "llama2"), saved as safetensors. It has 40 positions for
-    text; LLaMA has 512, for it reads a prompt, too.
+    """A random model of a family of `_TOKENIZERS`, saved as safetensors. It has 40 positions for text; LLaMA has 512,
+    for it reads a prompt, too.
 
     `teach`: a token classifier learns, in a few dozen steps, that people and towns are what they are.
     """

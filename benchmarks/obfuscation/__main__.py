@@ -2,12 +2,12 @@
 
     python -m benchmarks.obfuscation --data DATA [--cache CACHE] [--sentences 1500] [--corpus IMDB]
 
-DATA holds IMDB, WikiText-2 and GLUE's MNLI, QNLI and QQP as JSON lines.
+DATA holds IMDB, WikiText-2 and, for the pretraining, GLUE's MNLI, QNLI and QQP, Yelp and 20 Newsgroups as JSON lines.
 
 * Table 2: the share of tokens that each technique masks.
-* Tables 3 to 5: perplexity by word of held-out clean sentences, of a small Transformer that was pretrained on GLUE and
-  adapted to the corpus as it is (Oracle), masked (Baseline0: the marker is a word like others; Baseline1: it has no
-  weight in the loss), or filled. The row without adaptation is ours.
+* Tables 3 to 5: perplexity by word of held-out clean sentences, of a small Transformer that was pretrained on other
+  text and adapted to the corpus as it is (Oracle), masked (Baseline0: the marker is a word like others; Baseline1: it
+  has no weight in the loss), or filled. The row without adaptation is ours.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -13,6 +14,7 @@ from gpu_workers.training.public_text import json_lines
 
 _WORDS_MIN, _WORDS_MAX = 4, 40
 _HELD_OUT = 1 / 3  # of all sentences
+_QUOTED = re.compile(r"^\W|@|wrote:|writes:")  # lines of a post that are somebody else's, or no running text
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,14 @@ def _kept(text: str) -> list[str]:
 
 
 def pretraining(data: Path) -> list[str]:
-    """Sentences and questions of MNLI, QNLI and QQP: speech, fiction, Wikipedia and the web."""
+    """Sentences of MNLI, QNLI and QQP (speech, fiction, Wikipedia, the web), of restaurants' reviews (Yelp) and of
+    20 Newsgroups. No film review is in it, and no article of WikiText."""
     texts = []
     for name in ("mnli", "qnli", "qqp"):
         for row in json_lines(data / "glue" / f"{name}_train.jsonl.gz"):
             texts += [str(value) for key, value in row.items() if key not in ("label", "idx")]
+    reviews = (str(row["text"]) for row in json_lines(data / "lm" / "yelp_sentences.jsonl.gz"))
+    texts += [text for text in reviews if "_num_" not in text and len(text.split()) >= _WORDS_MIN]
+    for row in json_lines(data / "20news" / "train.jsonl.gz"):
+        texts += _kept(" ".join(line for line in str(row["text"]).splitlines() if not _QUOTED.search(line)))
     return list(dict.fromkeys(texts))

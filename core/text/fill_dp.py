@@ -17,6 +17,7 @@ original that is no candidate comes out as whatever fits.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -24,18 +25,37 @@ import numpy as np
 from core.mechanisms.token_selection import scores, select
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Candidates, FloatArray
-from core.text.policy import DOCUMENT, MaskPolicy
+from core.text.policy import DOCUMENT, Mask, MaskPolicy
 from core.text.sanitize import Inspected
 
 CLIP = 10.0  # logits: what the model thinks this much worse than its best scores 0
 
 
 def slots_of(found: Inspected, policy: MaskPolicy) -> Inspected:
-    """The slots of what `core.text.replace_words.inspect_words` found, as masks of one type: a type would tell."""
-    if not policy.whole or not found.masks:
-        return found
-    whole = found.masks[0]
-    return replace(found, masks=[replace(whole, start=start, end=end) for start, end in found.tokens])
+    """The slots of what `core.text.replace_words.inspect_words` found, as masks of one type: a type would tell.
+
+    No more slots than tokens, so that who counts a text's tokens before it is charged knows that it can be filled.
+    """
+    if not policy.whole:
+        return replace(found, masks=_one_a_token(found))
+    return replace(
+        found, masks=[replace(mask, start=start, end=end) for mask in found.masks[:1] for start, end in found.tokens]
+    )
+
+
+def _one_a_token(found: Inspected) -> list[Mask]:
+    """The masks, with those that share a token joined; each holds a part of one, for it holds a letter or digit."""
+    starts = [token.start for token in found.tokens]
+    joined: list[Mask] = []
+    for mask in found.masks:
+        if joined:
+            last = joined[-1]
+            before = bisect_left(starts, last.end) - 1  # the last token that begins before the mask's end
+            if before >= 0 and found.tokens[before].end > mask.start:
+                joined[-1] = replace(last, end=mask.end)
+                continue
+        joined.append(mask)
+    return joined
 
 
 def dp_draws(found: Inspected, epsilon_nano: int, candidates: Candidates, *, scope: str) -> Scored:

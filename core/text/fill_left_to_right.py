@@ -1,7 +1,8 @@
 """Model fills of many documents at once: step i fills the i-th masked region of each, in one call of the model.
 
-Guarantee: what the model reads for region i of a document is its kept text and the words filled in at regions 0 to
-i - 1. No masked string reaches the model; a `Way` that reads one (`core.text.fill_dp`) does so by itself.
+Guarantee: what the model reads for region i of a document is its kept text, the words filled in at regions 0 to i - 1,
+and whether region i is of the type NUMBER. No masked string reaches the model; a `Way` that reads one
+(`core.text.fill_dp`) does so by itself.
 
 Cost: as many calls as the document with most regions has, each with a window of text for each document left.
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.text.infill_model import CONTEXT_CHARS, Blank, FloatArray, InfillModel
-from core.text.policy import Sanitised
+from core.text.policy import NUMBER, Sanitised
 from core.text.sanitize import Inspected, fill_in
 
 
@@ -41,6 +42,7 @@ class _Passage:
         ends = [0, *(mask.end for mask in found.masks)]
         starts = [*(mask.start for mask in found.masks), len(found.text)]
         self._kept = [found.text[end:start] for end, start in zip(ends, starts, strict=True)]
+        self._numbers = [mask.type == NUMBER for mask in found.masks]
         self._before = self._kept[0][-CONTEXT_CHARS:]
         self.words: list[str] = []
 
@@ -52,7 +54,7 @@ class _Passage:
             room -= len(part) + 1
             if room <= 0:
                 break
-        return Blank(self._before, tuple(after))
+        return Blank(self._before, tuple(after), number=self._numbers[len(self.words)])
 
     def add(self, word: str) -> None:
         self.words.append(word)

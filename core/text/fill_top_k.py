@@ -1,13 +1,14 @@
 """Fills `top1` and `topk`: the model's best word for a region, or one drawn from its K best (Vats et al. 2023).
 
-Guarantee: none. A word depends on the kept text, on the words to its left, and for `topk` on fresh randomness: two
-texts that differ in masked strings alone are filled alike. Hence a masked word may come out as itself, where the model
-guesses it.
+Guarantee: none. A word depends on the kept text, on the words to its left, on whether the mask is of the type NUMBER
+(then it is a number), and for `topk` on fresh randomness: two texts that differ in masked strings alone, and have
+numbers in the same places, are filled alike. Hence a masked word may come out as itself, where the model guesses it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from core.errors import TaskFailed
 from core.mechanisms.sampling import uniform_below
@@ -21,17 +22,18 @@ def top_1() -> Ranked:
     return Ranked(1, lambda _, words: _some(words)[0])
 
 
-def top_k(masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists, *, count: int) -> Ranked:
-    """Uniform among the `count` best words. Where a list masked the region, among those of them that are not on that
-    list, if there are any: what is masked was not, either. Raises InvalidInput where there is no such list."""
+def top_k(masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists, *, count: int, considered: int) -> Ranked:
+    """Uniform among the `count` best words; where a list masked the region, among the `count` best of those that are
+    not on that list, for what is masked was not, either. These are looked for in the `considered` best; where there is
+    none, words of the list are as good. Raises InvalidInput where there is no such list."""
     on_list = {technique: _on_list(technique, policy, lists) for technique in policy.techniques}
 
     def choose(place: int, words: Sequence[str]) -> str:
         is_kept = on_list[masks[place].technique]
-        preferred = [word for word in _some(words) if not is_kept(word)] or words
+        preferred = list(islice((word for word in _some(words) if not is_kept(word)), count)) or words[:count]
         return preferred[uniform_below(len(preferred))]
 
-    return Ranked(count, choose)
+    return Ranked(count if policy.techniques == ("entity",) else max(count, considered), choose)
 
 
 def _some(words: Sequence[str]) -> Sequence[str]:

@@ -25,11 +25,12 @@ class Blank:
     """One place to fill, and what may be read around it: `CONTEXT_CHARS` characters on either side at most.
 
     `before`: the text to its left, words that were filled in already included. `after`: the text to its right, cut at
-    each place that is still to be filled.
+    each place that is still to be filled. `number`: whether the mask says that a number stood there.
     """
 
     before: str = field(repr=False)
     after: tuple[str, ...] = field(repr=False)
+    number: bool = False
 
 
 class Candidates:
@@ -72,12 +73,19 @@ class InfillModel(Protocol):
         """What `logits` speaks of; None where the model has none."""
         ...
 
+    @property
+    def considered(self) -> int:
+        """How many words `ranked` gives for hardly more than the price of one."""
+        ...
+
     def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
-        """For each blank 1 to `count` single words, the best first."""
+        """For each blank 1 to `count` single words, the best first; numbers for a blank of a number, as far as the
+        model can spell any."""
         ...
 
     def logits(self, blanks: Sequence[Blank]) -> FloatArray:
-        """A finite number for each blank and candidate, float32 `[blanks, candidates]`; the largest is best.
+        """A finite number for each blank and candidate, float32 `[blanks, candidates]`; the largest is best. Whether a
+        blank is one of a number does not matter.
 
         Raises: RuntimeError where there are no candidates.
         """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from core.text.fill_left_to_right import fill_left_to_right
+from core.text.fill_left_to_right import Ranked, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
 from core.text.lists import AllowLists
 from core.text.policy import TOP_1, SanitizeTask
@@ -59,16 +59,17 @@ class Obfuscator:
         """Raises RecogniserFailed: a text that was not inspected is not used."""
         inspected = self._inspected([text for text in texts if text.strip()])
         used = [each for each in inspected if len(each.masks) <= self._spec.places_max]
-        ways = [
-            top_1() if self._spec.fill == TOP_1 else top_k(each.masks, self._policy, self._lists, count=self._spec.k)
-            for each in used
-        ]
+        model = _model(net)
+        ways = [top_1() if self._spec.fill == TOP_1 else self._top_k(each, model.considered) for each in used]
         return Filled(
-            [document.text for document in fill_left_to_right(used, ways, _model(net))],
+            [document.text for document in fill_left_to_right(used, ways, model)],
             places=sum(len(each.masks) for each in used),
             empty=len(texts) - len(inspected),
             crowded=len(inspected) - len(used),
         )
+
+    def _top_k(self, found: Inspected, considered: int) -> Ranked:
+        return top_k(found.masks, self._policy, self._lists, count=self._spec.k, considered=considered)
 
     def _inspected(self, texts: Sequence[str]) -> list[Inspected]:
         tasks = {index: SanitizeTask(text, self._policy) for index, text in enumerate(texts)}

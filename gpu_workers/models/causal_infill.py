@@ -6,14 +6,17 @@ blank. It reads what stands on both sides, in a window of pieces around the blan
 
 What a text says cannot make more of the answer than one word for its own blank: each blank has a row of its own, a
 text that spells a special token is read as plain letters, and of the answer only pieces that have letters alone are
-taken, up to the word's end. Nothing is sampled.
+taken, up to the word's end. Nothing is sampled. For a blank of a number it is digits in place of letters, where the
+vocabulary has any.
 
 Candidates, for the fill `dp`: every piece of the vocabulary that begins a word and has only letters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +25,16 @@ import torch
 
 from core.errors import InfillFailed
 from core.text.infill_model import Blank, Candidates, FloatArray
-from gpu_workers.models.one_word import is_word
+from gpu_workers.models.one_word import is_number, is_word
 from gpu_workers.models.pieces import IntArray
 from gpu_workers.models.pretrained import load_checkpoint, plain
 from gpu_workers.models.windows import batches
-from gpu_workers.models.word_pieces import word_beginnings, word_continuations
+from gpu_workers.models.word_pieces import (
+    number_beginnings,
+    number_continuations,
+    word_beginnings,
+    word_continuations,
+)
 
 WINDOW_PIECES = 128  # around a blank; those to its left are read twice
 WINDOW_PIECES_MIN = 32
@@ -53,8 +61,28 @@ def causal_infill(path: Path, *, device: torch.device | str = "cpu") -> CausalIn
     return CausalInfill(model, tokenizer, device=own, name=path.name)
 
 
+@dataclass(frozen=True, eq=False)
+class _Spelling:
+    """How words, or numbers, are spelt in a vocabulary: its pieces by their number (`usable`: of all, those that begin
+    one first), and what is a whole one.
+
+    Where no piece `begins` one (numbers in a vocabulary of single digits), the space before is a piece of its own, and
+    what `goes_on` follows it.
+    """
+
+    begins: dict[int, str]
+    goes_on: dict[int, str]
+    whole: Callable[[str], bool]
+
+    @cached_property
+    def usable(self) -> torch.Tensor:
+        return torch.tensor([*self.begins, *self.goes_on])
+
+
 class CausalInfill:
     """`model`, `tokenizer`: as transformers loads them."""
+
+    considered = FIRSTS_MIN
 
     def __init__(self, model: Any, tokenizer: Any, *, device: torch.device, name: str) -> None:
         self.name = name
@@ -70,28 +98,33 @@ class CausalInfill:
         if self._window < WINDOW_PIECES_MIN:
             raise ValueError("the model has too few positions")
         begins = dict(sorted(word_beginnings(pieces).items()))
-        self._goes_on = word_continuations(pieces)
-        self._spelt = self._goes_on | begins
+        self._words = _Spelling(begins, word_continuations(pieces), is_word)
+        numbers = _Spelling(number_beginnings(pieces), number_continuations(pieces), is_number)
+        self._numbers = numbers if numbers.begins or numbers.goes_on else self._words
         self.candidates = Candidates(tuple(begins.values()))
         self._begins = torch.tensor(list(begins), device=device)
-        self._any = torch.tensor([*begins, *self._goes_on], device=device)
 
     def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
         """By the first piece's probability; each is then followed to its word's end by the likeliest pieces.
 
         Raises: InfillFailed where none of them makes a word.
         """
-        firsts = min(max(count, FIRSTS_MIN), len(self._begins))
-        rows = [self._row(blank) for blank in blanks]
         answers: list[list[str]] = [[] for _ in blanks]
-        for numbers in batches([len(row) * firsts for row in rows], self._tokens_max):
-            inside = torch.tensor([blanks[number].before.endswith(" ") for number in numbers], device=self._device)
-            found = self._words([rows[number] for number in numbers], inside, firsts)
-            for number, words in zip(numbers, found, strict=True):
-                answers[number] = words[:count]
+        for spelling in {self._words, self._numbers}:
+            own = [place for place, blank in enumerate(blanks) if self._spelling(blank) is spelling]
+            firsts = min(max(count, FIRSTS_MIN), len(spelling.begins or spelling.goes_on))
+            rows = [self._row(blanks[place]) for place in own]
+            for numbers in batches([len(row) * firsts for row in rows], self._tokens_max):
+                inside = [blanks[own[number]].before.endswith(" ") for number in numbers]
+                found = self._written([rows[number] for number in numbers], inside, firsts, spelling)
+                for number, words in zip(numbers, found, strict=True):
+                    answers[own[number]] = words[:count]
         if not all(answers):
             raise InfillFailed(reason="no-word")
         return answers
+
+    def _spelling(self, blank: Blank) -> _Spelling:
+        return self._numbers if blank.number else self._words
 
     @torch.inference_mode()
     def logits(self, blanks: Sequence[Blank]) -> FloatArray:
@@ -103,14 +136,19 @@ class CausalInfill:
         return out
 
     @torch.inference_mode()
-    def _words(self, rows: Sequence[IntArray], inside: torch.Tensor, firsts: int) -> list[list[str]]:
+    def _written(
+        self, rows: Sequence[IntArray], inside: Sequence[bool], firsts: int, spelling: _Spelling
+    ) -> list[list[str]]:
         """For each row its words, the best first. `inside`: whether a space stands before the blank; else the word may
         begin as any letters do."""
+        begins, goes_on = spelling.begins, spelling.goes_on
         mask, answer = self._read(rows)
-        scores = _numbers(answer.logits)[:, self._any]
-        scores[inside, len(self._begins) :] = -torch.inf
-        pieces = self._any[scores.topk(firsts).indices].flatten()
-        words = [self._spelt[piece] for piece in pieces.tolist()]
+        usable = spelling.usable.to(self._device)
+        scores = _numbers(answer.logits)[:, usable]
+        if begins:
+            scores[torch.tensor(inside, device=self._device), len(begins) :] = -torch.inf
+        pieces = usable[scores.topk(firsts).indices].flatten()
+        words = [begins.get(piece) or goes_on[piece] for piece in pieces.tolist()]
         cache = answer.past_key_values
         cache.batch_repeat_interleave(firsts)
         mask = mask.repeat_interleave(firsts, dim=0)
@@ -126,12 +164,12 @@ class CausalInfill:
             )
             pieces = _numbers(answer.logits).argmax(dim=1)
             following = pieces.tolist()
-            unfinished = {row for row in unfinished if following[row] in self._goes_on}
+            unfinished = {row for row in unfinished if following[row] in goes_on}
             if not unfinished:
                 break
             for row in unfinished:
-                words[row] += self._goes_on[following[row]]
-        whole = [word if row not in unfinished and is_word(word) else "" for row, word in enumerate(words)]
+                words[row] += goes_on[following[row]]
+        whole = [word if row not in unfinished and spelling.whole(word) else "" for row, word in enumerate(words)]
         own = [whole[first : first + firsts] for first in range(0, len(whole), firsts)]
         return [[word for word in dict.fromkeys(each) if word] for each in own]
 
@@ -163,7 +201,9 @@ class CausalInfill:
         left = min(first, max(room // 2, room - (len(text) - last)))
         kept = text.ids[first - left : last + room - left]
         # a vocabulary that marks where words begin counts the space before a word as the word's own
-        begun = blank.before[text.offsets[first - left][0] :].rstrip(" ")
+        begun = blank.before[text.offsets[first - left][0] :]
+        if self._spelling(blank).begins:
+            begun = begun.rstrip(" ")
         answer = self._tokenizer.encode(begun, add_special_tokens=False).ids[-self._window :]
         return np.array(self._head + kept + self._tail + answer, dtype=np.int64)
 

@@ -20,7 +20,7 @@ from gpu_workers.models.packed_infill import PackedInfill
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained
 from gpu_workers.models.windows import Window, batches, padded, windows
-from gpu_workers.models.word_pieces import word_beginnings
+from gpu_workers.models.word_pieces import number_beginnings, word_beginnings
 
 FloatArray = npt.NDArray[np.float32]
 # ids, attention mask `[rows, length]`, flat positions `[asked]` to logits `[asked, vocabulary]`
@@ -75,6 +75,11 @@ class MaskedLM:
     def words(self) -> dict[int, str]:
         """Every piece that begins a word and has only letters, as it reads inside a text: what may fill a place."""
         return word_beginnings(self._vocabulary.tokenizer)
+
+    @cached_property
+    def numbers(self) -> dict[int, str]:
+        """The same for pieces that have only digits."""
+        return number_beginnings(self._vocabulary.tokenizer)
 
     @torch.inference_mode()
     def logits(self, questions: Sequence[Question], candidates: IntArray | None = None) -> list[FloatArray]:

@@ -1,4 +1,4 @@
-"""Which language model fills, by the operator's setting. One row a kind of model; none is ever fetched from a hub."""
+"""Which language model fills, by the operator's setting. One row a kind of model; a worker fetches none."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A blank is read in a window of pieces around it, as much to its left as to its right where there is that much; places
 still to be filled are the model's mask piece. Candidates: every piece of the vocabulary that is a whole word of letters
-(`MaskedLM.words`), in the order of its number.
+(`MaskedLM.words`), in the order of its number. A blank of a number is filled with a piece of digits
+(`MaskedLM.numbers`), or with a word where the vocabulary has none.
 """
 
 from __future__ import annotations
@@ -21,27 +22,33 @@ WINDOW_PIECES = 48  # around a blank: time grows with it, and more pieces add li
 class MaskedInfill:
     """Raises: ValueError for a vocabulary without words."""
 
+    considered = 1_000
+
     def __init__(self, model: MaskedLM) -> None:
         self._model = model
         self.name = model.name
-        words = dict(sorted(model.words.items()))
+        words, numbers = dict(sorted(model.words.items())), dict(sorted(model.numbers.items()))
         self.candidates = Candidates(tuple(words.values()))
         self._ids = np.array(list(words), dtype=np.int64)
+        self._with_numbers = np.array([*words, *numbers], dtype=np.int64)
+        self._spelt = (*words.values(), *numbers.values())
         self._window = min(model.window, WINDOW_PIECES)
 
     def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
-        rows = self.logits(blanks)
-        count = min(count, rows.shape[1])
-        best = np.argpartition(-rows, count - 1, axis=1)[:, :count]
-        return [
-            [self.candidates.words[place] for place in own[np.argsort(-row[own], kind="stable")]]
-            for own, row in zip(best, rows, strict=True)
-        ]
+        words, spelt = len(self.candidates), self._spelt
+        answers = []
+        for row, blank in zip(self._rows(blanks, self._with_numbers), blanks, strict=True):
+            first, end = (words, len(spelt)) if blank.number and len(spelt) > words else (0, words)
+            answers.append([spelt[first + place] for place in _best(row[first:end], count)])
+        return answers
 
     def logits(self, blanks: Sequence[Blank]) -> FloatArray:
+        return self._rows(blanks, self._ids)
+
+    def _rows(self, blanks: Sequence[Blank], ids: IntArray) -> FloatArray:
         if not blanks:
-            return np.zeros((0, len(self.candidates)), dtype=np.float32)
-        return np.concatenate(self._model.logits(self._questions(blanks), self._ids))
+            return np.zeros((0, len(ids)), dtype=np.float32)
+        return np.concatenate(self._model.logits(self._questions(blanks), ids))
 
     def _questions(self, blanks: Sequence[Blank]) -> list[Question]:
         # a vocabulary that marks where words begin counts the space before a word as the word's own
@@ -66,3 +73,11 @@ class MaskedInfill:
         right = min(len(after), room - left)
         ids = np.concatenate([before[len(before) - left :], self._mask, after[:right]])
         return Question(ids, np.array([left], dtype=np.int64))
+
+
+def _best(row: FloatArray, count: int) -> IntArray:
+    """Where the `count` largest stand, the largest first."""
+    count = min(count, len(row))
+    own = np.argpartition(-row, count - 1)[:count]
+    placed: IntArray = own[np.argsort(-row[own], kind="stable")]
+    return placed

@@ -1,9 +1,20 @@
-"""What may be taken from a model that writes text: one word of letters, and nothing else that it says."""
+"""What may be taken from a model that writes text: one word of letters or one number, and nothing else that it says."""
 
 from __future__ import annotations
 
+import re
+
 WORD_CHARS_MAX = 32
+_NUMBER = re.compile(r"[0-9]+(?:[.,:/][0-9]+)*")  # as core.text.tokens cuts them
 
 
 def is_word(text: str) -> bool:
     return text.isalpha() and len(text) <= WORD_CHARS_MAX
+
+
+def is_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None and len(text) <= WORD_CHARS_MAX

@@ -16,7 +16,7 @@ from gpu_workers.encoder import fastest_dtype, weights_fingerprint
 from gpu_workers.encoder_model import bundled_path, bundled_weights
 from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
-from gpu_workers.packed_bert import PackedBert
+from gpu_workers.packed_bert import LinearOf, PackedBert, dense
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,12 @@ class PackedAdapter:
     eps: float
 
 
-def packed_adapter(kind: str, path: Path | None, dtype: torch.dtype | None) -> PackedAdapter:
+def packed_adapter(
+    kind: str, path: Path | None, dtype: torch.dtype | None, linear_of: LinearOf = dense
+) -> PackedAdapter:
     """The adapter of that kind at `path`, the shipped one by default.
 
-    `dtype`: the processor's fastest by default; sums of weights are formed in float32.
+    `dtype`: the processor's fastest by default; sums of weights are formed in float32. `linear_of`: as `PackedBert`.
     Raises: ValueError for a file that is no such adapter.
     """
     info, tensors = load_adapter(path or SHIPPED / f"{kind}.safetensors", kind, weights_fingerprint(bundled_path()))
@@ -44,7 +46,7 @@ def packed_adapter(kind: str, path: Path | None, dtype: torch.dtype | None) -> P
     own = dtype or fastest_dtype(torch.device("cpu"))
     whole = {name: tensor.to(own) for name, tensor in lora.merged(weights, tensors).items()}
     beside = {name: tensor.to(own) for name, tensor in tensors.items() if not name.startswith("lora.")}
-    bert = PackedBert(whole, config)
+    bert = PackedBert(whole, config, linear_of)
     return PackedAdapter(
         info, bert, whole["embeddings.word_embeddings.weight"], beside, float(config["layer_norm_eps"])
     )

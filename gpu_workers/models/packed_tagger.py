@@ -7,16 +7,33 @@ from pathlib import Path
 import torch
 from torch.nn.functional import embedding, linear
 
+from gpu_workers.int8_linear import RangedLinear
 from gpu_workers.models.packed_adapter import packed_adapter
+from gpu_workers.packed_bert import dense
+
+# Nobody's, and of many kinds of writing: the ranges of 8-bit layers are those that are seen here.
+SAMPLES = (
+    "😀 Yesterday Maria Keller flew from Lisbon to Norway. She works for Siemens in Munich.",
+    "I rented this one with low hopes, and it was worse. Two hours of people who shout at each other in the rain, a "
+    "dog that nobody feeds, and an ending that I saw coming from the first scene! The music, though, was lovely: my "
+    "sister (who sings) bought the record the next day. 4/10, and three of those are for the dog.",
+    "Invoice no. 4711-A: 12,500.00 EUR due 2024-05-01; pay to IBAN GB82 WEST 1234 5698 7654 32 or call (202) 555-0143.",
+    "SYDNEY 1996-08-22\nWELLINGTON 3 HARBOUR ROVERS 1 (halftime 2-0), attendance: 14,210.",
+    "@anna lol u ok?? see http://example.org/a?b=c #fun :) im so done w/ mondays",
+    "Dear Mr. O'Neil,\n\nplease send the forms to 12 Rue de l'Église, Apt. 4, 1050 Brussels. Regards\nJ. van der Meer",
+    "The patient, a 63-year-old man, was seen at the clinic with fever of 39.4 °C; C-reactive protein was raised.",
+    "Übermäßige Zeichen: ÀÉÎÕÜ ñ ç ł š — “quoted”, 漢字 and кириллица, x² + y² ≤ 1, 100 % … [sic].",
+)
 
 
 class PackedTagger:
     """Logits of a label for every piece, as `TaggerNet` gives them up to rounding. `info`: what the adapter says."""
 
-    def __init__(self, path: Path | None, dtype: torch.dtype | None) -> None:
-        """As `packed_adapter`."""
-        loaded = packed_adapter("tagger", path, dtype)
+    def __init__(self, path: Path | None, dtype: torch.dtype | None, *, ranged: bool = False) -> None:
+        """As `packed_adapter`. With `ranged` the linear layers wait, in float32, for `fix_ranges`."""
+        loaded = packed_adapter("tagger", path, torch.float32 if ranged else dtype, RangedLinear if ranged else dense)
         self.info = loaded.info
+        self.fix_ranges = loaded.bert.fix_ranges
         self._bert = loaded.bert
         self._case = loaded.tensors["case"]
         self._head = loaded.tensors["head.weight"], loaded.tensors["head.bias"]

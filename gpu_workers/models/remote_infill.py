@@ -1,8 +1,8 @@
 """An operator's OpenAI-compatible endpoint (such as vLLM) as `core.text.infill_model.InfillModel`.
 
 What leaves the gateway: for each blank the text around it, words that were filled in included, and marks for what is
-still masked. A masked string is not in it. What comes back is one word of letters, or the fill fails: whatever a text
-or the endpoint says, nothing else gets into an answer.
+still masked, and whether a number is wanted. A masked string is not in it. What comes back is one word of letters, or
+one number in digits, or the fill fails: whatever a text or the endpoint says, nothing else gets into an answer.
 
 It fails closed: no answer in time, another status than 200 (a redirect is one), or an answer that is no such word
 raises `InfillFailed`, whose `reason` holds no text. Nothing is sent twice here. When an answer has not come in time
@@ -28,7 +28,7 @@ from core.text.infill_model import Blank, FloatArray
 from core.text.lists import normal
 from core.text.vocabulary import ranked as public_words
 from gpu_workers.endpoint import Endpoint
-from gpu_workers.models.one_word import is_word
+from gpu_workers.models.one_word import is_number, is_word
 
 REQUESTS_MAX = 16  # at the same time
 COOL_DOWN_S = 5.0
@@ -42,6 +42,10 @@ _PROMPT = (
     f"Predict the one word that stands at {_MASK} in the text below; {_LATER} stands for words left out. "
     "Answer with that word alone, without punctuation or explanation.\n\nText:\n"
 )
+_PROMPT_NUMBER = (
+    f"Predict the number that stands at {_MASK} in the text below; {_LATER} stands for words left out. "
+    "Answer with that number alone, in digits, without explanation.\n\nText:\n"
+)
 _AROUND_A_WORD = " \t\r\n.,:;!?\"'`*“”‘’"
 
 
@@ -49,6 +53,7 @@ class RemoteInfill:
     """Nothing is sent before the first fill."""
 
     candidates = None
+    considered = 1
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.name = endpoint.model
@@ -84,7 +89,7 @@ class RemoteInfill:
     def _words(self, blank: Blank, count: int) -> list[str]:
         body = self._post(self._request(blank, count))
         try:
-            found = _words_of(json.loads(body)["choices"])
+            found = _words_of(json.loads(body)["choices"], number=blank.number)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             found = None
         if found is None:
@@ -97,7 +102,7 @@ class RemoteInfill:
         text = f"{blank.before}{_MASK}{_LATER.join(blank.after)}"
         asked: dict[str, Any] = {
             "model": self.name,
-            "messages": [{"role": "user", "content": _PROMPT + text}],
+            "messages": [{"role": "user", "content": (_PROMPT_NUMBER if blank.number else _PROMPT) + text}],
             "max_tokens": TOKENS_MAX,
             "temperature": 0,
         }
@@ -131,15 +136,17 @@ class RemoteInfill:
             raise InfillFailed(reason="endpoint-unreachable") from None
 
 
-def _words_of(choices: Any) -> list[str]:
-    """The words of an answer, the best first; of choices that are no word, nothing. Raises for another shape."""
+def _words_of(choices: Any, *, number: bool) -> list[str]:
+    """The words (or numbers) of an answer, the best first; of choices that are none, nothing. Raises for another
+    shape."""
+    fits = is_number if number else is_word
     counted: Counter[str] = Counter()
     others: dict[str, float] = {}
     for choice in choices:
         word = choice["message"]["content"].strip(_AROUND_A_WORD)
-        if is_word(word):
+        if fits(word):
             counted[word] += 1
-            others |= _alternatives(choice)
+            others |= {} if number else _alternatives(choice)
     by_chance = sorted(others, key=lambda word: -others[word])
     return list(dict.fromkeys([*(word for word, _ in counted.most_common()), *by_chance]))
 

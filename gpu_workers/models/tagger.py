@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gpu_workers.int8_linear import int8_supported
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.nets import TaggerNet
-from gpu_workers.models.packed_tagger import PackedTagger
+from gpu_workers.models.packed_tagger import SAMPLES, PackedTagger
 from gpu_workers.models.pieces import Pieces, pieces_of
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained
 from gpu_workers.models.windows import Window, batches, padded, windows
@@ -220,20 +221,26 @@ def embedded_tagger(
 ) -> EntityTagger:
     """The tagger on the bundled encoder, from the shipped adapter or another one made for that encoder.
 
+    `dtype`: by default 8-bit linear layers on a processor that has them, else the device's fastest.
     Raises: ValueError for a file that is no such adapter.
     """
     own = torch.device(device)
     forward: Forward
+    ranged = own.type == "cpu" and dtype is None and int8_supported()
     if own.type == "cpu":
-        forward = packed = PackedTagger(path, dtype)
+        forward = packed = PackedTagger(path, dtype, ranged=ranged)
         info = packed.info
     else:
         info, forward = load_embedded(
             "tagger", lambda bert, info: TaggerNet(bert, len(info.labels)), path, device=own, dtype=dtype
         )
-    return EntityTagger(
+    tagger = EntityTagger(
         vocabulary=embedded_vocabulary(), labels=info.labels, forward=forward, device=own, name="embedded"
     )
+    if ranged:
+        tagger.tag(SAMPLES)
+        packed.fix_ranges()
+    return tagger
 
 
 def pretrained_tagger(

@@ -1,8 +1,12 @@
-"""Which pieces of a vocabulary begin a word, and which go on one. Letters alone count."""
+"""Which pieces of a vocabulary begin a word or a number, and which go on one. Letters alone, or digits 0 to 9 alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tokenizers import Tokenizer
+
+from gpu_workers.models.one_word import is_digits
 
 _BEGINS = ("Ġ", "▁")  # byte-level BPE and unigram mark the pieces that begin a word
 _GOES_ON = "##"  # WordPiece those that go on one
@@ -10,18 +14,36 @@ _GOES_ON = "##"  # WordPiece those that go on one
 
 def word_beginnings(tokenizer: Tokenizer) -> dict[int, str]:
     """Every piece that begins a word and has only letters, by its number, as it reads inside a text."""
-    pieces = tokenizer.get_vocab()
-    marked = _marked(pieces)
-    spelt = {}
-    for piece, number in pieces.items():
-        word = tokenizer.decode([number]).strip() if piece in marked else "" if marked else piece
-        if word.isalpha():
-            spelt[int(number)] = word
-    return spelt
+    return _beginnings(tokenizer, str.isalpha)
+
+
+def number_beginnings(tokenizer: Tokenizer) -> dict[int, str]:
+    """The same for digits."""
+    return _beginnings(tokenizer, is_digits)
 
 
 def word_continuations(tokenizer: Tokenizer) -> dict[int, str]:
     """Every piece that stands right behind another one and has only letters, by its number, as it reads there."""
+    return _continuations(tokenizer, str.isalpha)
+
+
+def number_continuations(tokenizer: Tokenizer) -> dict[int, str]:
+    """The same for digits."""
+    return _continuations(tokenizer, is_digits)
+
+
+def _beginnings(tokenizer: Tokenizer, wanted: Callable[[str], bool]) -> dict[int, str]:
+    pieces = tokenizer.get_vocab()
+    marked = _marked(pieces)
+    spelt = {}
+    for piece, number in pieces.items():
+        text = tokenizer.decode([number]).strip() if piece in marked else "" if marked else piece
+        if wanted(text):
+            spelt[int(number)] = text
+    return spelt
+
+
+def _continuations(tokenizer: Tokenizer, wanted: Callable[[str], bool]) -> dict[int, str]:
     pieces = tokenizer.get_vocab()
     marked = _marked(pieces)
     spelt = {}
@@ -30,7 +52,7 @@ def word_continuations(tokenizer: Tokenizer) -> dict[int, str]:
             part = "" if piece in marked else tokenizer.decode([number])
         else:
             part = piece.removeprefix(_GOES_ON) if piece.startswith(_GOES_ON) else ""
-        if part.isalpha():
+        if wanted(part):
             spelt[int(number)] = part
     return spelt
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Response
 from core.mechanisms.vectors.spec import DIMENSION_MAX, PROJECTED_MAX
 from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, supported
-from gpu_workers.engine import Role, RoleStatus
+from gpu_workers.engine import RoleStatus
 from service.auth import Caller, caller
 from service.house import House, house
 from service.projections import KINDS, RECIPE, projection_file
@@ -24,7 +24,7 @@ Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
 
 @router.get("/models", summary="The models that run, and how")
 async def models(who: Who, here: Here) -> dict[str, Any]:
-    roles = {role: here.engine.status(role) for role in Role}
+    roles = {role: here.engine.status(role) for role in here.engine.roles}
     return {
         "models": [
             {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, who, here)}

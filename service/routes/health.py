@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from core.errors import GatewayError
-from gpu_workers.engine import Role
 from service import problems
 from service.house import House, house
 
@@ -24,7 +23,7 @@ async def livez() -> dict[str, str]:
 
 @router.get("/readyz", summary="Workers are warm and right, the ledger takes a durable write", response_model=None)
 async def readyz(here: Here) -> dict[str, Any] | Response:
-    stages = {role.value: here.engine.status(role).stage for role in Role}
+    stages = {role.value: here.engine.status(role).stage for role in here.engine.roles}
     try:
         await here.check_ready()
     except GatewayError as error:

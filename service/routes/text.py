@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
 from core.text.policy import Sanitised
-from gpu_workers.engine import Role
 from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.house import House, house
 from service.json_lines import MEDIA_TYPE, LineReader, LineStream
 from service.middleware import STREAM_PATH, is_json_lines
+from service.model_fills import role_of
 from service.release import Release, release
 from service.sanitize import counts, engine_task, prepare, row
 from service.sanitize_request import SanitizeRequest, Terms
@@ -70,7 +70,7 @@ async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Her
         who,
         Release(
             charges=cost.charges,
-            role=Role.SANITIZE,
+            role=role_of(body.fill.mode),
             tasks=[engine_task(task) for task in tasks],
             render=render,
             privacy=cost.facts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,31 @@ def test_a_batch_of_every_mode_is_filled_in_one_go_and_in_order(sanitiser: Sanit
     assert five == six == seven == "the house"
 
 
+@pytest.mark.parametrize("mode", ["top1", "topk"])
+def test_a_masked_number_comes_back_as_a_number_and_a_word_never_does(sanitiser: Sanitiser, mode: str) -> None:
+    masked = "She sent {} to Zworykin in {}, and to {}, why?"
+    written = [masked.format(*numbers) for numbers in ((4711, "1,234.5", "Xylotron"), (7, "12:30", "Grubenhagen"))]
+    filled = texts(sanitiser.run([SanitizeTask(text, FEW, mode, k=3) for text in written] * 5))
+    if mode == "top1":
+        assert len(set(filled)) == 1, "what was masked does not matter"
+    for text in filled:
+        places = re.fullmatch(r"She sent (.+) to (.+) in (.+), and to (.+), why\?", text)
+        assert places, text
+        assert [place.isdecimal() for place in places.groups()] == [True, False, True, False]
+        assert [place.isalpha() for place in places.groups()] == [False, True, False, True]
+
+
+def test_by_dp_and_without_numbers_in_the_vocabulary_a_word_stands_for_a_number(folder: Path) -> None:
+    infill = infill_model(str(folder), device="cpu")
+    assert isinstance(infill, MaskedInfill)
+    one, other = Blank("she sent ", (" to him",), number=True), Blank("she sent ", (" to him",))
+    assert (infill.logits([one]) == infill.logits([other])).all()
+    assert all(word.isalpha() for word in infill.candidates.words)
+    infill._model.numbers = {}
+    wordless = MaskedInfill(infill._model)
+    assert wordless.ranked([one], count=5) == wordless.ranked([other], count=5) == infill.ranked([other], count=5)
+
+
 def test_a_long_document_is_filled_everywhere(sanitiser: Sanitiser) -> None:
     sentence = "The parcel that she sent to Zworykin went to our house, and nobody knows why. "
     (filled,) = texts(sanitiser.run([SanitizeTask(sentence * 40, FEW, "top1")]))
@@ -77,6 +103,13 @@ def test_too_many_places_are_refused_and_the_others_are_filled(sanitiser: Saniti
     assert isinstance(refused, InvalidInput)
     assert isinstance(filled, Sanitised)
     assert "Zworykin" not in filled.text
+
+
+def test_a_text_of_as_many_words_as_places_allowed_is_never_refused_by_dp(sanitiser: Sanitiser) -> None:
+    text = "192.168.1.1,10.0.0.7 " * 50
+    assert isinstance(sanitiser.run([SanitizeTask(text, MaskPolicy(), "topk")])[0], InvalidInput)
+    (filled,) = texts(sanitiser.run([SanitizeTask(text, MaskPolicy(), "dp", NANO)]))
+    assert len(filled.split()) == 50
 
 
 def test_the_model_s_numbers_are_those_at_the_blank(folder: Path) -> None:
@@ -116,7 +149,7 @@ def test_facts_name_the_model_and_its_public_list(folder: Path, sanitiser: Sanit
 def test_without_a_model_nothing_is_filled_and_nothing_is_claimed() -> None:
     plain = Sanitiser()
     facts = plain.warm_up()
-    assert facts["infill"] is None
+    assert "infill" not in facts
     assert not {"top1", "topk", "dp"} & set(facts["fills"])
     with pytest.raises(TaskFailed):
         plain.run([SanitizeTask("Zworykin", FEW, "top1")])

@@ -10,7 +10,7 @@ def test_alive_and_ready(gateway: Gateway) -> None:
     assert httpx.get(f"{gateway.url}/livez").json() == {"status": "alive"}
     ready = httpx.get(f"{gateway.url}/readyz")
     assert ready.status_code == 200
-    assert ready.json()["workers"] == {"embed": "ready", "sanitize": "ready"}
+    assert ready.json()["workers"] == {"embed": "ready", "sanitize": "ready", "fill": "ready"}
 
 
 def test_metrics_tell_of_queue_batches_stages_and_spending(gateway: Gateway, tenant: Tenant) -> None:

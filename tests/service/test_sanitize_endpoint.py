@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,37 @@ HIDDEN = ("Zworykin", "Xylotron", "4711")
 @pytest.fixture(scope="module")
 def over_there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("endpoint")
-    settings = {"INFILL": f"http://127.0.0.1:{PORT}/v1", "INFILL_MODEL": MODEL, "INFILL_API_KEY": KEY}
+    settings = {
+        "INFILL": f"http://127.0.0.1:{PORT}/v1",
+        "INFILL_MODEL": MODEL,
+        "INFILL_API_KEY": KEY,
+        "INFILL_TIMEOUT_S": "28",
+    }
     running = Gateway(folder / "data", {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()})
     yield running
     running.stop()
+
+
+def others_are_served_while_the_model_does_not_answer(gateway: Gateway, server: ChatServer) -> None:
+    body = {"documents": [{"text": TEXT}], "mask": MASK, "fill": {"mode": "top1"}}
+    others, answered = gateway.tenant(), threading.Event()
+    server.reset()
+    server.answer = lambda _: chat("parcel") if answered.wait(25) else chat()
+    with ThreadPoolExecutor() as pool:
+        stuck = pool.submit(gateway.tenant().http.post, "/sanitize", json=body)
+        try:
+            while not server.requests:
+                time.sleep(0.02)
+            masked = others.http.post("/sanitize", json=body | {"fill": {"mode": "class_marker"}})
+            ready = gateway.client(None).get("/readyz")
+            assert not stuck.done()
+        finally:
+            answered.set()
+        filled = stuck.result()
+    assert masked.status_code == ready.status_code == 200
+    assert "[PERSON]" in masked.json()["data"][0]["text"]
+    assert filled.status_code == 200, filled.text
+    assert "parcel" in filled.json()["data"][0]["text"]
 
 
 def test_a_gateway_whose_endpoint_is_down_masks_and_fills_as_soon_as_it_is_up(over_there: Gateway) -> None:
@@ -53,6 +83,7 @@ def test_a_gateway_whose_endpoint_is_down_masks_and_fills_as_soon_as_it_is_up(ov
             assert hidden not in text + drawn
             assert not any(hidden.encode() in request.body for request in server.requests)
         assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {KEY}"}
+        others_are_served_while_the_model_does_not_answer(over_there, server)
     finally:
         server.stop()
 

@@ -28,12 +28,13 @@ def dp(epsilon: float = 8.0, **fields: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def infill(gateway: Gateway) -> dict[str, Any]:
     models = gateway.tenant().http.get("/models").json()["models"]
-    return next(model["infill"] for model in models if model["role"] == "sanitize")
+    return next(model["infill"] for model in models if model["role"] == "fill")
 
 
 @pytest.mark.parametrize("fill", [{"mode": "top1"}, {"mode": "topk"}, {"mode": "topk", "k": 3}])
 def test_a_model_fills_what_was_masked_and_promises_nothing(tenant: Tenant, fill: dict[str, Any]) -> None:
-    answer = sanitize(tenant, [{"id": "a", "text": TEXT}, {"text": "nothing here"}], fill=fill, return_spans=True)
+    documents = [{"id": "a", "text": TEXT}, {"text": "nothing here"}, {"text": "She paid 4711 for the Zworykin."}]
+    answer = sanitize(tenant, documents, fill=fill, return_spans=True)
 
     assert answer.status_code == 200, answer.text
     body = answer.json()
@@ -41,10 +42,14 @@ def test_a_model_fills_what_was_masked_and_promises_nothing(tenant: Tenant, fill
     assert "may guess" in body["privacy"]["note"]
     assert body["budget"] is None
     assert not any(word in answer.text for word in HIDDEN)
-    first, second = body["data"]
+    first, second, third = body["data"]
     assert first["text"].startswith("Dr ")
     assert ", room " in first["text"]
     assert all(first["text"][span["start"] : span["end"]].isalpha() for span in first["spans"])
+    number, word = (third["text"][span["start"] : span["end"]] for span in third["spans"])
+    assert third["text"] == f"She paid {number} for the {word}."
+    assert number.isdecimal()
+    assert word.isalpha()
     assert first["masked_tokens"] >= len(HIDDEN)
     assert second["text"] == "nothing here"
     assert tenant.committed("token") == 0.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import Gateway, Tenant
+from gateway_kit import LEAN, Gateway, Tenant
 from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
@@ -108,7 +108,7 @@ def own_tagger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     poisoned = AutoTokenizer.from_pretrained(path).convert_tokens_to_ids(POISON)
     model.bert.embeddings.word_embeddings.weight.data[poisoned] = float("nan")
     model.save_pretrained(path)
-    running = Gateway(folder / "data", {"PRIVACY_GATEWAY_TAGGER": str(path)})
+    running = Gateway(folder / "data", {"PRIVACY_GATEWAY_TAGGER": str(path), "PRIVACY_GATEWAY_INFILL": "off"})
     yield running
     running.stop()
 
@@ -168,7 +168,7 @@ def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: G
 
 @pytest.fixture(scope="module")
 def without_tagger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    running = Gateway(tmp_path_factory.mktemp("off") / "data", {"PRIVACY_GATEWAY_TAGGER": "off"})
+    running = Gateway(tmp_path_factory.mktemp("off") / "data", LEAN)
     yield running
     running.stop()
 

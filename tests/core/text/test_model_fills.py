@@ -18,6 +18,7 @@ from core.text.lists import AllowLists
 from core.text.policy import DOCUMENT, SLOT, MaskPolicy, Sanitised
 from core.text.replace_words import inspect_words
 from core.text.sanitize import Inspected, inspect
+from core.text.tokens import count_tokens
 
 LISTS = AllowLists()
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=5_000)
@@ -84,6 +85,16 @@ def test_the_model_sees_nothing_of_what_was_masked() -> None:
     assert seen[0] == seen[1]
 
 
+def test_the_model_is_told_which_places_hold_a_number_and_by_dp_never() -> None:
+    model = Recorder(["day"])
+    text = "He met 4711 or 12:30 Zworykin in 1,234.5, and R2D2."
+    fill([text], model)
+    assert [call[0].number for call in model.calls] == [True, False, True, False]
+    model = Recorder()
+    dp(slots(text, FEW), 8.0, model)
+    assert not any(call[0].number for call in model.calls)
+
+
 def test_a_long_text_is_read_around_each_region() -> None:
     model = Recorder(["day"])
     text = "he was there " * 400 + "Zworykin" + " and she was too" * 400 + " Xylotron."
@@ -97,14 +108,18 @@ def test_a_long_text_is_read_around_each_region() -> None:
 
 def test_top_k_prefers_what_the_list_would_have_masked() -> None:
     found = inspect("He met Zworykin.", FEW, LISTS)
-    drawn = {top_k(found.masks, FEW, LISTS, count=5).choose(0, WORDS) for _ in range(200)}
-    assert drawn == {"zebra", "quartz"}, "the others are among the 5,000 most frequent words"
-    assert top_k(found.masks, FEW, LISTS, count=2).choose(0, ["the", "day"]) in ("the", "day")
+    way = top_k(found.masks, FEW, LISTS, count=2, considered=100)
+    assert way.count == 100
+    drawn = {way.choose(0, ["the", "zebra", "day", "quartz", "Xylotron"]) for _ in range(200)}
+    assert drawn == {"zebra", "quartz"}, "the best two that are not among the 5,000 most frequent words"
+    assert {way.choose(0, ["the", "day", "wife"]) for _ in range(200)} == {"the", "day"}
 
 
 def test_top_k_is_uniform_where_no_list_masked() -> None:
     found = inspect("Write to jo@example.org", MaskPolicy(), LISTS)
-    drawn = [top_k(found.masks, MaskPolicy(), LISTS, count=5).choose(0, WORDS) for _ in range(2_000)]
+    way = top_k(found.masks, MaskPolicy(), LISTS, count=5, considered=100)
+    assert way.count == 5
+    drawn = [way.choose(0, WORDS) for _ in range(2_000)]
     assert all(300 < drawn.count(word) < 500 for word in WORDS)
 
 
@@ -129,6 +144,20 @@ def test_a_region_is_one_slot_whatever_stands_in_it_and_its_span_does_not_tell()
         assert filled.text == "He met zebra that day.", "no candidate: what fits best comes out"
         (span,) = filled.spans
         assert (span.type, span.technique) == ("WORD", "vocabulary+entity")
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"),
+    [
+        ("from 192.168.1.1,10.0.0.7 to 8.8.8.8, 9.9.9.9", ["192.168.1.1,10.0.0.7", "8.8.8.8", "9.9.9.9"]),
+        ("jo@example.org-ann@example.org", ["jo@example.org-ann@example.org"]),
+    ],
+)
+def test_masks_that_share_a_word_are_one_slot_so_that_counted_words_are_enough(text: str, slots: list[str]) -> None:
+    policy = MaskPolicy()
+    found = slots_of(inspect_words(text, policy, LISTS), policy)
+    assert [text[mask.start : mask.end] for mask in found.masks] == slots
+    assert len(found.masks) <= count_tokens(text, stop=100)
 
 
 def test_with_all_every_word_is_a_slot_and_nothing_else_is_left() -> None:

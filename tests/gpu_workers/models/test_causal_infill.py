@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,15 @@ class StepByStep:
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         spelt = {piece: self.tokenizer.decode([n]) for piece, n in self.tokenizer.get_vocab().items()}
         numbers = self.tokenizer.get_vocab()
-        words = {piece: text.strip() for piece, text in spelt.items() if text.strip().isalpha() and piece[0] != "<"}
-        self.begins = {numbers[piece]: word for piece, word in words.items() if piece[0] in "Ġ▁"}
-        self.goes_on = {numbers[piece]: word for piece, word in words.items() if piece[0] not in "Ġ▁"}
+        whole = {piece: text.strip() for piece, text in spelt.items() if piece[0] != "<"}
+        words = {piece: word for piece, word in whole.items() if word.isalpha()}
+        digits = {piece: word for piece, word in whole.items() if word.isdecimal() and word.isascii()}
+        self.begins, self.digits_begin = (
+            {numbers[piece]: word for piece, word in kind.items() if piece[0] in "Ġ▁"} for kind in (words, digits)
+        )
+        self.goes_on, self.digits_go_on = (
+            {numbers[piece]: word for piece, word in kind.items() if piece[0] not in "Ġ▁"} for kind in (words, digits)
+        )
 
     def prompt(self, blank: Blank) -> list[int]:
         """What the model reads, written down as the documentation says it."""
@@ -67,7 +74,9 @@ class StepByStep:
             "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
         )
         text = f"{blank.before}[MASK]{'[MASK]'.join(blank.after)}"
-        parts = (f"<s>{instruction}\n\n", text, "\n\nFilled in:\n", blank.before.rstrip(" "))
+        digit_by_digit = blank.number and not self.digits_begin
+        begun = blank.before if digit_by_digit else blank.before.rstrip(" ")
+        parts = (f"<s>{instruction}\n\n", text, "\n\nFilled in:\n", begun)
         return [number for part in parts for number in self.tokenizer(part, add_special_tokens=False).input_ids]
 
     @torch.inference_mode()
@@ -77,18 +86,20 @@ class StepByStep:
         return numbers
 
     def words(self, blank: Blank, *, count: int) -> list[str]:
-        allowed = self.begins if blank.before.endswith(" ") else self.begins | self.goes_on
+        begins = self.digits_begin if blank.number else self.begins
+        goes_on = self.digits_go_on if blank.number else self.goes_on
+        allowed = begins if begins and blank.before.endswith(" ") else begins | goes_on
         row = self.prompt(blank)
         numbers = self.logits(row).tolist()
         words = []
-        for first in sorted(allowed, key=lambda n: -numbers[n])[: max(count, 4)]:
+        for first in sorted(allowed, key=lambda n: -numbers[n])[: min(max(count, 4), len(begins or goes_on))]:
             word, own = allowed[first], [*row, first]
             for _ in range(causal_infill.WORD_PIECES):
                 following = int(self.logits(own).argmax())
-                if following not in self.goes_on:
+                if following not in goes_on:
                     words.append(word)
                     break
-                word, own = word + self.goes_on[following], [*own, following]
+                word, own = word + goes_on[following], [*own, following]
         return [word for word in dict.fromkeys(words) if len(word) <= 32][:count]
 
 
@@ -109,6 +120,18 @@ def test_a_batch_gives_the_words_that_each_blank_gets_alone(
     together = infill.ranked(BLANKS, count=count)
     assert together == [slowly.words(blank, count=count) for blank in BLANKS]
     assert all(word.isalpha() for words in together for word in words)
+
+
+@pytest.mark.parametrize("family", ["llama", "llama2", "llama3"])
+def test_a_number_is_spelt_as_the_vocabulary_spells_numbers(tmp_path: Path, family: str) -> None:
+    own = checkpoint(tmp_path, family, AutoModelForCausalLM)
+    infill, slowly = infill_model(str(own), device="cpu"), StepByStep(own)
+    mixed = [replace(blank, number=place % 3 > 0) for place, blank in enumerate(BLANKS)]
+    together = infill.ranked(mixed, count=6)
+    assert together == [slowly.words(blank, count=6) for blank in mixed]
+    for blank, words in zip(mixed, together, strict=True):
+        assert all(word.isdecimal() if blank.number else word.isalpha() for word in words)
+    assert (not slowly.digits_begin) == (family == "llama3")
 
 
 def test_the_numbers_of_dp_are_those_behind_the_prompt(infill: CausalInfill, slowly: StepByStep) -> None:

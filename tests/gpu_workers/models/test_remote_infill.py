@@ -91,6 +91,20 @@ def test_what_is_no_single_word_fails_the_fill(server: ChatServer, infill: Remot
     assert failure(infill, count=count).reason == "no-word"
 
 
+@pytest.mark.parametrize("said", ["1987", " 1987.\n", "**1987**"])
+def test_a_number_is_asked_for_and_taken(server: ChatServer, infill: RemoteInfill, said: str) -> None:
+    server.say(chat(said, tokens={"19": -0.1, "the": -0.2}))
+    assert infill.ranked([Blank("He met ", (" near ", "."), number=True)], count=5) == [["1987"]]
+    assert "number" in json.loads(server.requests[0].body)["messages"][0]["content"].partition("Text:")[0]
+
+
+@pytest.mark.parametrize("said", ["parcel", "", "1 2", "R2D2", "-5", "²", "9" * 33])
+def test_what_is_no_number_fails_the_place_of_one(server: ChatServer, infill: RemoteInfill, said: str) -> None:
+    server.say(chat(said, tokens={"19": -0.1}))
+    with pytest.raises(InfillFailed):
+        infill.ranked([Blank("He met ", ("",), number=True)], count=5)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [

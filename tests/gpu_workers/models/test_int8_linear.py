@@ -1,0 +1,47 @@
+"""Linear layers in 8 bits: near the layer in float32, and blind to a row's companions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpu_workers.int8_linear import RangedLinear, int8_supported
+from gpu_workers.models.tagger import embedded_tagger
+
+pytestmark = pytest.mark.skipif(not int8_supported(), reason="this processor has no 8-bit products")
+
+TEXTS = (
+    "Maria Keller flew from Lisbon to Norway.",
+    "Ask Paul Schmidt in Vienna. " + "It was wet. " * 60,
+    "nobody was there",
+)
+
+
+@pytest.fixture(scope="module")
+def layer() -> RangedLinear:
+    made = torch.Generator().manual_seed(1)
+    ranged = RangedLinear(torch.randn(64, 384, generator=made) / 20, torch.randn(64, generator=made))
+    ranged(torch.randn(500, 384, generator=made))
+    return ranged
+
+
+def test_it_is_near_the_layer_in_float32(layer: RangedLinear) -> None:
+    rows = torch.randn(100, 384)
+    whole, eight = layer(rows), layer.fixed()(rows)
+    assert float((whole - eight).norm() / whole.norm()) < 0.03
+
+
+def test_companions_change_no_bit_of_a_row(layer: RangedLinear) -> None:
+    fixed, rows = layer.fixed(), torch.randn(100, 384)
+    loud = torch.cat([rows[7:8], 1_000 * torch.randn(30, 384)])
+    assert torch.equal(fixed(rows)[7], fixed(rows[7:8])[0])
+    assert torch.equal(fixed(rows)[7], fixed(loud)[0])
+
+
+def test_the_tagger_finds_what_it_finds_in_float32_and_the_same_at_every_start() -> None:
+    eight, again, whole = embedded_tagger(), embedded_tagger(), embedded_tagger(dtype=torch.float32)
+    names = [[(e.start, e.end, e.type) for e in found] for found in whole.tag(TEXTS)]
+    assert [[(e.start, e.end, e.type) for e in found] for found in eight.tag(TEXTS)] == names
+    assert eight.tag(TEXTS) == again.tag(TEXTS)
+    assert names[0]
+    assert not names[2]
