@@ -27,7 +27,7 @@ from torch import nn
 from core.mechanisms.vectors.noise import noise_generator
 from core.synthesis.pearl_release import Design, PearlRelease
 from gpu_workers.synthesis.expected_features import expected_features
-from gpu_workers.synthesis.generator import Generator, GeneratorShape
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape
 from gpu_workers.training.loop import Checkpoint
 
 _SAVED_SECONDS = 10.0
@@ -87,7 +87,9 @@ def train_generator(
     A state that `checkpoint` holds is gone on from: it must be one of the same release, shape and plan; one is written
     every ten seconds and at the end. `progress` is told the steps done and their number. Arrays as of `PearlRelease`.
     """
-    training = _Reconstruction(release, shape or GeneratorShape(), plan or TrainingPlan(), torch.device(device))
+    training = _Reconstruction(
+        release, shape or default_shape(release.schema), plan or TrainingPlan(), torch.device(device)
+    )
     state = None if checkpoint is None else checkpoint.read()
     if state is not None:
         training.restore(state)
