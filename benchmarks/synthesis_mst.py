@@ -42,7 +42,8 @@ def mst(table: EncodedTable, *, epsilon: float, delta: float, bins: int, count: 
     )
     keys = {name: list(range(size)) for name, size in sizes.items()}
     released = context.query(rho=rho).contingency_table(keys=keys, algorithm=dp.mbi.MST()).release()
-    made = released.synthesize().sample(count, with_replacement=True, shuffle=True)
+    known = released.synthesize().drop_nulls()  # a missing value is one of its own, which noise may fill
+    made = known.sample(count, with_replacement=True, shuffle=True)
     draw = np.random.default_rng()
     codes = np.empty((count, len(schema.columns)), dtype=np.int16)
     for j, column in enumerate(schema.columns):
