@@ -154,10 +154,10 @@ def speed(options: argparse.Namespace) -> None:
     marks.append(time.monotonic())
     generator.sample(len(table))
     marks.append(time.monotonic())
-    parts = np.diff(marks)
+    parts, trained_steps = np.diff(marks), generator.curve[-1][0]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{len(table)} rows in and out: release {parts[0]:.1f} s, training of {options.steps} steps {parts[1]:.1f} s,"
+        f"{len(table)} rows in and out: release {parts[0]:.1f} s, training of {trained_steps} steps {parts[1]:.1f} s,"
     )
     print(f"  sampling {parts[2]:.1f} s; together {parts.sum():.1f} s, peak memory {peak:.0f} MiB")
     gaussian = pearl_release(
@@ -167,10 +167,10 @@ def speed(options: argparse.Namespace) -> None:
     start = time.monotonic()
     sums_by_loops(EncodedTable(schema, table.codes[:some], table.labels[:some]), gaussian.frequencies)
     loop_release = (time.monotonic() - start) * len(table) / some
-    loop_training = per_step(lambda count: trained(gaussian, steps=count, loops=True), steps) * options.steps
-    matrix_training = per_step(lambda count: trained(gaussian, steps=count), 10 * steps) * options.steps
+    loop_training = per_step(lambda count: trained(gaussian, steps=count, loops=True), steps) * trained_steps
+    matrix_training = per_step(lambda count: trained(gaussian, steps=count), 10 * steps) * trained_steps
     ratio = (loop_release + loop_training) / parts.sum()
-    print(f"plain loops, {FREQUENCIES_PAPER} frequencies: release {loop_release:.1f} s, {options.steps} steps")
+    print(f"plain loops, {FREQUENCIES_PAPER} frequencies: release {loop_release:.1f} s, {trained_steps} steps")
     print(f"  {loop_training:.1f} s ({steps} timed); together {ratio:.1f} times as long as ours")
     print(f"the same steps by matrices: {matrix_training:.1f} s")
 
