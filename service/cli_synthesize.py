@@ -58,7 +58,7 @@ def synthesize(
     subject: Annotated[str | None, typer.Option(help="Whose budget, in a tenant with subjects.")] = None,
     design: Annotated[Design | None, typer.Option(help="Of pearl's frequencies.  [default: low_order]")] = None,
     frequencies: Annotated[int | None, typer.Option(help="Of pearl.  [default: 5000]")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of pearl's training.  [default: 300]")] = None,
+    steps: Annotated[int | None, typer.Option(help="Of pearl's training, at most.  [default: 1000]")] = None,
     bins: Annotated[int | None, typer.Option(help="Of a numeric column, of marginals.  [default: 16]")] = None,
     rows: Annotated[int | None, typer.Option(help="Synthetic rows to write.  [default: as many as the table]")] = None,
     url: Annotated[str, typer.Option(help="The gateway.")] = "http://127.0.0.1:8000",

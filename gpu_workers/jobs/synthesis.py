@@ -12,7 +12,6 @@ memory; everything that is written after it is post-processing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ from gpu_workers.jobs.checkpoint import SealedCheckpoint
 from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, SynthesisSpec, Tell
 from gpu_workers.jobs.targets import publish
 from gpu_workers.synthesis.artifact import load_source, save_counts
-from gpu_workers.synthesis.cells import all_cells
 from gpu_workers.synthesis.report import Facts, page
 
 Release = PearlRelease | MarginalsRelease
@@ -41,9 +39,6 @@ Curve = tuple[tuple[int, float], ...]
 
 _BLOCK_ROWS = 1 << 12
 _REPORT_ROWS_MAX = 20_000
-# Numbers that a generator learns, so that wide tables fit the memory of whoever draws rows: 32 MiB of a file.
-_LAWS_MAX = 1 << 23
-_COMPONENTS_MIN = 16
 
 
 def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, C
     """What writes the generator, and the objective along its training."""
     import torch
 
-    from gpu_workers.synthesis.generator import GeneratorShape, save_generator
+    from gpu_workers.synthesis.generator import save_generator
     from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
 
     spec: SynthesisSpec = order.spec
@@ -165,12 +160,8 @@ def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, C
         if done % max(1, steps // 100) == 0:
             tell("training", 0.08 + 0.86 * done / steps)
 
-    shape = GeneratorShape()
-    cells = release.schema.classes * sum(map(len, all_cells(release.schema, shape.bins)))
-    fitting = max(_COMPONENTS_MIN, _LAWS_MAX // cells)
     generator = train_generator(
         release,
-        shape=replace(shape, components=min(shape.components, fitting)),
         plan=TrainingPlan(steps=spec.steps),
         device=device,
         checkpoint=SealedCheckpoint(order, "training"),

@@ -77,13 +77,15 @@ class _OfTwoColumns:
         alone, paired = (np.flatnonzero((touched.sum(axis=1) == 2) == which) for which in (False, True))
         first = touched.argmax(axis=1)
         last = touched.shape[1] - 1 - touched[:, ::-1].argmax(axis=1)
-        alone = alone[np.argsort(first[alone], kind="stable")]  # a column's side by side
-        self._places = torch.from_numpy(np.argsort(np.concatenate([alone, paired]))).to(device)
+        self._alone = []
+        order = []
+        for j, (column, own, block) in enumerate(zip(schema.columns, cells, blocks, strict=True)):
+            mine = alone[first[alone] == j]
+            order.append(mine)
+            self._alone.append(_complex(cell_features(column, own, block[mine]), device))
+        order.append(paired)
+        self._places = torch.from_numpy(np.argsort(np.concatenate(order))).to(device)
         self._sizes = [len(each) for each in cells]
-        self._alone = [
-            _complex(cell_features(column, mine, blocks[j][alone[first[alone] == j]]), device)
-            for j, (column, mine) in enumerate(zip(schema.columns, cells, strict=True))
-        ]
         slots: dict[tuple[int, bytes], int] = {}
         parts: list[ComplexArray] = []
         pairs = np.zeros((4, len(paired)), dtype=np.int64)
@@ -99,24 +101,21 @@ class _OfTwoColumns:
                     part[starts[j] : starts[j + 1]] = cell_features(schema.columns[j], cells[j], facing[None])
                     parts.append(part)
                 pairs[2 * end : 2 * end + 2, i] = slots[key], sign
-        self._factors = _complex(np.concatenate(parts, axis=1), device) if parts else None
+        self._factors = torch.cat(_complex(np.concatenate(parts, axis=1), device), dim=1) if parts else None
         self._pair = torch.from_numpy(pairs[0] * len(slots) + pairs[2]).to(device)
         self._signs = torch.from_numpy(pairs[[1, 3]]).to(device, torch.float32)
 
     def __call__(self, components: torch.Tensor) -> torch.Tensor:
         laws = torch.split(components.mean(dim=1), self._sizes, dim=1)
-        sides = (
-            torch.cat([law @ part[side] for law, part in zip(laws, self._alone, strict=True)], 1) for side in (0, 1)
-        )
-        found = torch.stack([*sides], dim=2)
+        found = [
+            torch.stack([law @ part for part in parts], dim=2) for law, parts in zip(laws, self._alone, strict=True)
+        ]
         if self._factors is not None:
-            found = torch.cat([found, self._of_pairs(components)], dim=1)
-        return found[:, self._places]
+            found.append(self._of_pairs(components @ self._factors))
+        return torch.cat(found, dim=1)[:, self._places]
 
-    def _of_pairs(self, components: torch.Tensor) -> torch.Tensor:
-        if self._factors is None:
-            raise ValueError("there are no pairs")
-        both = components @ torch.cat(self._factors, dim=1)
+    def _of_pairs(self, both: torch.Tensor) -> torch.Tensor:
+        """From the factors' cosines, then their sines, `[classes, components, 2 slots]`."""
         products = both.mT @ both / both.shape[1]
         corners = [corner for rows in products.chunk(2, dim=1) for corner in rows.chunk(2, dim=2)]
         cc, cs, sc, ss = (corner.flatten(1)[:, self._pair] for corner in corners)

@@ -10,7 +10,7 @@ characteristic function in closed form (`expected_features`), and what is traine
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,8 @@ from core.synthesis.schema import TableSchema, table_schema
 from gpu_workers.synthesis.cells import all_cells
 from gpu_workers.synthesis.stored_generator import FORMAT, StoredGenerator
 
+_LOGITS_MAX = 1 << 23  # of a generator whose shape nobody chose: about 300 MB while it is trained
+
 
 @dataclass(frozen=True)
 class GeneratorShape:
@@ -32,6 +34,13 @@ class GeneratorShape:
 
     components: int = 512
     bins: int = 64
+
+
+def default_shape(schema: TableSchema) -> GeneratorShape:
+    """As many components as a wide schema of many classes leaves memory for."""
+    shape = GeneratorShape()
+    cells = sum(len(cells) for cells in all_cells(schema, shape.bins))
+    return replace(shape, components=max(1, min(shape.components, _LOGITS_MAX // (schema.classes * cells))))
 
 
 class Generator(nn.Module):

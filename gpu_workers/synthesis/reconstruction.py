@@ -27,7 +27,7 @@ from torch import nn
 from core.mechanisms.vectors.noise import noise_generator
 from core.synthesis.pearl_release import Design, PearlRelease
 from gpu_workers.synthesis.expected_features import expected_features
-from gpu_workers.synthesis.generator import Generator, GeneratorShape
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape
 from gpu_workers.training.loop import Checkpoint
 
 _SAVED_SECONDS = 10.0
@@ -39,13 +39,16 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """`steps` of the generator, one step of the adversary after every `generator_steps`.
+    """At most `steps` of the generator, one step of the adversary after every `generator_steps`.
 
-    `log_sigma_max`: how far the logarithm of a standard deviation of omega may leave that of omega0.
+    `enough`: the objective at v = 1 under which training ends: a generator nearer to the release than the true table
+    is has learnt its noise. `log_sigma_max`: how far the logarithm of a standard deviation of omega may leave that of
+    omega0.
     """
 
-    steps: int = 300
+    steps: int = 1_000
     rate: float = 0.05
+    enough: float = 1.05
     generator_steps: int = 5
     log_sigma_max: float = 0.2
 
@@ -82,22 +85,23 @@ def train_generator(
     checkpoint: Checkpoint | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Generator:
-    """A generator of the released table, ready to sample; its `curve` is the objective along the way.
+    """A generator of the released table, ready to sample; its `curve` is the objective at v = 1 along the way.
 
     A state that `checkpoint` holds is gone on from: it must be one of the same release, shape and plan; one is written
     every ten seconds and at the end. `progress` is told the steps done and their number. Arrays as of `PearlRelease`.
     """
-    training = _Reconstruction(release, shape or GeneratorShape(), plan or TrainingPlan(), torch.device(device))
+    training = _Reconstruction(
+        release, shape or default_shape(release.schema), plan or TrainingPlan(), torch.device(device)
+    )
     state = None if checkpoint is None else checkpoint.read()
     if state is not None:
         training.restore(state)
     saved = time.monotonic()
-    while training.step < training.plan.steps:
+    while not training.done:
         if progress is not None:
             progress(training.step, training.plan.steps)
         training.advance()
-        done = training.step == training.plan.steps
-        if checkpoint is not None and (done or time.monotonic() - saved >= _SAVED_SECONDS):
+        if checkpoint is not None and (training.done or time.monotonic() - saved >= _SAVED_SECONDS):
             checkpoint.write(training.state())
             saved = time.monotonic()
     training.generator.curve = tuple(training.curve)
@@ -108,7 +112,7 @@ class _Reconstruction:
     """A training at a step."""
 
     def __init__(self, release: PearlRelease, shape: GeneratorShape, plan: TrainingPlan, device: torch.device) -> None:
-        self.plan, self.step = plan, 0
+        self.plan, self.step, self.done = plan, 0, False
         self.curve: list[tuple[int, float]] = []
         sizes = torch.tensor(_class_sizes(release), dtype=torch.float32, device=device)
         self.generator = Generator(release.schema, sizes, shape).to(device)
@@ -140,14 +144,16 @@ class _Reconstruction:
         self.step += 1
         if self._adversary is not None and self.step % self.plan.generator_steps == 0:
             self._adversary.advance(gaps.detach())
-        if self.step % max(1, self.plan.steps // _CURVE_POINTS) == 0:
-            self.curve.append((self.step, float(weighted.detach().mean())))
+        objective = float(gaps.detach().mean())
+        self.done = self.step == self.plan.steps or objective <= self.plan.enough
+        if self.done or self.step % max(1, self.plan.steps // _CURVE_POINTS) == 0:
+            self.curve.append((self.step, objective))
 
     def state(self) -> bytes:
         """All that the next step depends on."""
         buffer = io.BytesIO()
         state = {name: part.state_dict() for name, part in self._parts().items()}
-        torch.save(state | {"step": self.step, "curve": self.curve}, buffer)
+        torch.save(state | {"step": self.step, "done": self.done, "curve": self.curve}, buffer)
         return buffer.getvalue()
 
     def restore(self, saved: bytes) -> None:
@@ -156,7 +162,7 @@ class _Reconstruction:
         state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
-        self.step, self.curve = state["step"], state["curve"]
+        self.step, self.done, self.curve = state["step"], state["done"], state["curve"]
 
     def _parts(self) -> dict[str, Any]:
         parts: dict[str, Any] = {

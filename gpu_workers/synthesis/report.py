@@ -116,7 +116,7 @@ def _training(curve: Sequence[tuple[int, float]]) -> str:
         return ""
     return (
         "<h2>Training</h2><p>How far the generator is from the released numbers, squared, in units of their noise: the"
-        " private table itself would lie near 1, below it the generator follows the noise.</p>"
+        " private table itself would lie near 1, where training ends: below, a generator follows the noise.</p>"
         f'<figure class="card">{charts.line(curve)}</figure>'
     )
 

@@ -14,7 +14,7 @@ from service.own_models import model_path
 from service.sanitize_request import Mask
 from service.settings import Settings
 
-SYNTHESIS_STEPS_DEFAULT = 300
+SYNTHESIS_STEPS_DEFAULT = 1_000
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class SynthesisFields(Strict):
         None, description="Where the frequencies lie, of `pearl` alone: `low_order` (default), or the paper's."
     )
     frequencies: int | None = Field(None, ge=1, description="Of `pearl` alone. Default: 5000.")
-    steps: int | None = Field(None, ge=1, description="Of the training, of `pearl` alone. Default: 300.")
+    steps: int | None = Field(None, ge=1, description="Of the training at most, of `pearl` alone. Default: 1000.")
     bins: int | None = Field(None, ge=1, description="Of a numeric column, of `marginals` alone. Default: 16.")
 
 

@@ -13,7 +13,7 @@ from gpu_workers.synthesis.generator import GeneratorShape
 from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
 
 SHAPE = GeneratorShape(components=8, bins=8)
-PLAN = TrainingPlan(steps=12, generator_steps=3)
+PLAN = TrainingPlan(steps=12, enough=0.0, generator_steps=3)
 
 
 class Kept:
@@ -71,3 +71,16 @@ def test_the_curve_is_the_objective_by_step(release: PearlRelease) -> None:
     assert [step for step, _ in curve] == list(range(1, 13))
     assert all(objective > 0 for _, objective in curve)
     assert all(before < after for (before, _), (after, _) in itertools.pairwise(curve))
+
+
+def test_training_ends_where_the_noise_begins(release: PearlRelease) -> None:
+    """Nearer to the release than the true table is would be nearer to its noise. The end is in the checkpoint."""
+    plan = TrainingPlan(steps=5_000, rate=0.1, enough=2.0)
+    kept = Kept()
+    curve = train_generator(release, shape=SHAPE, plan=plan, checkpoint=kept).curve
+    assert curve[-1][0] < 5_000
+    assert curve[-1][1] <= 2.0 < min(objective for _, objective in curve[:-1] or [(0, 3.0)])
+    again = train_generator(
+        release, shape=SHAPE, plan=plan, checkpoint=kept, progress=lambda *_: pytest.fail("training went on")
+    )
+    assert again.curve == curve
