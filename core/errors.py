@@ -4,6 +4,7 @@
     ├── InvalidInput                what the caller sent cannot be used; nothing was charged
     │   ├── SubjectRequired         the tenant protects subjects and the call names none
     │   ├── SubjectNotAllowed       the tenant has one account a unit and the call names a subject
+    │   ├── BadRow                  a row of a table cannot be used; carries `reason` and the row's number
     │   ├── OutOfRange              a parameter of a plan, a delta or a target outside what can be computed
     │   ├── UnsupportedEvent        an accountant cannot price this event, or not beside those it holds
     │   └── NoUniqueRoot            an Edgeworth curve crosses the delta several times or never
@@ -102,6 +103,17 @@ class SubjectRequired(InvalidInput):
 class SubjectNotAllowed(InvalidInput):
     code = "subject-not-allowed"
     title = "This tenant has one account a unit: `subject` is not accepted."
+
+
+class BadRow(InvalidInput):
+    code = "bad-row"
+    title = "A row of the table cannot be used."
+
+    def __init__(self, detail: str, *, reason: str, row: int, place: str | None = None) -> None:
+        """`reason` is a fixed word; `row` counts from 0; `place` is a column by its number, `columns.3`, or `label`."""
+        super().__init__(detail, field=f"rows.{row}" if place is None else f"rows.{row}.{place}")
+        self.reason = reason
+        self.row = row
 
 
 class OutOfRange(InvalidInput):

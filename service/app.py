@@ -14,7 +14,7 @@ from core.errors import GatewayError
 from service import problems
 from service.house import House
 from service.middleware import BodyLimit, JsonLines, RequestContext
-from service.routes import accounting, admin, budget, catalogue, health, jobs, openai, sentdp, text, vector
+from service.routes import accounting, admin, budget, catalogue, health, jobs, openai, sentdp, synthesis, text, vector
 
 
 def create_app(here: House) -> FastAPI:
@@ -50,6 +50,7 @@ def create_app(here: House) -> FastAPI:
     app.include_router(accounting.router)
     app.include_router(catalogue.router)
     app.include_router(jobs.router)
+    app.include_router(synthesis.router)
     app.include_router(health.router)
     app.include_router(admin.router)
     return app

@@ -15,6 +15,7 @@ from service.cli_common import AsJson, DataDir, load_settings, print_json, with_
 from service.cli_domain import domain_app
 from service.cli_ledger import ledger_app
 from service.cli_model import model_app
+from service.cli_synthesize import synthesize
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -34,6 +35,7 @@ app.add_typer(ledger_app, name="ledger")
 app.add_typer(accounting_app, name="accounting")
 app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
+app.command("synthesize")(synthesize)
 
 
 class EngineName(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ DataDir = Annotated[
         "--data-dir", envvar="PRIVACY_GATEWAY_DATA_DIR", help="Keys and the embedded ledger.  [default: .data]"
     ),
 ]
+_BAR = 30
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -58,3 +60,19 @@ def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=None if isinstance(value, dict) and "key" in value else 2))
+
+
+def draw_progress(fraction: float, stage: str) -> None:
+    """A bar on a terminal; a line a stage where there is none."""
+    if sys.stderr.isatty():
+        done = int(fraction * _BAR)
+        sys.stderr.write(f"\r\x1b[K[{'#' * done}{'.' * (_BAR - done)}] {fraction:4.0%} {stage}")
+    else:
+        sys.stderr.write(f"{fraction:4.0%} {stage}\n")
+    sys.stderr.flush()
+
+
+def end_progress() -> None:
+    """Leave the bar's line."""
+    sys.stderr.write("\n" if sys.stderr.isatty() else "")
+    sys.stderr.flush()

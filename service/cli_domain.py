@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli_common import AsJson, DataDir, load_settings, print_json
+from service.cli_common import AsJson, DataDir, draw_progress, end_progress, load_settings, print_json
 
 if TYPE_CHECKING:
     from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
@@ -17,7 +16,6 @@ domain_app = typer.Typer(no_args_is_help=True, help="Build, list and remove doma
 
 Tenant = Annotated[str | None, typer.Option(help="The tenant whose domain it is.  [default: a shared domain]")]
 Shared = Annotated[bool, typer.Option("--shared", help="A domain that serves every tenant (the default).")]
-_BAR = 30
 
 
 @domain_app.command("build")
@@ -126,25 +124,12 @@ async def _watched(order: JobOrder) -> Succeeded | Failed:
         while True:
             message = await inbox.get()
             if not isinstance(message, Progress):
-                _draw(None)
+                end_progress()
                 return message  # type: ignore[no-any-return]
-            _draw(message)
+            draw_progress(message.fraction, message.stage)
     finally:
         process.kill()
         await process.stop()
-
-
-def _draw(progress: Any | None) -> None:
-    """A bar on a terminal; a line a stage where there is none."""
-    if progress is None:
-        sys.stderr.write("\n" if sys.stderr.isatty() else "")
-    elif sys.stderr.isatty():
-        done = int(progress.fraction * _BAR)
-        bar = "#" * done + "." * (_BAR - done)
-        sys.stderr.write(f"\r\x1b[K[{bar}] {progress.fraction:4.0%} {progress.stage}")
-    else:
-        sys.stderr.write(f"{progress.fraction:4.0%} {progress.stage}\n")
-    sys.stderr.flush()
 
 
 def _show(result: dict[str, Any], as_json: bool) -> None:

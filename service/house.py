@@ -73,6 +73,7 @@ class House:
         self.shared = SharedPool(settings.vectors_memory_bytes_max)
         self.ending = asyncio.Event()  # the gateway is about to stop: streams end themselves
         self.projecting = asyncio.Lock()  # a projection may take seconds of every core
+        self.sampling = asyncio.Lock()  # synthetic rows are drawn a block at a time, whoever asks
         self.jobs = _runner(settings, parts.client, self.master_key)
         self._background: list[asyncio.Task[None]] = []
         self._ready_until = 0.0
@@ -185,7 +186,12 @@ async def _regularly(work: Callable[[], Awaitable[object]], interval_s: float, f
 def _runner(settings: Settings, client: LedgerClient, master_key: MasterKey) -> JobRunner:
     files = JobFiles(settings.data_dir, master_key)
     return JobRunner(
-        JobStore(client, gateway=files.gateway, retention_ms=int(settings.job_retention_s * 1000)),
+        JobStore(
+            client,
+            gateway=files.gateway,
+            retention_ms=int(settings.job_retention_s * 1000),
+            tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        ),
         files,
         Kinds(settings, files),
         running_max=settings.jobs_running_max,

@@ -156,8 +156,8 @@ class LineStream(StreamingResponse):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, lines: AsyncGenerator[bytes, None], *, idle_s: float) -> None:
-        super().__init__(lines)
+    def __init__(self, lines: AsyncGenerator[bytes, None], *, idle_s: float, media_type: str = MEDIA_TYPE) -> None:
+        super().__init__(lines, media_type=media_type)
         self._made = lines
         self._idle_s = idle_s
 

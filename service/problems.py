@@ -158,6 +158,12 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         }
     elif isinstance(error, errors.PlanMismatch):
         members = {"account": error.account}
+    elif isinstance(error, errors.BadRow):
+        members = {
+            "errors": [{"field": error.field, "message": error.detail}],
+            "reason": error.reason,
+            "row": error.row,
+        }
     elif isinstance(error, errors.InvalidInput) and error.field is not None:
         members = {"errors": [{"field": error.field, "message": error.detail}]}
     elif isinstance(error, errors.JobFailed):
@@ -170,6 +176,10 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}
     return block(status_of(error), error.code, error.title, detail=error.detail, **members)
+
+
+def _named(error: errors.InvalidInput) -> dict[str, Any]:
+    return {"errors": [{"field": error.field, "message": error.detail}]}
 
 
 async def on_gateway_error(_: Request, error: Exception) -> Response:

@@ -80,6 +80,10 @@ class Settings(BaseSettings):
     infill_documents_max: int = Field(5_000, ge=20, le=100_000)
     infill_steps_max: int = Field(2_000, ge=1)
     infill_models_loaded_max: int = Field(4, ge=1)
+    synthesis_rows_max: int = Field(1_000_000, ge=2, le=1 << 24)
+    synthesis_columns_max: int = Field(1_024, ge=1, le=1_024)  # the schema takes no more
+    synthesis_steps_max: int = Field(20_000, ge=1)
+    synthesis_sample_rows_max: int = Field(1_000_000, ge=1)
 
     # ledger
     hold_ttl_s: float = Field(300.0, gt=0)

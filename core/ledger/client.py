@@ -79,7 +79,7 @@ class _Script:
     @classmethod
     @cache
     def load(cls, name: str) -> _Script:
-        shared = ("common", "settle") if name in ("commit", "cancel", "expire") else ("common",)
+        shared = ("common", "settle") if name in ("commit", "cancel", "expire", "job") else ("common",)
         files = resources.files("core.ledger")
         text = b"".join(files.joinpath(f"{part}.lua").read_bytes() for part in (*shared, name))
         digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()

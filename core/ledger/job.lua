@@ -1,7 +1,12 @@
 -- The life of one job: queued -> running -> succeeded | failed | cancelled; a state that ends never changes.
--- KEYS[1] is "{owner}:tenant" as everywhere; only keys "{owner}:job..." are touched.
--- args.action: create, take, back, progress, finish or cancel; each is replay-safe with the same answer.
+-- KEYS[1] is "{owner}:tenant" as everywhere; only keys "{owner}:job..." are touched, and
+-- what settles a hold.
+-- args.action: create, take, back, progress, charge, finish or cancel; each is replay-safe with the same answer.
 -- `seq` counts what a listener could see; `run` names the process that holds the job.
+--
+-- A job that charges owns the hold `release`: created with the job, it leaves the list of holds that expire, and this
+-- script alone ends it, in the same step as what the job tells of it. "charge" spends it, before any noise is drawn;
+-- an end without a charge refunds it. Python puts settle.lua before this text.
 local CANCEL_GRACE_MS = 60000 -- a holder that lives carries a request out within seconds
 local key = base .. "job:" .. args.job
 
@@ -26,8 +31,19 @@ local function told(outcome)
   return answer({ outcome = outcome, job = read() })
 end
 
+-- Whether the job's hold ended so, now or by the same call before.
+local function settled(job, transition, state, spends)
+  args.release, args.reason = job.release, "job"
+  return cmsgpack.unpack(settle(transition, state, spends)[1]).outcome == state
+end
+
 local function finish(status, problem, result)
-  write({ status = status, problem = problem, result = result, ended_ms = text(now) })
+  local before = read()
+  local ends = { status = status, problem = problem, result = result, ended_ms = text(now), reserved = "0 0" }
+  if before.release and before.spent == "0 0" and not settled(before, "cancel", "cancelled", false) then
+    ends.spent = before.reserved -- somebody else spent it: never told as a refund
+  end
+  write(ends)
   redis.call("ZREM", base .. "jobs:open", args.job)
   redis.call("PEXPIRE", key, text(args.retention_ms))
 end
@@ -53,12 +69,20 @@ if args.action == "create" then
   if #open >= args.open_max then
     return answer({ outcome = "quota" })
   end
+  local hold = args.release and read_release(args.release)
+  if args.release and not (hold and hold.state == "held") then
+    return answer({ outcome = "not-open", state = hold and hold.state or "unknown" })
+  end
   args.prune_after = string.format("%013d", 10 ^ 13 - now + integer(args.retention_ms))
   prune()
   write({
     kind = args.kind, label = args.label, status = "queued", stage = "queued", progress = "0", gateway = args.gateway,
     claim = args.claim, operation = args.operation, created_ms = text(now), attempts = "0", reserved = args.reserved, spent = "0 0", run = "",
+    release = args.release,
   })
+  if args.release then
+    redis.call("ZREM", base .. "overdue", args.release) -- a job may wait for hours: its end settles the hold
+  end
   redis.call("ZADD", base .. "jobs:open", text(now), args.job)
   redis.call("ZADD", base .. "jobs", 0, string.format("%013d", 10 ^ 13 - now) .. "-" .. args.job)
   return told("created")
@@ -103,6 +127,19 @@ if args.action == "progress" then
     write({ stage = args.stage, progress = args.progress })
   end
   return told(held and "held" or "lost")
+end
+
+if args.action == "charge" then -- the last step before noise is drawn
+  if not held or job.cancel_ms and job.spent == "0 0" then
+    return told("refused")
+  end
+  if job.spent == "0 0" then
+    if not settled(job, "commit", "committed", true) then
+      return answer({ outcome = "not-open", state = "unknown" })
+    end
+    write({ reserved = "0 0", spent = job.reserved })
+  end
+  return told("charged")
 end
 
 if args.action == "finish" then

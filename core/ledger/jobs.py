@@ -17,9 +17,18 @@ from typing import Any
 
 import orjson
 
-from core.errors import Amount, IdempotencyConflict, InvalidInput, JobFailed, JobQuotaExceeded, UnknownJob
+from core.errors import (
+    Amount,
+    HoldNotOpen,
+    IdempotencyConflict,
+    InvalidInput,
+    JobFailed,
+    JobQuotaExceeded,
+    UnknownJob,
+)
 from core.ledger import names
 from core.ledger.client import LedgerClient
+from core.ledger.ledger import TOMBSTONE_TTL_MS
 from core.ledger.reader import LedgerReader
 
 RETENTION_MS = 30 * 24 * 3600 * 1000
@@ -43,7 +52,8 @@ class JobStatus(StrEnum):
 class JobRecord:
     """A job as it stood at one moment. `seq` grows with each change; `problem` and `result` hold no request text.
 
-    `reserved` and `spent` are privacy costs; a job on public data has none.
+    `reserved` and `spent` are privacy costs, as the job's hold in the ledger has them; a job that charges nothing has
+    none.
     """
 
     owner: str
@@ -67,6 +77,14 @@ class JobRecord:
 
 
 @dataclass(frozen=True)
+class JobHold:
+    """An open hold of `Ledger.reserve`, and what it took."""
+
+    release_id: str
+    amount: Amount
+
+
+@dataclass(frozen=True)
 class JobsPage:
     """Jobs, newest first; `next_cursor` is None on the last page."""
 
@@ -83,12 +101,14 @@ class JobStore:
         *,
         gateway: str,
         retention_ms: int = RETENTION_MS,
+        tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        """`clock` replaces Redis' time in tests."""
+        """`tombstone_ttl_ms`: the ledger's. `clock` replaces Redis' time in tests."""
         self._client = client
         self._gateway = gateway
         self._retention_ms = retention_ms
+        self._tombstone_ttl_ms = tombstone_ttl_ms
         self._clock = clock
 
     async def create(
@@ -100,14 +120,15 @@ class JobStore:
         label: str,
         claim: str,
         open_max: int,
-        reserved: Amount | None = None,
+        hold: JobHold | None = None,
     ) -> tuple[JobRecord, bool]:
         """The queued job and whether it is new: the same id with the same claim again finds the same job.
 
-        `label` is shown with the job. A job that charges passes what its hold took as `reserved`.
-        Raises IdempotencyConflict for another claim, JobQuotaExceeded when `open_max` jobs have not ended.
+        `label` is shown with the job. A job that charges brings its open `hold`, which a new job owns from then on: it
+        does not expire while the job waits, `charge` spends it, and an end without a charge refunds it.
+        Raises IdempotencyConflict for another claim, JobQuotaExceeded when `open_max` jobs have not ended, HoldNotOpen.
         """
-        cost = reserved or Amount(0)
+        cost = hold.amount if hold else Amount(0)
         found = await self._run(
             "create",
             owner,
@@ -119,6 +140,7 @@ class JobStore:
             open_max=open_max,
             gateway=self._gateway,
             reserved=f"{cost.epsilon_nano} {cost.delta_femto}",
+            release=names.check_hex(hold.release_id, length=32) if hold else None,
         )
         if found["outcome"] == "conflict":
             raise IdempotencyConflict
@@ -160,6 +182,15 @@ class JobStore:
         )
         return _record(owner, job_id, found["job"])
 
+    async def charge(self, owner: str, job_id: str, *, run: str) -> bool:
+        """Spend the job's hold; True once it is spent, also by an earlier call. Only then may noise be drawn.
+
+        False, and nothing is spent, when somebody has asked to cancel the job or `run` does not hold it. In one step
+        with the job's `spent`, so that neither a crash nor a lost reply charges twice or leaves the two apart.
+        Raises HoldNotOpen when the hold has ended otherwise.
+        """
+        return bool((await self._run("charge", owner, job_id, run=run))["outcome"] == "charged")
+
     async def finish(
         self,
         owner: str,
@@ -170,13 +201,18 @@ class JobStore:
         problem: JobFailed | None = None,
         result: Mapping[str, Any] | None = None,
     ) -> JobRecord:
-        """End a job that `run` holds; one that has ended, or is another's, stays what it is."""
+        """End a job that `run` holds; one that has ended, or is another's, stays what it is.
+
+        A hold that was not charged is refunded in the same step.
+        """
         ends = {"problem": _packed(problem_of(problem)) if problem else None, "result": _packed(result)}
         found = await self._run("finish", owner, job_id, run=run, status=status.value, **ends)
         return _record(owner, job_id, found["job"])
 
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
         """Cancel a queued job; of a running one, ask its gateway to. After the end nothing changes.
+
+        From here on `charge` spends nothing any more; what it has spent stays spent.
 
         Asked again after a minute, a job that still runs is cancelled here: its gateway is gone.
         """
@@ -218,12 +254,19 @@ class JobStore:
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:
         given = {name: value for name, value in args.items() if value is not None}
         names.job_key(owner, job_id)  # refuses what is no id
-        fixed: dict[str, Any] = {"action": action, "job": job_id, "retention_ms": self._retention_ms}
+        fixed: dict[str, Any] = {
+            "action": action,
+            "job": job_id,
+            "retention_ms": self._retention_ms,
+            "tombstone_ttl_ms": self._tombstone_ttl_ms,
+        }
         if self._clock:
             fixed["now_ms"] = self._clock()
         found, _ = await self._client.run("job", key=names.jobs_base_key(owner), args=fixed | given)
         if found["outcome"] == "unknown":
             raise UnknownJob
+        if found["outcome"] == "not-open":
+            raise HoldNotOpen(state=found["state"])
         return found
 
 

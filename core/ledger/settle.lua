@@ -1,4 +1,4 @@
--- Ends a hold; shared by commit, cancel and expire, which Python puts after it.
+-- Ends a hold; shared by commit, cancel, expire and job, which Python puts after it.
 
 -- Adds up the cumulants of the privacy loss over an account's history: doubles, for an estimate that admits nothing.
 -- A history with a release of unknown cumulants has none ({}).

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.errors import InvalidInput
+from core.errors import BadRow, InvalidInput
 from core.synthesis.schema import CategoricalColumn, NumericColumn, TableSchema
 
 STEPS = 1 << 12
@@ -48,16 +48,23 @@ def encode_rows(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outsi
     """The rows as integers. Every row names every column, the label included, and nothing else.
 
     Whether a table is refused depends on its rows: the answer is for who sent them, and nothing was charged.
-    Raises: InvalidInput with row and column as `field`, never with a value, for fewer than two rows, a missing or
-    further column, NaN or infinity, what is no number or no declared category, and, by `refuse`, a number outside its
-    bounds.
+    Raises: InvalidInput for fewer than two rows or too many; BadRow as `encode_block`.
     """
     if not ROWS_MIN <= len(rows) <= ROWS_MAX:
         raise InvalidInput(f"A table has between {ROWS_MIN} and {ROWS_MAX} rows.", field="rows")
+    return encode_block(schema, rows, outside=outside)
+
+
+def encode_block(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outside: Outside) -> EncodedTable:
+    """Some rows of a table as integers, for a table that comes in blocks; see `joined`.
+
+    Raises: BadRow, its field named by row and column and never with a value, for a missing or further column, NaN or
+    infinity, what is no number or no declared category, and, by `refuse`, a number outside its bounds.
+    """
     names = set(schema.names)
     for i, row in enumerate(rows):
         if not isinstance(row, Mapping) or set(row) != names:
-            raise InvalidInput("A row has exactly the declared columns.", field=f"rows.{i}")
+            raise BadRow("A row has exactly the declared columns.", reason="wrong-columns", row=i)
     codes = np.empty((len(rows), len(schema.columns)), dtype=np.int16)
     for j, column in enumerate(schema.columns):
         values = [row[column.name] for row in rows]
@@ -69,6 +76,12 @@ def encode_rows(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outsi
     if schema.label is not None:
         labels[:] = _indices(schema.label, [row[schema.label.name] for row in rows], "label")
     return EncodedTable(schema, codes, labels)
+
+
+def joined(blocks: Sequence[EncodedTable]) -> EncodedTable:
+    """One table of the rows of one or more blocks of the same schema, in order."""
+    codes, labels = (np.concatenate(parts) for parts in zip(*((b.codes, b.labels) for b in blocks), strict=True))
+    return EncodedTable(blocks[0].schema, codes, labels)
 
 
 def decode_rows(table: EncodedTable) -> list[dict[str, Any]]:
@@ -103,14 +116,14 @@ def unit_vectors(schema: TableSchema, codes: CodeArray) -> FloatArray:
 def _steps(column: NumericColumn, values: Sequence[object], outside: Outside, place: str) -> FloatArray:
     for i, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInput("A number is expected.", field=f"rows.{i}.{place}")
+            raise BadRow("A number is expected.", reason="not-a-number", row=i, place=place)
     numbers = np.array([_as_float(value) for value in values], dtype=np.float64)
     whole = numbers == np.rint(numbers) if column.integer else np.ones(len(numbers), dtype=bool)
-    _refuse_first(~np.isfinite(numbers), "A finite number is expected.", place)
-    _refuse_first(~whole, "A whole number is expected.", place)
+    _refuse_first(~np.isfinite(numbers), "A finite number is expected.", "not-finite", place)
+    _refuse_first(~whole, "A whole number is expected.", "not-whole", place)
     inside = np.clip(numbers, column.minimum, column.maximum)
     if outside is Outside.REFUSE:
-        _refuse_first(inside != numbers, "A number lies outside its declared bounds.", place)
+        _refuse_first(inside != numbers, "A number lies outside its declared bounds.", "outside-bounds", place)
     steps: FloatArray = np.rint((inside - column.minimum) / (column.maximum - column.minimum) * STEPS)
     return steps
 
@@ -128,11 +141,11 @@ def _indices(column: CategoricalColumn, values: Sequence[object], place: str) ->
     for i, value in enumerate(values):
         code = index.get(value) if isinstance(value, str) else None
         if code is None:
-            raise InvalidInput("A declared category is expected.", field=f"rows.{i}.{place}")
+            raise BadRow("A declared category is expected.", reason="unknown-category", row=i, place=place)
         found.append(code)
     return found
 
 
-def _refuse_first(bad: npt.NDArray[np.bool_], detail: str, place: str) -> None:
+def _refuse_first(bad: npt.NDArray[np.bool_], detail: str, reason: str, place: str) -> None:
     if bad.any():
-        raise InvalidInput(detail, field=f"rows.{int(bad.argmax())}.{place}")
+        raise BadRow(detail, reason=reason, row=int(bad.argmax()), place=place)

@@ -1,16 +1,17 @@
 """The characteristic function of encoded rows as exact integer sums.
 
-Guarantee: a row's contribution is a function of that row alone, of at most `amplitude` in each (cosine, sine) pair:
-every product and sum is one of integers below 2^53, exact in any order, at any batch size.
+Guarantee: a row's contribution is a function of that row alone, of at most its amplitude in each (cosine, sine)
+pair: every product and sum is one of integers below 2^53, exact in any order, at any batch size.
 
 For k public frequencies t_i, phi(x)_i = (cos t_i.x, sin t_i.x). Frequencies are multiples of 2 pi / 2^18, a row has
 coordinates of 1 / 2^12, so t_i.x is a whole number of 2^-30 turns, rounded to 2^-14 turns; cosine and sine are read
-from a table of integers, `amplitude` times the value cut towards zero. No pair of the table is longer than `amplitude`
-(checked). The rounding moves a pair by at most 2e-4 + sqrt(2) / amplitude.
+from a table, multiplied by the frequency's amplitude A_i and cut towards zero. No such pair is longer than A_i
+(checked). The rounding moves a pair by at most `pair_error`.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -25,23 +26,28 @@ FloatArray = npt.NDArray[np.float64]
 AMPLITUDE_MAX = 1 << 12
 _TURN_BITS = 14
 _EXTRA_BITS = 16
+TURN = (1 << (_TURN_BITS + _EXTRA_BITS)) // STEPS  # the integer of a frequency of one turn over [0, 1]
 _UNIT = 2 * np.pi * STEPS / 2.0 ** (_TURN_BITS + _EXTRA_BITS)  # radians that one integer of a frequency stands for
 _EXACT_MAX = 2.0**53
 _BLOCK_NUMBERS = 1 << 21
 
 
 class FeatureMap:
-    """k frequencies in d dimensions, and the amplitude of their integers."""
+    """k frequencies in d dimensions, and the amplitudes of their integers."""
 
-    def __init__(self, integers: IntArray, amplitude: int) -> None:
-        """`integers` int64 `[d, k]`. Raises ValueError for frequencies or an amplitude beyond exact sums."""
-        if not 1 <= amplitude <= AMPLITUDE_MAX:
+    def __init__(self, integers: IntArray, amplitude: int | IntArray) -> None:
+        """`integers` int64 `[d, k]`, `amplitude` one for all or `[k]`.
+
+        Raises ValueError for frequencies or an amplitude beyond exact sums.
+        """
+        self.amplitudes: IntArray = np.broadcast_to(np.asarray(amplitude, dtype=np.int64), integers.shape[1:])
+        if self.amplitudes.min() < 1 or self.amplitudes.max() > AMPLITUDE_MAX:
             raise ValueError("the amplitude is out of range")
         self._integers = integers.astype(np.float64)
         if np.abs(self._integers).sum(axis=0).max() * STEPS >= _EXACT_MAX:
             raise ValueError("the frequencies are too high")
-        self.amplitude = amplitude
-        self._waves = _waves(amplitude)
+        for value in np.unique(self.amplitudes):
+            _check_lengths(int(value))
 
     @property
     def frequencies(self) -> FloatArray:
@@ -58,7 +64,7 @@ class FeatureMap:
             phases = self._phases(unit_vectors(table.schema, table.codes[block]))
             members = np.equal.outer(np.arange(table.schema.classes), table.labels[block]).astype(np.float64)
             for part in (0, 1):
-                totals[:, :, part] += members @ self._waves[part][phases]
+                totals[:, :, part] += members @ np.trunc(_waves()[part][phases] * self.amplitudes)
         return totals.astype(np.int64)
 
     def _phases(self, vectors: FloatArray) -> IntArray:
@@ -77,11 +83,21 @@ def public_frequencies(*, width: int, count: int, spread: float) -> IntArray:
     return integers
 
 
-@lru_cache(maxsize=8)
-def _waves(amplitude: int) -> tuple[FloatArray, FloatArray]:
-    """Cosine and sine at every phase as integers (float64). Raises RuntimeError for a pair that is too long."""
+def pair_error(amplitude: float) -> float:
+    """How far a row's pair may lie from A (cos t.x, sin t.x), for one frequency's integers as they are."""
+    return math.sqrt(2) + amplitude * math.pi / (1 << _TURN_BITS) + 1e-6
+
+
+@lru_cache(maxsize=1)
+def _waves() -> tuple[FloatArray, FloatArray]:
+    """Cosine and sine at every phase."""
     angle = 2 * np.pi * np.arange(1 << _TURN_BITS) / 2.0**_TURN_BITS
-    cosine, sine = np.trunc(amplitude * np.cos(angle)), np.trunc(amplitude * np.sin(angle))
+    return np.cos(angle), np.sin(angle)
+
+
+@lru_cache(maxsize=1 << 12)
+def _check_lengths(amplitude: int) -> None:
+    """Raises RuntimeError for a pair that is too long."""
+    cosine, sine = (np.trunc(wave * amplitude) for wave in _waves())
     if (cosine**2 + sine**2).max() > amplitude**2:
         raise RuntimeError("a pair of the table is longer than its amplitude")
-    return cosine, sine

@@ -81,11 +81,8 @@ def marginals_release(
 
     Raises: InvalidInput for bins outside 1..256, OutOfRange for a budget too small; both before anything is drawn.
     """
-    if not 1 <= bins <= BINS_MAX:
-        raise InvalidInput(f"Between 1 and {BINS_MAX} bins.", field="bins")
+    scale = counts_scale(table.schema, bins=bins, noise_multiplier=budget.noise_multiplier)
     exact = joint_counts(table, bins=bins)
-    squared = squared_sensitivity(table.schema) * _FINENESS**2
-    scale = noise_scale(budget.noise_multiplier, squared_sensitivity=squared)
     released = [noisy(counts * _FINENESS, scale=scale) / _FINENESS for counts in exact]
     rows = len(table) if rows_are_public else None
     classes = _class_sizes(released, rows)
@@ -93,6 +90,13 @@ def marginals_release(
         np.stack([_nearest(row, size) for row, size in zip(counts, classes, strict=True)]) for counts in released
     )
     return MarginalsRelease(table.schema, rows, bins, tables, classes, scale / _FINENESS)
+
+
+def counts_scale(schema: TableSchema, *, bins: int, noise_multiplier: float) -> int:
+    """The integer noise of counts that were multiplied by `_FINENESS`. Raises as `marginals_release`."""
+    if not 1 <= bins <= BINS_MAX:
+        raise InvalidInput(f"Between 1 and {BINS_MAX} bins.", field="bins")
+    return noise_scale(noise_multiplier, squared_sensitivity=squared_sensitivity(schema) * _FINENESS**2)
 
 
 def squared_sensitivity(schema: TableSchema) -> int:
@@ -107,13 +111,14 @@ def joint_counts(table: EncodedTable, *, bins: int) -> list[IntArray]:
         codes = table.codes[:, j].astype(np.int64)
         if isinstance(column, NumericColumn):
             codes = np.searchsorted(_edges(bins), codes, side="right") - 1
-        size = _size(column, bins)
+        size = cells(column, bins)
         flat = np.bincount(table.labels * size + codes, minlength=table.schema.classes * size)
         found.append(flat.reshape(table.schema.classes, size))
     return found
 
 
-def _size(column: Column, bins: int) -> int:
+def cells(column: Column, bins: int) -> int:
+    """How many cells a class has in the column's table."""
     return bins if isinstance(column, NumericColumn) else len(column.categories)
 
 

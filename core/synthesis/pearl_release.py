@@ -1,25 +1,31 @@
 """PEARL's private release: the class-conditional characteristic function of a table, once (Liew et al. 2021).
 
 Guarantee: (epsilon, delta)-DP for replacing one row, at `RecordBudget`'s analytic Gaussian calibration; one event.
-Everything made of a `PearlRelease` is post-processing. Two modes:
+Everything made of a `PearlRelease` is post-processing. Without n (`rows` None) only the noisy class counts know it, and
+the same release is also private for adding or removing one row, at sqrt(2) times the multiplier.
 
-* n public. Two Gaussian releases: of the mean distance, which sets the frequencies, with 1/64 of the squared budget
-  (sum of 1 / multiplier^2), then of the embedding with the rest. The second depends on the first only through its
-  output; Gaussian releases compose adaptively as if they were one (Dong, Roth and Su 2022, Corollary 3.3).
-* n private. The embedding alone, at a public spread of the frequencies. n is not used: only the noisy class counts
-  know it. The same release is then also private for adding or removing one row, at sqrt(2) times the multiplier.
+The embedding. A row x of class y adds A_i (cos t_i.x, sin t_i.x) to the sums of class y for each of k public
+frequencies, as integers of length at most A_i a pair (`features`), and the weight w to the count of class y. All sums
+are unnormalised; divided by A n sqrt(k) those of a common A are the paper's embedding, with its sensitivity 2/n. (Means
+of a class would move by 2 / n_c with n_c private, and are never formed before the noise.)
 
-The embedding. A row x of class y adds A phi(x) to the sums of class y, phi(x)_i = (cos t_i.x, sin t_i.x) for k public
-frequencies, as integers of length at most A a pair (`features`), and the weight w = floor(A sqrt(k)) to the count of
-class y. All sums are unnormalised; divided by A n sqrt(k) the sums are the paper's embedding, with its sensitivity 2/n.
+Sensitivity, squared, of sums and counts together. Replace (x, y) by (x', y').
 
-Sensitivity. Replace (x, y) by (x', y'); the sums' part of a row has length at most A sqrt(k).
+* y != y': two classes' sums move by one vector each, two counts by w: at most 2 sum_i A_i^2 + 2 w^2.
+* y = y': the counts stay, the sums of one class move by a difference of two such vectors.
+  - Gaussian frequencies, one A: at most 4 A^2 k. With w = floor(A sqrt(k)) both cases agree.
+  - Low-order frequencies: a group of frequencies of one amplitude moves by at most A^2 reach (`low_order`) before
+    rounding, which adds at most 2 e sqrt(k_g) to the length, e from `pair_error` and the harmonics' own rounding. The
+    sum over the groups is S; w^2 = (S - 2 sum A_i^2) / 2 makes both cases agree, or S / 16, whichever is more.
 
-* y = y': the counts stay, the sums of one class move by a difference of two such vectors: at most 2 A sqrt(k).
-* y != y': two classes' sums move by one vector each, two counts by w: squared, at most 2 A^2 k + 2 w^2 <= 4 A^2 k.
+Adding or removing a row: sum A_i^2 + w^2, at most half of either.
 
-So 2 A sqrt(k) for both together: at this weight the counts cost nothing beside the sums. (Means of a class would move
-by 2 / n_c with n_c private, and are never formed before the noise.) Adding or removing a row: A^2 k + w^2 <= 2 A^2 k.
+Designs. `LOW_ORDER` (the default): frequencies of one column or two, half of the squared sensitivity to either kind,
+even parts for the groups in it. Nothing else is released. `GAUSSIAN`: the paper's, in all columns at once, from
+N(0, 1 / mean distance^2). Where n is public the mean distance of two rows is released first with 1/64 of the squared
+budget (sum of 1 / multiplier^2), the embedding with the rest; the second depends on the first only through its output,
+and Gaussian releases compose adaptively as if they were one (Dong, Roth and Su 2022, Corollary 3.3). Where n is private
+a public number stands for it.
 
 Noise is exact (`accounted_noise`): sums, counts and distances are integers, and no float rounding enters a proof.
 """
@@ -27,7 +33,9 @@ Noise is exact (`accounted_noise`): sums, counts and distances are integers, and
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -38,7 +46,8 @@ from core.mechanisms.discrete_noise import GAUSSIAN_SCALE_MAX
 from core.mechanisms.sampling import IntArray
 from core.synthesis.accounted_noise import noise_scale, noisy
 from core.synthesis.encoding import EncodedTable
-from core.synthesis.features import AMPLITUDE_MAX, FeatureMap, public_frequencies
+from core.synthesis.features import AMPLITUDE_MAX, TURN, FeatureMap, pair_error, public_frequencies
+from core.synthesis.low_order import Group, low_order
 from core.synthesis.mean_distance import distance_bound, distance_sum, mean_distance, public_distance
 from core.synthesis.pricing import RecordBudget
 from core.synthesis.schema import TableSchema
@@ -48,8 +57,16 @@ FloatArray = npt.NDArray[np.float64]
 PEARL: Final = "pearl"
 FREQUENCIES_MAX = 10_000
 DISTANCE_SHARE = 1 / 64
+PAIRS_SHARE = 1 / 2
 _AMPLITUDE_MIN = 16
 _ROOM = 0.99  # of the widest noise: the rounding of its square root stays inside
+
+
+class Design(StrEnum):
+    """Where the frequencies lie."""
+
+    LOW_ORDER = "low_order"
+    GAUSSIAN = "gaussian"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +74,17 @@ class PearlRelease:
     """What left the private rows; public from here on.
 
     Shapes: `frequencies` `[k, d]`; `sums` `[classes, k, 2]`, sums over rows of cosine and sine; `counts` `[classes]`,
-    which may be negative. `sums_noise` and `counts_noise` are the standard deviations of an entry. `rows` is n where it
-    was public, else None. `mean_distance` is the released one, or the public stand-in.
+    which may be negative; `weights` `[k]`, a frequency's amplitude over the greatest. The standard deviation of an
+    entry of `sums` is `sums_noise / weights`, that of a count `counts_noise`. `rows` is n where it was public, else
+    None. `mean_distance` is the released one, or the public stand-in.
     """
 
     schema: TableSchema
     rows: int | None
+    design: Design
     mean_distance: float
     frequencies: FloatArray
+    weights: FloatArray
     sums: FloatArray
     counts: FloatArray
     sums_noise: float
@@ -72,61 +92,130 @@ class PearlRelease:
 
 
 def pearl_release(
-    table: EncodedTable, *, frequencies: int, budget: RecordBudget, rows_are_public: bool
+    table: EncodedTable,
+    *,
+    frequencies: int,
+    budget: RecordBudget,
+    rows_are_public: bool,
+    design: Design = Design.LOW_ORDER,
 ) -> PearlRelease:
     """One release of the table, to be charged as `budget.event(PEARL)`; see the module docstring.
 
-    Raises: InvalidInput for a number of frequencies outside 1..10,000, OutOfRange for a budget too small for them;
-    both before anything is drawn.
+    `frequencies`: how many, of the low-order ones at most. Raises: InvalidInput for a number outside 1..10,000 or, of
+    low order, below that of columns; OutOfRange for a budget too small for them; both before anything is drawn.
     """
     schema = table.schema
-    multiplier = budget.noise_multiplier
-    embedding = embedding_plan(
-        frequencies, multiplier / math.sqrt(1 - DISTANCE_SHARE) if rows_are_public else multiplier
+    plan = noise_plan(
+        schema,
+        frequencies=frequencies,
+        noise_multiplier=budget.noise_multiplier,
+        rows_are_public=rows_are_public,
+        design=design,
     )
-    distance = public_distance(schema)
-    if rows_are_public:
-        bound = distance_bound(schema)
-        scale = noise_scale(multiplier / math.sqrt(DISTANCE_SHARE), squared_sensitivity=bound**2)
-        released = int(noisy(np.array([distance_sum(table)]), scale=scale)[0])
-        distance = mean_distance(released, rows=len(table), schema=schema)
-    integers = public_frequencies(width=schema.width, count=frequencies, spread=1 / distance)
+    distance, embedding = public_distance(schema), plan.embedding
+    if plan.distance_scale is not None:
+        distance = _released_distance(table, plan.distance_scale)
+    integers = plan.integers
+    if integers is None:
+        integers = public_frequencies(width=schema.width, count=frequencies, spread=1 / distance)
     features = FeatureMap(integers, embedding.amplitude)
     exact = embedded(table, features, weight=embedding.weight)
     noised = noisy(exact, scale=embedding.scale).astype(np.float64)
-    sums, counts = noised[:, :-1].reshape(schema.classes, frequencies, 2), noised[:, -1]
+    amplitudes = features.amplitudes.astype(np.float64)
+    sums = noised[:, :-1].reshape(schema.classes, -1, 2) / amplitudes[:, None]
     return PearlRelease(
         schema=schema,
         rows=len(table) if rows_are_public else None,
+        design=design,
         mean_distance=distance,
         frequencies=features.frequencies,
-        sums=sums / embedding.amplitude,
-        counts=counts / embedding.weight,
-        sums_noise=embedding.scale / embedding.amplitude,
+        weights=amplitudes / amplitudes.max(),
+        sums=sums,
+        counts=noised[:, -1] / embedding.weight,
+        sums_noise=embedding.scale / float(amplitudes.max()),
         counts_noise=embedding.scale / embedding.weight,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EmbeddingPlan:
-    """The public integers of an embedding: amplitude A, weight w of a count, squared sensitivity, noise scale."""
+    """The public integers of an embedding: amplitude (or `[k]`), weight w of a count, squared sensitivity, scale."""
 
-    amplitude: int
+    amplitude: int | IntArray
     weight: int
     squared_sensitivity: int
     scale: int
 
 
-def embedding_plan(frequencies: int, noise_multiplier: float) -> EmbeddingPlan:
-    """The finest integers whose noise the sampler reaches. Raises as `pearl_release`."""
+@dataclass(frozen=True, eq=False)
+class NoisePlan:
+    """What is fixed before a row is read. `integers`: the low-order frequencies, None of Gaussian ones, which may wait
+    for the mean distance; `distance_scale`: the noise of that, None where it is not released."""
+
+    embedding: EmbeddingPlan
+    integers: IntArray | None
+    distance_scale: int | None
+
+
+def noise_plan(
+    schema: TableSchema, *, frequencies: int, noise_multiplier: float, rows_are_public: bool, design: Design
+) -> NoisePlan:
+    """By the schema and public numbers alone. Raises as `pearl_release`."""
+    checked(frequencies)
+    if design is Design.LOW_ORDER:
+        found = low_order(schema, frequencies=frequencies)
+        return NoisePlan(low_order_plan(found.groups, noise_multiplier), found.integers, None)
+    if not rows_are_public:
+        return NoisePlan(embedding_plan(frequencies, noise_multiplier), None, None)
+    embedding = embedding_plan(frequencies, noise_multiplier / math.sqrt(1 - DISTANCE_SHARE))
+    squared = distance_bound(schema) ** 2
+    scale = noise_scale(noise_multiplier / math.sqrt(DISTANCE_SHARE), squared_sensitivity=squared)
+    return NoisePlan(embedding, None, scale)
+
+
+def checked(frequencies: int) -> int:
+    """`frequencies` itself. Raises InvalidInput."""
     if not 1 <= frequencies <= FREQUENCIES_MAX:
         raise InvalidInput(f"Between 1 and {FREQUENCIES_MAX} frequencies.", field="frequencies")
-    widest = _ROOM * GAUSSIAN_SCALE_MAX / (2 * math.sqrt(frequencies) * noise_multiplier)
-    # below the smallest useful amplitude `noise_scale` refuses
-    amplitude = max(_AMPLITUDE_MIN, min(AMPLITUDE_MAX, int(widest)))
+    return frequencies
+
+
+def embedding_plan(frequencies: int, noise_multiplier: float) -> EmbeddingPlan:
+    """Of one amplitude: the finest integers whose noise the sampler reaches. Raises OutOfRange where none are."""
+    amplitude = _finest(noise_multiplier, largest=1 / (2 * math.sqrt(frequencies)))
     squared = 4 * frequencies * amplitude**2
     scale = noise_scale(noise_multiplier, squared_sensitivity=squared)
     return EmbeddingPlan(amplitude, math.isqrt(frequencies * amplitude**2), squared, scale)
+
+
+def low_order_plan(groups: Sequence[Group], noise_multiplier: float) -> EmbeddingPlan:
+    """The same for low-order frequencies; amplitudes `[k]`, each group with an even share of its kind's part."""
+    orders = [len(group.columns) for group in groups]
+    part = PAIRS_SHARE if 2 in orders else 0.0
+    shares = np.array([(part if order == 2 else 1 - part) / orders.count(order) for order in orders])
+    reaches = np.array([group.reach for group in groups])
+    ideal = np.sqrt(shares / reaches)
+    sizes = np.array([group.size for group in groups])
+    finest = _finest(noise_multiplier, largest=float(ideal.max()))
+    while True:
+        amplitudes = np.maximum(1, np.floor(ideal * (finest / ideal.max()))).astype(np.int64)
+        errors = 2 * np.array([pair_error(a) + 2 * a * math.pi / TURN for a in amplitudes.tolist()])
+        same_class = math.ceil(float(((amplitudes * np.sqrt(reaches) + np.sqrt(sizes) * errors) ** 2).sum()))
+        sums = int((sizes * amplitudes**2).sum())
+        weight = math.isqrt(max((same_class - 2 * sums) // 2, same_class // 16))
+        squared = max(same_class, 2 * sums + 2 * weight**2)
+        if finest == _AMPLITUDE_MIN or noise_multiplier * math.sqrt(squared) < _ROOM * GAUSSIAN_SCALE_MAX:
+            break
+        finest = max(_AMPLITUDE_MIN, finest * 15 // 16)
+    scale = noise_scale(noise_multiplier, squared_sensitivity=squared)
+    return EmbeddingPlan(np.repeat(amplitudes, sizes), weight, squared, scale)
+
+
+def _finest(noise_multiplier: float, *, largest: float) -> int:
+    """The greatest amplitude; `largest` is what it is at a sensitivity of 1."""
+    widest = _ROOM * GAUSSIAN_SCALE_MAX / noise_multiplier * largest
+    # below the smallest useful amplitude `noise_scale` refuses
+    return max(_AMPLITUDE_MIN, min(AMPLITUDE_MAX, int(widest)))
 
 
 def embedded(table: EncodedTable, features: FeatureMap, *, weight: int) -> IntArray:
@@ -134,3 +223,8 @@ def embedded(table: EncodedTable, features: FeatureMap, *, weight: int) -> IntAr
     sums = features.sums(table).reshape(table.schema.classes, -1)
     counts = np.bincount(table.labels, minlength=table.schema.classes)
     return np.column_stack([sums, weight * counts])
+
+
+def _released_distance(table: EncodedTable, scale: int) -> float:
+    released = int(noisy(np.array([distance_sum(table)]), scale=scale)[0])
+    return mean_distance(released, rows=len(table), schema=table.schema)

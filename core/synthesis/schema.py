@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeGuard
 
 from core.errors import InvalidInput
 
-COLUMNS_MAX = 256
+COLUMNS_MAX = 1_024
 CATEGORIES_MAX = 1_024  # of one column
 WIDTH_MAX = 2_048  # coordinates of an encoded row
 CLASSES_MAX = 64

@@ -69,6 +69,29 @@ def infill(info: AdapterInfo, result: Mapping[str, Any]) -> str:
     )
 
 
+def synthesis(result: Mapping[str, Any]) -> str:
+    """The card of a file that makes synthetic rows."""
+    privacy = result["privacy"]
+    count = "public" if result["row_count"] == "public" else "as the noisy counts say"
+    return "\n".join(
+        [
+            f"# Synthetic rows `{result['name']}`",
+            "",
+            "Made of one private release of a table. The file and every row that is drawn of it are post-processing:",
+            "drawing costs nothing.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            f"| guarantee | epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}, for replacing one record |",
+            f"| mechanism | `{privacy['mechanism']}`, noise multiplier {privacy['noise_multiplier']:.4g} |",
+            f"| rows | {result['rows']} ({count}) |",
+            f"| columns | {result['columns']} |",
+            f"| classes | {result['classes']} |",
+            "",
+        ]
+    )
+
+
 def _left_out(result: Mapping[str, Any]) -> list[str]:
     warnings = [f"* {row['code']}: {row['count']} of {result['rows']} rows" for row in result["warnings"]]
     return warnings or ["Nothing."]

@@ -105,7 +105,7 @@ def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise _unreadable(line, number) from None
+        raise unreadable(line, number) from None
     if not isinstance(row, dict) or sum(form in row for form in FORMS) != 1:
         raise BadCorpus(
             "A row is an object with one of text, sentences and embeddings.", reason="wrong-row", line=number
@@ -126,7 +126,8 @@ def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
     return form, content
 
 
-def _unreadable(line: bytes, number: int) -> BadCorpus:
+def unreadable(line: bytes, number: int) -> BadCorpus:
+    """Why a line cannot be read."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

@@ -13,7 +13,7 @@ are weights, counts and the model's name. An attempt that is taken up again skip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from core.errors import BadCorpus, JobFilesLost
 from core.jobs.scratch import seal, unseal
 from core.text.policy import GUARANTEE
 from gpu_workers.jobs import card, corpus
+from gpu_workers.jobs.checkpoint import SealedCheckpoint
 from gpu_workers.jobs.messages import InfillSpec, JobOrder, Tell
 from gpu_workers.jobs.targets import publish
 
@@ -38,22 +39,6 @@ if TYPE_CHECKING:
 DOCUMENTS_MIN = 20
 PIECES_MIN = 1_000  # some eight rows of a batch; with fewer every step would see the same
 _SHARD_DOCUMENTS = 32  # filled side by side
-
-
-@dataclass(frozen=True)
-class SealedCheckpoint:
-    """A training's state in the job's encrypted folder."""
-
-    order: JobOrder
-    label: str
-
-    def read(self) -> bytes | None:
-        """Raises JobFilesLost where the file was tampered with."""
-        path = self.order.folder / self.label
-        return unseal(path, self.order.key, self.label) if path.exists() else None
-
-    def write(self, state: bytes) -> None:
-        seal(self.order.folder / self.label, self.order.key, self.label, state)
 
 
 def run(order: JobOrder, tell: Tell) -> dict[str, Any]:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from core.errors import JobFailed
 from core.jobs.scratch import read_scratch
 from core.text.policy import MaskPolicy
 from gpu_workers.messages import TAGGER_OFF
 
+if TYPE_CHECKING:
+    from core.synthesis.pricing import RecordBudget  # with scipy, which the other jobs and the front end do without
+
 INPUT = "input"  # the file that holds what was sent
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
 Priority = Literal["idle", "low", "normal"]
+# Returns once the job's cost is spent in the ledger; noise is drawn after it, never before.
+Charge = Callable[[], None]
 # Stage (a fixed label) and fraction of the whole job in [0, 1].
 Tell = Callable[[str, float], None]
 
@@ -38,6 +43,16 @@ class JobOrder:
 class Progress:
     stage: str
     fraction: float
+
+
+@dataclass(frozen=True)
+class ChargeAsked:
+    """The job is about to draw noise, and draws none before it is answered `Charged`."""
+
+
+@dataclass(frozen=True)
+class Charged:
+    """The gateway's answer: the ledger has spent the job's hold, now or in an earlier attempt."""
 
 
 @dataclass(frozen=True)
@@ -93,3 +108,29 @@ class InfillSpec:
     documents_max: int = 5_000
     document_chars_max: int = 1_000_000
     places_max: int = 2_048
+
+
+@dataclass(frozen=True)
+class SynthesisSpec:
+    """What a synthesis job takes besides its rows. `targets`: as a domain's; `report`: where the page is written.
+
+    `declared`: the schema as the caller wrote it. `outside`: a value of `core.synthesis.encoding.Outside`. `budget`
+    is what the ledger holds for the job. `design`, `frequencies` and `steps` of the training are for `pearl`,
+    `bins` for `marginals`.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    report: str
+    declared: dict[str, Any]
+    method: Literal["pearl", "marginals"]
+    budget: RecordBudget
+    rows_are_public: bool
+    outside: str
+    design: str
+    frequencies: int
+    bins: int
+    steps: int
+    rows_max: int
+    device: str = "cpu"
+    threads: int = 0

@@ -1,6 +1,7 @@
 """A job's process: `python -m gpu_workers.jobs.process FD`.
 
-It takes one `JobOrder` over the inherited socket, tells its progress and ends with `Succeeded` or `Failed`. When the
+It takes one `JobOrder` over the inherited socket, tells its progress and ends with `Succeeded` or `Failed`. A job that
+draws noise first asks for its charge and waits until the gateway's ledger has it. When the
 socket closes it ends at once, wherever it is: its checkpoints are what the next attempt goes on from. Text is in its
 memory and in the job's encrypted files only; an exception leaves as a fixed word, core dumps are off.
 """
@@ -16,18 +17,29 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from core.errors import JobFailed
 from core.ledger.filelock import FileLock
-from gpu_workers.jobs.messages import Failed, JobOrder, Priority, Progress, Succeeded, Tell
+from gpu_workers.jobs.messages import (
+    Charge,
+    ChargeAsked,
+    Charged,
+    Failed,
+    JobOrder,
+    Priority,
+    Progress,
+    Succeeded,
+    Tell,
+)
 
 _FORMER_RUN_S_MAX = 30
 _NICE = {"idle": 19, "low": 10}
 
 
-def job_of(kind: str) -> Callable[[JobOrder, Tell], dict[str, Any]]:
+def job_of(kind: str, charge: Charge) -> Callable[[JobOrder, Tell], dict[str, Any]]:
     """What runs a kind of job (imported here, so that each process imports only what it runs)."""
     if kind == "domain":
         from gpu_workers.jobs.domain import run
@@ -37,6 +49,10 @@ def job_of(kind: str) -> Callable[[JobOrder, Tell], dict[str, Any]]:
         from gpu_workers.jobs.infill import run
 
         return run
+    if kind == "synthesis":
+        from gpu_workers.jobs import synthesis
+
+        return partial(synthesis.run, charge=charge)
     raise JobFailed(reason="unknown-kind")
 
 
@@ -53,20 +69,25 @@ def yield_to_requests(priority: Priority) -> None:
         os.nice(_NICE[priority])
 
 
-def _end_with(connection: Connection) -> None:
+def _hear(connection: Connection, charged: threading.Event) -> None:
     """Read until the gateway closes the socket or dies."""
     with contextlib.suppress(Exception):
         while True:
-            connection.recv()
+            if isinstance(connection.recv(), Charged):
+                charged.set()
     os._exit(1)
 
 
-def _run(connection: Connection, order: JobOrder) -> Succeeded | Failed:
+def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> Succeeded | Failed:
     def tell(stage: str, fraction: float) -> None:
         connection.send(Progress(stage, min(max(fraction, 0.0), 1.0)))
 
+    def charge() -> None:
+        connection.send(ChargeAsked())
+        charged.wait()
+
     try:
-        return Succeeded(job_of(order.kind)(order, tell))
+        return Succeeded(job_of(order.kind, charge)(order, tell))
     except JobFailed as problem:
         return Failed(problem)
     except MemoryError:
@@ -83,11 +104,12 @@ def main() -> int:
         try:
             order: JobOrder = connection.recv()
             yield_to_requests(order.priority)
-            threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+            charged = threading.Event()
+            threading.Thread(target=_hear, args=(connection, charged), daemon=True).start()
             lock = FileLock(order.folder / "run.lock")
             if not _acquired(lock):
                 return 1
-            outcome = _run(connection, order)
+            outcome = _run(connection, order, charged)
             connection.send(outcome)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return 1

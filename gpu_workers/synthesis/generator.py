@@ -1,13 +1,16 @@
-"""PEARL's generator: from noise and a class to rows (Liew, Takahashi and Ueno 2021, appendix I).
+"""The generator: each class a mixture of components, and within a component every column by itself.
 
-fc, batch normalisation, ReLU, twice; then one layer with a tanh head for each numeric column, moved to [0, 1], and a
-softmax head for each categorical one. A row's class is part of the input. Nothing here reads private rows.
+A row is drawn as a class, one of the class's components, then a cell of each column by that component's law and a code
+within the cell. Nothing here reads private rows.
+
+In place of the paper's network (Liew, Takahashi and Ueno 2021, appendix I) the laws themselves are learnt: they have a
+characteristic function in closed form (`expected_features`), and what is trained is what is drawn.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,80 +20,66 @@ from safetensors.torch import save_file
 from torch import nn
 
 from core.errors import InvalidInput
-from core.mechanisms.vectors.noise import noise_generator
-from core.synthesis.encoding import STEPS, EncodedTable
-from core.synthesis.schema import NumericColumn, TableSchema, table_schema
+from core.synthesis.encoding import EncodedTable
+from core.synthesis.schema import TableSchema, table_schema
+from gpu_workers.synthesis.cells import all_cells
+from gpu_workers.synthesis.stored_generator import FORMAT, StoredGenerator
 
-FORMAT = "privacy-gateway/generator/1"
-_BLOCK = 1 << 14
+_LOGITS_MAX = 1 << 23  # of a generator whose shape nobody chose: about 300 MB while it is trained
 
 
 @dataclass(frozen=True)
 class GeneratorShape:
-    """`latent`: normal numbers that a row is made of. `hidden`: the width of both hidden layers."""
+    """`components` of each class; even `bins` between the bounds of a numeric column (`cells`)."""
 
-    latent: int = 10
-    hidden: int = 256
+    components: int = 512
+    bins: int = 64
+
+
+def default_shape(schema: TableSchema) -> GeneratorShape:
+    """As many components as a wide schema of many classes leaves memory for."""
+    shape = GeneratorShape()
+    cells = sum(len(cells) for cells in all_cells(schema, shape.bins))
+    return replace(shape, components=max(1, min(shape.components, _LOGITS_MAX // (schema.classes * cells))))
 
 
 class Generator(nn.Module):
-    """Rows of a schema from latent numbers and classes; `class_sizes` `[classes]` says how often each is drawn."""
+    """Rows of a schema; `class_sizes` `[classes]` says how often each class is drawn.
+
+    `curve`: (step, objective) along the training, for a report.
+    """
 
     def __init__(self, schema: TableSchema, class_sizes: torch.Tensor, shape: GeneratorShape) -> None:
+        """Of components that are all uniform."""
         super().__init__()
         self.schema, self.shape = schema, shape
+        self.curve: tuple[tuple[int, float], ...] = ()
+        self.cells = all_cells(schema, shape.bins)
         self.class_sizes: torch.Tensor
         self.register_buffer("class_sizes", class_sizes.to(torch.float32))
-        self.body = nn.Sequential(
-            nn.Linear(shape.latent + schema.classes, shape.hidden),
-            nn.BatchNorm1d(shape.hidden),
-            nn.ReLU(),
-            nn.Linear(shape.hidden, shape.hidden),
-            nn.BatchNorm1d(shape.hidden),
-            nn.ReLU(),
-            nn.Linear(shape.hidden, schema.width),
-        )
+        widths = np.concatenate([cells.last - cells.first + 1 for cells in self.cells])
+        uniform = torch.from_numpy(widths).to(class_sizes.device, torch.float32).log()
+        self.logits = nn.Parameter(uniform.repeat(schema.classes, shape.components, 1))
 
-    def forward(self, latent: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Rows in [0, 1]^width, each categorical column a distribution: `[n, latent]`, int64 `[n]` -> `[n, width]`."""
-        classes = nn.functional.one_hot(labels, self.schema.classes).to(latent.dtype)
-        raw: torch.Tensor = self.body(torch.cat([latent, classes], dim=1))
-        heads = []
-        for column, logits in zip(self.schema.columns, self._columns(raw), strict=True):
-            numeric = isinstance(column, NumericColumn)
-            heads.append((torch.tanh(logits) + 1) / 2 if numeric else torch.softmax(logits, dim=1))
-        return torch.cat(heads, dim=1)
+    def forward(self) -> torch.Tensor:
+        """The law of each column's cells in each component, side by side: `[classes, components, cells]`."""
+        return torch.cat([torch.softmax(part, dim=2) for part in self._columns(self.logits)], dim=2)
 
-    def _columns(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return torch.split(rows, [column.width for column in self.schema.columns], dim=1)
+    def _columns(self, joint: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.split(joint, [len(cells) for cells in self.cells], dim=-1)
 
     @torch.no_grad()
     def sample(self, count: int) -> EncodedTable:
-        """`count` synthetic rows; a categorical column takes its likeliest category. Raises InvalidInput below 1."""
-        if count < 1:
-            raise InvalidInput("At least one row.", field="rows")
-        self.eval()
-        device = self.class_sizes.device
-        draw = noise_generator()
-        law = self.class_sizes.cpu().numpy().astype(np.float64)
-        labels = draw.choice(len(law), size=count, p=law / law.sum())
-        codes = np.empty((count, len(self.schema.columns)), dtype=np.int16)
-        for start in range(0, count, _BLOCK):
-            block = slice(start, min(start + _BLOCK, count))
-            latent = draw.standard_normal((block.stop - start, self.shape.latent), dtype=np.float32)
-            rows = self(torch.from_numpy(latent).to(device), torch.from_numpy(labels[block]).to(device))
-            for j, head in enumerate(self._columns(rows)):
-                numeric = isinstance(self.schema.columns[j], NumericColumn)
-                code = (head[:, 0] * STEPS).round() if numeric else head.argmax(dim=1)
-                codes[block, j] = code.to("cpu", torch.int16).numpy()
-        return EncodedTable(self.schema, codes, labels.astype(np.int16))
+        """`count` synthetic rows. Raises InvalidInput below 1."""
+        sizes, logits = (part.cpu().numpy() for part in (self.class_sizes, self.logits.detach()))
+        return StoredGenerator(self.schema, self.cells, sizes, logits).sample(count)
 
 
 def save_generator(path: Path, generator: Generator) -> None:
-    """Write weights, class sizes and schema as safetensors, whole or not at all."""
+    """Write laws, class sizes and schema as safetensors, whole or not at all."""
     partial = path.with_suffix(".partial")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in generator.state_dict().items()}
-    facts = {"schema": generator.schema.as_json(), "latent": generator.shape.latent, "hidden": generator.shape.hidden}
+    facts = {"schema": generator.schema.as_json(), **asdict(generator.shape)}
     save_file(tensors, partial, metadata={"format": FORMAT, "info": json.dumps(facts)})
     partial.replace(path)
 
@@ -108,7 +97,7 @@ def load_generator(path: Path) -> Generator:
     try:
         facts = json.loads(metadata["info"])
         schema = table_schema(facts["schema"])
-        shape = GeneratorShape(latent=facts["latent"], hidden=facts["hidden"])
+        shape = GeneratorShape(components=facts["components"], bins=facts["bins"])
         generator = Generator(schema, torch.ones(schema.classes), shape)
     except (ValueError, LookupError, TypeError, InvalidInput):
         raise ValueError("the file's facts are not those of a generator") from None

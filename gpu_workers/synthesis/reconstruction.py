@@ -2,54 +2,78 @@
 
 Guarantee: post-processing of a `PearlRelease`, at no cost, whatever the number of steps. No private row is read.
 
-The objective: min over the generator, max over a diagonal zero-mean Gaussian omega, of
+The objective: min over the generator, max over the weights v of the frequencies, of the mean over i, y, cosine and sine
+of v_i (R_y(t_i) - G_y(t_i))^2 / s_i^2; R_y are the released sums of class y, s_i their noise, G_y the generator's
+expectation for as many rows. At v = 1 the true table would have 1.
 
-    sum_i v_i sum_y |R_y(t_i) - G_y(t_i)|^2 / sum_i v_i,    v_i = omega(t_i) / omega0(t_i),
-
-R_y the released sums of class y over the rows, G_y the generator's, both joint with the class; omega0 = N(0, 1 /
-mean_distance^2) is what the frequencies were drawn from. Frequencies are fixed, so the adversary only re-weights. Its
-standard deviations stay within a public factor of omega0's: the weights of a far omega in many dimensions are those of
-a single frequency.
+Of Gaussian frequencies v_i = omega(t_i) / omega0(t_i), self-normalised: omega0 = N(0, 1 / mean distance^2) is what they
+were drawn from, omega a diagonal zero-mean Gaussian whose standard deviations stay within a public factor of omega0's:
+the weights of a far omega in many dimensions are those of a single frequency. Of low-order ones v = 1.
 """
 
 from __future__ import annotations
 
+import io
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import nn
 
 from core.mechanisms.vectors.noise import noise_generator
-from core.synthesis.pearl_release import PearlRelease
-from gpu_workers.synthesis.generator import Generator, GeneratorShape
+from core.synthesis.pearl_release import Design, PearlRelease
+from gpu_workers.synthesis.expected_features import expected_features
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape
+from gpu_workers.training.loop import Checkpoint
+
+_SAVED_SECONDS = 10.0
+_CURVE_POINTS = 100
+_START_DEVIATION = 0.5  # of the logits: components that are all alike would stay so
+
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """`steps` of the generator, `batch` rows a step, one step of the adversary after every `generator_steps`.
+    """At most `steps` of the generator, one step of the adversary after every `generator_steps`.
 
-    `log_sigma_max`: how far the logarithm of a standard deviation of omega may leave that of omega0.
+    `enough`: the objective at v = 1 under which training ends: a generator nearer to the release than the true table
+    is has learnt its noise. `log_sigma_max`: how far the logarithm of a standard deviation of omega may leave that of
+    omega0.
     """
 
-    steps: int = 3_000
-    batch: int = 1_024
-    rate: float = 5e-3
+    steps: int = 1_000
+    rate: float = 0.05
+    enough: float = 1.05
     generator_steps: int = 5
     log_sigma_max: float = 0.2
 
 
-class Adversary:
+class Adversary(nn.Module):
     """omega: a bounded factor for each dimension, and the weights of the frequencies that follow from it."""
 
-    def __init__(self, frequencies: torch.Tensor, *, spread: float, log_sigma_max: float) -> None:
+    def __init__(self, frequencies: torch.Tensor, *, spread: float, log_sigma_max: float, rate: float) -> None:
+        super().__init__()
         self._squares = (frequencies / spread) ** 2
         self._bound = log_sigma_max
-        self.raw = torch.zeros(frequencies.shape[1], device=frequencies.device, requires_grad=True)
+        self.raw = nn.Parameter(torch.zeros(frequencies.shape[1], device=frequencies.device))
+        self.ascent = torch.optim.Adam(self.parameters(), lr=rate, maximize=True)
 
     def weights(self) -> torch.Tensor:
         """Self-normalised importance weights, `[k]`, of mean 1."""
         log_sigma = self._bound * torch.tanh(self.raw)
         log_ratio = self._squares @ ((1 - torch.exp(-2 * log_sigma)) / 2) - log_sigma.sum()
         return torch.softmax(log_ratio, dim=0) * len(self._squares)
+
+    def advance(self, gaps: torch.Tensor) -> None:
+        """One step towards the weights under which `gaps` `[k]` are largest."""
+        self.ascent.zero_grad()
+        (gaps * self.weights()).mean().backward()  # type: ignore[no-untyped-call]
+        self.ascent.step()
 
 
 def train_generator(
@@ -58,42 +82,103 @@ def train_generator(
     shape: GeneratorShape | None = None,
     plan: TrainingPlan | None = None,
     device: torch.device | str = "cpu",
+    checkpoint: Checkpoint | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Generator:
-    """A generator of the released table, ready to sample. Arrays as of `PearlRelease`."""
-    plan = plan or TrainingPlan()
-    counts = torch.tensor(release.counts, dtype=torch.float32, device=device).clamp(min=0)
-    if not counts.sum() > 0:
-        counts = torch.ones_like(counts)
-    shares = counts / counts.sum()
-    rows = float(release.rows or max(1.0, float(counts.sum())))
-    target = torch.tensor(release.sums / rows, dtype=torch.float32, device=device)
-    frequencies = torch.tensor(release.frequencies, dtype=torch.float32, device=device)
-    generator = Generator(release.schema, counts, shape or GeneratorShape()).to(device).train()
-    adversary = Adversary(frequencies, spread=1 / release.mean_distance, log_sigma_max=plan.log_sigma_max)
-    descent = torch.optim.Adam(generator.parameters(), lr=plan.rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(descent, plan.steps)
-    ascent = torch.optim.Adam([adversary.raw], lr=plan.rate, maximize=True)
-    seed = int(noise_generator().integers(1 << 62))
-    draw = torch.Generator(device).manual_seed(seed)
-    labels = torch.arange(release.schema.classes, device=device).repeat_interleave(plan.batch // release.schema.classes)
-    for step in range(plan.steps):
-        latent = torch.randn(len(labels), generator.shape.latent, generator=draw, device=device)
-        gaps = _squared_gaps(generator(latent, labels), frequencies, shares, target)
-        descent.zero_grad()
-        (gaps * adversary.weights().detach()).mean().backward()  # type: ignore[no-untyped-call]
-        descent.step()
-        schedule.step()
-        if step % plan.generator_steps == plan.generator_steps - 1:
-            ascent.zero_grad()
-            (gaps.detach() * adversary.weights()).mean().backward()  # type: ignore[no-untyped-call]
-            ascent.step()
-    return generator.eval()
+    """A generator of the released table, ready to sample; its `curve` is the objective at v = 1 along the way.
+
+    A state that `checkpoint` holds is gone on from: it must be one of the same release, shape and plan; one is written
+    every ten seconds and at the end. `progress` is told the steps done and their number. Arrays as of `PearlRelease`.
+    """
+    training = _Reconstruction(
+        release, shape or default_shape(release.schema), plan or TrainingPlan(), torch.device(device)
+    )
+    state = None if checkpoint is None else checkpoint.read()
+    if state is not None:
+        training.restore(state)
+    saved = time.monotonic()
+    while not training.done:
+        if progress is not None:
+            progress(training.step, training.plan.steps)
+        training.advance()
+        if checkpoint is not None and (training.done or time.monotonic() - saved >= _SAVED_SECONDS):
+            checkpoint.write(training.state())
+            saved = time.monotonic()
+    training.generator.curve = tuple(training.curve)
+    return training.generator.eval()
 
 
-def _squared_gaps(
-    made: torch.Tensor, frequencies: torch.Tensor, shares: torch.Tensor, target: torch.Tensor
-) -> torch.Tensor:
-    """sum_y |R_y(t_i) - G_y(t_i)|^2 of each frequency, `[k]`; every class has as many rows, one after another."""
-    angles = (made @ frequencies.T).reshape(len(shares), -1, len(frequencies))
-    means = torch.stack([angles.cos().mean(dim=1), angles.sin().mean(dim=1)], dim=2)
-    return (target - shares[:, None, None] * means).square().sum(dim=(0, 2))
+class _Reconstruction:
+    """A training at a step."""
+
+    def __init__(self, release: PearlRelease, shape: GeneratorShape, plan: TrainingPlan, device: torch.device) -> None:
+        self.plan, self.step, self.done = plan, 0, False
+        self.curve: list[tuple[int, float]] = []
+        sizes = torch.tensor(_class_sizes(release), dtype=torch.float32, device=device)
+        self.generator = Generator(release.schema, sizes, shape).to(device)
+        self._draw = torch.Generator(device).manual_seed(int(noise_generator().integers(1 << 62)))
+        with torch.no_grad():
+            start = torch.randn(self.generator.logits.shape, generator=self._draw, device=device)
+            self.generator.logits.add_(start, alpha=_START_DEVIATION)
+        self._features = expected_features(release.schema, release.frequencies, self.generator.cells, device)
+        weights = torch.tensor(release.weights / release.sums_noise, dtype=torch.float32, device=device)[:, None]
+        self._target = torch.tensor(release.sums, dtype=torch.float32, device=device) * weights
+        self._scales = sizes[:, None, None] * weights
+        self._adversary = None
+        self._descent = torch.optim.Adam(self.generator.parameters(), lr=plan.rate)
+        self._schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self._descent, plan.steps)
+        if release.design is Design.GAUSSIAN:
+            frequencies = torch.tensor(release.frequencies, dtype=torch.float32, device=device)
+            self._adversary = Adversary(
+                frequencies, spread=1 / release.mean_distance, log_sigma_max=plan.log_sigma_max, rate=plan.rate
+            )
+
+    def advance(self) -> None:
+        """One step of the generator, and one of the adversary where its turn has come."""
+        gaps = (self._target - self._scales * self._features(self.generator())).square().mean(dim=(0, 2))
+        weighted = gaps if self._adversary is None else gaps * self._adversary.weights().detach()
+        self._descent.zero_grad()
+        weighted.mean().backward()  # type: ignore[no-untyped-call]
+        self._descent.step()
+        self._schedule.step()
+        self.step += 1
+        if self._adversary is not None and self.step % self.plan.generator_steps == 0:
+            self._adversary.advance(gaps.detach())
+        objective = float(gaps.detach().mean())
+        self.done = self.step == self.plan.steps or objective <= self.plan.enough
+        if self.done or self.step % max(1, self.plan.steps // _CURVE_POINTS) == 0:
+            self.curve.append((self.step, objective))
+
+    def state(self) -> bytes:
+        """All that the next step depends on."""
+        buffer = io.BytesIO()
+        state = {name: part.state_dict() for name, part in self._parts().items()}
+        torch.save(state | {"step": self.step, "done": self.done, "curve": self.curve}, buffer)
+        return buffer.getvalue()
+
+    def restore(self, saved: bytes) -> None:
+        """Go on from where `state` was called."""
+        device = self._target.device
+        state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        self.step, self.done, self.curve = state["step"], state["done"], state["curve"]
+
+    def _parts(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {
+            "generator": self.generator,
+            "descent": self._descent,
+            "schedule": self._schedule,
+        }
+        if self._adversary is not None:
+            parts |= {"adversary": self._adversary, "ascent": self._adversary.ascent}
+        return parts
+
+
+def _class_sizes(release: PearlRelease) -> FloatArray:
+    """None negative, and of sum n where that is public."""
+    counts = release.counts
+    if release.rows is not None:
+        counts = counts + (release.rows - counts.sum()) / len(counts)
+    counts = np.maximum(counts, 0.0)
+    return counts if counts.sum() > 0 else np.ones_like(counts)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import InvalidInput, JobFailed, JobFilesLost, LedgerError
+from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
 from core.ledger.jobs import JobRecord, JobStore
-from gpu_workers.jobs.messages import Failed, JobOrder, Progress, Succeeded
+from gpu_workers.jobs.messages import ChargeAsked, Charged, Failed, JobOrder, Progress, Succeeded
 from gpu_workers.process import ChildProcess
 from service.jobs.files import JobFiles
 from service.jobs.kinds import Kinds
@@ -70,15 +70,19 @@ class Attempt:
             on_death=lambda: self._inbox.put_nowait(Died()),
         )
         try:
-            return await self._listen()
+            return await self._listen(process)
         finally:
             process.kill()
             await process.stop()
 
-    async def _listen(self) -> Outcome:
-        """Tell Redis and the listeners how far the process is, until it or somebody else ends it."""
+    async def _listen(self, process: ChildProcess) -> Outcome:
+        """Tell Redis and the listeners how far the process is, until it or somebody else ends it.
+
+        Where the process asks for its charge, answer once the ledger has it; while Redis is away, ask again.
+        """
         job = self._job
         stage, fraction = "starting", job.progress
+        charging = False
         beat_at = time.monotonic() + _BEAT_S
         while True:
             message: Any = None
@@ -86,6 +90,8 @@ class Attempt:
                 message = await asyncio.wait_for(self._inbox.get(), max(0.0, beat_at - time.monotonic()))
             if isinstance(message, Progress):
                 stage, fraction = message.stage, max(fraction, message.fraction)
+            elif isinstance(message, ChargeAsked):
+                charging, beat_at = True, time.monotonic()
             elif message is not None:
                 outcome: Outcome = message
                 return outcome
@@ -94,6 +100,13 @@ class Attempt:
             beat_at = time.monotonic() + _BEAT_S
             try:
                 now = await self._store.progress(job.owner, job.job_id, run=self._run, stage=stage, fraction=fraction)
+                if charging and not (now.cancel_requested or now.status.ended):
+                    if not await self._store.charge(job.owner, job.job_id, run=self._run):
+                        return Cancelled()
+                    process.send(Charged())
+                    charging = False
+            except HoldNotOpen:
+                return Failed(JobFailed("The job's hold in the ledger has ended.", reason="hold-ended"))
             except LedgerError:
                 continue  # the work goes on; its end is told when Redis answers
             self._told()

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from core.errors import DataDirInUse, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key, seal, unseal
+from core.jobs.scratch import ScratchWriter, new_key, seal, sync_folder, unseal
 from core.ledger.filelock import FileLock
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
@@ -86,11 +86,7 @@ class Incoming:
             self._folder.rename(self._target)
         except OSError:
             return False
-        directory = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_folder(self._target.parent)
         return True
 
     def discard(self) -> None:
@@ -147,6 +143,10 @@ class JobFiles:
     def artifact(self, owner: str, job_id: str) -> Path:
         """Where the job's artifact is, once it has one."""
         return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
+
+    def report(self, owner: str, job_id: str) -> Path:
+        """Where the page about the job's artifact is, of a kind that has one."""
+        return self.artifact(owner, job_id).with_suffix(".html")
 
     def sweep_artifacts(self, *, retention_s: float) -> None:
         """Remove artifacts that are older than the records of their jobs can be."""

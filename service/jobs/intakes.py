@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from core.errors import InvalidInput
+from core.ledger.records import Charge
 from gpu_workers.messages import INFILL_BUNDLED
 from service.domains import NAME
 from service.house import House
@@ -22,10 +23,19 @@ STEPS_DEFAULT = 200
 
 
 @dataclass(frozen=True)
+class Price:
+    """What a job costs, and what the job is to know of it besides its fields."""
+
+    charge: Charge
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Intake:
     """A kind of job. `fields` is what it is told besides its corpus: the body's other members, or the query of JSON
     lines; `body` adds the corpus. `rows` gives the corpus of a body; `settled` gives the fields as the job is to have
-    them, or raises InvalidInput or PolicyEnforced.
+    them, or raises InvalidInput or PolicyEnforced; `price` tells from those fields what the job charges, if anything.
+    Both are called in a thread.
     """
 
     kind: str
@@ -34,6 +44,7 @@ class Intake:
     rows: Callable[[Any], Iterable[dict[str, Any]]]
     rows_described: str
     settled: Callable[[House, str, Any], Any] = lambda _here, _owner, fields: fields
+    price: Callable[[Mapping[str, Any]], Price | None] = lambda _fields: None
 
     @property
     def openapi(self) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.text.policy import K_DEFAULT
-from gpu_workers.jobs.messages import DomainSpec, InfillSpec
+from gpu_workers.jobs.messages import DomainSpec, InfillSpec, SynthesisSpec
 from service.domains import pack_path
 from service.jobs.files import JobFiles
 from service.own_models import model_path
 from service.sanitize_request import Mask
 from service.settings import Settings
+
+SYNTHESIS_STEPS_DEFAULT = 1_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Kinds:
         if kind == "infill":
             model = model_path(self.settings.data_dir, owner, fields["name"])
             return infill_spec(self.settings, fields, (str(self.files.artifact(owner, job_id)), str(model)))
+        if kind == "synthesis":
+            artifact = str(self.files.artifact(owner, job_id))
+            return synthesis_spec(self.settings, fields, (artifact,), report=str(self.files.report(owner, job_id)))
         raise ValueError("unknown kind of job")
 
 
@@ -65,4 +70,31 @@ def infill_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[st
         documents_max=settings.infill_documents_max,
         document_chars_max=settings.document_chars_max,
         places_max=settings.fill_slots_max,
+    )
+
+
+def synthesis_spec(
+    settings: Settings, fields: Mapping[str, Any], targets: tuple[str, ...], *, report: str
+) -> SynthesisSpec:
+    """The synthesis job of these settings."""
+    # late: with scipy, which a front end without such jobs does without
+    from core.synthesis.plan import BINS_DEFAULT, DESIGN_DEFAULT, FREQUENCIES_DEFAULT
+    from core.synthesis.pricing import RecordBudget
+
+    return SynthesisSpec(
+        name=fields["name"],
+        targets=targets,
+        report=report,
+        declared=fields["table"],
+        method=fields["method"],
+        budget=RecordBudget(**fields["budget"]),
+        rows_are_public=fields["row_count"] == "public",
+        outside=fields["outside"],
+        design=fields["design"] or DESIGN_DEFAULT,
+        frequencies=fields["frequencies"] or FREQUENCIES_DEFAULT,
+        bins=fields["bins"] or BINS_DEFAULT,
+        steps=fields["steps"] or SYNTHESIS_STEPS_DEFAULT,
+        rows_max=settings.synthesis_rows_max,
+        device=settings.devices[0],
+        threads=settings.job_threads,
     )

@@ -112,6 +112,10 @@ class JobRunner:
         """Where what the job made is, once it has made it."""
         return self._files.artifact(job.owner, job.job_id)
 
+    def report(self, job: JobRecord) -> Path:
+        """Where the page about it is."""
+        return self._files.report(job.owner, job.job_id)
+
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
         """Cancel a queued job now, a running one as soon as its process has ended. Raises UnknownJob."""
         job = await self.store.cancel(owner, job_id)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from core.accounting.events import Unit
-from core.amounts import epsilon_of
+from core.amounts import delta_of, epsilon_of
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
@@ -20,6 +20,7 @@ from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
+from service.jobs.synthesis_intake import SynthesisEstimate, checked_price
 from service.paging import Paging, paging
 from service.problems import amount
 from service.routes import sentdp, vector
@@ -81,7 +82,9 @@ async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query(
 
 
 def _form(body: Any) -> str:
-    """Which endpoint's body it is: documents with what `/sanitize` knows of, documents, or else vectors."""
+    """Which endpoint's body it is: a schema, documents with what `/sanitize` knows of, documents, or else vectors."""
+    if isinstance(body, dict) and "schema" in body:
+        return "synthesis"
     if not (isinstance(body, dict) and "documents" in body):
         return "vector"
     return "sanitize" if body.keys() & {"policy", "mask", "fill"} else "sentdp"
@@ -90,6 +93,7 @@ def _form(body: Any) -> str:
 Estimated = Annotated[
     Annotated[sentdp.SentDPRequest, Tag("sentdp")]
     | Annotated[SanitizeRequest, Tag("sanitize")]
+    | Annotated[SynthesisEstimate, Tag("synthesis")]
     | Annotated[vector.VectorRequest, Tag("vector")],
     Discriminator(_form),
 ]
@@ -102,6 +106,8 @@ async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
         charges, facts = await _document_charges(body, who, here)
     elif isinstance(body, SanitizeRequest):
         charges, facts = _word_charges(body, who, here)
+    elif isinstance(body, SynthesisEstimate):
+        charges, facts = await _record_charges(body, here)
     else:
         charges, facts = await _vector_charges(body, who, here)
     event = charges[0].event
@@ -144,6 +150,12 @@ def _word_charges(body: SanitizeRequest, who: Caller, here: House) -> Priced:
     if not cost.charges:
         raise InvalidInput("This fill costs nothing.", field="fill.mode")
     return cost.charges, cost.facts
+
+
+async def _record_charges(body: SynthesisEstimate, here: House) -> Priced:
+    _, budget = await asyncio.to_thread(checked_price, here, body)
+    facts = {"delta": delta_of(budget.delta_femto), "noise_multiplier": budget.noise_multiplier}
+    return [Charge(budget.event(body.method), body.subject)], facts
 
 
 async def _vector_charges(body: vector.VectorRequest, who: Caller, here: House) -> Priced:

@@ -39,7 +39,7 @@ Here = Annotated[House, Depends(house)]
 )
 async def create_domain(request: Request, owner: Owner, here: Here, response: Response) -> dict[str, Any]:
     """JSON, or JSON lines with `?name=`; the same `Idempotency-Key` and body again finds the same job."""
-    return await _created(request, owner, here, response, DOMAIN)
+    return await created(request, owner, here, response, DOMAIN)
 
 
 @router.post(
@@ -53,10 +53,11 @@ async def create_infill(
     request: Request, who: Annotated[Caller, Depends(caller)], here: Here, response: Response
 ) -> dict[str, Any]:
     """As `POST /jobs/domain`, with a tenant's key alone. Guarantee: none, and it costs no budget."""
-    return await _created(request, who.tenant, here, response, INFILL)
+    return await created(request, who.tenant, here, response, INFILL)
 
 
-async def _created(request: Request, owner: str, here: House, response: Response, intake: Intake) -> dict[str, Any]:
+async def created(request: Request, owner: str, here: House, response: Response, intake: Intake) -> dict[str, Any]:
+    """The answer to a request for a job."""
     job, created = await submit(here, request, owner, intake)
     response.headers["Location"] = f"/jobs/{job.job_id}"
     response.headers["Idempotency-Replayed"] = str(not created).lower()

@@ -15,6 +15,7 @@ import pytest
 from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_gone, until_no_folders, upload
 from gateway_kit import LEAN, Gateway, Tenant, children, command_line, refused_start
 from redis_kit import DeployedServer, installed_server
+from synthesis_kit import shop_request, shop_rows
 
 DOCUMENTS = 260  # three shards; a shard of text takes long enough to be caught between two of them
 SETTINGS = LEAN | {
@@ -194,6 +195,37 @@ def test_redis_dies_under_a_job(gateway: Gateway, tenant: Tenant) -> None:
     assert codes <= {200, 503}
     done = until(tenant.http, job_id)
     assert (done["status"], done["attempts"]) == ("succeeded", 1)
+
+
+def test_a_job_that_charges_outlives_redis_and_gateway_and_charges_once(gateway: Gateway) -> None:
+    """Without the ledger it draws nothing; what it has released it keeps."""
+    tenant = gateway.tenant(record={"epsilon": 1.5, "delta": 1e-4, "basic_delta": 1e-4})
+    body = shop_request(steps=40) | {"rows": shop_rows(200)}
+    job_id = tenant.http.post("/jobs/synthesis", json=body).json()["job_id"]
+    process_of(gateway)
+    folder = gateway.data_dir / "jobs" / job_id
+    redis = gateway.pid_of("redis-server")
+    os.kill(redis, signal.SIGSTOP)
+    try:
+        time.sleep(6)  # an idle machine asks for the charge after some three seconds
+        assert not (folder / "release").exists()
+        assert (folder / "input").exists()
+    finally:
+        os.kill(redis, signal.SIGCONT)
+    deadline = time.monotonic() + 60
+    while not (folder / "release").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    sigkill_gateway(gateway)
+
+    gateway.start()
+    tenant = reconnected(gateway, tenant)
+    done = until(tenant.http, job_id)
+    assert (done["status"], done["attempts"]) == ("succeeded", 2), done
+    assert done["spent"] == tenant.account("record")["committed"] == {"epsilon": 1.0, "delta": 1e-5}
+    journal = tenant.http.get(f"/budget/{tenant.name}/record/journal").json()["entries"]
+    assert [entry["transition"] for entry in journal] == ["open", "reserve", "commit"]
+    until_gone(folder)
 
 
 def test_an_upload_while_redis_is_away_makes_no_job(gateway: Gateway, tenant: Tenant) -> None:

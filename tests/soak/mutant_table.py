@@ -274,4 +274,35 @@ READS = (
     bug("seal-said-to-be-known", "seal", ("if n == args.known_n and mac == args.known_mac then", "if n ~= 0 then")),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *READS)
+_CHARGE_ALLOWED = 'if not held or job.cancel_ms and job.spent == "0 0" then'
+_CHARGED = 'write({ reserved = "0 0", spent = job.reserved })'
+_REFUND_OF_JOB = (
+    'if before.release and before.spent == "0 0" and not settled(before, "cancel", "cancelled", false) then'
+)
+
+JOBS = (
+    bug("job-hold-expires", "job", ('redis.call("ZREM", base .. "overdue", args.release)', "")),
+    bug("job-takes-an-ended-hold", "job", ('not (hold and hold.state == "held")', "not hold")),
+    bug("job-charged-by-anybody", "job", (_CHARGE_ALLOWED, 'if job.cancel_ms and job.spent == "0 0" then')),
+    bug("job-charged-when-cancelled", "job", (_CHARGE_ALLOWED, "if not held then")),
+    bug(
+        "job-charged-without-the-ledger",
+        "job",
+        ('if not settled(job, "commit", "committed", true) then', "if false then"),
+    ),
+    bug("job-charge-not-told", "job", (_CHARGED, "")),
+    bug("job-charge-still-told-as-reserved", "job", (_CHARGED, "write({ spent = job.reserved })")),
+    bug("job-never-refunded", "job", (_REFUND_OF_JOB, "if false then")),
+    bug(
+        "job-refund-spends",
+        "job",
+        ('settled(before, "cancel", "cancelled", false)', 'settled(before, "expire", "spent", true)'),
+    ),
+    bug("job-told-as-refunded", "job", ("ends.spent = before.reserved", "ends.spent = before.spent")),
+    bug(
+        "job-end-still-told-as-reserved", "job", ('ended_ms = text(now), reserved = "0 0" }', "ended_ms = text(now) }")
+    ),
+    bug("job-charge-lost-is-refused", "job", ('return told("charged")\nend', 'return told("refused")\nend')),
+)
+
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *READS, *JOBS)

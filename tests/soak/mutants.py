@@ -38,10 +38,11 @@ TESTS_OF = {
     "accounts": ("mutants", "series"),
     "fold": ("series",),
     "seal": ("seals", "epoch"),
+    "job": ("job_holds",),
 }
 AT_ONCE = 2
 HANGS = "a test that does not end"
-SETTLING = ("commit", "cancel", "expire")
+SETTLING = ("commit", "cancel", "expire", "job")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from core.synthesis.accounted_noise import noise_scale
 from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
 from core.synthesis.features import FeatureMap, public_frequencies
 from core.synthesis.mean_distance import distance_bound, distance_sum, mean_distance, pairs
-from core.synthesis.pearl_release import PEARL, embedded, embedding_plan, pearl_release
+from core.synthesis.pearl_release import PEARL, Design, embedded, embedding_plan, pearl_release
 from core.synthesis.pricing import record_budget
 
 SCHEMA = toy_schema()
@@ -158,7 +158,7 @@ def test_a_budget_that_cannot_be_calibrated_is_refused(epsilon: float, delta: fl
         record_budget(epsilon, delta)
 
 
-def spied(monkeypatch: pytest.MonkeyPatch, *, public: bool) -> list[tuple[float, int]]:
+def spied(monkeypatch: pytest.MonkeyPatch, *, public: bool, design: Design) -> list[tuple[float, int]]:
     """(multiplier, squared sensitivity) of every Gaussian release of one call."""
     seen: list[tuple[float, int]] = []
 
@@ -167,14 +167,16 @@ def spied(monkeypatch: pytest.MonkeyPatch, *, public: bool) -> list[tuple[float,
         return noise_scale(noise_multiplier, squared_sensitivity=squared_sensitivity)
 
     monkeypatch.setattr(module, "noise_scale", spy)
-    pearl_release(random_table(50), frequencies=3, budget=record_budget(1, 1e-5), rows_are_public=public)
+    budget = record_budget(1, 1e-5)
+    pearl_release(random_table(50), frequencies=3, budget=budget, rows_are_public=public, design=design)
     return seen
 
 
+@pytest.mark.parametrize("design", Design)
 @pytest.mark.parametrize("public", [True, False])
-def test_the_parts_together_are_the_budget(public: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = spied(monkeypatch, public=public)
-    assert len(parts) == (2 if public else 1)
+def test_the_parts_together_are_the_budget(public: bool, design: Design, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = spied(monkeypatch, public=public, design=design)
+    assert len(parts) == (2 if public and design is Design.GAUSSIAN else 1)
     total = sum(1 / multiplier**2 for multiplier, _ in parts)
     assert total == pytest.approx(record_budget(1, 1e-5).noise_multiplier ** -2, rel=1e-9)
 
@@ -182,7 +184,10 @@ def test_the_parts_together_are_the_budget(public: bool, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("public", [True, False])
 def test_a_release_is_the_truth_plus_the_stated_noise(public: bool) -> None:
     table = random_table(3_000)
-    release = pearl_release(table, frequencies=2_000, budget=record_budget(2, 1e-5), rows_are_public=public)
+    release = pearl_release(
+        table, frequencies=2_000, budget=record_budget(2, 1e-5), rows_are_public=public, design=Design.GAUSSIAN
+    )
+    assert release.weights.tolist() == [1.0] * 2_000
     assert release.rows == (3_000 if public else None)
     angles = unit_vectors(SCHEMA, table.codes) / STEPS @ release.frequencies.T
     for label in (0, 1):
@@ -211,5 +216,6 @@ def test_a_number_of_frequencies_out_of_range_draws_nothing(frequencies: int, mo
 
 def test_a_budget_too_small_for_the_sampler_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "noisy", lambda *_, **__: pytest.fail("noise was drawn"))
+    budget = record_budget("0.001", 1e-5)
     with pytest.raises(OutOfRange):
-        pearl_release(random_table(5), frequencies=10_000, budget=record_budget("0.001", 1e-5), rows_are_public=True)
+        pearl_release(random_table(5), frequencies=10_000, budget=budget, rows_are_public=True, design=Design.GAUSSIAN)

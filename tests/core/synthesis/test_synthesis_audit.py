@@ -7,7 +7,7 @@ under the mu of the event that is charged. AUDIT_RUNS enlarges the audits.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -21,13 +21,14 @@ from core.synthesis import marginals_release, pearl_release
 from core.synthesis.accounted_noise import noise_scale, noisy
 from core.synthesis.encoding import STEPS, EncodedTable
 from core.synthesis.features import FeatureMap, public_frequencies
+from core.synthesis.low_order import Group
 from core.synthesis.mean_distance import public_distance
 from core.synthesis.pricing import RecordBudget, record_budget
 
 BUDGET = record_budget(4, 1e-5)
 NUMBERS = 24
 SCHEMA = toy_schema(numeric=NUMBERS)
-NAMES = ["pearl, another row of the class", "pearl, another class", "pearl, n public", "marginals"]
+NAMES = ["pearl, another row of the class", "pearl, another class", "pearl, n public", "low order", "marginals"]
 Release = Callable[[EncodedTable, RecordBudget], object]
 Bug = Callable[[pytest.MonkeyPatch], None]
 
@@ -41,8 +42,12 @@ class Case(NamedTuple):
 
 def pearl(*, public: bool) -> Release:
     return lambda table, budget: pearl_release.pearl_release(
-        table, frequencies=1, budget=budget, rows_are_public=public
+        table, frequencies=1, budget=budget, rows_are_public=public, design=pearl_release.Design.GAUSSIAN
     )
+
+
+def low_order(table: EncodedTable, budget: RecordBudget) -> object:
+    return pearl_release.pearl_release(table, frequencies=4, budget=budget, rows_are_public=True)
 
 
 def marginals(table: EncodedTable, budget: RecordBudget) -> object:
@@ -69,10 +74,12 @@ def cases() -> dict[str, Case]:
     classes = table_of(SCHEMA, [filler, filler]), table_of(SCHEMA, [filler, (*ones, 1)])
     narrow = toy_schema(numeric=2)
     columns = table_of(narrow, [(0, 0, 0, 0)] * 2), table_of(narrow, [(0, 0, 0, 0), (STEPS, STEPS, 1, 1)])
+    few = table_of(toy_schema(), [(0, 0, 0)] * 2), table_of(toy_schema(), [(0, 0, 0), (STEPS, 1, 1)])
     found = (
         Case(pearl_release, pearl(public=False), *same),
         Case(pearl_release, pearl(public=False), *classes),
         Case(pearl_release, pearl(public=True), *classes),
+        Case(pearl_release, low_order, *few),
         Case(marginals_release, marginals, *columns),
     )
     return dict(zip(NAMES, found, strict=True))
@@ -145,6 +152,17 @@ def one_row_moves_the_sums_by_its_own_length(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pearl_release, "embedding_plan", plan)
 
 
+def a_low_order_row_moves_the_sums_by_its_own_length(patch: pytest.MonkeyPatch) -> None:
+    real = pearl_release.low_order_plan
+
+    def plan(groups: Sequence[Group], noise_multiplier: float) -> pearl_release.EmbeddingPlan:
+        found = real(groups, noise_multiplier)
+        scale = noise_scale(noise_multiplier, squared_sensitivity=found.squared_sensitivity // 2)
+        return dataclasses.replace(found, scale=scale)
+
+    patch.setattr(pearl_release, "low_order_plan", plan)
+
+
 def means_of_each_class(patch: pytest.MonkeyPatch) -> None:
     """Sums over n_c / n with the noise of sums over n: moves by 2 / n_c and is charged as 2 / n."""
     real = pearl_release.embedded
@@ -164,6 +182,16 @@ def heavy_counts(patch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(found, weight=2 * found.weight)
 
     patch.setattr(pearl_release, "embedding_plan", plan)
+
+
+def heavy_low_order_counts(patch: pytest.MonkeyPatch) -> None:
+    real = pearl_release.low_order_plan
+
+    def plan(groups: Sequence[Group], noise_multiplier: float) -> pearl_release.EmbeddingPlan:
+        found = real(groups, noise_multiplier)
+        return dataclasses.replace(found, weight=2 * found.weight)
+
+    patch.setattr(pearl_release, "low_order_plan", plan)
 
 
 def every_part_at_the_whole_budget(patch: pytest.MonkeyPatch) -> None:
@@ -189,11 +217,14 @@ BUGS: list[tuple[str, Bug]] = [
     ("pearl, another row of the class", half_noise),
     ("pearl, another class", half_noise),
     ("pearl, n public", half_noise),
+    ("low order", half_noise),
     ("marginals", half_noise),
     ("pearl, another row of the class", one_row_moves_the_sums_by_its_own_length),
     ("pearl, another class", one_row_moves_the_sums_by_its_own_length),
+    ("low order", a_low_order_row_moves_the_sums_by_its_own_length),
     ("pearl, another row of the class", means_of_each_class),
     ("pearl, another class", heavy_counts),
+    ("low order", heavy_low_order_counts),
     ("pearl, n public", every_part_at_the_whole_budget),
     ("pearl, n public", a_row_in_two_pairs),
     ("marginals", one_cell_a_column),

@@ -10,13 +10,21 @@ from synthesis_kit import toy_schema
 
 from core.errors import InvalidInput
 from core.synthesis.encoding import STEPS, EncodedTable, decode_rows
-from core.synthesis.pearl_release import PearlRelease, pearl_release
+from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
-from gpu_workers.synthesis.generator import FORMAT, Generator, GeneratorShape, load_generator, save_generator
+from core.synthesis.schema import table_schema
+from gpu_workers.synthesis.generator import (
+    FORMAT,
+    Generator,
+    GeneratorShape,
+    default_shape,
+    load_generator,
+    save_generator,
+)
 from gpu_workers.synthesis.reconstruction import Adversary, TrainingPlan, train_generator
 
-SHAPE = GeneratorShape(latent=4, hidden=32)
-PLAN = TrainingPlan(steps=200, batch=128, rate=1e-2)
+SHAPE = GeneratorShape(components=32, bins=32)
+PLAN = TrainingPlan(steps=150, rate=0.1)
 
 
 def two_groups(rows: int) -> EncodedTable:
@@ -28,9 +36,10 @@ def two_groups(rows: int) -> EncodedTable:
     return EncodedTable(toy_schema(), np.column_stack([numbers, colours]).astype(np.int16), yes.astype(np.int16))
 
 
-@pytest.fixture(scope="module")
-def release() -> PearlRelease:
-    return pearl_release(two_groups(5_000), frequencies=200, budget=record_budget(2, 1e-5), rows_are_public=True)
+@pytest.fixture(scope="module", params=Design)
+def release(request: pytest.FixtureRequest) -> PearlRelease:
+    budget = record_budget(2, 1e-5)
+    return pearl_release(two_groups(5_000), frequencies=200, budget=budget, rows_are_public=True, design=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +68,26 @@ def test_rows_are_those_of_the_schema(generator: Generator) -> None:
     assert row["label"] in ("no", "yes")
 
 
+def test_two_columns_go_together_as_they_did(generator: Generator, release: PearlRelease) -> None:
+    """Of the rest, red is in the lower half and green in the upper one."""
+    draw = np.random.default_rng(1)
+    high = draw.random(5_000) < 0.5
+    codes = np.column_stack([np.where(high, 3_000, 1_000), np.where(high, 1, 0)]).astype(np.int16)
+    table = EncodedTable(toy_schema(), codes, np.zeros(5_000, dtype=np.int16))
+    budget = record_budget(2, 1e-5)
+    release = pearl_release(table, frequencies=200, budget=budget, rows_are_public=True, design=release.design)
+    drawn = train_generator(release, shape=SHAPE, plan=PLAN).sample(4_000)
+    assert ((drawn.codes[:, 0] > 2_000) == (drawn.codes[:, 1] == 1)).mean() > 0.9
+
+
+def test_a_wide_schema_of_many_classes_has_fewer_components() -> None:
+    numbers = [{"name": f"n{i}", "kind": "numeric", "minimum": 0, "maximum": 1} for i in range(256)]
+    label = {"name": "label", "kind": "categorical", "categories": [str(i) for i in range(64)]}
+    wide = default_shape(table_schema({"columns": numbers, "label": label}))
+    assert wide.components == (1 << 23) // (64 * 256 * 66) == 7
+    assert default_shape(toy_schema()) == GeneratorShape()
+
+
 def test_two_samples_differ(generator: Generator) -> None:
     assert not np.array_equal(generator.sample(100).codes, generator.sample(100).codes)
 
@@ -72,10 +101,9 @@ def test_a_generator_comes_back_from_its_file(generator: Generator, tmp_path: Pa
     path = tmp_path / "generator.safetensors"
     save_generator(path, generator)
     again = load_generator(path)
-    latent, labels = torch.randn(50, SHAPE.latent), torch.randint(0, 2, (50,))
-    assert torch.equal(again(latent, labels), generator(latent, labels))
+    assert torch.equal(again(), generator())
     assert torch.equal(again.class_sizes, generator.class_sizes)
-    assert again.schema == generator.schema
+    assert (again.schema, again.shape) == (generator.schema, SHAPE)
 
 
 def test_a_file_that_is_no_generator_is_refused(generator: Generator, tmp_path: Path) -> None:
@@ -86,7 +114,7 @@ def test_a_file_that_is_no_generator_is_refused(generator: Generator, tmp_path: 
     save_file({"x": torch.zeros(1)}, path)
     with pytest.raises(ValueError, match="known format"):
         load_generator(path)
-    for info in ({}, {"info": "no JSON"}, {"info": "{}"}, {"info": '{"schema": [], "latent": 4, "hidden": 4}'}):
+    for info in ({}, {"info": "no JSON"}, {"info": "{}"}, {"info": '{"schema": [], "components": 4, "bins": 4}'}):
         save_file({"x": torch.zeros(1)}, path, metadata={"format": FORMAT} | info)
         with pytest.raises(ValueError, match="facts"):
             load_generator(path)
@@ -100,7 +128,7 @@ def test_a_file_that_is_no_generator_is_refused(generator: Generator, tmp_path: 
 
 def test_the_adversary_stays_within_its_bound() -> None:
     frequencies = torch.randn(500, 20) * 0.5
-    adversary = Adversary(frequencies, spread=0.5, log_sigma_max=0.1)
+    adversary = Adversary(frequencies, spread=0.5, log_sigma_max=0.1, rate=0.1)
     assert torch.allclose(adversary.weights(), torch.ones(500), atol=1e-4)
     with torch.no_grad():
         adversary.raw[:] = 1e6
@@ -111,19 +139,20 @@ def test_the_adversary_stays_within_its_bound() -> None:
     assert torch.allclose(weights, ratio / ratio.mean(), rtol=1e-3)
 
 
-def test_the_adversary_weighs_what_differs(release: PearlRelease) -> None:
+def test_the_adversary_weighs_what_differs() -> None:
     """Ascent on a gap that sits in the high frequencies of one dimension widens omega there."""
-    frequencies = torch.tensor(release.frequencies, dtype=torch.float32)
-    adversary = Adversary(frequencies, spread=1 / release.mean_distance, log_sigma_max=0.2)
+    frequencies = torch.randn(500, 4) * 0.5
+    adversary = Adversary(frequencies, spread=0.5, log_sigma_max=0.2, rate=0.1)
     gaps = (frequencies[:, 0].abs() > frequencies[:, 0].abs().median()).float()
-    (gaps * adversary.weights()).mean().backward()
+    adversary.advance(gaps)
     assert adversary.raw.grad is not None
     assert adversary.raw.grad[0] > 2 * adversary.raw.grad[1:].abs().max()
+    assert adversary.raw[0] > 0
 
 
 def test_a_release_of_noise_alone_still_gives_rows() -> None:
     schema = toy_schema(labelled=False)
     table = EncodedTable(schema, np.zeros((2, 2), dtype=np.int16), np.zeros(2, dtype=np.int16))
     release = pearl_release(table, frequencies=20, budget=record_budget("0.1", 1e-6), rows_are_public=False)
-    drawn = train_generator(release, shape=SHAPE, plan=TrainingPlan(steps=5, batch=16)).sample(10)
+    drawn = train_generator(release, shape=SHAPE, plan=TrainingPlan(steps=5)).sample(10)
     assert len(drawn) == 10

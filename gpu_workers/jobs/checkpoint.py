@@ -1,0 +1,24 @@
+"""What an attempt at a job leaves to the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.jobs.scratch import seal, unseal
+from gpu_workers.jobs.messages import JobOrder
+
+
+@dataclass(frozen=True)
+class SealedCheckpoint:
+    """One state, a training's or a release, in the job's encrypted folder."""
+
+    order: JobOrder
+    label: str
+
+    def read(self) -> bytes | None:
+        """Raises JobFilesLost where the file was tampered with."""
+        path = self.order.folder / self.label
+        return unseal(path, self.order.key, self.label) if path.exists() else None
+
+    def write(self, state: bytes) -> None:
+        seal(self.order.folder / self.label, self.order.key, self.label, state)

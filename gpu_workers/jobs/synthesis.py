@@ -1,0 +1,214 @@
+"""The synthesis job: private rows in, a file out that makes synthetic ones.
+
+    read and encode -> charge -> release, sealed -> forget the rows -> train -> write the artifact and its report
+
+Guarantee: (epsilon, delta)-DP for replacing one row (`core.synthesis`). Noise is drawn only after the ledger has spent
+the job's hold, and once sealed a release is what every later attempt goes on from: it is never drawn again. A process
+that dies between the two leaves nothing of its draw (it was in that process' memory alone), so that the next attempt
+draws under the same charge. Rows are in the job's encrypted folder until the release is sealed, and in this process'
+memory; everything that is written after it is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from core.amounts import delta_of, epsilon_of
+from core.errors import BadCorpus, BadRow, InvalidInput, JobFailed, JobFilesLost
+from core.jobs.scratch import sync_folder
+from core.synthesis.declared import DeclaredTable, declared_table
+from core.synthesis.encoding import ROWS_MIN, EncodedTable, Outside, encode_block, joined
+from core.synthesis.marginals_release import MarginalsRelease
+from core.synthesis.pearl_release import Design, PearlRelease
+from core.synthesis.plan import SynthesisPlan
+from core.synthesis.release_file import release_bytes, release_of
+from gpu_workers.jobs import card, corpus
+from gpu_workers.jobs.checkpoint import SealedCheckpoint
+from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, SynthesisSpec, Tell
+from gpu_workers.jobs.targets import publish
+from gpu_workers.synthesis.artifact import load_source, save_counts
+from gpu_workers.synthesis.report import Facts, page
+
+Release = PearlRelease | MarginalsRelease
+Curve = tuple[tuple[int, float], ...]
+
+_BLOCK_ROWS = 1 << 12
+_REPORT_ROWS_MAX = 20_000
+
+
+def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
+    """The artifact and its report, written; returns counts and what was promised. Raises JobFailed."""
+    spec: SynthesisSpec = order.spec
+    try:
+        declared = declared_table(spec.declared)
+        release = _released(order, declared, tell, charge)
+    except InvalidInput as error:  # what the gateway checked at the request, by settings that have changed since
+        raise JobFailed(error.detail, reason="refused") from None
+    made = _row_count(release)
+    curve: Curve = ()
+    if isinstance(release, MarginalsRelease):
+        save = partial(save_counts, release=release)
+    else:
+        save, curve = _trained(order, release, tell)
+    tell("writing", 0.95)
+    result = _result(spec, declared, release, rows=made)
+    first = Path(spec.targets[0])
+    publish(save, card.synthesis(result), spec.targets)
+    rows = load_source(first).sample(min(made, _REPORT_ROWS_MAX))
+    facts = Facts(
+        method=spec.method,
+        name=spec.name,
+        rows_are_public=spec.rows_are_public,
+        rows=made,
+        epsilon=epsilon_of(spec.budget.epsilon_nano),
+        delta=delta_of(spec.budget.delta_femto),
+        noise_multiplier=spec.budget.noise_multiplier,
+    )
+    _write(Path(spec.report), page(facts, release, rows, curve))
+    return result
+
+
+def _released(order: JobOrder, declared: DeclaredTable, tell: Tell, charge: Charge) -> Release:
+    """The one release of this job: kept from an earlier attempt, or charged, drawn and sealed now."""
+    spec: SynthesisSpec = order.spec
+    kept = SealedCheckpoint(order, "release")
+    packed = kept.read()
+    if packed is None:
+        tell("reading", 0.0)
+        table = read_table(order.received(), declared, outside=Outside(spec.outside), rows_max=spec.rows_max)
+        plan = SynthesisPlan(
+            spec.method,
+            spec.rows_are_public,
+            frequencies=spec.frequencies,
+            bins=spec.bins,
+            design=Design(spec.design),
+        )
+        plan.check(declared.schema, spec.budget)
+        tell("charging", 0.04)
+        charge()
+        tell("releasing", 0.05)
+        packed = release_bytes(plan.release(table, spec.budget))
+        kept.write(packed)
+        sync_folder(order.folder)
+    (order.folder / INPUT).unlink(missing_ok=True)  # nothing reads the private rows from here on
+    try:
+        return release_of(packed)
+    except ValueError:
+        raise JobFilesLost from None
+
+
+def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Outside, rows_max: int) -> EncodedTable:
+    """Rows as JSON lines, encoded a block at a time. Raises BadCorpus with the line, never with what stands in it."""
+    blocks: list[EncodedTable] = []
+    numbers: list[int] = []
+    rows: list[Any] = []
+    count = 0
+
+    def encode() -> None:
+        try:
+            flat = [declared.row(row, number=i) for i, row in enumerate(rows)]
+            blocks.append(encode_block(declared.schema, flat, outside=outside))
+        except BadRow as error:
+            raise BadCorpus(_told(error), reason=error.reason, line=numbers[error.row]) from None
+        numbers.clear()
+        rows.clear()
+
+    for number, line in corpus.corpus_lines(chunks):
+        count += 1
+        if count > rows_max:
+            raise BadCorpus(f"At most {rows_max} rows.", reason="too-many-rows", count=rows_max)
+        try:
+            rows.append(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            raise corpus.unreadable(line, number) from None
+        numbers.append(number)
+        if len(rows) == _BLOCK_ROWS:
+            encode()
+    if count < ROWS_MIN:
+        raise BadCorpus(f"At least {ROWS_MIN} rows are needed.", reason="too-few-rows", count=count)
+    if rows:
+        encode()
+    return joined(blocks)
+
+
+def _told(error: BadRow) -> str:
+    """The detail, and the column by its number in the schema."""
+    place = (error.field or "").partition(".")[2].partition(".")[2]
+    return f"{error.detail} ({place})" if place else error.detail
+
+
+def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, Curve]:
+    """What writes the generator, and the objective along its training."""
+    import torch
+
+    from gpu_workers.synthesis.generator import save_generator
+    from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
+
+    spec: SynthesisSpec = order.spec
+    if spec.threads:
+        torch.set_num_threads(spec.threads)
+    device = spec.device
+    if device == "auto":
+        device = "cuda:0" if torch.cuda.is_available() else "cpu"
+
+    def progress(done: int, steps: int) -> None:
+        if done % max(1, steps // 100) == 0:
+            tell("training", 0.08 + 0.86 * done / steps)
+
+    generator = train_generator(
+        release,
+        plan=TrainingPlan(steps=spec.steps),
+        device=device,
+        checkpoint=SealedCheckpoint(order, "training"),
+        progress=progress,
+    )
+    return partial(save_generator, generator=generator), generator.curve
+
+
+def _row_count(release: Release) -> int:
+    """How many rows a sample has by default: n where it was public, else what the noisy counts say."""
+    if release.rows is not None:
+        return release.rows
+    counts = release.classes if isinstance(release, MarginalsRelease) else release.counts
+    return max(1, round(float(counts.clip(min=0).sum())))
+
+
+def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, rows: int) -> dict[str, Any]:
+    event = spec.budget.event(spec.method)
+    return {
+        "name": spec.name,
+        "method": spec.method,
+        "rows": rows,
+        "row_count": "public" if spec.rows_are_public else "protected",
+        "columns": len(declared.schema.columns),
+        "classes": declared.schema.classes,
+        "dimension": declared.dimension,
+        "privacy": {
+            "guarantee": event.guarantee.value,
+            "unit": event.unit.value,
+            "adjacency": event.adjacency.value,
+            "epsilon": epsilon_of(event.epsilon_nano),
+            "delta": delta_of(event.delta_femto),
+            "mechanism": event.mechanism,
+            "noise_multiplier": event.noise_multiplier,
+        },
+        "warnings": _warnings(release, rows),
+    }
+
+
+def _warnings(release: Release, rows: int) -> list[dict[str, Any]]:
+    """What the released numbers say of their own use; post-processing."""
+    noise = release.noise if isinstance(release, MarginalsRelease) else release.counts_noise
+    share = noise * release.schema.classes / rows
+    return [{"code": "mostly-noise", "noise_per_class": round(share, 3)}] if share > 1 else []
+
+
+def _write(path: Path, text: str) -> None:
+    partial_page = path.with_suffix(".html.partial")
+    partial_page.write_text(text, encoding="utf-8")
+    partial_page.replace(path)

@@ -1,0 +1,70 @@
+"""What a synthesis leaves: one file, from which synthetic rows are drawn any time, at no cost.
+
+A generator's laws (`pearl`) or consistent counts (`marginals`), as safetensors. Guarantee: post-processing of one
+release; neither the file nor what is drawn of it reads a private row.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from core.errors import InvalidInput
+from core.synthesis.encoding import EncodedTable
+from core.synthesis.marginals_release import MarginalsRelease
+from core.synthesis.schema import TableSchema, table_schema
+from gpu_workers.synthesis.stored_generator import FORMAT, read_tensors, stored_generator
+
+COUNTS_FORMAT: Final = "privacy-gateway/counts/1"
+
+
+class RowSource(Protocol):
+    """Draws synthetic rows of a schema."""
+
+    @property
+    def schema(self) -> TableSchema: ...
+
+    def sample(self, count: int) -> EncodedTable:
+        """Raises InvalidInput for a count below 1."""
+        ...
+
+
+def save_counts(path: Path, release: MarginalsRelease) -> None:
+    """Write the counts and what they are counts of, whole or not at all."""
+    tensors = {f"column.{j}": np.ascontiguousarray(table) for j, table in enumerate(release.tables)}
+    facts = {
+        "schema": release.schema.as_json(),
+        "bins": release.bins,
+        "rows": release.rows,
+        "noise": release.noise,
+    }
+    partial = path.with_suffix(".partial")
+    metadata = {"format": COUNTS_FORMAT, "info": json.dumps(facts)}
+    save_file(tensors | {"classes": release.classes}, partial, metadata=metadata)
+    partial.replace(path)
+
+
+def load_source(path: Path) -> RowSource:
+    """What draws rows from an artifact. Raises ValueError for what is none, or holds no finite numbers."""
+    kind, facts, tensors = read_tensors(path)
+    try:
+        if kind == FORMAT:
+            return stored_generator(facts, tensors)
+        if kind == COUNTS_FORMAT:
+            return _counts(facts, tensors)
+    except (InvalidInput, LookupError, TypeError, AttributeError):
+        raise ValueError("the file's facts are not those of an artifact") from None
+    raise ValueError("not an artifact of a known format")
+
+
+def _counts(facts: dict[str, Any], tensors: dict[str, Any]) -> MarginalsRelease:
+    schema = table_schema(facts["schema"])
+    tables = tuple(tensors[f"column.{j}"] for j in range(len(schema.columns)))
+    classes = tensors["classes"]
+    if not all(np.isfinite(array).all() and (array >= 0).all() for array in (*tables, classes)):
+        raise ValueError("the counts are not finite")
+    return MarginalsRelease(schema, facts["rows"], facts["bins"], tables, classes, facts["noise"])

@@ -1,0 +1,59 @@
+"""The public cells that a generator spreads a column's values over.
+
+A categorical column has a cell for each category, one of few whole numbers a cell for each number. Another numeric
+column has one for each bound, where many tables have a point mass, and even bins between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.mechanisms.sampling import IntArray
+from core.synthesis.encoding import STEPS
+from core.synthesis.schema import CategoricalColumn, Column, NumericColumn, TableSchema
+
+WHOLE_NUMBERS_MAX = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A column's cells: codes `first` to `last`, both included, int64 `[cells]`; within a cell all are as likely."""
+
+    first: IntArray
+    last: IntArray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def cells_of(column: Column, bins: int) -> Cells:
+    """`bins` between the bounds of a numeric column."""
+    if isinstance(column, CategoricalColumn):
+        codes = np.arange(len(column.categories))
+        return Cells(codes, codes)
+    if column.integer and column.maximum - column.minimum < WHOLE_NUMBERS_MAX:
+        whole = np.arange(column.maximum - column.minimum + 1)
+        steps = np.rint(whole / whole[-1] * STEPS).astype(np.int64)
+        return Cells(steps, steps)
+    edges = 1 + np.arange(bins + 1) * (STEPS - 1) // bins
+    first = np.concatenate([[0], edges[:-1], [STEPS]])
+    last = np.concatenate([[0], edges[1:] - 1, [STEPS]])
+    return Cells(first, last)
+
+
+def all_cells(schema: TableSchema, bins: int) -> list[Cells]:
+    """Of every column."""
+    return [cells_of(column, bins) for column in schema.columns]
+
+
+def cell_features(column: Column, cells: Cells, frequencies: np.ndarray) -> np.ndarray:
+    """The mean of exp(i t.x) over each cell's codes: complex `[cells, k]`; `frequencies` `[k, coordinates]`."""
+    if not isinstance(column, NumericColumn):
+        turned: np.ndarray = np.exp(1j * frequencies.T)
+        return turned
+    every = np.exp(1j * np.outer(np.arange(STEPS + 1) / STEPS, frequencies[:, 0]))
+    sums = np.concatenate([np.zeros((1, every.shape[1])), np.cumsum(every, axis=0)])
+    means: np.ndarray = (sums[cells.last + 1] - sums[cells.first]) / (cells.last - cells.first + 1)[:, None]
+    return means

@@ -1,0 +1,94 @@
+"""A generator's file and the rows that it makes, without torch: what a front end draws synthetic rows with.
+
+Guarantee: post-processing of the release that the generator was trained on; no private row is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from core.errors import InvalidInput
+from core.mechanisms.vectors.noise import noise_generator
+from core.synthesis.encoding import CodeArray, EncodedTable
+from core.synthesis.schema import TableSchema, table_schema
+from gpu_workers.synthesis.cells import Cells, all_cells
+
+FORMAT: Final = "privacy-gateway/generator/1"
+FloatArray = npt.NDArray[np.float32]
+
+_BLOCK_NUMBERS = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class StoredGenerator:
+    """`logits` `[classes, components, cells]`, the columns' cells side by side; `class_sizes` `[classes]`."""
+
+    schema: TableSchema
+    cells: list[Cells]
+    class_sizes: FloatArray
+    logits: FloatArray
+
+    def sample(self, count: int) -> EncodedTable:
+        """`count` synthetic rows: a class, one of its components, then each column by itself.
+
+        Raises InvalidInput for a count below 1.
+        """
+        if count < 1:
+            raise InvalidInput("At least one row.", field="rows")
+        draw = noise_generator()
+        sizes = self.class_sizes.astype(np.float64)
+        labels = draw.choice(len(sizes), size=count, p=sizes / sizes.sum())
+        components = draw.integers(self.logits.shape[1], size=count)
+        step = max(1, _BLOCK_NUMBERS // self.logits.shape[2])
+        blocks = [
+            self._codes(draw, self.logits[labels[start : start + step], components[start : start + step]])
+            for start in range(0, count, step)
+        ]
+        return EncodedTable(self.schema, np.concatenate(blocks), labels.astype(np.int16))
+
+    def _codes(self, draw: np.random.Generator, logits: FloatArray) -> CodeArray:
+        """Of rows with these logits, `[n, cells]`: a cell of each column by its law, and a code within the cell."""
+        codes = np.empty((len(logits), len(self.cells)), dtype=np.int16)
+        start = 0
+        for j, cells in enumerate(self.cells):
+            mine = logits[:, start : start + len(cells)].astype(np.float64)
+            reached = np.cumsum(np.exp(mine - mine.max(axis=1, keepdims=True)), axis=1)
+            level = draw.random((len(mine), 1)) * reached[:, -1:]
+            cell = (reached[:, :-1] <= level).sum(axis=1)
+            codes[:, j] = draw.integers(cells.first[cell], cells.last[cell] + 1)
+            start += len(cells)
+        return codes
+
+
+def stored_generator(facts: Mapping[str, Any], tensors: Mapping[str, FloatArray]) -> StoredGenerator:
+    """The generator of a file's facts and tensors. Raises ValueError, LookupError or InvalidInput for what is none."""
+    schema = table_schema(facts["schema"])
+    cells = all_cells(schema, facts["bins"])
+    made = StoredGenerator(schema, cells, tensors["class_sizes"], tensors["logits"])
+    shape = (schema.classes, facts["components"], sum(len(each) for each in cells))
+    if made.class_sizes.shape != (schema.classes,) or made.logits.shape != shape:
+        raise ValueError("the tensors are not those of the schema's generator")
+    if not (np.isfinite(made.logits).all() and np.isfinite(made.class_sizes).all()):
+        raise ValueError("the generator holds a number that is not finite")
+    if (made.class_sizes < 0).any() or not made.class_sizes.sum() > 0:
+        raise ValueError("the classes have no sizes")
+    return made
+
+
+def read_tensors(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A file's format, facts and arrays. Raises ValueError for what is no such file."""
+    try:
+        with safe_open(path, framework="np") as stream:
+            metadata = stream.metadata() or {}
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (no mapping)
+        return metadata["format"], json.loads(metadata["info"]), tensors
+    except (OSError, SafetensorError, LookupError, ValueError):
+        raise ValueError("not a readable file of a known format") from None

@@ -1,0 +1,86 @@
+"""A training that is stopped at any step goes on from its checkpoint and ends as if it had not been."""
+
+import itertools
+
+import pytest
+import torch
+from synthesis_kit import table_of, toy_schema
+
+from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
+from core.synthesis.pricing import record_budget
+from gpu_workers.synthesis import reconstruction
+from gpu_workers.synthesis.generator import GeneratorShape
+from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
+
+SHAPE = GeneratorShape(components=8, bins=8)
+PLAN = TrainingPlan(steps=12, enough=0.0, generator_steps=3)
+
+
+class Kept:
+    """A checkpoint in memory that counts what is written."""
+
+    def __init__(self) -> None:
+        self.states: list[bytes] = []
+
+    def read(self) -> bytes | None:
+        return self.states[-1] if self.states else None
+
+    def write(self, state: bytes) -> None:
+        self.states.append(state)
+
+
+@pytest.fixture(params=Design)
+def release(request: pytest.FixtureRequest) -> PearlRelease:
+    table = table_of(toy_schema(), [(0, 0, 0), (4096, 1, 1), (2000, 2, 1)] * 50)
+    budget = record_budget(1, 1e-5)
+    return pearl_release(table, frequencies=10, budget=budget, rows_are_public=True, design=request.param)
+
+
+def test_a_stopped_training_ends_where_an_unbroken_one_does(
+    release: PearlRelease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconstruction, "_SAVED_SECONDS", 0.0)
+    kept = Kept()
+    whole = train_generator(release, shape=SHAPE, plan=PLAN, checkpoint=kept)
+    assert len(kept.states) == PLAN.steps
+    stopped = Kept()
+    stopped.states.append(kept.states[6])
+    told: list[tuple[int, int]] = []
+    again = train_generator(
+        release, shape=SHAPE, plan=PLAN, checkpoint=stopped, progress=lambda *steps: told.append(steps)
+    )
+    assert told == [(step, 12) for step in range(7, 12)]
+    for before, after in zip(whole.state_dict().values(), again.state_dict().values(), strict=True):
+        assert torch.equal(before, after)
+    assert again.curve == whole.curve
+
+
+def test_a_finished_training_is_not_repeated(release: PearlRelease) -> None:
+    kept = Kept()
+    whole = train_generator(release, shape=SHAPE, plan=PLAN, checkpoint=kept)
+    again = train_generator(
+        release, shape=SHAPE, plan=PLAN, checkpoint=kept, progress=lambda *_: pytest.fail("a step was repeated")
+    )
+    assert len(kept.states) == 1
+    assert torch.equal(again.class_sizes, whole.class_sizes)
+    assert again.curve == whole.curve
+
+
+def test_the_curve_is_the_objective_by_step(release: PearlRelease) -> None:
+    curve = train_generator(release, shape=SHAPE, plan=PLAN).curve
+    assert [step for step, _ in curve] == list(range(1, 13))
+    assert all(objective > 0 for _, objective in curve)
+    assert all(before < after for (before, _), (after, _) in itertools.pairwise(curve))
+
+
+def test_training_ends_where_the_noise_begins(release: PearlRelease) -> None:
+    """Nearer to the release than the true table is would be nearer to its noise. The end is in the checkpoint."""
+    plan = TrainingPlan(steps=5_000, rate=0.1, enough=2.0)
+    kept = Kept()
+    curve = train_generator(release, shape=SHAPE, plan=plan, checkpoint=kept).curve
+    assert curve[-1][0] < 5_000
+    assert curve[-1][1] <= 2.0 < min(objective for _, objective in curve[:-1] or [(0, 3.0)])
+    again = train_generator(
+        release, shape=SHAPE, plan=plan, checkpoint=kept, progress=lambda *_: pytest.fail("training went on")
+    )
+    assert again.curve == curve

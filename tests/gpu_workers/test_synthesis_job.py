@@ -1,0 +1,207 @@
+"""The synthesis job without a gateway: nothing is drawn before its charge, and what is sealed is never drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from corpus_kit import json_lines
+from synthesis_kit import SHOP, shop_rows
+
+from core.errors import BadCorpus, JobFilesLost
+from core.jobs.scratch import ScratchWriter, new_key
+from core.synthesis import marginals_release, pearl_release
+from core.synthesis.declared import declared_table
+from core.synthesis.encoding import Outside, encode_rows
+from core.synthesis.pricing import record_budget
+from gpu_workers.jobs import synthesis
+from gpu_workers.jobs.checkpoint import SealedCheckpoint
+from gpu_workers.jobs.messages import INPUT, JobOrder, SynthesisSpec
+from gpu_workers.synthesis.artifact import load_source
+
+
+class Crash(Exception):
+    """The process dies here."""
+
+
+class Ledger:
+    """The gateway's side of a charge: spends once, and says so as often as it is asked."""
+
+    def __init__(self) -> None:
+        self.asked, self.spent = 0, 0
+        self.reachable = True
+
+    def charge(self) -> None:
+        self.asked += 1
+        if not self.reachable:
+            raise Crash
+        self.spent = 1
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> JobOrder:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    key = new_key()
+    writer = ScratchWriter(folder / INPUT, key, INPUT)
+    writer.write(json_lines(shop_rows(300)))
+    writer.close()
+    spec = SynthesisSpec(
+        name="shop",
+        targets=(str(tmp_path / "out" / "shop.safetensors"),),
+        report=str(tmp_path / "out" / "shop.html"),
+        declared=SHOP,
+        method="marginals",
+        budget=record_budget(1, 1e-5),
+        rows_are_public=True,
+        outside="refuse",
+        design="low_order",
+        frequencies=10,
+        bins=8,
+        steps=3,
+        rows_max=1_000,
+    )
+    return JobOrder("synthesis", folder, key, spec)
+
+
+@pytest.fixture
+def draws(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> list[int]:
+    """What had been spent at each draw of noise."""
+    seen: list[int] = []
+    for module in (marginals_release, pearl_release):
+        real = module.noisy
+
+        def noted(*arguments: Any, real: Any = real, **keywords: Any) -> Any:
+            seen.append(ledger.spent)
+            return real(*arguments, **keywords)
+
+        monkeypatch.setattr(module, "noisy", noted)
+    return seen
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+def run(order: JobOrder, ledger: Ledger) -> dict[str, Any]:
+    return synthesis.run(order, lambda *_: None, charge=ledger.charge)
+
+
+def outputs(order: JobOrder) -> list[Path]:
+    return [
+        path for path in Path(order.spec.report).parent.parent.rglob("*") if path.suffix in (".html", ".safetensors")
+    ]
+
+
+@pytest.mark.parametrize("method", ["pearl", "marginals"])
+def test_every_draw_comes_after_the_charge(order: JobOrder, ledger: Ledger, draws: list[int], method: str) -> None:
+    order = replace(order, spec=replace(order.spec, method=method))
+    result = run(order, ledger)
+    assert draws
+    assert set(draws) == {1}
+    assert (ledger.asked, result["rows"], result["method"]) == (1, 300, method)
+    assert not (order.folder / INPUT).exists()
+    assert len(load_source(Path(order.spec.targets[0])).sample(5)) == 5
+    assert result["privacy"]["epsilon"] == 1.0
+
+
+def test_without_the_ledger_nothing_is_drawn_or_written(order: JobOrder, ledger: Ledger, draws: list[int]) -> None:
+    ledger.reachable = False
+    with pytest.raises(Crash):
+        run(order, ledger)
+    assert draws == outputs(order) == []
+    assert (order.folder / INPUT).exists()
+    ledger.reachable = True
+    run(order, ledger)
+    assert set(draws) == {1}
+
+
+def test_a_death_between_charge_and_seal_leaves_nothing_of_the_draw(
+    order: JobOrder, ledger: Ledger, draws: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SealedCheckpoint, "write", dies)
+        with pytest.raises(Crash):
+            run(order, ledger)
+    assert (ledger.spent, outputs(order)) == (1, [])
+    assert sorted(path.name for path in order.folder.iterdir()) == [INPUT], "nothing outlived the process"
+    before = len(draws)
+    run(order, ledger)
+    assert (ledger.asked, len(draws)) == (2, 2 * before), "the ledger says again that it is spent"
+
+
+@pytest.mark.parametrize("step", ["publish", "_write"])
+def test_what_is_sealed_is_never_drawn_again(
+    order: JobOrder, ledger: Ledger, draws: list[int], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def dies(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(synthesis, step, dies)
+        with pytest.raises(Crash):
+            run(order, ledger)
+    kept = (order.folder / "release").read_bytes()
+    before = list(draws)
+    assert not (order.folder / INPUT).exists(), "the rows are forgotten as soon as they are not needed"
+    run(order, ledger)
+    assert (ledger.asked, draws) == (1, before)
+    assert (order.folder / "release").read_bytes() == kept
+
+
+def test_a_release_that_was_tampered_with_is_refused(order: JobOrder, ledger: Ledger, draws: list[int]) -> None:
+    run(order, ledger)
+    sealed = order.folder / "release"
+    sealed.write_bytes(sealed.read_bytes()[:-3])
+    before = list(draws)
+    with pytest.raises(JobFilesLost):
+        run(order, ledger)
+    assert draws == before
+
+
+def lines(*rows: object) -> Iterator[bytes]:
+    yield b"".join(row if isinstance(row, bytes) else orjson.dumps(row) + b"\n" for row in rows)
+
+
+ROW = shop_rows(1)[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason", "line"),
+    [
+        ((ROW,), "too-few-rows", None),
+        ((), "too-few-rows", None),
+        ((ROW,) * 11, "too-many-rows", None),
+        ((ROW, b"\n\n", ROW, {**ROW, "age": 101}), "outside-bounds", 5),
+        ((ROW, ROW, {**ROW, "age": "walrus"}), "not-a-number", 3),
+        ((ROW, ROW, {**ROW, "age": 1.5}), "not-whole", 3),
+        ((ROW, {**ROW, "colour": "walrus"}), "unknown-category", 2),
+        ((ROW, {"age": 3}), "wrong-columns", 2),
+        ((ROW, [1, 2]), "wrong-columns", 2),
+        ((ROW, b'{"age": NaN}\n'), "malformed-json", 2),
+        ((ROW, b"\xff\n"), "not-utf-8", 2),
+    ],
+)
+def test_a_bad_row_is_told_by_line_and_kind(rows: tuple[object, ...], reason: str, line: int | None) -> None:
+    with pytest.raises(BadCorpus) as refused:
+        synthesis.read_table(lines(*rows), declared_table(SHOP), outside=Outside.REFUSE, rows_max=10)
+    assert (refused.value.reason, refused.value.line) == (reason, line)
+    assert "walrus" not in refused.value.detail
+
+
+def test_a_table_in_blocks_is_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthesis, "_BLOCK_ROWS", 4)
+    declared, rows = declared_table(SHOP), [*shop_rows(8), {**ROW, "age": 500}]
+    whole = encode_rows(declared.schema, rows, outside=Outside.CLIP)
+    read = synthesis.read_table(lines(*rows), declared, outside=Outside.CLIP, rows_max=10)
+    assert np.array_equal(read.codes, whole.codes)
+    assert np.array_equal(read.labels, whole.labels)

@@ -1,0 +1,115 @@
+"""`privacy-gateway synthesize`: a file in, synthetic rows out, charged once however often it is typed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+
+import orjson
+import pytest
+from gateway_kit import COMMAND, Gateway, clean_environment
+from synthesis_kit import SHOP, shop_rows
+
+from core.synthesis.declared import declared_table
+from service.table_files import json_lines
+
+RECORD = {"epsilon": 1.5, "delta": 1e-4, "basic_delta": 1e-4}
+
+
+def run(gateway: Gateway, key: str, folder: Path, data: Path, **options: str) -> subprocess.CompletedProcess[str]:
+    terms = {"method": "marginals", "epsilon": "1", "delta": "1e-5", "row-count": "public", "out": str(folder / "out")}
+    given = {"schema": str(folder / "shop.json"), "data": str(data), "url": gateway.url} | terms | options
+    arguments = [part for name, value in given.items() for part in (f"--{name}", value)]
+    environment = clean_environment() | {"PRIVACY_GATEWAY_API_KEY": key}
+    command = [str(COMMAND), "synthesize", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+
+
+def write_csv(path: Path, rows: list[dict[str, object]]) -> Path:
+    with path.open("w", newline="") as text:
+        table = csv.DictWriter(text, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def test_a_file_in_and_rows_out(gateway: Gateway, tmp_path: Path) -> None:
+    tenant = gateway.tenant(record=RECORD)
+    (tmp_path / "shop.json").write_text(json.dumps(SHOP))
+    data = write_csv(tmp_path / "rows.csv", shop_rows(80))
+    made = run(gateway, tenant.key, tmp_path, data)
+    assert made.returncode == 0, made.stderr
+    assert "spent: epsilon 1, delta 1e-05" in made.stdout
+    out = tmp_path / "out"
+    names = ["shop.certificate.json", "shop.csv", "shop.html", "shop.safetensors"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert len((out / "shop.csv").read_text().splitlines()) == 81
+    certificate = json.loads((out / "shop.certificate.json").read_text())
+    assert certificate["spent"] == {"epsilon": 1.0, "delta": 1e-05}
+    assert certificate["event"]["mechanism"] == "marginals"
+
+    again = run(gateway, tenant.key, tmp_path, data, rows="5")
+    assert again.returncode == 0, again.stderr
+    assert len((out / "shop.csv").read_text().splitlines()) == 6
+    assert json.loads((out / "shop.certificate.json").read_text()) == certificate
+    assert tenant.committed("record") == 1.0
+    other = run(gateway, tenant.key, tmp_path, data, name="other")
+    assert other.returncode == 1
+    assert "budget-exhausted" in other.stderr
+    assert "epsilon 0.5" in other.stderr
+    assert "give the tenant's API key" in run(gateway, "", tmp_path, data).stderr
+    bad = write_csv(tmp_path / "bad.csv", [*shop_rows(2), {**shop_rows(1)[0], "age": "walrus"}])
+    refused = run(gateway, tenant.key, tmp_path, bad)
+    assert (refused.returncode, refused.stderr) == (1, "error: line 4: value 1 is no finite number\n")
+
+
+def read(path: Path, schema: dict[str, object] = SHOP) -> list[dict[str, object]]:
+    return [orjson.loads(line) for line in b"".join(json_lines(path, declared_table(schema))).splitlines()]
+
+
+def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
+    rows = shop_rows(20)
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read(write_csv(tmp_path / "rows.csv", rows)) == read(lines) == rows
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    assert read(tmp_path / "rows.parquet") == rows
+
+
+def test_embeddings_of_a_csv_are_lists(tmp_path: Path) -> None:
+    schema = {"embedding": {"dimension": 2, "minimum": -1, "maximum": 1}, "label": SHOP["label"]}
+    path = write_csv(tmp_path / "rows.csv", [{"embedding.0": 0.25, "embedding.1": -1, "buys": "no"}])
+    assert read(path, schema) == [{"embedding": [0.25, -1.0], "buys": "no"}]
+    with pytest.raises(ValueError, match=r"embedding\.0 to embedding\.2$"):
+        read(path, schema | {"embedding": {"dimension": 3, "minimum": -1, "maximum": 1}})
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"age,buys\n1\n", "line 2: not as many values"),
+        (b"age,buys\n1,2,3\n", "line 2: not as many values"),
+        (b"age,spent\n5,nan\n", "line 2: value 2 is no finite number"),
+        (b"age,spent\n5,1e999\n", "line 2: value 2 is no finite number"),
+        (b"age\n\xff\xfe\n", "not CSV in UTF-8"),
+    ],
+)
+def test_a_bad_csv_is_told_by_its_line(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=told):
+        read(path)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="ends in one of"):
+        read(tmp_path / "rows.xlsx")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "rows.parquet").write_bytes(b"nothing of the kind")
+    with pytest.raises(ValueError, match="not a readable Parquet file"):
+        read(tmp_path / "rows.parquet")
