@@ -54,7 +54,7 @@ def checkpoint(folder: Path, family: str) -> Path:
 
 
 def tiny(path: Path | None, method: Method, *, pairs: bool = False, count: int = 24, stirred: bool = True) -> Tiny:
-    """`stirred`: with weights in the head and the adapters, which start at zero, so that every gradient says something."""
+    """`stirred`: with weights where the head and the adapters start at zero, so that every gradient is one."""
     torch.manual_seed(5)
     base = load_base(path, device=CPU)
     model = Classifier(base, labels=2, pairs=pairs)

@@ -36,9 +36,8 @@ class RgpLinear(nn.Module):
             self.bias.requires_grad_(False)
         self.first = base.weight.detach().clone()
         self.rest = base.weight.detach().clone()
-        placed = {"device": base.weight.device, "dtype": base.weight.dtype, "bias": False}
-        self.left = nn.Linear(rank, base.out_features, **placed)
-        self.right = nn.Linear(base.in_features, rank, **placed)
+        self.left = nn.Linear(rank, base.out_features, bias=False).to(self.weight)
+        self.right = nn.Linear(base.in_features, rank, bias=False).to(self.weight)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         if not self.training:
@@ -79,12 +78,13 @@ class Rgp:
     def carriers(self) -> dict[str, nn.Parameter]:
         found: dict[str, nn.Parameter] = {}
         for name, layer in self._layers.items():
-            found[f"{name}.left"], found[f"{name}.right"] = layer.left.weight, layer.right.weight
+            found[f"{name}.left"] = layer.left.get_parameter("weight")
+            found[f"{name}.right"] = layer.right.get_parameter("weight")
         return found
 
     @property
     def weights(self) -> dict[str, nn.Parameter]:
-        return {f"{name}.weight": layer.weight for name, layer in self._layers.items()}
+        return {f"{name}.weight": layer.get_parameter("weight") for name, layer in self._layers.items()}
 
     def new_carriers(self, step: int) -> None:
         for layer in self._layers.values():

@@ -31,6 +31,7 @@ from gpu_workers.finetune.methods import Trained
 from gpu_workers.training.loop import Checkpoint, Schedule
 
 CLIP_NORM = 0.1  # nearly every row is clipped: all count alike, and Adam makes up for the scale
+HEAD_RATE = 3e-3  # the head starts at zero and has far to go, whatever the method
 BATCH_PIECES = 512  # word pieces of a physical batch
 _CHECKPOINTS = 20
 _MEASUREMENTS = 5
@@ -62,7 +63,7 @@ class PrivateTraining:
         rate: float | None = None,
         batch_pieces: int = BATCH_PIECES,
     ) -> None:
-        """`rate`: of Adam, the method's own by default. `batch_pieces` bounds the memory, and changes nothing else.
+        """`rate`: of Adam for the encoder, the method's own by default. `batch_pieces` bounds the memory, and changes nothing else.
 
         Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
         """
@@ -70,7 +71,7 @@ class PrivateTraining:
         self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
         self._batch_pieces = batch_pieces
         self._schedule = Schedule(steps=plan.steps, rate=rate or trained.rate, warmup=max(1, plan.steps // 10))
-        self._optimiser = torch.optim.Adam(trained.optimised.values(), lr=self._schedule.rate)
+        self._optimiser = torch.optim.Adam(_groups(trained, self._schedule.rate))
         self._gradient = PrivateGradient(
             model,
             trained.own,
@@ -108,7 +109,7 @@ class PrivateTraining:
         for name, parameter in self._trained.optimised.items():
             parameter.grad = released[name]
         for group in self._optimiser.param_groups:
-            group["lr"] = self._schedule.rate * self._schedule.factor(self.step)
+            group["lr"] = group["rate"] * self._schedule.factor(self.step)
         self._optimiser.step()
         self._optimiser.zero_grad()
         self.step += 1
@@ -151,3 +152,10 @@ class PrivateTraining:
             parameter.copy_(state["parameters"][name])
         self._optimiser.load_state_dict(state["optimiser"])
         self.step = state["step"]
+
+
+def _groups(trained: Trained, rate: float) -> list[dict[str, Any]]:
+    """The optimiser's: the encoder's part and the head, each with its rate at full height."""
+    head = [tensor for name, tensor in trained.optimised.items() if name.startswith("head.")]
+    body = [tensor for name, tensor in trained.optimised.items() if not name.startswith("head.")]
+    return [{"params": body, "rate": rate}, {"params": head, "rate": HEAD_RATE}]

@@ -136,6 +136,6 @@ def test_noise_is_drawn_anew_for_each_step_and_not_from_the_frameworks_generator
 def same_seed() -> Callable[[], None]:
     def seed() -> None:
         torch.manual_seed(3)
-        np.random.seed(3)  # noqa: NPY002
+        np.random.seed(3)
 
     return seed
