@@ -90,7 +90,9 @@ def _file(cache: Path, size: Size, task: str, method: str, calibration: str, see
     return cache / name
 
 
-def train(data: Path, cache: Path, size: Size, *, tasks: list[str], methods: list[str], seeds: int, processes: int) -> None:
+def train(
+    data: Path, cache: Path, size: Size, *, tasks: list[str], methods: list[str], seeds: int, processes: int
+) -> None:
     """All runs, seed by seed, so that a run that is cut short has compared what it has."""
     wanted = list(product(range(seeds), tasks, methods, CALIBRATIONS))
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:

@@ -20,7 +20,6 @@ from core.accounting.calibrate import calibrate_noise
 from core.accounting.compare import compare
 from core.accounting.gaussian import epsilon_of_gaussian
 from core.accounting.plans import (
-    NOISE_MULTIPLIER_MAX,
     PlanAdjacency,
     SubsampledGaussian,
     check_count,
@@ -81,7 +80,7 @@ def plan_training(*, epsilon: float, delta: float, rows: int, batch: int, steps:
     check_delta(delta)
     if delta > 1 / rows:
         raise OutOfRange(f"delta must be at most 1 / rows, {1 / rows:.3g}", field="delta")
-    smallest = smallest_epsilon(delta, rows=rows, batch=batch, steps=steps)
+    smallest = smallest_epsilon(delta, rows=rows)
     if not epsilon >= smallest:
         raise OutOfRange(
             f"with {rows} rows nothing can be learnt below epsilon {_rounded_up(smallest):g}", field="epsilon"
@@ -90,20 +89,16 @@ def plan_training(*, epsilon: float, delta: float, rows: int, batch: int, steps:
     return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, found.certificate)
 
 
-def smallest_epsilon(delta: float, *, rows: int, batch: int, steps: int) -> float:
-    """The epsilon below which a plan is refused as useless.
+def smallest_epsilon(delta: float, *, rows: int) -> float:
+    """The epsilon below which a plan is refused as useless, whatever its batch and steps.
 
     Let all rows say the same, a gradient of full length in one direction, in every step. The sum of the updates is
-    then steps * batch clipping norms long and its noise has the deviation sqrt(steps) * noise_multiplier of them.
-    Where the former is under 20 of the latter, not even that is told well from noise, let alone what some rows say.
+    then steps * batch clipping norms long, and its noise has the deviation sqrt(steps) * noise_multiplier of them:
+    a ratio of rows * mu, where mu = (batch / rows) sqrt(steps) / noise_multiplier. With much noise the run is nearly
+    the Gaussian mechanism of that mu (Bu, Dong, Long and Su 2020). Where the ratio is under 20, not even this is told
+    well from noise, let alone what some rows say.
     """
-    noise = batch * math.sqrt(steps) / _UNISON_DEVIATIONS_MIN
-    if noise > NOISE_MULTIPLIER_MAX:
-        return 0.0
-    rate = _rate(rows, batch)
-    if rate == 1.0:
-        return epsilon_of_gaussian(delta, math.sqrt(steps) / noise)
-    return certified_epsilon(((SubsampledGaussian(rate, noise), steps),), delta)
+    return epsilon_of_gaussian(delta, _UNISON_DEVIATIONS_MIN / rows)
 
 
 def by_every_accountant(plan: PrivacyPlan) -> tuple[Line, ...]:

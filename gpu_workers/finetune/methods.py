@@ -20,6 +20,7 @@ from gpu_workers.finetune.gradients import Tensors
 from gpu_workers.finetune.rgp import Rgp
 
 RANK = 8
+_ATTENTION = ("query", "value")  # as BERT and RoBERTa name them
 
 
 class Method(StrEnum):
@@ -109,7 +110,6 @@ def _trained(model: Classifier) -> dict[str, nn.Parameter]:
 def _attention(backbone: nn.Module) -> list[str]:
     """The layers that make queries and values, by the end of their names."""
     ends = {name.rpartition(".")[2] for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
-    for chosen in (("query", "value"), ("q_lin", "v_lin"), ("q_proj", "v_proj")):
-        if ends.issuperset(chosen):
-            return list(chosen)
-    raise InvalidInput("The model has no attention layers of known names.", field="model")
+    if not ends.issuperset(_ATTENTION):
+        raise InvalidInput("The model has no attention layers of known names.", field="model")
+    return list(_ATTENTION)

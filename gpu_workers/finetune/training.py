@@ -63,7 +63,8 @@ class PrivateTraining:
         rate: float | None = None,
         batch_pieces: int = BATCH_PIECES,
     ) -> None:
-        """`rate`: of Adam for the encoder, the method's own by default. `batch_pieces` bounds the memory, and changes nothing else.
+        """`rate`: of Adam for the encoder, the method's own by default. `batch_pieces` bounds the memory,
+        and changes nothing else.
 
         Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
         """
