@@ -23,7 +23,7 @@ from benchmarks.finetune.tasks import glue
 BATCH, PHYSICAL_ROWS, NOISE = 256, 32, 1.0
 
 
-def _ours(data: Path) -> tuple[Callable[[], None], Callable[[], None]]:
+def _ours(data: Path) -> Callable[[], None]:
     import torch
 
     from core.accounting.answers import Certificate
@@ -49,10 +49,10 @@ def _ours(data: Path) -> tuple[Callable[[], None], Callable[[], None]]:
             pass
 
     training = PrivateTraining(model, trained, plan, Nowhere())
-    return lambda: training._one_step(rows), lambda: None
+    return lambda: training._one_step(rows)
 
 
-def _opacus(data: Path) -> tuple[Callable[[], None], Callable[[], None]]:
+def _opacus(data: Path) -> Callable[[], None]:
     import torch
     from opacus import PrivacyEngine
     from opacus.utils.batch_memory_manager import BatchMemoryManager
@@ -100,10 +100,10 @@ def _opacus(data: Path) -> tuple[Callable[[], None], Callable[[], None]]:
             private.zero_grad()
             logits = module((Part(ids, mask, torch.zeros_like(ids)),))
             torch.nn.functional.cross_entropy(logits, labels).backward()  # type: ignore[no-untyped-call]
-            done = not private._step_skip_queue or not private._step_skip_queue[0]
+            done = not private._check_skip_next_step(pop_next=False)
             private.step()
 
-    return step, lambda: None
+    return step
 
 
 def measured(which: str, data: Path, steps: int) -> tuple[list[float], float]:
@@ -111,7 +111,7 @@ def measured(which: str, data: Path, steps: int) -> tuple[list[float], float]:
     import torch
 
     torch.set_num_threads(1)
-    step, _ = _ours(data) if which == "ours" else _opacus(data)
+    step = _ours(data) if which == "ours" else _opacus(data)
     step()
     seconds = []
     for _ in range(steps):
