@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test check format bench bench-sentdp bench-vectors bench-synthesis soak mutants clean
+.PHONY: setup run test check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -59,6 +59,7 @@ bench: setup
 	$(MAKE) bench-sentdp
 	$(MAKE) bench-vectors
 	$(MAKE) bench-synthesis
+	$(MAKE) bench-finetune
 
 ## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figures in docs), then its speed;
 ##   builds the two corpora' own packs into the cache folder first (6 minutes once their embeddings are there)
@@ -76,6 +77,11 @@ bench-synthesis: setup
 	$(BIN)/python -m benchmarks.synthesis --data $(DATA)
 	$(BIN)/python -m benchmarks.synthesis --data $(DATA) --speed
 	$(BIN)/python -m benchmarks.synthesis_vectors --data $(DATA)
+
+## bench-finetune: private fine-tuning: multipliers of EW-Tune's Table I and what they cost, accuracy by calibration, speed
+##   beside Opacus (about an hour; finished runs are kept in the cache folder)
+bench-finetune: setup
+	$(BIN)/python -m benchmarks.finetune --data $(DATA)
 
 ## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (10 to 20 minutes)
 soak: setup

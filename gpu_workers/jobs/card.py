@@ -21,9 +21,9 @@ def domain(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
             "",
             "| | |",
             "| --- | --- |",
-            f"| source, as the caller declared it | {_cell(info.source)} |",
-            f"| licence, as the caller declared it | {_cell(info.licence)} |",
-            f"| encoder | {_cell(info.encoder)} (`{info.encoder_fingerprint}`) |",
+            f"| source, as the caller declared it | {cell(info.source)} |",
+            f"| licence, as the caller declared it | {cell(info.licence)} |",
+            f"| encoder | {cell(info.encoder)} (`{info.encoder_fingerprint}`) |",
             f"| dimension | {info.dimension} |",
             f"| documents used | {result['documents']} of {result['rows']} rows |",
             f"| sentences | {result['sentences']} |",
@@ -59,7 +59,7 @@ def infill(info: AdapterInfo, result: Mapping[str, Any]) -> str:
             f"| fill | {result['fill']} |",
             f"| rounds | {info.rounds} of {info.steps} steps |",
             f"| encoder | `{info.encoder_fingerprint}` |",
-            f"| licence of the model it began as | {_cell(info.licence)} |",
+            f"| licence of the model it began as | {cell(info.licence)} |",
             "",
             "## What was left out",
             "",
@@ -97,5 +97,6 @@ def _left_out(result: Mapping[str, Any]) -> list[str]:
     return warnings or ["Nothing."]
 
 
-def _cell(value: str) -> str:
+def cell(value: str) -> str:
+    """A value as a table takes it."""
     return " ".join(value.split()).replace("|", "\\|")

@@ -1,0 +1,134 @@
+"""The plan of a private fine-tuning: sampling rate, steps and noise, frozen before a row is read, and its certificate.
+
+Guarantee: `PrivacyPlan.steps` steps of DP-SGD by `core.finetune.poisson` and `core.finetune.noise` at the plan's noise
+multiplier are (certificate.epsilon, delta)-DP for one row, certified by privacy loss distributions. Adjacency:
+add-remove, with Poisson sampling: every row joins a step's batch by a coin of its own, of bias batch / rows. Public:
+the number of rows as the caller declares it, the expected batch, the steps, the labels' names. The declared number
+sets the coin's bias and the steps; it is not counted from the data, so that it is the same for both neighbours.
+
+The Edgeworth estimate only seeds the search (`core.accounting.calibrate`). EW-Tune (Behnia et al. 2022) sets the noise
+by the estimate itself, which costs more than it says: docs/concepts/private-fine-tuning.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from core.accounting.answers import Certificate, Line
+from core.accounting.calibrate import calibrate_noise
+from core.accounting.compare import compare
+from core.accounting.gaussian import epsilon_of_gaussian
+from core.accounting.plans import (
+    PlanAdjacency,
+    SubsampledGaussian,
+    check_count,
+    check_delta,
+    check_number,
+)
+from core.accounting.pld import certified_epsilon
+from core.errors import OutOfRange
+
+ROWS_MIN = 20
+ROWS_MAX = 1 << 32
+EPOCHS_MAX = 1_000
+STEPS_MAX = 1_000_000
+# A plan is refused where what all rows say in unison stands out of its noise by less than this many deviations.
+_UNISON_DEVIATIONS_MIN = 20.0
+
+
+@dataclass(frozen=True)
+class PrivacyPlan:
+    """What will be run, and what that costs. `batch` is the expected size of a batch; `epsilon` is the target."""
+
+    epsilon: float
+    delta: float
+    rows: int
+    batch: int
+    steps: int
+    noise_multiplier: float
+    certificate: Certificate
+
+    @property
+    def sampling_rate(self) -> float:
+        """The probability of a row to be in a step's batch, batch / rows, rounded up."""
+        return _rate(self.rows, self.batch)
+
+    def event(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> SubsampledGaussian:
+        """One step, for the accountants."""
+        return SubsampledGaussian(self.sampling_rate, self.noise_multiplier, adjacency)
+
+
+def steps_of(*, rows: int, batch: int, epochs: float) -> int:
+    """The steps in which a row is expected to be read `epochs` times, at least 1. Raises OutOfRange."""
+    _check_rows(rows, batch)
+    check_number(epochs, field="epochs", low=1e-6, high=EPOCHS_MAX)
+    return max(1, round(epochs * rows / batch))
+
+
+def plan_training(*, epsilon: float, delta: float, rows: int, batch: int, steps: int) -> PrivacyPlan:
+    """The plan with the least noise that is certified (epsilon, delta)-DP. Takes up to about a second.
+
+    Raises OutOfRange, which names the field: fewer than ROWS_MIN rows or fewer than a batch (`rows`, `batch`); a delta
+    above 1 / rows, by which one row could be handed out whole (`delta`); an epsilon at which nothing can be learnt,
+    with the smallest that can (`epsilon`); else as `calibrate_noise`.
+    """
+    _check_rows(rows, batch)
+    check_count(steps)
+    if steps > STEPS_MAX:
+        raise OutOfRange(f"steps must be at most {STEPS_MAX}", field="steps")
+    check_delta(delta)
+    if delta > 1 / rows:
+        raise OutOfRange(f"delta must be at most 1 / rows, {1 / rows:.3g}", field="delta")
+    smallest = smallest_epsilon(delta, rows=rows)
+    if not epsilon >= smallest:
+        raise OutOfRange(
+            f"with {rows} rows nothing can be learnt below epsilon {_rounded_up(smallest):g}", field="epsilon"
+        )
+    found = calibrate_noise(epsilon, delta, sampling_rate=_rate(rows, batch), steps=steps)
+    return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, found.certificate)
+
+
+def smallest_epsilon(delta: float, *, rows: int) -> float:
+    """The epsilon below which a plan is refused as useless, whatever its batch and steps.
+
+    Let all rows say the same, a gradient of full length in one direction, in every step. The sum of the updates is
+    then steps * batch clipping norms long, and its noise has the deviation sqrt(steps) * noise_multiplier of them:
+    a ratio of rows * mu, where mu = (batch / rows) sqrt(steps) / noise_multiplier. With much noise the run is nearly
+    the Gaussian mechanism of that mu (Bu, Dong, Long and Su 2020). Where the ratio is under 20, not even this is told
+    well from noise, let alone what some rows say.
+    """
+    return epsilon_of_gaussian(delta, _UNISON_DEVIATIONS_MIN / rows)
+
+
+def by_every_accountant(plan: PrivacyPlan) -> tuple[Line, ...]:
+    """Epsilon of the plan at its delta by every accountant: bounds, and estimates that are marked as such."""
+    return compare(plan.event(), plan.steps, plan.delta)
+
+
+def replace_one_epsilon(plan: PrivacyPlan) -> float:
+    """The certified epsilon of the same run, at the same delta, where neighbours differ in the value of one row.
+
+    That is what an account of records is kept in (`core.accounting.events`).
+    """
+    event = plan.event(PlanAdjacency.REPLACE_ONE)
+    return certified_epsilon(((event, plan.steps),), plan.delta)
+
+
+def _rate(rows: int, batch: int) -> float:
+    return min(1.0, math.nextafter(batch / rows, 1.0))
+
+
+def _check_rows(rows: int, batch: int) -> None:
+    if isinstance(rows, bool) or not isinstance(rows, int) or not ROWS_MIN <= rows <= ROWS_MAX:
+        raise OutOfRange(f"at least {ROWS_MIN} rows are needed, and no more than {ROWS_MAX} taken", field="rows")
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= rows:
+        raise OutOfRange("the expected batch must be a whole number between 1 and the rows", field="batch")
+
+
+def _rounded_up(value: float) -> float:
+    """To two digits, upwards."""
+    if value <= 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit * (1 - 1e-12)) * unit

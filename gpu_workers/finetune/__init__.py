@@ -1,0 +1,1 @@
+"""Private fine-tuning of a transformer classifier: per-sample gradients, the training loop, the artifact."""

@@ -1,0 +1,93 @@
+"""The file of a privately fine-tuned classifier: safetensors, with what it is and what it cost in the metadata.
+
+It holds what was optimised (`lora`: adapter and head; `rgp`: the encoder's linear layers and the head; `full`:
+everything but the embeddings), in float32, and fits the encoder whose fingerprint it names. No pickle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from gpu_workers.finetune.base import Base, load_base
+from gpu_workers.finetune.classifier import Classifier
+from gpu_workers.finetune.methods import Method, prepare
+
+_FORMAT = "privacy-gateway/classifier/1"
+
+
+@dataclass(frozen=True)
+class ClassifierInfo:
+    """`labels` in the order of the logits; `epsilon` is the certified one, add-remove; `rank` 0 for `full`."""
+
+    method: str
+    base: str
+    base_fingerprint: str
+    labels: tuple[str, ...]
+    pairs: bool
+    rank: int
+    pieces_max: int
+    rows: int
+    batch: int
+    steps: int
+    clip_norm: float
+    noise_multiplier: float
+    epsilon: float
+    delta: float
+
+
+def save_classifier(path: Path, info: ClassifierInfo, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write the file, whole or not at all."""
+    partial = path.with_suffix(".partial")
+    held = {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(held, partial, metadata={"format": _FORMAT, "info": json.dumps(asdict(info))})
+    partial.replace(path)
+
+
+def load_classifier(
+    path: Path, base_path: Path | None = None, *, device: torch.device | str = "cpu"
+) -> tuple[ClassifierInfo, Base, Classifier]:
+    """A file's classifier on its encoder (the bundled one by default), in evaluation mode.
+
+    Raises: ValueError for what is no such file, for another encoder, or for a number that is not finite.
+    """
+    info, tensors = _read(path)
+    place = torch.device(device)
+    base = load_base(base_path, device=place, pieces_max=info.pieces_max)
+    if base.fingerprint != info.base_fingerprint:
+        raise ValueError("the classifier was made for another encoder")
+    model = Classifier(base, labels=len(info.labels), pairs=info.pairs)
+    trained = prepare(model, Method(info.method), rank=info.rank)
+    shapes = {name: parameter.shape for name, parameter in trained.optimised.items()}
+    if shapes != {name: tensor.shape for name, tensor in tensors.items()}:
+        raise ValueError("the tensors are not those of the classifier")
+    with torch.no_grad():
+        for name, parameter in trained.optimised.items():
+            parameter.copy_(tensors[name])
+    return info, base, model.eval()
+
+
+def _read(path: Path) -> tuple[ClassifierInfo, dict[str, torch.Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as stream:
+            metadata = stream.metadata() or {}
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (no mapping)
+    except (OSError, SafetensorError):
+        raise ValueError("not a readable safetensors file") from None
+    if metadata.get("format") != _FORMAT:
+        raise ValueError("not a classifier file of a known format")
+    try:
+        raw = json.loads(metadata["info"])
+        info = ClassifierInfo(**{**raw, "labels": tuple(raw["labels"])})
+        Method(info.method)
+    except (ValueError, LookupError, TypeError):
+        raise ValueError("the file's facts are not those of a classifier") from None
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise ValueError("the classifier holds a number that is not finite")
+    return info, tensors

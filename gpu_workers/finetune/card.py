@@ -1,0 +1,74 @@
+"""The model card of a privately fine-tuned classifier: its certificate, and every accountant's epsilon beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from core.accounting.answers import Line
+from core.accounting.contract import Kind
+from gpu_workers.finetune.artifact import ClassifierInfo
+from gpu_workers.finetune.evaluation import Metrics
+from gpu_workers.jobs.card import cell
+
+
+def classifier_card(
+    name: str, info: ClassifierInfo, lines: Sequence[Line], *, replace_one: float, metrics: Metrics | None
+) -> str:
+    """Markdown. `lines`: `core.finetune.plan.by_every_accountant`; `replace_one`: epsilon of that adjacency."""
+    scores = (
+        [f"| accuracy, macro-F1 on {metrics.rows} public rows | {metrics.accuracy:.4f}, {metrics.macro_f1:.4f} |"]
+        if metrics
+        else []
+    )
+    return "\n".join(
+        [
+            f"# Classifier `{name}`",
+            "",
+            f"Fine-tuned under differential privacy: **({up(info.epsilon)}, {info.delta:g})-DP** for one row of the",
+            "training data, where neighbours differ by one row more or less (add-remove). The certificate is a bound",
+            "by privacy loss distributions for the whole run; it covers these weights and everything told while they",
+            "were trained. Where neighbours differ in the value of one row, the same run is",
+            f"({up(replace_one)}, {info.delta:g})-DP.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            f"| method | {info.method}" + (f", rank {info.rank}" if info.rank else "") + " |",
+            f"| encoder | {cell(info.base)} (`{info.base_fingerprint}`) |",
+            f"| labels | {cell(', '.join(info.labels))} |",
+            f"| texts a row | {2 if info.pairs else 1}, {info.pieces_max} word pieces at most |",
+            f"| rows, as declared (public) | {info.rows} |",
+            f"| steps | {info.steps}, Poisson sampled, {info.batch} rows expected in each |",
+            f"| clipping norm | {info.clip_norm:g} |",
+            f"| noise multiplier | {info.noise_multiplier:.6g} |",
+            *scores,
+            "",
+            "## Epsilon by every accountant",
+            "",
+            f"Of this run, at delta {info.delta:g}. An estimate may be under the truth; it set nothing and promises",
+            "nothing.",
+            "",
+            "| accountant | claims | epsilon |",
+            "| --- | --- | --- |",
+            *(_row(line) for line in lines),
+            "",
+            "## What is not covered",
+            "",
+            "The number of rows, the labels' names and the public split count as public. One row is the unit: somebody",
+            "with several rows is protected for one of them. Real arithmetic is assumed of Gaussian noise.",
+            "",
+        ]
+    )
+
+
+def up(epsilon: float) -> str:
+    """To four decimals, upwards."""
+    return f"{math.ceil(epsilon * 1e4 - 1e-9) / 1e4:.4f}"
+
+
+def _row(line: Line) -> str:
+    name = line.name if line.order is None else f"{line.name}, order {line.order}"
+    certificate = " (the certificate)" if line.name == "pld" else ""
+    claims = {Kind.BOUND: "bound", Kind.ESTIMATE: "estimate"}.get(line.result.kind, "nothing")
+    value = "–" if line.result.value is None else up(line.result.value)
+    return f"| {name}{certificate} | {claims} | {value} |"

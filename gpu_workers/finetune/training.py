@@ -1,0 +1,162 @@
+"""The private training loop: it can be stopped at any moment and goes on where its last checkpoint was.
+
+Guarantee: what is told, and the weights at the end, are a function of the releases of at most `plan.steps` steps of the
+plan and of public data: (plan.certificate.epsilon, delta)-DP for one row, add-remove. A step's release is used for
+nothing that leaves before a checkpoint that holds it is on the disk. Steps after the last checkpoint die with the
+process: when it goes on, they are drawn anew, batch and noise, and the first draw was never told to anybody. So there
+is one release for each step, and as many steps as the plan has.
+
+What is told: steps done, an estimate of the time left, metrics on the caller's public rows; at fixed steps. Never a
+loss of private rows, a gradient's norm, or a batch's size. (Time is not hidden; between two tellings it is the time of
+many steps.)
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from core.finetune.plan import PrivacyPlan
+from core.finetune.poisson import poisson_batch
+from gpu_workers.finetune.batches import Rows
+from gpu_workers.finetune.classifier import Classifier
+from gpu_workers.finetune.evaluation import Metrics, measure
+from gpu_workers.finetune.gradients import PrivateGradient
+from gpu_workers.finetune.methods import Trained
+from gpu_workers.training.loop import Checkpoint, Schedule
+
+CLIP_NORM = 0.1  # nearly every row is clipped: all count alike, and Adam makes up for the scale
+HEAD_RATE = 3e-3  # the head starts at zero and has far to go, whatever the method
+BATCH_PIECES = 512  # word pieces of a physical batch
+_CHECKPOINTS = 20
+_MEASUREMENTS = 5
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`seconds_left` is a guess. `metrics` only at some steps."""
+
+    step: int
+    steps: int
+    seconds_left: float
+    metrics: Metrics | None
+
+
+Tell = Callable[[Progress], None]
+
+
+class PrivateTraining:
+    """A model in a method's form, Adam on noised gradients, and the number of steps done."""
+
+    def __init__(
+        self,
+        model: Classifier,
+        trained: Trained,
+        plan: PrivacyPlan,
+        checkpoint: Checkpoint,
+        *,
+        rate: float | None = None,
+        batch_pieces: int = BATCH_PIECES,
+    ) -> None:
+        """`rate`: of Adam for the encoder, the method's own by default. `batch_pieces` bounds the memory,
+        and changes nothing else.
+
+        Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
+        """
+        self.step = 0
+        self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
+        self._batch_pieces = batch_pieces
+        self._schedule = Schedule(steps=plan.steps, rate=rate or trained.rate, warmup=max(1, plan.steps // 10))
+        self._optimiser = torch.optim.Adam(_groups(trained, self._schedule.rate))
+        self._gradient = PrivateGradient(
+            model,
+            trained.own,
+            clip_norm=CLIP_NORM,
+            noise_multiplier=plan.noise_multiplier,
+            expected_batch=plan.batch,
+        )
+        state = checkpoint.read()
+        if state is not None:
+            self._restore(state)
+
+    def run(self, rows: Rows, public: Rows | None, tell: Tell) -> Metrics | None:
+        """Train to the plan's end; returns the metrics on the `public` rows, if there are any.
+
+        `rows`: as many as the plan declares. Raises: ValueError for another number.
+        """
+        if len(rows) != self._plan.rows:
+            raise ValueError("the rows are not as many as the plan declares")
+        begun, first, steps = time.monotonic(), self.step, self._plan.steps
+        while self.step < steps:
+            self._one_step(rows)
+            if self._due(_CHECKPOINTS):
+                self._save()
+                metrics = measure(self._model, public) if public and self._due(_MEASUREMENTS) else None
+                pace = (time.monotonic() - begun) / (self.step - first)
+                tell(Progress(self.step, steps, pace * (steps - self.step), metrics))
+        self._gradient.close()
+        return measure(self._model, public) if public else None
+
+    def _one_step(self, rows: Rows) -> None:
+        self._trained.begin(self.step)
+        chosen = poisson_batch(rows=self._plan.rows, batch=self._plan.batch)
+        batches = (batch for _, batch in rows.batches(chosen, pieces_max=self._batch_pieces))
+        released = self._trained.gradients(self._gradient.step(batches))
+        for name, parameter in self._trained.optimised.items():
+            parameter.grad = released[name]
+        for group in self._optimiser.param_groups:
+            group["lr"] = group["rate"] * self._schedule.factor(self.step)
+        self._optimiser.step()
+        self._optimiser.zero_grad()
+        self.step += 1
+
+    def _due(self, times: int) -> bool:
+        """At about `times` steps, evenly spread, and at the last."""
+        every = -(-self._plan.steps // times)
+        return self.step % every == 0 or self.step == self._plan.steps
+
+    def _facts(self) -> dict[str, Any]:
+        """What a checkpoint must agree in: the accounted plan."""
+        plan = self._plan
+        return {
+            "rows": plan.rows,
+            "batch": plan.batch,
+            "steps": plan.steps,
+            "noise_multiplier": plan.noise_multiplier,
+            "clip_norm": CLIP_NORM,
+            **asdict(plan.certificate),
+        }
+
+    def _save(self) -> None:
+        state = {
+            "plan": self._facts(),
+            "step": self.step,
+            "parameters": {name: tensor.detach() for name, tensor in self._trained.optimised.items()},
+            "optimiser": self._optimiser.state_dict(),
+        }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        self._checkpoint.write(buffer.getvalue())
+
+    @torch.no_grad()
+    def _restore(self, saved: bytes) -> None:
+        device = next(iter(self._trained.optimised.values())).device
+        state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
+        if state["plan"] != self._facts() or state["parameters"].keys() != self._trained.optimised.keys():
+            raise ValueError("the checkpoint is of another plan or model")
+        for name, parameter in self._trained.optimised.items():
+            parameter.copy_(state["parameters"][name])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.step = state["step"]
+
+
+def _groups(trained: Trained, rate: float) -> list[dict[str, Any]]:
+    """The optimiser's: the encoder's part and the head, each with its rate at full height."""
+    head = [tensor for name, tensor in trained.optimised.items() if name.startswith("head.")]
+    body = [tensor for name, tensor in trained.optimised.items() if not name.startswith("head.")]
+    return [{"params": body, "rate": rate}, {"params": head, "rate": HEAD_RATE}]

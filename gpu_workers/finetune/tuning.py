@@ -1,0 +1,120 @@
+"""A private fine-tuning from texts to a classifier: what a job or a benchmark calls.
+
+Guarantee: as of `gpu_workers.finetune.training`, for one row of `private`. Public are the plan, the labels' names, the
+`public` split, the limits, the encoder and the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from core.errors import BadCorpus
+from core.finetune.labels import checked_names, label_numbers
+from core.finetune.plan import PrivacyPlan
+from gpu_workers.finetune.artifact import ClassifierInfo
+from gpu_workers.finetune.base import PIECES_MAX, Base, load_base
+from gpu_workers.finetune.batches import Rows
+from gpu_workers.finetune.classifier import Classifier
+from gpu_workers.finetune.evaluation import Metrics
+from gpu_workers.finetune.methods import RANK, Method, Trained, prepare
+from gpu_workers.finetune.training import CLIP_NORM, PrivateTraining, Progress
+from gpu_workers.training.loop import Checkpoint
+
+
+@dataclass(frozen=True)
+class Split:
+    """Texts, one or two a row (the same for all), and labels, one a row."""
+
+    texts: Sequence[tuple[str, ...]]
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """`labels`: the declared names. `rank`: of the adapters or carriers. `pieces_max`: word pieces read of a text."""
+
+    labels: tuple[str, ...]
+    pairs: bool
+    method: Method = Method.LORA
+    rank: int = RANK
+    pieces_max: int = PIECES_MAX
+    rate: float | None = None
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """`tensors`: what an artifact holds. `metrics`: on the public split, if there is one."""
+
+    info: ClassifierInfo
+    tensors: dict[str, torch.Tensor]
+    metrics: Metrics | None
+
+
+def fine_tune(
+    private: Split,
+    public: Split | None,
+    task: Task,
+    plan: PrivacyPlan,
+    *,
+    base_path: Path | None,
+    device: torch.device,
+    checkpoint: Checkpoint,
+    tell: Callable[[Progress], None],
+) -> FineTuned:
+    """Train by the plan, or go on from the checkpoint.
+
+    Raises: InvalidInput, BadCorpus (reasons `unknown-label`, `one-class`, `wrong-row`, `wrong-count`), before a step is
+    made; ValueError for a checkpoint of another plan or a folder that holds no encoder.
+    """
+    names = checked_names(task.labels)
+    numbers = _numbers(private, names, task)
+    if len(numbers) != plan.rows:
+        raise BadCorpus("The rows are not as many as declared.", reason="wrong-count", count=len(numbers))
+    truth = _numbers(public, names, task) if public else []
+    base = load_base(base_path, device=device, pieces_max=task.pieces_max)
+    model, trained = _prepared(base, task)
+    training = PrivateTraining(model, trained, plan, checkpoint, rate=task.rate)
+    metrics = training.run(
+        Rows(base, private.texts, numbers, device=device),
+        Rows(base, public.texts, truth, device=device) if public else None,
+        tell,
+    )
+    return FineTuned(_info(base, task, plan), dict(trained.optimised), metrics)
+
+
+def _numbers(split: Split, names: tuple[str, ...], task: Task) -> list[int]:
+    texts = 2 if task.pairs else 1
+    if len(split.texts) != len(split.labels):
+        raise BadCorpus("Not every row has a label.", reason="wrong-row", count=len(split.texts))
+    for line, row in enumerate(split.texts, start=1):
+        if len(row) != texts:
+            raise BadCorpus(f"A row has {texts} texts.", reason="wrong-row", line=line)
+    return label_numbers(names, split.labels)
+
+
+def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:
+    model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
+    return model, prepare(model, task.method, rank=task.rank)
+
+
+def _info(base: Base, task: Task, plan: PrivacyPlan) -> ClassifierInfo:
+    return ClassifierInfo(
+        method=task.method.value,
+        base=base.name,
+        base_fingerprint=base.fingerprint,
+        labels=task.labels,
+        pairs=task.pairs,
+        rank=0 if task.method is Method.FULL else task.rank,
+        pieces_max=task.pieces_max,
+        rows=plan.rows,
+        batch=plan.batch,
+        steps=plan.steps,
+        clip_norm=CLIP_NORM,
+        noise_multiplier=plan.noise_multiplier,
+        epsilon=plan.certificate.epsilon,
+        delta=plan.delta,
+    )

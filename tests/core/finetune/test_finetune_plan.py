@@ -1,0 +1,109 @@
+"""A plan costs what it says, and what cannot be learnt is refused with the number that can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.accounting.contract import Kind
+from core.accounting.plans import SubsampledGaussian
+from core.accounting.pld import certified_epsilon
+from core.errors import BadCorpus, InvalidInput, OutOfRange
+from core.finetune.labels import checked_names, label_numbers
+from core.finetune.plan import (
+    PrivacyPlan,
+    by_every_accountant,
+    plan_training,
+    replace_one_epsilon,
+    smallest_epsilon,
+    steps_of,
+)
+
+
+@pytest.fixture(scope="module")
+def plan() -> PrivacyPlan:
+    return plan_training(epsilon=4.0, delta=1e-5, rows=5_000, batch=250, steps=60)
+
+
+def test_the_certificate_is_under_the_target_and_near_it(plan: PrivacyPlan) -> None:
+    event = SubsampledGaussian(250 / 5_000, plan.noise_multiplier)
+
+    assert 0.99 * 4.0 < plan.certificate.epsilon <= 4.0
+    assert certified_epsilon(((event, 60),), 1e-5) == pytest.approx(plan.certificate.epsilon, rel=2e-3)
+
+
+def test_the_sampling_rate_is_not_under_what_is_sampled(plan: PrivacyPlan) -> None:
+    for batch in (1, 7, 250, 4_999):
+        rounded = replace(plan, batch=batch).sampling_rate
+        assert batch / 5_000 <= rounded <= batch / 5_000 * (1 + 1e-15)
+
+
+def test_a_batch_of_all_rows_is_the_plain_gaussian_mechanism() -> None:
+    whole = plan_training(epsilon=2.0, delta=1e-4, rows=400, batch=400, steps=10)
+
+    assert whole.sampling_rate == 1.0
+    assert whole.certificate.loss_interval == 0.0
+
+
+def test_bounds_stand_above_the_certificate_and_estimates_are_marked(plan: PrivacyPlan) -> None:
+    lines = by_every_accountant(plan)
+    bounds = {line.name: line.result.value for line in lines if line.result.kind is Kind.BOUND}
+
+    assert bounds["rdp"] > bounds["pld"] == pytest.approx(plan.certificate.epsilon, rel=2e-3)
+    assert {line.result.kind for line in lines if line.order} <= {Kind.ESTIMATE, Kind.NO_UNIQUE_ROOT}
+
+
+def test_replacing_a_row_costs_more_than_adding_one_and_less_than_two(plan: PrivacyPlan) -> None:
+    assert plan.certificate.epsilon < replace_one_epsilon(plan) < 2.2 * plan.certificate.epsilon
+
+
+def test_epochs_are_steps() -> None:
+    assert steps_of(rows=393_000, batch=2_000, epochs=20) == 3_930
+    assert steps_of(rows=100, batch=100, epochs=0.001) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"rows": 19, "batch": 4}, "rows"),
+        ({"batch": 5_001}, "batch"),
+        ({"batch": 0}, "batch"),
+        ({"delta": 1e-3}, "delta"),
+        ({"steps": 0}, "steps"),
+        ({"steps": 1_000_001}, "steps"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": 1e-3}, "epsilon"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_by_its_field(changed: dict[str, float], field: str) -> None:
+    asked = {"epsilon": 4.0, "delta": 1e-5, "rows": 5_000, "batch": 250, "steps": 60, **changed}
+
+    with pytest.raises(OutOfRange) as refusal:
+        plan_training(**asked)  # type: ignore[arg-type]
+
+    assert refusal.value.field == field
+
+
+def test_the_smallest_useful_epsilon_is_named_and_can_be_used() -> None:
+    shape = {"rows": 100, "batch": 20, "steps": 50}
+    with pytest.raises(OutOfRange, match=r"100 rows nothing can be learnt below epsilon \d") as refusal:
+        plan_training(epsilon=0.05, delta=1e-3, **shape)
+    named = float(refusal.value.detail.split()[-1])
+
+    assert smallest_epsilon(1e-3, rows=100) <= named <= 1.1 * smallest_epsilon(1e-3, rows=100)
+    assert plan_training(epsilon=named, delta=1e-3, **shape).certificate.epsilon <= named
+
+
+def test_labels_are_the_declared_ones() -> None:
+    assert label_numbers(("no", "yes"), ["yes", "no", "yes"]) == [1, 0, 1]
+    with pytest.raises(BadCorpus) as unknown:
+        label_numbers(("no", "yes"), ["yes", "maybe"])
+    assert (unknown.value.reason, unknown.value.line) == ("unknown-label", 2)
+    assert "maybe" not in str(unknown.value)
+    with pytest.raises(BadCorpus) as alike:
+        label_numbers(("no", "yes"), ["yes", "yes"])
+    assert alike.value.reason == "one-class"
+    for names in (("one",), ("a", "a"), ("a", "")):
+        with pytest.raises(InvalidInput):
+            checked_names(names)

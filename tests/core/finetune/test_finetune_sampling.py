@@ -1,0 +1,57 @@
+"""The batches and the noise have the law that is accounted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from core.finetune.noise import noisy_sum
+from core.finetune.poisson import poisson_batch
+from core.mechanisms.vectors.noise import noise_generator
+
+ALARM = 1e-6  # the chance of a false one, for each test
+
+
+def test_every_row_joins_by_a_coin_of_its_own() -> None:
+    rows, batch, draws = 60, 7, 20_000
+    joined = np.zeros((draws, rows), dtype=np.int64)
+    for draw in range(draws):
+        joined[draw, poisson_batch(rows=rows, batch=batch)] = 1
+    rate = batch / rows
+
+    counts = joined.sum(axis=0)
+    each = ((counts - draws * rate) ** 2 / (draws * rate * (1 - rate))).sum()
+    assert stats.chi2.sf(each, rows) > ALARM
+
+    sizes = np.bincount(joined.sum(axis=1), minlength=20)[:20]
+    expected = draws * stats.binom.pmf(np.arange(20), rows, rate)
+    sizes, expected = np.append(sizes, draws - sizes.sum()), np.append(expected, draws - expected.sum())
+    kept = expected >= 5
+    off = ((sizes[kept] - expected[kept]) ** 2 / expected[kept]).sum()
+    assert stats.chi2.sf(off, kept.sum()) > ALARM
+
+    together = np.corrcoef(joined.T)[np.triu_indices(rows, 1)]
+    assert np.abs(together).max() < stats.norm.isf(ALARM / len(together) / 2) / draws**0.5
+
+
+def test_a_batch_may_be_empty_and_may_be_all() -> None:
+    sizes = {len(poisson_batch(rows=50, batch=1)) for _ in range(300)}
+
+    assert 0 in sizes
+    assert np.array_equal(poisson_batch(rows=50, batch=50), np.arange(50))
+    for rows, batch in ((10, 0), (10, 11)):
+        with pytest.raises(ValueError, match="expected batch"):
+            poisson_batch(rows=rows, batch=batch)
+
+
+def test_noise_is_normal_of_its_deviation_and_on_the_sum() -> None:
+    total = np.linspace(-5, 5, 200_000).reshape(400, 500)
+
+    noise = (noisy_sum(total, deviation=0.3, generator=noise_generator()) - total).ravel() / 0.3
+
+    assert stats.kstest(noise, "norm").pvalue > ALARM
+    assert not np.array_equal(
+        noisy_sum(total, deviation=0.3, generator=noise_generator()),
+        noisy_sum(total, deviation=0.3, generator=noise_generator()),
+    )

@@ -1,0 +1,159 @@
+"""Each row has its own gradient: that of a loop over single rows, whatever the method, the model and the company."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from finetune_kit import CPU, Tiny, checkpoint, tiny
+from torch import nn
+
+from core.errors import InvalidInput
+from gpu_workers.finetune.base import load_base
+from gpu_workers.finetune.gradients import PrivateGradient, clipped_sum
+from gpu_workers.finetune.methods import Method
+from gpu_workers.finetune.rgp import RgpLinear
+
+FORMS = [("bert", False), ("bert", True), ("roberta", False), ("roberta", True)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+def private(made: Tiny, **changed: float) -> PrivateGradient:
+    numbers = {"clip_norm": 0.5, "noise_multiplier": 1e-9, "expected_batch": 4, **changed}
+    return PrivateGradient(made.model, made.trained.own, **numbers)  # type: ignore[arg-type]
+
+
+def one_by_one(made: Tiny, chosen: list[int]) -> list[dict[str, torch.Tensor]]:
+    """By plain backward passes over a copy without hooks, each row alone and padded by itself."""
+    model = copy.deepcopy(made.model).train()
+    named = dict(zip(made.trained.own, [p for p in model.parameters() if p.requires_grad], strict=True))
+    assert [n for n, p in made.model.named_parameters() if p.requires_grad]
+    found = []
+    for row in chosen:
+        model.zero_grad()
+        batch = made.batch(row)
+        nn.functional.cross_entropy(model(batch.parts), batch.labels).backward()
+        found.append({name: parameter.grad.clone() for name, parameter in named.items()})
+    return found
+
+
+def norm(tensors: dict[str, torch.Tensor]) -> float:
+    return float(sum(tensor.double().square().sum() for tensor in tensors.values()) ** 0.5)
+
+
+@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize(("family", "pairs"), FORMS)
+def test_gradients_are_those_of_a_loop(folder: Path, family: str, pairs: bool, method: Method) -> None:
+    made = tiny(checkpoint(folder, family), method, pairs=pairs)
+    alone = one_by_one(made, list(range(24)))
+    gradient = private(made)
+
+    seen = 0
+    for chosen, batch in made.rows.batches(np.arange(24), pieces_max=100):
+        own = gradient.own(batch)
+        for place, row in enumerate(chosen):
+            mine = {name: tensor[place] for name, tensor in own.items()}
+            gap = {name: mine[name] - alone[row][name] for name in mine}
+            assert norm(gap) <= 1e-5 * norm(alone[row])
+            assert norm(mine) == pytest.approx(norm(alone[row]), rel=1e-5)
+            seen += 1
+    assert seen == 24
+
+
+@pytest.mark.parametrize("method", [Method.LORA, Method.RGP])
+def test_the_bundled_encoder_reads_a_pair_apart_and_each_row_keeps_one_gradient(method: Method) -> None:
+    made = tiny(None, method, pairs=True, count=2)
+    alone = one_by_one(made, [0, 1])
+    gradient = private(made)
+
+    for chosen, batch in made.rows.batches(np.arange(2), pieces_max=10_000):
+        assert len(batch.parts) == 2
+        own = gradient.own(batch)
+        for place, row in enumerate(chosen):
+            gap = {name: tensor[place] - alone[row][name] for name, tensor in own.items()}
+            assert norm(gap) <= 1e-5 * norm(alone[row])
+
+
+def test_a_rows_gradient_is_its_own_in_any_company(folder: Path) -> None:
+    made = tiny(checkpoint(folder, "roberta"), Method.LORA, count=200)
+    gradient = private(made)
+    companies = [batch for batch in made.rows.batches(np.arange(200), pieces_max=400) if len(batch[0]) > 3]
+
+    chosen, batch = companies[0]
+    together = gradient.own(batch)
+    for place in range(len(chosen)):
+        alone = gradient.own(made.batch(int(chosen[place])))
+        gap = {name: together[name][place] - alone[name][0] for name in alone}
+        assert norm(gap) <= 1e-5 * norm({name: tensor[0] for name, tensor in alone.items()})
+
+
+def test_carriers_keep_the_weight_and_project_its_gradient(folder: Path) -> None:
+    torch.manual_seed(1)
+    layer = RgpLinear(nn.Linear(12, 9), 4)
+    inputs, wanted = torch.randn(7, 12), torch.randn(7, 9)
+    for step in (0, 1_000):
+        with torch.no_grad():
+            layer.weight.add_(0.1 * torch.randn_like(layer.weight))
+        layer.new_carriers(step)
+        left, right = layer.left.weight, layer.right.weight
+
+        assert torch.allclose(left.T @ left, torch.eye(4), atol=1e-5)
+        assert torch.allclose(right @ right.T, torch.eye(4), atol=1e-5)
+        assert torch.allclose(layer.train()(inputs), layer.eval()(inputs), atol=1e-5)
+
+        layer.train()
+        layer.zero_grad()
+        (layer(inputs) * wanted).sum().backward()
+        whole = wanted.T @ inputs  # the gradient of the weight itself
+        columns, rows = left @ left.T, right.T @ right
+        expected = columns @ whole + whole @ rows - columns @ whole @ rows
+        found = layer.projected(left.grad, right.grad)
+        assert torch.allclose(found, expected, atol=1e-4)
+
+
+def test_carriers_come_from_the_weights_alone(folder: Path) -> None:
+    """They are drawn before a row is read, and span what one power iteration on W - W_0 finds."""
+    layer = RgpLinear(nn.Linear(16, 10), 2)
+    direction = torch.randn(10, 2) @ torch.randn(2, 16)
+    with torch.no_grad():
+        layer.weight.add_(direction)
+    layer.new_carriers(1_000)
+    left, right = layer.left.weight, layer.right.weight
+
+    assert torch.allclose(left @ (left.T @ direction), direction, atol=1e-4)
+    assert torch.allclose((direction @ right.T) @ right, direction, atol=1e-4)
+
+
+def test_clipping_is_over_all_tensors_and_a_broken_row_counts_nothing() -> None:
+    own = {"a": torch.tensor([[3.0, 0.0], [0.03, 0.0], [torch.nan, 0.0]]), "b": torch.tensor([[4.0], [0.04], [1.0]])}
+
+    total = clipped_sum(own, clip_norm=1.0)
+
+    assert total["a"].tolist() == pytest.approx([0.6 + 0.03, 0.0], rel=2e-3)
+    assert total["b"].tolist() == pytest.approx([0.8 + 0.04], rel=2e-3)
+    assert norm(clipped_sum({name: tensor[:1] for name, tensor in own.items()}, clip_norm=1.0)) < 1.0
+
+
+def test_a_model_that_mixes_rows_is_refused(folder: Path) -> None:
+    mixed = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with pytest.raises(ValueError, match="not a row's own"):
+        PrivateGradient(mixed, dict(mixed.named_parameters()), clip_norm=1.0, noise_multiplier=1.0, expected_batch=2)
+    plain = nn.Linear(3, 2)
+    with pytest.raises(ValueError, match="those that the model trains"):
+        PrivateGradient(plain, {"weight": plain.weight}, clip_norm=1.0, noise_multiplier=1.0, expected_batch=2)
+
+
+def test_dropout_is_off_and_what_stays_random_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = checkpoint(folder, "bert")
+    assert load_base(path, device=CPU).model.config.hidden_dropout_prob > 0  # what the checkpoint asks for
+    monkeypatch.setattr("gpu_workers.finetune.base._still", lambda model: None)
+    with pytest.raises(InvalidInput) as refusal:
+        load_base(path, device=CPU)
+    assert refusal.value.field == "model"

@@ -1,0 +1,141 @@
+"""A step releases what is accounted: never more than a batch's clipped rows, noise on all of it, also of no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from finetune_kit import Tiny, checkpoint, tiny
+from scipy import stats
+from torch import nn
+
+from gpu_workers.finetune import gradients
+from gpu_workers.finetune.gradients import PrivateGradient
+from gpu_workers.finetune.methods import Method
+
+EXPECTED = 12
+RATE = 0.5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+def released(made: Tiny, rows: int, *, clip_norm: float, noise: float) -> dict[str, torch.Tensor]:
+    """Of that many rows, all of one label, lest their gradients cancel."""
+    gradient = PrivateGradient(
+        made.model, made.trained.own, clip_norm=clip_norm, noise_multiplier=noise, expected_batch=EXPECTED
+    )
+    batches = (batch for _, batch in made.rows.batches(np.arange(1, 2 * rows, 2), pieces_max=64))
+    found = gradient.step(batches)
+    gradient.close()
+    return found
+
+
+def moved(made: Tiny, rows: int, *, clip_norm: float) -> float:
+    """How far a step of plain descent moves everything, with next to no noise."""
+    before = {name: tensor.detach().clone() for name, tensor in made.trained.optimised.items()}
+    found = made.trained.gradients(released(made, rows, clip_norm=clip_norm, noise=1e-9))
+    with torch.no_grad():
+        for name, tensor in made.trained.optimised.items():
+            tensor.add_(found[name], alpha=-RATE)
+    gaps = [(made.trained.optimised[name] - before[name]).detach().double().square().sum() for name in before]
+    return float(sum(gaps) ** 0.5)
+
+
+@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_an_update_is_no_longer_than_its_rows_clipped(folder: Path, family: str, method: Method) -> None:
+    clip_norm, rows = 1e-3, 20
+    bound = RATE * clip_norm * rows / EXPECTED
+
+    distance = moved(tiny(checkpoint(folder, family), method, count=40), rows, clip_norm=clip_norm)
+
+    assert 0.2 * bound < distance <= bound
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_a_missing_clip_would_be_noticed(folder: Path, method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unclipped(own: dict[str, torch.Tensor], *, clip_norm: float) -> dict[str, torch.Tensor]:
+        return {name: tensor.sum(dim=0) for name, tensor in own.items()}
+
+    monkeypatch.setattr(gradients, "clipped_sum", unclipped)
+    assert (
+        moved(tiny(checkpoint(folder, "bert"), method, count=40), 20, clip_norm=1e-3) > 10 * RATE * 1e-3 * 20 / EXPECTED
+    )
+
+
+def test_one_row_more_moves_the_sum_by_no_more_than_the_norm(folder: Path) -> None:
+    made = tiny(checkpoint(folder, "roberta"), Method.LORA, count=40)
+    for clip_norm in (1e-3, 0.3):
+        less = released(made, 19, clip_norm=clip_norm, noise=1e-12)
+        more = released(made, 20, clip_norm=clip_norm, noise=1e-12)
+        gap = sum(float((more[name] - less[name]).double().square().sum()) for name in less) ** 0.5
+        assert gap * EXPECTED <= clip_norm
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_an_empty_batch_is_a_step_of_noise_alone(folder: Path, method: Method) -> None:
+    made = tiny(checkpoint(folder, "bert"), method)
+
+    found = released(made, 0, clip_norm=0.7, noise=3.0)
+
+    assert found.keys() == made.trained.own.keys()
+    for name, tensor in found.items():
+        assert tensor.shape == made.trained.own[name].shape
+    everything = torch.cat([tensor.flatten() for tensor in found.values()]).numpy() * EXPECTED / (0.7 * 3.0)
+    assert stats.kstest(everything, "norm").pvalue > 1e-6
+
+
+def test_a_batch_cut_into_parts_is_the_same_batch(folder: Path) -> None:
+    made = tiny(checkpoint(folder, "bert"), Method.RGP)
+    gradient = PrivateGradient(
+        made.model, made.trained.own, clip_norm=0.2, noise_multiplier=1e-9, expected_batch=EXPECTED
+    )
+
+    def by(pieces: int) -> torch.Tensor:
+        found = gradient.step(batch for _, batch in made.rows.batches(np.arange(24), pieces_max=pieces))
+        return torch.cat([tensor.flatten() for tensor in found.values()])
+
+    assert torch.allclose(by(1), by(100_000), atol=1e-6)
+
+
+def test_a_row_whose_gradient_is_not_finite_counts_nothing() -> None:
+    model = nn.Linear(4, 2)
+
+    class Parts:
+        parts = torch.tensor([[1.0, 0, 0, 0], [torch.inf, 0, 0, 0]])
+        labels = torch.tensor([0, 1])
+
+    gradient = PrivateGradient(
+        model, dict(model.named_parameters()), clip_norm=1.0, noise_multiplier=1e-9, expected_batch=1
+    )
+    found = gradient.step([Parts()])  # type: ignore[list-item]
+
+    assert all(bool(tensor.isfinite().all()) for tensor in found.values())
+    assert 0 < sum(float(tensor.square().sum()) for tensor in found.values()) <= 1.0
+
+
+def test_noise_is_drawn_anew_for_each_step_and_not_from_the_frameworks_generator(
+    folder: Path, same_seed: Callable[[], None]
+) -> None:
+    made = tiny(checkpoint(folder, "bert"), Method.LORA)
+    same_seed()
+    first = released(made, 0, clip_norm=1.0, noise=1.0)
+    same_seed()
+    second = released(made, 0, clip_norm=1.0, noise=1.0)
+
+    assert all(not torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.fixture
+def same_seed() -> Callable[[], None]:
+    def seed() -> None:
+        torch.manual_seed(3)
+        np.random.seed(3)
+
+    return seed

@@ -1,0 +1,260 @@
+"""The loop: as many steps as were accounted whatever happens, nothing told before it is kept, and a file that works."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from finetune_kit import CPU, LABELS, Memory, checkpoint, labels, texts, tiny
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from core.errors import BadCorpus
+from core.finetune.plan import PrivacyPlan, by_every_accountant, plan_training, replace_one_epsilon
+from gpu_workers.finetune.artifact import load_classifier, save_classifier
+from gpu_workers.finetune.batches import Rows
+from gpu_workers.finetune.card import classifier_card
+from gpu_workers.finetune.evaluation import measure, probabilities
+from gpu_workers.finetune.gradients import PrivateGradient
+from gpu_workers.finetune.methods import Method
+from gpu_workers.finetune.training import Progress
+from gpu_workers.finetune.tuning import FineTuned, Split, Task, fine_tune
+
+ROWS, STEPS = 64, 23
+PRIVATE, PUBLIC = Split(texts(ROWS), labels(ROWS)), Split(texts(32), labels(32))
+
+
+class Killed(Exception):
+    pass
+
+
+class StepsTaken:
+    """Counts the steps that are made, and ends the process, so to speak, after some."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.die_at: int | None = None
+        inner = PrivateGradient.step
+
+        def step(gradient: PrivateGradient, batches: object) -> object:
+            if self.count == self.die_at:
+                raise Killed
+            self.count += 1
+            return inner(gradient, batches)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(PrivateGradient, "step", step)
+
+
+@pytest.fixture
+def steps_taken(monkeypatch: pytest.MonkeyPatch) -> StepsTaken:
+    return StepsTaken(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture(scope="module")
+def plan() -> PrivacyPlan:
+    return plan_training(epsilon=50.0, delta=1e-3, rows=ROWS, batch=16, steps=STEPS)
+
+
+def run(
+    folder: Path,
+    plan: PrivacyPlan,
+    *,
+    method: Method = Method.LORA,
+    memory: Memory | None = None,
+    told: list[Progress] | None = None,
+    private: Split = PRIVATE,
+    rate: float | None = None,
+) -> FineTuned:
+    task = Task(labels=LABELS, pairs=False, method=method, rank=3, pieces_max=40, rate=rate)
+    told = [] if told is None else told
+    return fine_tune(
+        private,
+        PUBLIC,
+        task,
+        plan,
+        base_path=checkpoint(folder, "bert"),
+        device=CPU,
+        checkpoint=memory or Memory(),
+        tell=told.append,
+    )
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_every_tensor_moves_and_all_steps_are_made(
+    folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
+) -> None:
+    before = {name: tensor.detach().clone() for name, tensor in _untrained(folder, method).items()}
+    told: list[Progress] = []
+
+    made = run(folder, plan, method=method, told=told)
+
+    assert steps_taken.count == STEPS
+    assert before.keys() == made.tensors.keys()
+    assert any("lora" in name for name in before) is (method is Method.LORA)
+    for name, tensor in made.tensors.items():
+        assert bool(tensor.isfinite().all())
+        assert not torch.equal(tensor, before[name]), name
+    assert told[-1].step == told[-1].steps == STEPS
+    assert told[-1].metrics == made.metrics
+
+
+def _untrained(folder: Path, method: Method) -> dict[str, torch.Tensor]:
+    return dict(tiny(checkpoint(folder, "bert"), method, stirred=False).trained.optimised)
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_an_interrupted_training_goes_on_and_makes_as_many_steps(
+    folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
+) -> None:
+    memory, told = Memory(), list[Progress]()
+    steps_taken.die_at = 9
+    with pytest.raises(Killed):
+        run(folder, plan, method=method, memory=memory, told=told)
+    assert memory.state is not None
+    assert told[-1].step == len(told) * 2  # a checkpoint every second step: the ninth was told to nobody
+    kept, steps_taken.die_at = told[-1].step, None
+    steps_taken.count = 0
+
+    made = run(folder, plan, method=method, memory=memory, told=told)
+
+    assert kept + steps_taken.count == STEPS
+    assert [progress.step for progress in told] == sorted({progress.step for progress in told})
+    assert told[-1].step == STEPS
+    assert made.metrics is not None
+
+
+def test_nothing_is_told_before_it_is_kept(folder: Path, plan: PrivacyPlan) -> None:
+    memory = Memory()
+    seen: list[tuple[int, int]] = []
+
+    class Ordered(list[Progress]):
+        def append(self, progress: Progress) -> None:
+            assert memory.state is not None
+            held = _step_of(memory.state)
+            seen.append((progress.step, held))
+
+    run(folder, plan, memory=memory, told=Ordered())
+
+    assert len(seen) == len(memory.writes) >= 12
+    assert all(told == held for told, held in seen)
+
+
+def _step_of(state: bytes) -> int:
+    import io
+
+    return int(torch.load(io.BytesIO(state), weights_only=True)["step"])
+
+
+def test_progress_holds_no_private_number(folder: Path, plan: PrivacyPlan) -> None:
+    assert set(Progress.__dataclass_fields__) == {"step", "steps", "seconds_left", "metrics"}
+
+
+def test_a_checkpoint_of_another_plan_is_refused(folder: Path, plan: PrivacyPlan) -> None:
+    memory = Memory()
+    run(folder, plan, memory=memory)
+    for other in (replace(plan, noise_multiplier=plan.noise_multiplier / 2), replace(plan, steps=STEPS + 10)):
+        with pytest.raises(ValueError, match="another plan"):
+            run(folder, other, memory=memory)
+
+
+def test_a_finished_training_makes_no_step_more(folder: Path, plan: PrivacyPlan, steps_taken: StepsTaken) -> None:
+    memory = Memory()
+    first = run(folder, plan, memory=memory)
+    steps_taken.count = 0
+
+    again = run(folder, plan, memory=memory)
+
+    assert steps_taken.count == 0
+    assert all(torch.equal(tensor, again.tensors[name]) for name, tensor in first.tensors.items())
+
+
+def test_it_learns_where_the_noise_lets_it(folder: Path, plan: PrivacyPlan) -> None:
+    quiet = replace(plan, noise_multiplier=0.05, batch=ROWS, steps=40)
+
+    made = run(folder, quiet, method=Method.FULL, rate=1e-2)
+
+    assert made.metrics is not None
+    assert made.metrics.accuracy > 0.9
+
+
+@pytest.mark.parametrize(
+    ("private", "reason"),
+    [
+        (Split(texts(ROWS), ["home"] * ROWS), "one-class"),
+        (Split(texts(ROWS), ["abroad", *labels(ROWS - 1)]), "unknown-label"),
+        (Split(texts(ROWS, pairs=True), labels(ROWS)), "wrong-row"),
+        (Split(texts(ROWS), labels(ROWS - 1)), "wrong-row"),
+        (Split(texts(ROWS - 1), labels(ROWS - 1)), "wrong-count"),
+    ],
+)
+def test_rows_that_are_not_as_declared_are_refused(
+    folder: Path, plan: PrivacyPlan, private: Split, reason: str, steps_taken: StepsTaken
+) -> None:
+    with pytest.raises(BadCorpus) as refusal:
+        run(folder, plan, private=private)
+    assert refusal.value.reason == reason
+    assert steps_taken.count == 0
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_the_file_is_the_classifier(folder: Path, plan: PrivacyPlan, method: Method, tmp_path: Path) -> None:
+    made = run(folder, plan, method=method, rate=5e-3)
+    path = tmp_path / "classifier.safetensors"
+    save_classifier(path, made.info, made.tensors)
+
+    info, base, model = load_classifier(path, checkpoint(folder, "bert"))
+
+    assert info == made.info
+    assert info.epsilon == plan.certificate.epsilon
+    rows = Rows(base, PUBLIC.texts, [LABELS.index(label) for label in PUBLIC.labels], device=CPU)
+    assert measure(model, rows) == made.metrics
+    assert not torch.allclose(probabilities(model, rows), torch.tensor(0.5))
+
+
+def test_a_file_that_is_not_one_is_refused(folder: Path, plan: PrivacyPlan, tmp_path: Path) -> None:
+    path, good = tmp_path / "classifier.safetensors", checkpoint(folder, "bert")
+    with pytest.raises(ValueError, match="readable"):
+        load_classifier(path, good)
+    made = run(folder, plan)
+    save_classifier(path, made.info, made.tensors)
+    with pytest.raises(ValueError, match="another encoder"):
+        load_classifier(path, checkpoint(folder, "roberta"))
+    with safe_open(path, framework="pt") as stream:
+        metadata = stream.metadata()
+    tensors = load_file(path)
+    save_file({**tensors, "head.bias": torch.tensor([torch.nan, 0.0])}, path, metadata=metadata)
+    with pytest.raises(ValueError, match="finite"):
+        load_classifier(path, good)
+    save_file({**tensors, "head.bias": torch.zeros(3)}, path, metadata=metadata)
+    with pytest.raises(ValueError, match="not those"):
+        load_classifier(path, good)
+    save_file(tensors, path, metadata={**metadata, "info": json.dumps({"method": "lora"})})
+    with pytest.raises(ValueError, match="facts"):
+        load_classifier(path, good)
+
+
+def test_the_card_shows_the_certificate_and_every_accountant(folder: Path, plan: PrivacyPlan) -> None:
+    made = run(folder, plan)
+
+    card = classifier_card(
+        "mine",
+        made.info,
+        by_every_accountant(plan),
+        replace_one=replace_one_epsilon(plan),
+        metrics=made.metrics,
+    )
+
+    certified = [line for line in card.splitlines() if "(the certificate)" in line]
+    assert len(certified) == 1
+    assert "| bound |" in certified[0]
+    for name in ("rdp", "basic", "edgeworth, order 1", "add-remove", made.info.base_fingerprint):
+        assert name in card
+    assert float(card.split("**(")[1].split(",")[0]) >= plan.certificate.epsilon
