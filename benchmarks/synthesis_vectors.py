@@ -1,6 +1,6 @@
 """Synthetic document vectors: classifiers of topics trained on them, tested on real documents.
 
-    python -m benchmarks.synthesis_vectors --data DATA [--epsilons 1 3 10] [--runs 2] [--only real pearl ...]
+    python -m benchmarks.synthesis_vectors --data DATA [--epsilons 1 3 10] [--runs 2] [--only pearl ...]
 
 20 Newsgroups, seven topics as the label, mean vectors of a document's first sentences. For `pearl` and `marginals` the
 whole collection is one table: 32 coordinates on the public principal axes of the shipped vector pack, clipped to twice
@@ -86,6 +86,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0, 10.0])
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--frequencies", type=int, default=FREQUENCIES_MAX)
+    parser.add_argument("--only", nargs="+")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     encoder = Encoder()
@@ -109,7 +111,7 @@ def main() -> None:
 
     def pearl(epsilon: float) -> float:
         budget = record_budget(epsilon, DELTA)
-        release = pearl_release(table, frequencies=FREQUENCIES_MAX, budget=budget, rows_are_public=True)
+        release = pearl_release(table, frequencies=options.frequencies, budget=budget, rows_are_public=True)
         return of_table(train_generator(release).sample(len(table)))
 
     def marginals(epsilon: float) -> float:
@@ -133,6 +135,8 @@ def main() -> None:
     rows = {"pearl": pearl, "marginals": marginals}
     rows |= {name: sentdp(name) for name in ("sentence_codes", "document_selection")}
     for name, score in rows.items():
+        if options.only and name not in options.only:
+            continue
         start, cells = time.monotonic(), []
         for epsilon in options.epsilons:
             found = [score(epsilon) for _ in range(options.runs)]
