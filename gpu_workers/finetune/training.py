@@ -31,7 +31,7 @@ from gpu_workers.finetune.methods import Trained
 from gpu_workers.training.loop import Checkpoint, Schedule
 
 CLIP_NORM = 0.1  # nearly every row is clipped: all count alike, and Adam makes up for the scale
-HEAD_RATE = 3e-3  # the head starts at zero and has far to go, whatever the method
+HEAD_RATE = 1e-2  # the head starts at zero and has far to go, whatever the method
 BATCH_PIECES = 512  # word pieces of a physical batch
 _CHECKPOINTS = 20
 _MEASUREMENTS = 5
