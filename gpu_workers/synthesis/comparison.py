@@ -23,6 +23,7 @@ from gpu_workers.synthesis.report_parts import (
     column_grid,
     column_shares,
     document,
+    figure,
     key,
     paired_names,
     pairs_text,
@@ -69,7 +70,7 @@ def _columns(real: EncodedTable, synthetic: EncodedTable) -> str:
         marks, _ = column_shares(real, j, groups=together, groups_count=1)
         return charts.stacked_bars(bars, names, series=[_BARS], marks=(_MARKS, marks[0]))
 
-    return f"<h2>Columns</h2>{key([_BARS], marks=_MARKS)}{_label(real, synthetic)}{column_grid(schema, chart)}"
+    return f"<h2>Columns</h2>{key([_BARS], marks=_MARKS)}{column_grid(schema, chart, before=_label(real, synthetic))}"
 
 
 def _label(real: EncodedTable, synthetic: EncodedTable) -> str:
@@ -79,7 +80,7 @@ def _label(real: EncodedTable, synthetic: EncodedTable) -> str:
     chart = charts.stacked_bars(
         class_shares(synthetic)[None, :], label.categories, series=[_BARS], marks=(_MARKS, class_shares(real))
     )
-    return f'<div class="grid"><figure class="card"><h3>{escape(label.name)}, the label</h3>{chart}</figure></div>'
+    return figure(f"{label.name}, the label", chart)
 
 
 def _pairs(real: EncodedTable, synthetic: EncodedTable) -> str:
@@ -90,8 +91,8 @@ def _pairs(real: EncodedTable, synthetic: EncodedTable) -> str:
     strongest = strongest_pairs(matrices, names, heads=["Real", "Synthetic"])
     return (
         f"<h2>Pairs</h2><p>{pairs_text('real and in synthetic rows', real.schema)}</p>"
-        f"{_heats(real.schema, matrices, names)}"
-        f'<div class="card"><h3>The strongest of the real rows</h3>{strongest}</div>'
+        f'<div class="two">{_heats(real.schema, matrices, names)}'
+        f'<div class="card"><h3>The strongest of the real rows</h3>{strongest}</div></div>'
     )
 
 
@@ -99,11 +100,8 @@ def _heats(schema: TableSchema, matrices: list[charts.FloatArray], names: list[s
     """None for a table of many columns, such as embeddings: of a part of them they tell little."""
     if len(schema.columns) > PAIRED_COLUMNS:
         return ""
-    figures = (
-        f'<figure class="card"><h3>{title}</h3>{charts.heat(matrix, names)}</figure>'
-        for title, matrix in zip(("Real", "Synthetic"), matrices, strict=True)
-    )
-    return f'<div class="two">{"".join(figures)}</div>'
+    titles = ("Real", "Synthetic")
+    return "".join(figure(title, charts.heat(matrix, names)) for title, matrix in zip(titles, matrices, strict=True))
 
 
 def _scores(real: EncodedTable, synthetic: EncodedTable, noise_multiplier: float) -> str:

@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 
 ROWS_MIN: Final = 20  # to train on, and to test on
 _ROWS_MAX = 4_000
-_CELLS_MAX = 700_000  # rows times coordinates
+_CELLS_MAX = 500_000  # rows times coordinates
 _TRAINED_SHARE = 0.7
 _TREES = 100  # of boosting, over all classes
 _ROUNDS_MIN = 5

@@ -25,6 +25,7 @@ from gpu_workers.synthesis.report_parts import (
     column_grid,
     column_shares,
     document,
+    figure,
     key,
     paired_names,
     pairs_text,
@@ -129,7 +130,7 @@ def _classes(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> s
     chart = charts.stacked_bars(made, label.categories, series=[label.name], marks=("released", released))
     return (
         f"<h2>Classes</h2><p>Bars: synthetic rows. Lines: the released, noisy shares.</p>"
-        f'<div class="grid"><figure class="card"><h3>{escape(label.name)}</h3>{chart}</figure></div>'
+        f'<div class="grid">{figure(label.name, chart)}</div>'
     )
 
 
@@ -153,7 +154,7 @@ def _pairs(drawn: EncodedTable) -> str:
     return (
         f"<h2>Pairs</h2><p>{pairs_text('the synthetic rows', drawn.schema)}</p>"
         f'<div class="two"><figure class="card">{charts.heat(matrix, names)}</figure>'
-        f'<div class="card"><h3>The strongest</h3>{strongest_pairs([matrix], names, heads=[""])}</div></div>'
+        f'<div class="card"><h3>The strongest</h3>{strongest_pairs([matrix], names, heads=["Strength"])}</div></div>'
     )
 
 

@@ -65,15 +65,18 @@ def key(series: Sequence[str], *, marks: str | None = None) -> str:
     return f"<p>{''.join(keys)}</p>"
 
 
-def column_grid(schema: TableSchema, chart: Callable[[int], str]) -> str:
-    """The chart of each of the first columns, by its number."""
-    figures = "".join(
-        f'<figure class="card"><h3>{escape(column.name)}</h3>{chart(j)}</figure>'
-        for j, column in enumerate(schema.columns[:_COLUMNS_SHOWN])
-    )
+def figure(title: str, chart: str) -> str:
+    """A chart under its title, which is text."""
+    return f'<figure class="card"><h3>{escape(title)}</h3>{chart}</figure>'
+
+
+def column_grid(schema: TableSchema, chart: Callable[[int], str], *, before: str = "") -> str:
+    """The chart of each of the first columns, by its number; `before` them further figures."""
+    columns = enumerate(schema.columns[:_COLUMNS_SHOWN])
+    figures = "".join(figure(column.name, chart(j)) for j, column in columns)
     more = len(schema.columns) - _COLUMNS_SHOWN
     rest = f'<p class="soft">{more} further columns are not shown.</p>' if more > 0 else ""
-    return f'<div class="grid">{figures}</div>{rest}'
+    return f'<div class="grid">{before}{figures}</div>{rest}'
 
 
 def column_shares(
