@@ -171,7 +171,7 @@ def test_every_format_is_compared(tmp_path: Path, kind: str, embeddings: bool) -
 def test_other_rows_than_the_jobs_are_told_without_them(tmp_path: Path) -> None:
     rows = shop_rows(30)
     data = tmp_path / "rows.jsonl"
-    data.write_text(json.dumps(rows[0] | {"colour": "walrus"}) + "\n")
+    data.write_text("".join(json.dumps(row | {"colour": "walrus"}) + "\n" for row in rows))
     with pytest.raises(ValueError, match="A declared category is expected") as told:
         comparison(tmp_path, data, declared_table(SHOP), rows)
     assert "walrus" not in str(told.value)
