@@ -91,8 +91,8 @@ def _pairs(real: EncodedTable, synthetic: EncodedTable) -> str:
     strongest = strongest_pairs(matrices, names, heads=["Real", "Synthetic"])
     return (
         f"<h2>Pairs</h2><p>{pairs_text('real and in synthetic rows', real.schema)}</p>"
-        f'<div class="two">{_heats(real.schema, matrices, names)}'
-        f'<div class="card"><h3>The strongest of the real rows</h3>{strongest}</div></div>'
+        f"{_heats(real.schema, matrices, names)}"
+        f'<div class="two"><div class="card"><h3>The strongest of the real rows</h3>{strongest}</div></div>'
     )
 
 
@@ -101,7 +101,8 @@ def _heats(schema: TableSchema, matrices: list[charts.FloatArray], names: list[s
     if len(schema.columns) > PAIRED_COLUMNS:
         return ""
     titles = ("Real", "Synthetic")
-    return "".join(figure(title, charts.heat(matrix, names)) for title, matrix in zip(titles, matrices, strict=True))
+    figures = (figure(title, charts.heat(matrix, names)) for title, matrix in zip(titles, matrices, strict=True))
+    return f'<div class="two">{"".join(figures)}</div>'
 
 
 def _scores(real: EncodedTable, synthetic: EncodedTable, noise_multiplier: float) -> str:
