@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
 KEY_VARIABLE = "PRIVACY_GATEWAY_API_KEY"
+COMPARISON = Path("comparison.html")
 _POLL_S = 0.5
 _FAILED = ("failed", "cancelled")
 
@@ -61,6 +62,9 @@ def synthesize(
     steps: Annotated[int | None, typer.Option(help="Of pearl's training, at most.  [default: 1000]")] = None,
     bins: Annotated[int | None, typer.Option(help="Of a numeric column, of marginals.  [default: 16]")] = None,
     rows: Annotated[int | None, typer.Option(help="Synthetic rows to write.  [default: as many as the table]")] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also write comparison.html, of your real rows: private, made here.")
+    ] = False,
     url: Annotated[str, typer.Option(help="The gateway.")] = "http://127.0.0.1:8000",
     key_file: Annotated[
         Path | None, typer.Option(help=f"File with the tenant's API key.  [default: the variable {KEY_VARIABLE}]")
@@ -89,10 +93,18 @@ def synthesize(
     }
     given = {field: value for field, value in fields.items() if value is not None}
     try:
+        if compare and name == COMPARISON.stem:
+            raise ValueError(f"with --compare another --name: {COMPARISON} is the private page")
         declared = json.loads(schema.read_text())
         with _client(url, key_file) as client:
             job = _watched(client, _submitted(client, data, declared, given))
             shown = _fetched(client, job, out, name, rows, kind="csv" if data.suffix.lower() == ".csv" else "jsonl")
+        if compare:
+            from service.table_comparison import write_comparison
+
+            shown["private"] = str(out / COMPARISON)
+            artifact = out / f"{name}.safetensors"
+            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=outside.value)
     except KeyboardInterrupt:
         typer.echo("stopped watching; the job goes on, and the same command finds it", err=True)
         raise typer.Exit(1) from None
@@ -112,6 +124,8 @@ def synthesize(
     typer.echo(f"spent: epsilon {spent['epsilon']:g}, delta {spent['delta']:g} on the tenant's record account, once")
     for path in shown["files"]:
         typer.echo(path)
+    if compare:
+        typer.echo(f"{shown['private']}: private, made from your real rows; do not publish")
 
 
 @contextmanager

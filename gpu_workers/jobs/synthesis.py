@@ -33,12 +33,12 @@ from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, SynthesisSpec, Te
 from gpu_workers.jobs.targets import publish
 from gpu_workers.synthesis.artifact import load_source, save_counts
 from gpu_workers.synthesis.report import Facts, page
+from gpu_workers.synthesis.report_parts import ROWS_MAX
 
 Release = PearlRelease | MarginalsRelease
 Curve = tuple[tuple[int, float], ...]
 
 _BLOCK_ROWS = 1 << 12
-_REPORT_ROWS_MAX = 20_000
 
 
 def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     result = _result(spec, declared, release, rows=made)
     first = Path(spec.targets[0])
     publish(save, card.synthesis(result), spec.targets)
-    rows = load_source(first).sample(min(made, _REPORT_ROWS_MAX))
+    rows = load_source(first).sample(min(made, ROWS_MAX))
     facts = Facts(
         method=spec.method,
         name=spec.name,

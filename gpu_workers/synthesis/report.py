@@ -9,26 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from core.synthesis.associations import associations
-from core.synthesis.encoding import STEPS, EncodedTable
+from core.synthesis.encoding import EncodedTable
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import PearlRelease
-from core.synthesis.schema import Column, NumericColumn
+from core.synthesis.schema import TableSchema
 from gpu_workers.synthesis import report_charts as charts
-from gpu_workers.synthesis.report_style import STYLE
-
-FloatArray = npt.NDArray[np.float64]
-
-_BINS = 32
-_COLUMNS_SHOWN = 48
-_PAIRED_COLUMNS = 32
-_CATEGORIES_SHOWN = 40
-_STRONGEST = 8
+from gpu_workers.synthesis.label_scores import label_scores, split
+from gpu_workers.synthesis.report_parts import (
+    PAIRED_COLUMNS,
+    class_shares,
+    column_grid,
+    column_shares,
+    document,
+    figure,
+    key,
+    paired_names,
+    pairs_text,
+    scores_table,
+    strongest_pairs,
+)
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,12 @@ def page(
         _cost(facts),
         _training(curve),
         _classes(release, drawn),
-        _columns(release, drawn),
+        _columns(release.schema, drawn),
         _pairs(drawn),
+        _scores(drawn),
         f'<p class="soft">Charts of {len(drawn)} synthetic rows, drawn for this page.</p>',
     ]
-    head = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Synthetic rows {escape(facts.name)}</title><style>{STYLE}</style></head>"
-    )
-    return f"{head}<body><main>{''.join(parts)}</main></body></html>\n"
+    return document(f"Synthetic rows {facts.name}", parts)
 
 
 def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
@@ -127,71 +126,45 @@ def _classes(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> s
         return ""
     released = np.maximum(release.classes if isinstance(release, MarginalsRelease) else release.counts, 0.0)
     released = released / released.sum() if released.sum() > 0 else released
-    made = np.bincount(drawn.labels, minlength=release.schema.classes)[None, :] / len(drawn)
-    chart = charts.stacked_bars(made, label.categories, series=[label.name], marks=released)
+    made = class_shares(drawn)[None, :]
+    chart = charts.stacked_bars(made, label.categories, series=[label.name], marks=("released", released))
     return (
         f"<h2>Classes</h2><p>Bars: synthetic rows. Lines: the released, noisy shares.</p>"
-        f'<div class="grid"><figure class="card"><h3>{escape(label.name)}</h3>{chart}</figure></div>'
+        f'<div class="grid">{figure(label.name, chart)}</div>'
     )
 
 
-def _columns(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> str:
-    schema = release.schema
+def _columns(schema: TableSchema, drawn: EncodedTable) -> str:
     coloured = schema.label is not None and schema.classes <= charts.SERIES_MAX
     series = schema.label.categories if schema.label is not None and coloured else ("all",)
-    labels = drawn.labels.astype(np.int64) if coloured else np.zeros(len(drawn), dtype=np.int64)
-    figures = []
-    for j, column in enumerate(schema.columns[:_COLUMNS_SHOWN]):
-        bars, names = _bars(column, drawn.codes[:, j].astype(np.int64))
-        counts = np.bincount(labels * len(names) + bars, minlength=len(series) * len(names))
-        parts = counts.reshape(len(series), -1)[:, :_CATEGORIES_SHOWN] / len(drawn)
-        chart = charts.stacked_bars(parts, names, series=series, marks=None)
-        figures.append(f'<figure class="card"><h3>{escape(column.name)}</h3>{chart}</figure>')
-    more = len(schema.columns) - _COLUMNS_SHOWN
-    rest = f'<p class="soft">{more} further columns are not shown.</p>' if more > 0 else ""
-    return f'<h2>Columns</h2>{_key(series) if coloured else ""}<div class="grid">{"".join(figures)}</div>{rest}'
+    groups = drawn.labels.astype(np.int64) if coloured else np.zeros(len(drawn), dtype=np.int64)
 
+    def chart(j: int) -> str:
+        shares, names = column_shares(drawn, j, groups=groups, groups_count=len(series))
+        return charts.stacked_bars(shares, names, series=series, marks=None)
 
-def _bars(column: Column, codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Sequence[str]]:
-    """The bar of each row, and the bars' names: categories, few whole numbers, or even bins."""
-    if not isinstance(column, NumericColumn):
-        return codes, column.categories
-    span = column.maximum - column.minimum
-    if column.integer and span < _BINS:
-        whole = range(int(column.minimum), int(column.maximum) + 1)
-        return np.rint(codes * span / STEPS).astype(np.int64), [str(number) for number in whole]
-    edges = np.linspace(column.minimum, column.maximum, _BINS + 1)
-    names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
-    names[0], names[-1] = f"{column.minimum:.4g}", f"{column.maximum:.4g}"
-    return np.minimum(codes * _BINS // STEPS, _BINS - 1), names
-
-
-def _key(series: Sequence[str]) -> str:
-    keys = (
-        f'<span class="key"><svg viewBox="0 0 12 12"><rect class="s{i}" width="12" height="12"/></svg>'
-        f" {charts.short(name, chars_max=30)}</span>"
-        for i, name in enumerate(series)
-    )
-    return f"<p>{''.join(keys)}</p>"
+    return f"<h2>Columns</h2>{key(series) if coloured else ''}{column_grid(schema, chart)}"
 
 
 def _pairs(drawn: EncodedTable) -> str:
-    schema = drawn.schema
-    names = [column.name for column in schema.columns[:_PAIRED_COLUMNS]]
-    names += [schema.label.name] if schema.label is not None else []
+    names = paired_names(drawn.schema)
     if len(names) < 2:
         return ""
-    matrix = associations(drawn, columns=_PAIRED_COLUMNS)
-    upper = [(matrix[i, j], names[i], names[j]) for i in range(len(names)) for j in range(i)]
-    strongest = sorted(upper, key=lambda pair: -pair[0])[:_STRONGEST]
-    lines = "".join(
-        f"<tr><td>{escape(first)}</td><td>{escape(second)}</td><td>{value:.2f}</td></tr>"
-        for value, first, second in strongest
-    )
-    note = f" of the first {_PAIRED_COLUMNS} columns" if len(schema.columns) > _PAIRED_COLUMNS else ""
+    matrix = associations(drawn, columns=PAIRED_COLUMNS)
     return (
-        f"<h2>Pairs</h2><p>How strongly two columns go together in the synthetic rows{note}: correlation of two"
-        " numbers, Cramér's V of two categories, correlation ratio of one of each; 0 to 1.</p>"
+        f"<h2>Pairs</h2><p>{pairs_text('the synthetic rows', drawn.schema)}</p>"
         f'<div class="two"><figure class="card">{charts.heat(matrix, names)}</figure>'
-        f'<div class="card"><h3>The strongest</h3><table>{lines}</table></div></div>'
+        f'<div class="card"><h3>The strongest</h3>{strongest_pairs([matrix], names, heads=["Strength"])}</div></div>'
+    )
+
+
+def _scores(drawn: EncodedTable) -> str:
+    if drawn.schema.label is None:
+        return ""
+    train, test = split(drawn)
+    return (
+        "<h2>Classifiers trained on synthetic rows</h2><p>Tested on other synthetic rows of the same release. This"
+        " tells how much of the label the columns carry in the synthetic rows; it is no measure of how these"
+        " classifiers do on real rows. It is free: no private row is read for it.</p>"
+        f"{scores_table(label_scores([train], test), drawn.schema, trainings=[''])}"
     )

@@ -23,10 +23,12 @@ def short(text: str, *, chars_max: int = _CHARS_MAX) -> str:
     return escape(text if len(text) <= chars_max else text[: chars_max - 1] + "…")
 
 
-def stacked_bars(parts: FloatArray, names: Sequence[str], *, series: Sequence[str], marks: FloatArray | None) -> str:
-    """Shares `[series, bins]` as stacked bars, one a bin; `marks` `[bins]` are drawn as a line across each bar."""
+def stacked_bars(
+    parts: FloatArray, names: Sequence[str], *, series: Sequence[str], marks: tuple[str, FloatArray] | None
+) -> str:
+    """Shares `[series, bins]` as stacked bars, one a bin; `marks`, a name and `[bins]`, as a line across each."""
     totals = parts.sum(axis=0)
-    highest = max(float(totals.max()), float(marks.max()) if marks is not None else 0.0) or 1.0
+    highest = max(float(totals.max()), float(marks[1].max()) if marks is not None else 0.0) or 1.0
     bins = parts.shape[1]
     step = (_WIDTH - _LEFT - _RIGHT) / bins
     room = _HEIGHT - _TOP - _BOTTOM
@@ -42,10 +44,11 @@ def stacked_bars(parts: FloatArray, names: Sequence[str], *, series: Sequence[st
                 f' height="{tall:.1f}"><title>{label}: {parts[s, b]:.1%}</title></rect>'
             )
         if marks is not None:
-            y = _HEIGHT - _BOTTOM - marks[b] / highest * room
+            marked, share = marks[0], marks[1][b]
+            y = _HEIGHT - _BOTTOM - share / highest * room
             drawn.append(
                 f'<line class="mark" x1="{x:.1f}" x2="{x + step:.1f}" y1="{y:.1f}" y2="{y:.1f}">'
-                f"<title>{escape(names[b])}, released: {marks[b]:.1%}</title></line>"
+                f"<title>{escape(names[b])}, {marked}: {share:.1%}</title></line>"
             )
     return _chart("".join(drawn) + _axis_labels(names, step) + _top_label(f"{highest:.0%}"))
 

@@ -21,14 +21,17 @@ dl { display: grid; margin: 0; grid-template-columns: auto 1fr; gap: 4px 16px }
 dt { color: var(--soft) }
 dd { margin: 0 }
 table { border-collapse: collapse }
-td { padding: 3px 14px 3px 0; text-align: left; border-bottom: 1px solid var(--edge); overflow-wrap: anywhere }
-td:last-child { text-align: right }
+td, th { padding: 3px 14px 3px 0; text-align: left; border-bottom: 1px solid var(--edge); overflow-wrap: anywhere }
+th { color: var(--soft); font-weight: 400; vertical-align: bottom }
+.number { text-align: right; overflow-wrap: normal }
 .soft { color: var(--soft) }
 .grid { display: grid; gap: 14px; grid-template-columns: repeat(auto-fill, minmax(280px, 1fr)) }
 .two { display: grid; gap: 14px; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)) }
+.two + .two { margin-top: 14px }
 .card { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 12px 14px }
 .free { border-left: 4px solid var(--free) }
 .paid { border-left: 4px solid var(--paid) }
+.private { border: 2px solid var(--paid); font-weight: 600 }
 .key { display: inline-block; margin-right: 14px }
 .key svg { display: inline; width: 12px; height: 12px; vertical-align: -1px }
 svg { width: 100%; height: auto; display: block }

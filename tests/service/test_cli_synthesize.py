@@ -12,18 +12,26 @@ import pytest
 from gateway_kit import COMMAND, Gateway, clean_environment
 from synthesis_kit import SHOP, shop_rows
 
-from core.synthesis.declared import declared_table
+from core.synthesis.declared import DeclaredTable, declared_table
+from core.synthesis.encoding import Outside, encode_rows
+from core.synthesis.marginals_release import marginals_release
+from core.synthesis.pricing import record_budget
+from gpu_workers.synthesis.artifact import save_counts
+from service.table_comparison import write_comparison
 from service.table_files import json_lines
 
+WARNING = "Private: made from your real rows. Not covered by the guarantee. Do not publish."
 RECORD = {"epsilon": 1.5, "delta": 1e-4, "basic_delta": 1e-4}
 
 
-def run(gateway: Gateway, key: str, folder: Path, data: Path, **options: str) -> subprocess.CompletedProcess[str]:
+def run(
+    gateway: Gateway, key: str, folder: Path, data: Path, *flags: str, **options: str
+) -> subprocess.CompletedProcess[str]:
     terms = {"method": "marginals", "epsilon": "1", "delta": "1e-5", "row-count": "public", "out": str(folder / "out")}
     given = {"schema": str(folder / "shop.json"), "data": str(data), "url": gateway.url} | terms | options
     arguments = [part for name, value in given.items() for part in (f"--{name}", value)]
     environment = clean_environment() | {"PRIVACY_GATEWAY_API_KEY": key}
-    command = [str(COMMAND), "synthesize", *arguments]
+    command = [str(COMMAND), "synthesize", *arguments, *flags]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
 
@@ -50,8 +58,16 @@ def test_a_file_in_and_rows_out(gateway: Gateway, tmp_path: Path) -> None:
     assert certificate["spent"] == {"epsilon": 1.0, "delta": 1e-05}
     assert certificate["event"]["mechanism"] == "marginals"
 
-    again = run(gateway, tenant.key, tmp_path, data, rows="5")
+    again = run(gateway, tenant.key, tmp_path, data, "--compare", rows="5")
     assert again.returncode == 0, again.stderr
+    assert f"{out / 'comparison.html'}: private, made from your real rows; do not publish" in again.stdout
+    assert sorted(path.name for path in out.iterdir()) == ["comparison.html", *names]
+    private, public = ((out / name).read_text() for name in ("comparison.html", "shop.html"))
+    assert WARNING in private
+    assert WARNING not in public
+    assert "80 real rows, and as many synthetic rows" in private
+    assert "56 rows to train on, 24 to test on" in private
+    assert "Classifiers trained on synthetic rows" in public
     assert len((out / "shop.csv").read_text().splitlines()) == 6
     assert json.loads((out / "shop.certificate.json").read_text()) == certificate
     assert tenant.committed("record") == 1.0
@@ -59,6 +75,8 @@ def test_a_file_in_and_rows_out(gateway: Gateway, tmp_path: Path) -> None:
     assert other.returncode == 1
     assert "budget-exhausted" in other.stderr
     assert "epsilon 0.5" in other.stderr
+    clash = run(gateway, tenant.key, tmp_path, data, "--compare", name="comparison")
+    assert (clash.returncode, "another --name" in clash.stderr) == (1, True)
     assert "give the tenant's API key" in run(gateway, "", tmp_path, data).stderr
     bad = write_csv(tmp_path / "bad.csv", [*shop_rows(2), {**shop_rows(1)[0], "age": "walrus"}])
     refused = run(gateway, tenant.key, tmp_path, bad)
@@ -113,3 +131,48 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_bytes(b"nothing of the kind")
     with pytest.raises(ValueError, match="not a readable Parquet file"):
         read(tmp_path / "rows.parquet")
+
+
+def comparison(folder: Path, data: Path, declared: DeclaredTable, rows: list[dict[str, object]]) -> str:
+    """The page of `data` against what a release of `rows` draws."""
+    encoded = encode_rows(
+        declared.schema, [declared.row(row, number=i) for i, row in enumerate(rows)], outside=Outside.REFUSE
+    )
+    release = marginals_release(encoded, bins=4, budget=record_budget(1, 1e-5), rows_are_public=True)
+    save_counts(folder / "shop.safetensors", release)
+    result = {"name": "shop", "dimension": declared.dimension, "privacy": {"noise_multiplier": 3.73}}
+    page = folder / "comparison.html"
+    write_comparison(page, data, folder / "shop.safetensors", result, outside="refuse")
+    assert page.stat().st_mode & 0o777 == 0o600
+    return page.read_text()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("embeddings", [False, True])
+def test_every_format_is_compared(tmp_path: Path, kind: str, embeddings: bool) -> None:
+    rows = shop_rows(80)
+    if embeddings:
+        rows = [{"embedding": [row["spent"]] * 40, "buys": row["buys"]} for row in rows]
+    schema = {"embedding": {"dimension": 40, "minimum": 0, "maximum": 1}, "label": SHOP["label"]}
+    data = tmp_path / f"rows.{kind}"
+    if kind == "jsonl":
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(arrow.Table.from_pylist(rows), data)
+    page = comparison(tmp_path, data, declared_table(schema if embeddings else SHOP), rows)
+    assert WARNING in page
+    assert "trained on synthetic</th>" in page
+    assert ('class="heat"' in page) != embeddings
+
+
+def test_other_rows_than_the_jobs_are_told_without_them(tmp_path: Path) -> None:
+    rows = shop_rows(30)
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row | {"colour": "walrus"}) + "\n" for row in rows))
+    with pytest.raises(ValueError, match="A declared category is expected") as told:
+        comparison(tmp_path, data, declared_table(SHOP), rows)
+    assert "walrus" not in str(told.value)
+    assert not (tmp_path / "comparison.html").exists()

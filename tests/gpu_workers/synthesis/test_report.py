@@ -1,15 +1,18 @@
 """The page about a synthesis: whole, by itself, and with nothing in it that a browser would run."""
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from core.synthesis.encoding import EncodedTable
+from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.plan import SynthesisPlan
 from core.synthesis.pricing import record_budget
 from core.synthesis.schema import TableSchema, table_schema
+from gpu_workers.synthesis.comparison import comparison_page
 from gpu_workers.synthesis.report import Facts, page
 
 HOSTILE = '"><script>alert(1)</script>'
@@ -83,3 +86,102 @@ def test_a_bar_tells_its_share() -> None:
     made = page(Facts("marginals", "shop", True, 10, 1.0, 1e-5, 3.73), release, table, ())
     assert "<title>-1: 100.0%</title>" in made
     assert "<title>5: 100.0%</title>" in made
+
+
+def sums_table(*, classes: int, count: int, numeric: int = 3) -> EncodedTable:
+    """Of rows whose class follows from the sum of their numbers."""
+    draw = np.random.default_rng(5)
+    declared = schema(classes=classes, numeric=numeric)
+    numbers = draw.integers(0, 4_097, (count, numeric))
+    ranks = numbers.sum(axis=1).argsort().argsort()
+    codes = np.column_stack([numbers, draw.integers(0, 62, count)]).astype(np.int16)
+    return EncodedTable(declared, codes, (ranks * classes // count).astype(np.int16))
+
+
+def rows_of_scores(made: str) -> dict[str, list[float]]:
+    """The classifiers' lines of a page."""
+    lines = re.findall(r"<tr><td>([A-Z][a-zA-Z ]+)</td>((?:<td class=\"number\">[0-9.]+</td>)+)</tr>", made)
+    return {name: [float(value) for value in re.findall(r"[0-9.]+(?=<)", cells)] for name, cells in lines}
+
+
+def release_of(table: EncodedTable) -> MarginalsRelease:
+    release = SynthesisPlan("marginals", rows_are_public=True).release(table, record_budget(100, 1e-5))
+    assert isinstance(release, MarginalsRelease)
+    return release
+
+
+@pytest.mark.parametrize(
+    ("classes", "measures"), [(2, ["ROC AUC", "Average precision"]), (3, ["Accuracy", "Macro-F1"])]
+)
+def test_classifiers_are_tested_on_other_synthetic_rows(classes: int, measures: list[str]) -> None:
+    table = sums_table(classes=classes, count=400)
+    made = page(Facts("marginals", "shop", True, 400, 1.0, 1e-5, 3.73), release_of(table), table, ())
+    assert "no measure of how these classifiers do on real rows" in made
+    assert "280 rows to train on, 120 to test on" in made
+    assert all(f">{measure}</th>" in made for measure in measures)
+    scores = rows_of_scores(made)
+    assert len(scores) == 5
+    assert scores["Logistic regression"][0] > scores["Always the commonest class"][0] + 0.2
+    assert all(0 <= value <= 1 for line in scores.values() for value in line)
+
+
+def few(table: EncodedTable) -> EncodedTable:
+    return EncodedTable(table.schema, table.codes[:60], table.labels[:60])
+
+
+def without_variation(table: EncodedTable) -> EncodedTable:
+    return EncodedTable(table.schema, np.zeros_like(table.codes), table.labels)
+
+
+def of_one_class(table: EncodedTable) -> EncodedTable:
+    return EncodedTable(table.schema, table.codes, np.ones_like(table.labels))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("drawn", [few, of_one_class, without_variation])
+def test_no_scores_without_enough_rows(classes: int, drawn: Callable[[EncodedTable], EncodedTable]) -> None:
+    table = sums_table(classes=classes, count=400)
+    made = page(Facts("marginals", "shop", True, 400, 1.0, 1e-5, 3.73), release_of(table), drawn(table), ())
+    assert "Not enough rows" in made
+    assert rows_of_scores(made) == {}
+
+
+def test_a_table_without_a_label_has_no_scores() -> None:
+    assert "Classifiers" not in page_of(schema(classes=1), "marginals")
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_a_comparison_is_marked_private_and_has_both(classes: int) -> None:
+    real = sums_table(classes=classes, count=500)
+    made = comparison_page("shop", real, release_of(real), noise_multiplier=3.73)
+    body = made.partition("<main>")[2]
+    assert body.startswith(
+        '<p class="card private">Private: made from your real rows. Not covered by the guarantee. Do not publish.</p>'
+    )
+    assert "500 real rows, and as many synthetic rows" in made
+    assert re.search(r"<title>[^<]+, real: [0-9.]+%</title>", made)
+    assert made.count('class="heat"') == 2 * (4 + (classes > 1)) ** 2
+    tags = Tags()
+    tags.feed(made)
+    assert tags.open == []
+    assert not {"script", "link", "img"} & set(tags.seen)
+    scores = rows_of_scores(made)
+    if classes == 1:
+        assert scores == {}
+        return
+    assert "The release saw all rows" in made
+    assert "0.107 higher" in made
+    real_score, synthetic_score = scores["Logistic regression"][:2]
+    assert min(real_score, synthetic_score) > scores["Always the commonest class"][0] + 0.2
+
+
+def test_a_comparison_of_many_columns_has_no_heat() -> None:
+    real = sums_table(classes=2, count=100, numeric=40)
+    made = comparison_page("shop", real, release_of(real), noise_multiplier=3.73)
+    assert 'class="heat"' not in made
+    assert "of the first 32 columns" in made
+
+
+def test_a_comparison_of_few_rows_has_no_scores() -> None:
+    real = sums_table(classes=2, count=2)
+    assert "Not enough rows" in comparison_page("shop", real, release_of(real), noise_multiplier=3.73)

@@ -1,0 +1,149 @@
+"""What the pages about a synthesis are made of: the document, the grid of columns, pairs, scores.
+
+No guarantee of its own: a part tells of the rows that it is given. Names are the caller's, escaped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from core.synthesis.encoding import STEPS, EncodedTable
+from core.synthesis.schema import Column, NumericColumn, TableSchema
+from gpu_workers.synthesis import report_charts as charts
+from gpu_workers.synthesis.label_scores import ROWS_MIN, LabelScores, measures
+from gpu_workers.synthesis.report_style import STYLE
+
+FloatArray = npt.NDArray[np.float64]
+
+ROWS_MAX = 20_000  # of a page's tables
+PAIRED_COLUMNS = 32
+_BINS = 32
+_COLUMNS_SHOWN = 48
+_CATEGORIES_SHOWN = 40
+_STRONGEST = 8
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """A whole page, without scripts or links. `title` is text, `parts` are HTML."""
+    head = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
+    )
+    return f"{head}<body><main>{''.join(parts)}</main></body></html>\n"
+
+
+def number_table(heads: Sequence[str], lines: Sequence[tuple[Sequence[str], Sequence[float]]], *, digits: int) -> str:
+    """Lines of texts, then numbers, under as many heads."""
+    texts = len(heads) - len(lines[0][1])
+    top = "".join(f"<th{_side(i >= texts)}>{escape(head)}</th>" for i, head in enumerate(heads))
+    rows = (
+        "".join(f"<td>{escape(name)}</td>" for name in names)
+        + "".join(f"<td{_side(True)}>{value:.{digits}f}</td>" for value in values)
+        for names, values in lines
+    )
+    return f"<table><tr>{top}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _side(number: bool) -> str:
+    return ' class="number"' if number else ""
+
+
+def key(series: Sequence[str], *, marks: str | None = None) -> str:
+    """Which colour is what, and what the lines across the bars are."""
+    shapes = [(f'<rect class="s{i}" width="12" height="12"/>', name) for i, name in enumerate(series)]
+    shapes += [('<line class="mark" x2="12" y1="6" y2="6"/>', marks)] if marks is not None else []
+    keys = (
+        f'<span class="key"><svg viewBox="0 0 12 12">{shape}</svg> {charts.short(name, chars_max=30)}</span>'
+        for shape, name in shapes
+    )
+    return f"<p>{''.join(keys)}</p>"
+
+
+def figure(title: str, chart: str) -> str:
+    """A chart under its title, which is text."""
+    return f'<figure class="card"><h3>{escape(title)}</h3>{chart}</figure>'
+
+
+def column_grid(schema: TableSchema, chart: Callable[[int], str], *, before: str = "") -> str:
+    """The chart of each of the first columns, by its number; `before` them further figures."""
+    columns = enumerate(schema.columns[:_COLUMNS_SHOWN])
+    figures = "".join(figure(column.name, chart(j)) for j, column in columns)
+    more = len(schema.columns) - _COLUMNS_SHOWN
+    rest = f'<p class="soft">{more} further columns are not shown.</p>' if more > 0 else ""
+    return f'<div class="grid">{before}{figures}</div>{rest}'
+
+
+def column_shares(
+    table: EncodedTable, j: int, *, groups: npt.NDArray[np.int64], groups_count: int
+) -> tuple[FloatArray, Sequence[str]]:
+    """Of all rows, the share in each (group, bar) of column `j`, `[groups_count, bars]`, and the bars' names."""
+    bars, names = _bars(table.schema.columns[j], table.codes[:, j].astype(np.int64))
+    counts = np.bincount(groups * len(names) + bars, minlength=groups_count * len(names))
+    return counts.reshape(groups_count, -1)[:, :_CATEGORIES_SHOWN] / len(table), names[:_CATEGORIES_SHOWN]
+
+
+def class_shares(table: EncodedTable) -> FloatArray:
+    """Of all rows, the share of each class, `[classes]`."""
+    shares: FloatArray = np.bincount(table.labels, minlength=table.schema.classes) / len(table)
+    return shares
+
+
+def _bars(column: Column, codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Sequence[str]]:
+    """The bar of each row, and the bars' names: categories, few whole numbers, or even bins."""
+    if not isinstance(column, NumericColumn):
+        return codes, column.categories
+    span = column.maximum - column.minimum
+    if column.integer and span < _BINS:
+        whole = range(int(column.minimum), int(column.maximum) + 1)
+        return np.rint(codes * span / STEPS).astype(np.int64), [str(number) for number in whole]
+    edges = np.linspace(column.minimum, column.maximum, _BINS + 1)
+    names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+    names[0], names[-1] = f"{column.minimum:.4g}", f"{column.maximum:.4g}"
+    return np.minimum(codes * _BINS // STEPS, _BINS - 1), names
+
+
+def paired_names(schema: TableSchema) -> list[str]:
+    """Of the columns that are looked at in pairs, the label last: those of `associations`."""
+    names = [column.name for column in schema.columns[:PAIRED_COLUMNS]]
+    return names + ([schema.label.name] if schema.label is not None else [])
+
+
+def pairs_text(rows: str, schema: TableSchema) -> str:
+    """What the numbers of a pair are, of which `rows`."""
+    note = f" of the first {PAIRED_COLUMNS} columns" if len(schema.columns) > PAIRED_COLUMNS else ""
+    return (
+        f"How strongly two columns go together in {rows}{note}: correlation of two numbers, Cramér's V of two"
+        " categories, correlation ratio of one of each; 0 to 1."
+    )
+
+
+def strongest_pairs(matrices: Sequence[FloatArray], names: Sequence[str], *, heads: Sequence[str]) -> str:
+    """The pairs that are strongest in the first matrix, and their numbers in each, under `heads`."""
+    pairs = [(i, j) for i in range(len(names)) for j in range(i)]
+    strongest = sorted(pairs, key=lambda pair: -matrices[0][pair])[:_STRONGEST]
+    lines = [((names[i], names[j]), [float(matrix[i, j]) for matrix in matrices]) for i, j in strongest]
+    return number_table(["", "", *heads], lines, digits=2)
+
+
+def scores_table(scores: LabelScores | None, schema: TableSchema, *, trainings: Sequence[str]) -> str:
+    """A line a classifier; by measure, a number for each of `trainings`, which are empty texts where there is one."""
+    if scores is None:
+        return (
+            f"<p>Not enough rows: training and test need {ROWS_MIN} rows each, of two classes at least, and a column"
+            " that varies.</p>"
+        )
+    heads = [f"{measure}{training}" for measure in measures(schema) for training in trainings]
+    lines = [
+        ((name,), [float(scores.values[t, i, m]) for m in range(2) for t in range(len(trainings))])
+        for i, name in enumerate(scores.classifiers)
+    ]
+    about = f"{scores.trained_rows} rows to train on, {scores.tested_rows} to test on."
+    if schema.label is not None and schema.classes == 2:
+        about += f" Average precision is that of {escape(schema.label.categories[1])}."
+    return f'<div class="card">{number_table(["", *heads], lines, digits=3)}</div><p class="soft">{about}</p>'
