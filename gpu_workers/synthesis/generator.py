@@ -15,13 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from core.errors import InvalidInput
 from core.synthesis.encoding import EncodedTable
-from core.synthesis.schema import TableSchema, table_schema
+from core.synthesis.schema import TableSchema
 from gpu_workers.synthesis.cells import all_cells
 from gpu_workers.synthesis.stored_generator import FORMAT, StoredGenerator
 
@@ -82,29 +80,3 @@ def save_generator(path: Path, generator: Generator) -> None:
     facts = {"schema": generator.schema.as_json(), **asdict(generator.shape)}
     save_file(tensors, partial, metadata={"format": FORMAT, "info": json.dumps(facts)})
     partial.replace(path)
-
-
-def load_generator(path: Path) -> Generator:
-    """The generator of a file, ready to sample. Raises ValueError for what is no such file or not finite."""
-    try:
-        with safe_open(path, framework="pt") as stream:
-            metadata = stream.metadata() or {}
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (no mapping)
-    except (OSError, SafetensorError):
-        raise ValueError("not a readable safetensors file") from None
-    if metadata.get("format") != FORMAT:
-        raise ValueError("not a generator file of a known format")
-    try:
-        facts = json.loads(metadata["info"])
-        schema = table_schema(facts["schema"])
-        shape = GeneratorShape(components=facts["components"], bins=facts["bins"])
-        generator = Generator(schema, torch.ones(schema.classes), shape)
-    except (ValueError, LookupError, TypeError, InvalidInput):
-        raise ValueError("the file's facts are not those of a generator") from None
-    try:
-        generator.load_state_dict(tensors)
-    except RuntimeError:
-        raise ValueError("the tensors are not those of the schema's generator") from None
-    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-        raise ValueError("the generator holds a number that is not finite")
-    return generator.eval()

@@ -1,11 +1,8 @@
-"""A generator learns what was released, samples rows of the schema, and comes back from its file."""
-
-from pathlib import Path
+"""A generator learns what was released, and samples rows of the schema."""
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from synthesis_kit import toy_schema
 
 from core.errors import InvalidInput
@@ -13,14 +10,7 @@ from core.synthesis.encoding import STEPS, EncodedTable, decode_rows
 from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
 from core.synthesis.schema import table_schema
-from gpu_workers.synthesis.generator import (
-    FORMAT,
-    Generator,
-    GeneratorShape,
-    default_shape,
-    load_generator,
-    save_generator,
-)
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape
 from gpu_workers.synthesis.reconstruction import Adversary, TrainingPlan, train_generator
 
 SHAPE = GeneratorShape(components=32, bins=32)
@@ -95,35 +85,6 @@ def test_two_samples_differ(generator: Generator) -> None:
 def test_no_rows_are_no_sample(generator: Generator) -> None:
     with pytest.raises(InvalidInput):
         generator.sample(0)
-
-
-def test_a_generator_comes_back_from_its_file(generator: Generator, tmp_path: Path) -> None:
-    path = tmp_path / "generator.safetensors"
-    save_generator(path, generator)
-    again = load_generator(path)
-    assert torch.equal(again(), generator())
-    assert torch.equal(again.class_sizes, generator.class_sizes)
-    assert (again.schema, again.shape) == (generator.schema, SHAPE)
-
-
-def test_a_file_that_is_no_generator_is_refused(generator: Generator, tmp_path: Path) -> None:
-    path = tmp_path / "generator.safetensors"
-    path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="not a readable"):
-        load_generator(path)
-    save_file({"x": torch.zeros(1)}, path)
-    with pytest.raises(ValueError, match="known format"):
-        load_generator(path)
-    for info in ({}, {"info": "no JSON"}, {"info": "{}"}, {"info": '{"schema": [], "components": 4, "bins": 4}'}):
-        save_file({"x": torch.zeros(1)}, path, metadata={"format": FORMAT} | info)
-        with pytest.raises(ValueError, match="facts"):
-            load_generator(path)
-    broken = Generator(generator.schema, torch.tensor([1.0, torch.nan]), SHAPE)
-    save_generator(path, broken)
-    with pytest.raises(ValueError, match="not finite"):
-        load_generator(path)
-    save_generator(path, generator)
-    assert load_file(path)["class_sizes"].isfinite().all()
 
 
 def test_the_adversary_stays_within_its_bound() -> None:
