@@ -14,25 +14,22 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from safetensors import SafetensorError
 
 from core.amounts import delta_of, epsilon_of
 from core.errors import InvalidInput, JobFailed
-from core.finetune.plan import by_every_accountant
-from core.finetune.rows import RowTerms, read_splits
-from gpu_workers.finetune.artifact import save_classifier
-from gpu_workers.finetune.card import classifier_card
-from gpu_workers.finetune.methods import Method
-from gpu_workers.finetune.training import Progress
-from gpu_workers.finetune.tuning import FineTuned, Task, fine_tune
+from core.finetune.rows import RowTerms, Split, read_splits
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.checkpoint import SealedCheckpoint
-from gpu_workers.jobs.device import job_device
 from gpu_workers.jobs.messages import Charge, FinetuneSpec, JobOrder, Tell
 from gpu_workers.jobs.targets import publish
+
+if TYPE_CHECKING:  # rows are read before what trains on them is imported: a bad one is told in a second
+    from gpu_workers.finetune.training import Progress
+    from gpu_workers.finetune.tuning import FineTuned
 
 _TRAINED_FROM, _TRAINED_SHARE = 0.05, 0.9
 
@@ -40,7 +37,13 @@ _TRAINED_FROM, _TRAINED_SHARE = 0.05, 0.9
 def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     """The classifier's file and its card, written; returns what was promised and what it scores. Raises JobFailed."""
     spec: FinetuneSpec = order.spec
-    made = _trained(order, tell, charge)
+    private, public = _splits(order, tell)
+    made = _trained(order, private, public, tell, charge)
+
+    from core.finetune.plan import by_every_accountant
+    from gpu_workers.finetune.artifact import save_classifier
+    from gpu_workers.finetune.card import classifier_card
+
     tell("writing", _TRAINED_FROM + _TRAINED_SHARE)
     lines = by_every_accountant(spec.budget.plan)
     replaced = epsilon_of(spec.budget.epsilon_nano)
@@ -53,7 +56,7 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     return _result(spec, made) | {"accountants": accountants}
 
 
-def _trained(order: JobOrder, tell: Tell, charge: Charge) -> FineTuned:
+def _splits(order: JobOrder, tell: Tell) -> tuple[Split, Split | None]:
     spec: FinetuneSpec = order.spec
     tell("reading", 0.0)
     terms = RowTerms(
@@ -63,8 +66,16 @@ def _trained(order: JobOrder, tell: Tell, charge: Charge) -> FineTuned:
         public_rows_max=spec.public_rows_max,
         text_chars_max=spec.text_chars_max,
     )
-    private, public = read_splits(_rows(order), terms)
+    return read_splits(_rows(order), terms)
+
+
+def _trained(order: JobOrder, private: Split, public: Split | None, tell: Tell, charge: Charge) -> FineTuned:
+    spec: FinetuneSpec = order.spec
     tell("loading", 0.02)
+
+    from gpu_workers.finetune.methods import Method
+    from gpu_workers.finetune.tuning import Task, fine_tune
+    from gpu_workers.jobs.device import job_device
 
     loaded = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from core.errors import InvalidInput
 from core.finetune.labels import checked_names
@@ -38,12 +38,6 @@ class FinetuneFields(Strict):
     epochs: float | None = Field(None, gt=0, description="How often a row is expected to be read; or `steps`.")
     steps: int | None = Field(None, ge=1)
     subject: str | None = Field(None, min_length=1, max_length=256)
-
-    @model_validator(mode="after")
-    def _one_length(self) -> FinetuneFields:
-        if (self.epochs is None) == (self.steps is None):
-            raise ValueError("give exactly one of epochs and steps")
-        return self
 
 
 class LabelledRow(Strict):
@@ -84,6 +78,8 @@ def settled_fields(here: House, fields: FinetuneFields) -> tuple[FinetuneFields,
     _check_model(settings, fields.model)
     if fields.rows > settings.finetune_rows_max:
         raise InvalidInput(f"at most {settings.finetune_rows_max} rows", field="rows")
+    if (fields.epochs is None) == (fields.steps is None):
+        raise InvalidInput("give exactly one of epochs and steps", field="epochs")
     steps = fields.steps
     if fields.epochs is not None:
         steps = steps_of(rows=fields.rows, batch=fields.batch, epochs=fields.epochs)
