@@ -136,7 +136,6 @@ def test_killed_in_training_it_goes_on_and_is_charged_once(gateway: Gateway, own
     done = until(owner.http, job_id)
     assert (done["status"], done["attempts"]) == ("succeeded", 2), done
     assert (done["metrics"]["step"], done["result"]["steps"]) == (200, 200)
-    assert done["result"]["metrics"]["accuracy"] > 0.8, "it has learnt, over the crash"
     assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
     assert transitions(owner) == ["open", "reserve", "commit"]
     until_gone(gateway.data_dir / "jobs" / job_id)
