@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 from core.accounting.answers import Certificate
@@ -51,11 +50,10 @@ class TrainingBudget:
         return asdict(self)
 
 
-@lru_cache(maxsize=64)
 def training_budget(*, epsilon: float, delta: float, rows: int, batch: int, steps: int) -> TrainingBudget:
     """The plan of least noise that is certified (epsilon, delta)-DP under add-remove, and its cost.
 
-    Delta is rounded down to ledger units before the noise is found. Takes up to some seconds for many steps.
+    Delta is rounded down to ledger units before the noise is found. Takes up to some seconds, so not on an event loop.
 
     Raises: InvalidInput for a delta that is no number; OutOfRange as `plan_training`, and for a plan whose cost is
     beyond what a ledger counts.

@@ -65,13 +65,13 @@ class FinetuneEstimate(FinetuneFields):
     public: list[dict[str, Any]] | None = None
 
 
-def settled_fields(here: House, fields: FinetuneFields) -> tuple[FinetuneFields, TrainingBudget]:
-    """The fields with the steps that will be made, and what they cost, by the parameters alone.
+def settled_fields(here: House, fields: FinetuneFields) -> FinetuneFields:
+    """The fields with the steps that will be made, once the parameters can be used; rows are not looked at.
 
     Raises InvalidInput; OutOfRange, with the smallest epsilon that is enough.
     """
     # late: with scipy, which a front end without such jobs does without
-    from core.finetune.plan import steps_of
+    from core.finetune.plan import check_training, steps_of
 
     settings = here.settings
     checked_names(fields.labels)
@@ -85,12 +85,13 @@ def settled_fields(here: House, fields: FinetuneFields) -> tuple[FinetuneFields,
         steps = steps_of(rows=fields.rows, batch=fields.batch, epochs=fields.epochs)
     if steps is None or steps > settings.finetune_steps_max:
         raise InvalidInput(f"at most {settings.finetune_steps_max} steps", field="steps" if fields.steps else "epochs")
-    settled = fields.model_copy(update={"steps": steps, "epochs": None})
     if not settings.epsilon_min <= fields.epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
         )
-    return settled, _budget(settled.model_dump(include=set(_PLAN)))
+    settled = fields.model_copy(update={"steps": steps, "epochs": None})
+    check_training(**settled.model_dump(include=set(_PLAN)))
+    return settled
 
 
 def _check_model(settings: Settings, name: str) -> None:
@@ -106,12 +107,12 @@ def _check_model(settings: Settings, name: str) -> None:
 
 def _settled(here: House, _: str, fields: FinetuneFields) -> FinetuneFields:
     """The fields, once they and the rows of a JSON body can be used. Raises InvalidInput, BadCorpus."""
-    settled, budget = settled_fields(here, fields)
+    settled = settled_fields(here, fields)
     if isinstance(settled, FinetuneRequest):
         terms = RowTerms(
             labels=tuple(settled.labels),
             pairs=settled.pairs,
-            rows=budget.plan.rows,
+            rows=settled.rows,
             public_rows_max=here.settings.finetune_public_rows_max,
             text_chars_max=here.settings.document_chars_max,
         )
@@ -119,16 +120,20 @@ def _settled(here: House, _: str, fields: FinetuneFields) -> FinetuneFields:
     return settled
 
 
-def _price(fields: Mapping[str, Any]) -> Price:
+async def _price(here: House, fields: Mapping[str, Any]) -> Price:
     """One event for the whole run. The job runs the very plan that is charged."""
-    budget = _budget(fields)
+    budget = await training_cost(here, fields)
     return Price(Charge(budget.event, fields["subject"]), {"budget": budget.stored()})
 
 
-def _budget(fields: Mapping[str, Any]) -> TrainingBudget:
-    from core.finetune.pricing import training_budget  # late: as above
+async def training_cost(here: House, fields: Mapping[str, Any]) -> TrainingBudget:
+    """The plan of settled fields and its price, found in a process of its own: it may take seconds.
 
-    return training_budget(**{name: fields[name] for name in _PLAN})
+    Raises OutOfRange; QueueFull, CalculationTimeout, NotStarted.
+    """
+    plan = {name: fields[name] for name in _PLAN}
+    budget: TrainingBudget = await here.calculations.run("training_budget", **plan)
+    return budget
 
 
 FINETUNE = Intake(

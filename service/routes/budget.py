@@ -20,7 +20,7 @@ from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
-from service.jobs.finetune_intake import FinetuneEstimate, settled_fields
+from service.jobs.finetune_intake import FinetuneEstimate, settled_fields, training_cost
 from service.jobs.synthesis_intake import SynthesisEstimate, checked_price
 from service.paging import Paging, paging
 from service.problems import amount
@@ -165,7 +165,8 @@ async def _record_charges(body: SynthesisEstimate, here: House) -> Priced:
 
 
 async def _training_charges(body: FinetuneEstimate, here: House) -> Priced:
-    settled, budget = await asyncio.to_thread(settled_fields, here, body)
+    settled = await asyncio.to_thread(settled_fields, here, body)
+    budget = await training_cost(here, settled.model_dump())
     plan = budget.plan
     facts = {
         "delta": delta_of(budget.delta_femto),
