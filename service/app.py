@@ -14,7 +14,20 @@ from core.errors import GatewayError
 from service import problems
 from service.house import House
 from service.middleware import BodyLimit, JsonLines, RequestContext
-from service.routes import accounting, admin, budget, catalogue, health, jobs, openai, sentdp, synthesis, text, vector
+from service.routes import (
+    accounting,
+    admin,
+    budget,
+    catalogue,
+    finetune,
+    health,
+    jobs,
+    openai,
+    sentdp,
+    synthesis,
+    text,
+    vector,
+)
 
 
 def create_app(here: House) -> FastAPI:
@@ -51,6 +64,7 @@ def create_app(here: House) -> FastAPI:
     app.include_router(catalogue.router)
     app.include_router(jobs.router)
     app.include_router(synthesis.router)
+    app.include_router(finetune.router)
     app.include_router(health.router)
     app.include_router(admin.router)
     return app

@@ -25,6 +25,7 @@ _MODULES = {
     "calibrate_noise": "core.accounting.calibrate",
     "calibrate_steps": "core.accounting.calibrate",
     "largest_count": "core.accounting.certificate",
+    "training_budget": "core.finetune.pricing",
 }
 
 

@@ -13,6 +13,7 @@ import typer
 from service.cli_accounting import accounting_app
 from service.cli_common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli_domain import domain_app
+from service.cli_finetune import finetune
 from service.cli_ledger import ledger_app
 from service.cli_model import model_app
 from service.cli_synthesize import synthesize
@@ -36,6 +37,7 @@ app.add_typer(accounting_app, name="accounting")
 app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
 app.command("synthesize")(synthesize)
+app.command("finetune")(finetune)
 
 
 class EngineName(StrEnum):

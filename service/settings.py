@@ -6,7 +6,7 @@ All are read from the environment as `PRIVACY_GATEWAY_<NAME>`. Limits are enforc
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -16,6 +16,8 @@ from gpu_workers.messages import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAG
 from service.checkpoints import checkpoint_folder, is_pinned
 
 MIB = 1024 * 1024
+MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+FINETUNE_BUNDLED = "bundled"
 
 
 class Settings(BaseSettings):
@@ -84,6 +86,10 @@ class Settings(BaseSettings):
     synthesis_columns_max: int = Field(1_024, ge=1, le=1_024)  # the schema takes no more
     synthesis_steps_max: int = Field(20_000, ge=1)
     synthesis_sample_rows_max: int = Field(1_000_000, ge=1)
+    finetune_models: dict[Annotated[str, Field(pattern=MODEL_NAME)], Path] = Field(default_factory=dict)
+    finetune_rows_max: int = Field(500_000, ge=20)
+    finetune_public_rows_max: int = Field(10_000, ge=1)
+    finetune_steps_max: int = Field(20_000, ge=1)
 
     # ledger
     hold_ttl_s: float = Field(300.0, gt=0)
@@ -130,13 +136,24 @@ class Settings(BaseSettings):
         for field in ("encoder_path", "tagger", "infill"):
             name = str(getattr(self, field))
             if is_pinned(name):
-                folder = checkpoint_folder(self.data_dir, name)
-                if not folder.is_dir():
-                    raise ValueError(f"{field.upper()} is not fetched: privacy-gateway model fetch {name}")
+                folder = self._fetched(name, field)
                 setattr(self, field, folder if field == "encoder_path" else str(folder))
+        for name, path in self.finetune_models.items():
+            if is_pinned(str(path)):
+                self.finetune_models[name] = self._fetched(str(path), "finetune_models")
+            elif not path.is_dir():
+                raise ValueError("FINETUNE_MODELS maps names to folders that exist, or to ORG/NAME@COMMIT")
+        if FINETUNE_BUNDLED in self.finetune_models:
+            raise ValueError("FINETUNE_MODELS: `bundled` is the gateway's own encoder")
         if self.tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(self.tagger).is_dir():
             raise ValueError("TAGGER is `bundled`, `off`, a folder that exists, or ORG/NAME@COMMIT")
         return self
+
+    def _fetched(self, name: str, field: str) -> Path:
+        folder = checkpoint_folder(self.data_dir, name)
+        if not folder.is_dir():
+            raise ValueError(f"{field.upper()} is not fetched: privacy-gateway model fetch {name}")
+        return folder
 
     @property
     def infill_source(self) -> str | Endpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
@@ -21,7 +22,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     (folder / "policies.toml").write_text(documented_policies())
     (folder / "lists").mkdir()
     (folder / "lists" / "clinical.txt").write_text("the patient was seen by\n")
+    for name in ("tiny", "pickled"):  # a test writes the checkpoint; the other has weights in another format
+        (folder / "encoders" / name).mkdir(parents=True)
+    (folder / "encoders" / "pickled" / "pytorch_model.bin").write_bytes(b"no pickle is read")
     environment = {
+        "PRIVACY_GATEWAY_FINETUNE_MODELS": json.dumps(
+            {name: str(folder / "encoders" / name) for name in ("tiny", "pickled")}
+        ),
         "PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml"),
         "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
         "PRIVACY_GATEWAY_ALLOW_LISTS_DIR": str(folder / "lists"),

@@ -33,6 +33,15 @@ def labels(count: int) -> list[str]:
     return [LABELS[row % 2] for row in range(count)]
 
 
+def labelled(count: int, *, pairs: bool = False, **more: str) -> list[dict[str, str]]:
+    """Rows as a caller sends them; `more` stands in each."""
+    members = ("text", "text_pair")
+    return [
+        {**dict(zip(members, row, strict=False)), "label": label, **more}
+        for row, label in zip(texts(count, pairs=pairs), labels(count), strict=True)
+    ]
+
+
 @dataclass
 class Tiny:
     """A classifier over a tiny checkpoint, in a method's form, with its rows."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_workers.finetune.tuning import Split
+from core.finetune.rows import Split
 
 TASKS = ("sst2", "qqp", "mnli", "qnli")
 

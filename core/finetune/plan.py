@@ -67,11 +67,21 @@ def steps_of(*, rows: int, batch: int, epochs: float) -> int:
 
 
 def plan_training(*, epsilon: float, delta: float, rows: int, batch: int, steps: int) -> PrivacyPlan:
-    """The plan with the least noise that is certified (epsilon, delta)-DP. Takes up to about a second.
+    """The plan with the least noise that is certified (epsilon, delta)-DP. Takes up to some seconds.
+
+    Raises OutOfRange as `check_training`, else as `calibrate_noise`.
+    """
+    check_training(epsilon=epsilon, delta=delta, rows=rows, batch=batch, steps=steps)
+    found = calibrate_noise(epsilon, delta, sampling_rate=_rate(rows, batch), steps=steps)
+    return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, found.certificate)
+
+
+def check_training(*, epsilon: float, delta: float, rows: int, batch: int, steps: int) -> None:
+    """What can be refused of a plan before its noise is searched for.
 
     Raises OutOfRange, which names the field: fewer than ROWS_MIN rows or fewer than a batch (`rows`, `batch`); a delta
     above 1 / rows, by which one row could be handed out whole (`delta`); an epsilon at which nothing can be learnt,
-    with the smallest that can (`epsilon`); else as `calibrate_noise`.
+    with the smallest that can (`epsilon`); no steps, or too many (`steps`).
     """
     _check_rows(rows, batch)
     check_count(steps)
@@ -85,8 +95,6 @@ def plan_training(*, epsilon: float, delta: float, rows: int, batch: int, steps:
         raise OutOfRange(
             f"with {rows} rows nothing can be learnt below epsilon {_rounded_up(smallest):g}", field="epsilon"
         )
-    found = calibrate_noise(epsilon, delta, sampling_rate=_rate(rows, batch), steps=steps)
-    return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, found.certificate)
 
 
 def smallest_epsilon(delta: float, *, rows: int) -> float:

@@ -123,8 +123,9 @@ if args.action == "back" then -- an orderly end of the gateway: the attempt does
 end
 
 if args.action == "progress" then
-  if held and (job.stage ~= args.stage or job.progress ~= args.progress) then
-    write({ stage = args.stage, progress = args.progress })
+  local metrics = args.metrics or job.metrics
+  if held and (job.stage ~= args.stage or job.progress ~= args.progress or job.metrics ~= metrics) then
+    write({ stage = args.stage, progress = args.progress, metrics = metrics })
   end
   return told(held and "held" or "lost")
 end

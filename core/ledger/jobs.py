@@ -8,6 +8,7 @@ epoch, by Redis' clock.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ from core.ledger.client import LedgerClient
 from core.ledger.ledger import TOMBSTONE_TTL_MS
 from core.ledger.reader import LedgerReader
 
+# What a job may tell of itself in numbers: public, or released and paid for. Nothing else of private rows.
+METRICS = frozenset({"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"})
 RETENTION_MS = 30 * 24 * 3600 * 1000
 _MEMBER = re.compile(r"[0-9]{13}-[0-9a-f]{32}")
 _SWEEP_BATCH = 10_000
@@ -52,6 +55,7 @@ class JobStatus(StrEnum):
 class JobRecord:
     """A job as it stood at one moment. `seq` grows with each change; `problem` and `result` hold no request text.
 
+    `metrics`: numbers by names of METRICS, of jobs that tell some.
     `reserved` and `spent` are privacy costs, as the job's hold in the ledger has them; a job that charges nothing has
     none.
     """
@@ -72,6 +76,7 @@ class JobRecord:
     cancel_requested: bool
     reserved: Amount
     spent: Amount
+    metrics: Mapping[str, float] | None
     problem: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
 
@@ -175,10 +180,28 @@ class JobStore:
         """An orderly end of the gateway: the job is queued again and the attempt does not count."""
         return _record(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])
 
-    async def progress(self, owner: str, job_id: str, *, run: str, stage: str, fraction: float) -> JobRecord:
-        """Tell how far `run` is. Moves a running job that `run` holds, and no other."""
+    async def progress(
+        self,
+        owner: str,
+        job_id: str,
+        *,
+        run: str,
+        stage: str,
+        fraction: float,
+        metrics: Mapping[str, float] | None = None,
+    ) -> JobRecord:
+        """Tell how far `run` is. Moves a running job that `run` holds, and no other.
+
+        Raises ValueError for metrics of other names than METRICS, or that are no finite numbers.
+        """
         found = await self._run(
-            "progress", owner, job_id, run=run, stage=names.check_label(stage), progress=f"{fraction:.3f}"
+            "progress",
+            owner,
+            job_id,
+            run=run,
+            stage=names.check_label(stage),
+            progress=f"{fraction:.3f}",
+            metrics=_packed(_checked_metrics(metrics)),
         )
         return _record(owner, job_id, found["job"])
 
@@ -277,6 +300,14 @@ def problem_of(error: JobFailed) -> dict[str, Any]:
     return shown | {name: value for name, value in members.items() if value is not None}
 
 
+def _checked_metrics(metrics: Mapping[str, float] | None) -> Mapping[str, float] | None:
+    if metrics is not None and not (
+        metrics.keys() <= METRICS and all(type(x) in (int, float) and math.isfinite(x) for x in metrics.values())
+    ):
+        raise ValueError("a job tells numbers of fixed names")
+    return metrics
+
+
 def _packed(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else orjson.dumps(value).decode()
 
@@ -309,6 +340,7 @@ def _record(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
         cancel_requested="cancel_ms" in job,
         reserved=_amount(job["reserved"]),
         spent=_amount(job["spent"]),
+        metrics=orjson.loads(job["metrics"]) if "metrics" in job else None,
         problem=orjson.loads(job["problem"]) if "problem" in job else None,
         result=orjson.loads(job["result"]) if "result" in job else None,
         **times,

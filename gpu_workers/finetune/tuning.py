@@ -6,7 +6,7 @@ Guarantee: as of `gpu_workers.finetune.training`, for one row of `private`. Publ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import torch
 from core.errors import BadCorpus
 from core.finetune.labels import checked_names, label_numbers
 from core.finetune.plan import PrivacyPlan
+from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import ClassifierInfo
 from gpu_workers.finetune.base import PIECES_MAX, Base, load_base
 from gpu_workers.finetune.batches import Rows
@@ -23,14 +24,6 @@ from gpu_workers.finetune.evaluation import Metrics
 from gpu_workers.finetune.methods import RANK, Method, Trained, prepare
 from gpu_workers.finetune.training import CLIP_NORM, PrivateTraining, Progress
 from gpu_workers.training.loop import Checkpoint
-
-
-@dataclass(frozen=True)
-class Split:
-    """Texts, one or two a row (the same for all), and labels, one a row."""
-
-    texts: Sequence[tuple[str, ...]]
-    labels: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -64,8 +57,10 @@ def fine_tune(
     device: torch.device,
     checkpoint: Checkpoint,
     tell: Callable[[Progress], None],
+    charge: Callable[[], None] = lambda: None,
 ) -> FineTuned:
-    """Train by the plan, or go on from the checkpoint.
+    """Train by the plan, or go on from the checkpoint. `charge` returns once the plan is paid for: it is called when
+    everything has been checked and loaded, right before the first private step.
 
     Raises: InvalidInput, BadCorpus (reasons `unknown-label`, `one-class`, `wrong-row`, `wrong-count`), before a step is
     made; ValueError for a checkpoint of another plan or a folder that holds no encoder.
@@ -78,11 +73,10 @@ def fine_tune(
     base = load_base(base_path, device=device, pieces_max=task.pieces_max)
     model, trained = _prepared(base, task)
     training = PrivateTraining(model, trained, plan, checkpoint, rate=task.rate)
-    metrics = training.run(
-        Rows(base, private.texts, numbers, device=device),
-        Rows(base, public.texts, truth, device=device) if public else None,
-        tell,
-    )
+    rows = Rows(base, private.texts, numbers, device=device)
+    shown = Rows(base, public.texts, truth, device=device) if public else None
+    charge()
+    metrics = training.run(rows, shown, tell)
     return FineTuned(_info(base, task, plan), dict(trained.optimised), metrics)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.jobs.scratch import seal, unseal
+from core.jobs.scratch import seal, sync_folder, unseal
 from gpu_workers.jobs.messages import JobOrder
 
 
@@ -21,4 +21,6 @@ class SealedCheckpoint:
         return unseal(path, self.order.key, self.label) if path.exists() else None
 
     def write(self, state: bytes) -> None:
+        """On return the state and its name are on the disk."""
         seal(self.order.folder / self.label, self.order.key, self.label, state)
+        sync_folder(self.order.folder)

@@ -30,8 +30,6 @@ from gpu_workers.jobs.messages import InfillSpec, JobOrder, Tell
 from gpu_workers.jobs.targets import publish
 
 if TYPE_CHECKING:
-    import torch
-
     from gpu_workers.jobs.obfuscate import Filled
     from gpu_workers.models.adapter_file import AdapterInfo
     from gpu_workers.models.nets import InfillNet
@@ -56,12 +54,13 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
         raise _too_few(len(found.chosen))
     tell("loading", 0.02)
     # with torch: a corpus that is refused needs none
+    from gpu_workers.jobs.device import job_device
     from gpu_workers.jobs.obfuscate import Obfuscator
     from gpu_workers.models.embedded import embedded_vocabulary
     from gpu_workers.training.fine_tuning import fine_tune, shipped_net
     from gpu_workers.training.infill_batches import guessable, stream_of
 
-    device = _device(spec)
+    device = job_device(spec.device, spec.threads)
     info, net = shipped_net(device)
     obfuscator = Obfuscator(spec, device=device)
     for number in range(1, spec.rounds + 1):
@@ -106,16 +105,6 @@ def _too_few(count: int) -> BadCorpus:
         reason="too-few-documents",
         count=count,
     )
-
-
-def _device(spec: InfillSpec) -> torch.device:
-    import torch
-
-    if spec.threads:
-        torch.set_num_threads(spec.threads)
-    if spec.device == "auto":
-        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    return torch.device(spec.device)
 
 
 def _filled(

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.errors import JobFailed
 from core.jobs.scratch import read_scratch
 from core.text.policy import MaskPolicy
 from gpu_workers.messages import TAGGER_OFF
 
-if TYPE_CHECKING:
-    from core.synthesis.pricing import RecordBudget  # with scipy, which the other jobs and the front end do without
+if TYPE_CHECKING:  # with scipy, which the other jobs and the front end do without
+    from core.finetune.pricing import TrainingBudget
+    from core.synthesis.pricing import RecordBudget
 
 INPUT = "input"  # the file that holds what was sent
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
 Priority = Literal["idle", "low", "normal"]
 # Returns once the job's cost is spent in the ledger; noise is drawn after it, never before.
 Charge = Callable[[], None]
-# Stage (a fixed label) and fraction of the whole job in [0, 1].
-Tell = Callable[[str, float], None]
+
+
+class Tell(Protocol):
+    """Stage (a fixed label), fraction of the whole job in [0, 1], and numbers that are public or released, by the
+    names of `core.ledger.jobs.METRICS`; those told before stay
+    unless told anew."""
+
+    def __call__(self, stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class JobOrder:
 class Progress:
     stage: str
     fraction: float
+    metrics: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,5 +140,27 @@ class SynthesisSpec:
     bins: int
     steps: int
     rows_max: int
+    device: str = "cpu"
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class FinetuneSpec:
+    """What a fine-tuning job takes besides its rows. `targets`: as a domain's.
+
+    `model` is the encoder's name among the operator's, `model_path` its folder, None for the bundled one. `budget`:
+    the plan that will be run, and what the ledger holds for it.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    labels: tuple[str, ...]
+    pairs: bool
+    method: str
+    model: str
+    model_path: str | None
+    budget: TrainingBudget
+    public_rows_max: int
+    text_chars_max: int
     device: str = "cpu"
     threads: int = 0

@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -53,6 +53,10 @@ def job_of(kind: str, charge: Charge) -> Callable[[JobOrder, Tell], dict[str, An
         from gpu_workers.jobs import synthesis
 
         return partial(synthesis.run, charge=charge)
+    if kind == "finetune":
+        from gpu_workers.jobs import finetune
+
+        return partial(finetune.run, charge=charge)
     raise JobFailed(reason="unknown-kind")
 
 
@@ -79,8 +83,8 @@ def _hear(connection: Connection, charged: threading.Event) -> None:
 
 
 def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> Succeeded | Failed:
-    def tell(stage: str, fraction: float) -> None:
-        connection.send(Progress(stage, min(max(fraction, 0.0), 1.0)))
+    def tell(stage: str, fraction: float, metrics: Mapping[str, float] | None = None) -> None:
+        connection.send(Progress(stage, min(max(fraction, 0.0), 1.0), metrics))
 
     def charge() -> None:
         connection.send(ChargeAsked())

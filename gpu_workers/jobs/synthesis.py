@@ -20,7 +20,6 @@ import orjson
 
 from core.amounts import delta_of, epsilon_of
 from core.errors import BadCorpus, BadRow, InvalidInput, JobFailed, JobFilesLost
-from core.jobs.scratch import sync_folder
 from core.synthesis.declared import DeclaredTable, declared_table
 from core.synthesis.encoding import ROWS_MIN, EncodedTable, Outside, encode_block, joined
 from core.synthesis.marginals_release import MarginalsRelease
@@ -94,7 +93,6 @@ def _released(order: JobOrder, declared: DeclaredTable, tell: Tell, charge: Char
         tell("releasing", 0.05)
         packed = release_bytes(plan.release(table, spec.budget))
         kept.write(packed)
-        sync_folder(order.folder)
     (order.folder / INPUT).unlink(missing_ok=True)  # nothing reads the private rows from here on
     try:
         return release_of(packed)
@@ -144,17 +142,11 @@ def _told(error: BadRow) -> str:
 
 def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, Curve]:
     """What writes the generator, and the objective along its training."""
-    import torch
-
+    from gpu_workers.jobs.device import job_device
     from gpu_workers.synthesis.generator import save_generator
     from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
 
     spec: SynthesisSpec = order.spec
-    if spec.threads:
-        torch.set_num_threads(spec.threads)
-    device = spec.device
-    if device == "auto":
-        device = "cuda:0" if torch.cuda.is_available() else "cpu"
 
     def progress(done: int, steps: int) -> None:
         if done % max(1, steps // 100) == 0:
@@ -163,7 +155,7 @@ def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, C
     generator = train_generator(
         release,
         plan=TrainingPlan(steps=spec.steps),
-        device=device,
+        device=job_device(spec.device, spec.threads),
         checkpoint=SealedCheckpoint(order, "training"),
         progress=progress,
     )

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
@@ -81,7 +82,8 @@ class Attempt:
         Where the process asks for its charge, answer once the ledger has it; while Redis is away, ask again.
         """
         job = self._job
-        stage, fraction = "starting", job.progress
+        stage, fraction, metrics = "starting", job.progress, job.metrics
+        tell = partial(self._store.progress, job.owner, job.job_id, run=self._run)
         charging = False
         beat_at = time.monotonic() + _BEAT_S
         while True:
@@ -90,16 +92,21 @@ class Attempt:
                 message = await asyncio.wait_for(self._inbox.get(), max(0.0, beat_at - time.monotonic()))
             if isinstance(message, Progress):
                 stage, fraction = message.stage, max(fraction, message.fraction)
+                if message.metrics:
+                    metrics = {**(metrics or {}), **message.metrics}
             elif isinstance(message, ChargeAsked):
                 charging, beat_at = True, time.monotonic()
             elif message is not None:
+                if isinstance(message, Succeeded) and metrics is not None:
+                    with contextlib.suppress(LedgerError):  # the numbers of the last moment
+                        await tell(stage=stage, fraction=fraction, metrics=metrics)
                 outcome: Outcome = message
                 return outcome
             if time.monotonic() < beat_at:
                 continue
             beat_at = time.monotonic() + _BEAT_S
             try:
-                now = await self._store.progress(job.owner, job.job_id, run=self._run, stage=stage, fraction=fraction)
+                now = await tell(stage=stage, fraction=fraction, metrics=metrics)
                 if charging and not (now.cancel_requested or now.status.ended):
                     if not await self._store.charge(job.owner, job.job_id, run=self._run):
                         return Cancelled()

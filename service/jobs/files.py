@@ -144,6 +144,10 @@ class JobFiles:
         """Where the job's artifact is, once it has one."""
         return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
 
+    def card(self, owner: str, job_id: str) -> Path:
+        """Where the artifact's card is."""
+        return self.artifact(owner, job_id).with_suffix(".md")
+
     def report(self, owner: str, job_id: str) -> Path:
         """Where the page about the job's artifact is, of a kind that has one."""
         return self.artifact(owner, job_id).with_suffix(".html")

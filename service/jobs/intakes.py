@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -30,12 +30,16 @@ class Price:
     fields: Mapping[str, Any]
 
 
+async def _nothing(_here: House, _fields: Mapping[str, Any]) -> None:
+    """The price of a job that charges nothing."""
+
+
 @dataclass(frozen=True)
 class Intake:
     """A kind of job. `fields` is what it is told besides its corpus: the body's other members, or the query of JSON
     lines; `body` adds the corpus. `rows` gives the corpus of a body; `settled` gives the fields as the job is to have
-    them, or raises InvalidInput or PolicyEnforced; `price` tells from those fields what the job charges, if anything.
-    Both are called in a thread.
+    them, or raises InvalidInput or PolicyEnforced, and is called in a thread; `price` tells from those fields what the
+    job charges, if anything.
     """
 
     kind: str
@@ -44,7 +48,7 @@ class Intake:
     rows: Callable[[Any], Iterable[dict[str, Any]]]
     rows_described: str
     settled: Callable[[House, str, Any], Any] = lambda _here, _owner, fields: fields
-    price: Callable[[Mapping[str, Any]], Price | None] = lambda _fields: None
+    price: Callable[[House, Mapping[str, Any]], Awaitable[Price | None]] = _nothing
 
     @property
     def openapi(self) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.text.policy import K_DEFAULT
-from gpu_workers.jobs.messages import DomainSpec, InfillSpec, SynthesisSpec
+from gpu_workers.jobs.messages import DomainSpec, FinetuneSpec, InfillSpec, SynthesisSpec
 from service.domains import pack_path
 from service.jobs.files import JobFiles
 from service.own_models import model_path
 from service.sanitize_request import Mask
-from service.settings import Settings
+from service.settings import FINETUNE_BUNDLED, Settings
 
 SYNTHESIS_STEPS_DEFAULT = 1_000
 
@@ -35,6 +35,8 @@ class Kinds:
         if kind == "synthesis":
             artifact = str(self.files.artifact(owner, job_id))
             return synthesis_spec(self.settings, fields, (artifact,), report=str(self.files.report(owner, job_id)))
+        if kind == "finetune":
+            return finetune_spec(self.settings, fields, (str(self.files.artifact(owner, job_id)),))
         raise ValueError("unknown kind of job")
 
 
@@ -95,6 +97,27 @@ def synthesis_spec(
         bins=fields["bins"] or BINS_DEFAULT,
         steps=fields["steps"] or SYNTHESIS_STEPS_DEFAULT,
         rows_max=settings.synthesis_rows_max,
+        device=settings.devices[0],
+        threads=settings.job_threads,
+    )
+
+
+def finetune_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[str, ...]) -> FinetuneSpec:
+    """The fine-tuning job of these settings. Raises KeyError for an encoder that the operator has taken away."""
+    from core.finetune.pricing import budget_of  # late: as above
+
+    model = fields["model"]
+    return FinetuneSpec(
+        name=fields["name"],
+        targets=targets,
+        labels=tuple(fields["labels"]),
+        pairs=fields["pairs"],
+        method=fields["method"],
+        model=model,
+        model_path=None if model == FINETUNE_BUNDLED else str(settings.finetune_models[model]),
+        budget=budget_of(fields["budget"]),
+        public_rows_max=settings.finetune_public_rows_max,
+        text_chars_max=settings.document_chars_max,
         device=settings.devices[0],
         threads=settings.job_threads,
     )

@@ -112,6 +112,10 @@ class JobRunner:
         """Where what the job made is, once it has made it."""
         return self._files.artifact(job.owner, job.job_id)
 
+    def card(self, job: JobRecord) -> Path:
+        """Where what describes it is."""
+        return self._files.card(job.owner, job.job_id)
+
     def report(self, job: JobRecord) -> Path:
         """Where the page about it is."""
         return self._files.report(job.owner, job.job_id)

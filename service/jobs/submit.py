@@ -68,7 +68,7 @@ async def _create(
     key: str,
 ) -> tuple[JobRecord, bool]:
     """From a received input to a queued job. A job that charges holds its cost first, and owns that hold."""
-    price = await asyncio.to_thread(intake.price, fields)
+    price = await intake.price(here, fields)
     claim = await asyncio.to_thread(incoming.finish, fields if price is None else {**fields, **price.fields})
     store = here.jobs.store
     terms = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
@@ -103,11 +104,11 @@ def _settled(here: House, _: str, fields: SynthesisFields) -> SynthesisFields:
     return fields
 
 
-def _price(fields: Mapping[str, Any]) -> Price:
+async def _price(_: House, fields: Mapping[str, Any]) -> Price:
     """One Gaussian event, from (epsilon, delta) alone. The job draws the very noise that is charged."""
     from core.synthesis.pricing import record_budget
 
-    budget = record_budget(fields["epsilon"], fields["delta"])
+    budget = await asyncio.to_thread(record_budget, fields["epsilon"], fields["delta"])
     return Price(Charge(budget.event(fields["method"]), fields["subject"]), {"budget": asdict(budget)})
 
 

@@ -20,6 +20,7 @@ from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
+from service.jobs.finetune_intake import FinetuneEstimate, settled_fields, training_cost
 from service.jobs.synthesis_intake import SynthesisEstimate, checked_price
 from service.paging import Paging, paging
 from service.problems import amount
@@ -82,9 +83,11 @@ async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query(
 
 
 def _form(body: Any) -> str:
-    """Which endpoint's body it is: a schema, documents with what `/sanitize` knows of, documents, or else vectors."""
+    """Which endpoint's body it is: a schema, labels, documents with what `/sanitize` knows of, documents, vectors."""
     if isinstance(body, dict) and "schema" in body:
         return "synthesis"
+    if isinstance(body, dict) and "labels" in body:
+        return "finetune"
     if not (isinstance(body, dict) and "documents" in body):
         return "vector"
     return "sanitize" if body.keys() & {"policy", "mask", "fill"} else "sentdp"
@@ -94,6 +97,7 @@ Estimated = Annotated[
     Annotated[sentdp.SentDPRequest, Tag("sentdp")]
     | Annotated[SanitizeRequest, Tag("sanitize")]
     | Annotated[SynthesisEstimate, Tag("synthesis")]
+    | Annotated[FinetuneEstimate, Tag("finetune")]
     | Annotated[vector.VectorRequest, Tag("vector")],
     Discriminator(_form),
 ]
@@ -108,6 +112,8 @@ async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
         charges, facts = _word_charges(body, who, here)
     elif isinstance(body, SynthesisEstimate):
         charges, facts = await _record_charges(body, here)
+    elif isinstance(body, FinetuneEstimate):
+        charges, facts = await _training_charges(body, here)
     else:
         charges, facts = await _vector_charges(body, who, here)
     event = charges[0].event
@@ -156,6 +162,19 @@ async def _record_charges(body: SynthesisEstimate, here: House) -> Priced:
     _, budget = await asyncio.to_thread(checked_price, here, body)
     facts = {"delta": delta_of(budget.delta_femto), "noise_multiplier": budget.noise_multiplier}
     return [Charge(budget.event(body.method), body.subject)], facts
+
+
+async def _training_charges(body: FinetuneEstimate, here: House) -> Priced:
+    settled = await asyncio.to_thread(settled_fields, here, body)
+    budget = await training_cost(here, settled.model_dump())
+    plan = budget.plan
+    facts = {
+        "delta": delta_of(budget.delta_femto),
+        "noise_multiplier": plan.noise_multiplier,
+        "steps": plan.steps,
+        "certificate": {"adjacency": "add-remove", "epsilon": plan.certificate.epsilon, "delta": plan.delta},
+    }
+    return [Charge(budget.event, settled.subject)], facts
 
 
 async def _vector_charges(body: vector.VectorRequest, who: Caller, here: House) -> Priced:

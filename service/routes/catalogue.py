@@ -13,6 +13,7 @@ from gpu_workers.engine import RoleStatus
 from service.auth import Caller, caller
 from service.house import House, house
 from service.projections import KINDS, RECIPE, projection_file
+from service.settings import FINETUNE_BUNDLED
 from service.tensors import MEDIA_TYPE
 
 router = APIRouter(tags=["catalogue"], dependencies=[Depends(caller)])
@@ -30,6 +31,7 @@ async def models(who: Who, here: Here) -> dict[str, Any]:
             {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, who, here)}
             for role, status in roles.items()
         ],
+        "finetune": [FINETUNE_BUNDLED, *here.settings.finetune_models],
         "fine_tuned": await here.own_models.of_tenant(who.tenant),
         "projections": {
             "kinds": list(KINDS),

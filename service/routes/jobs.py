@@ -121,6 +121,15 @@ async def artifact(job_id: str, owner: Owner, here: Here) -> FileResponse:
     return FileResponse(path, media_type="application/octet-stream", filename=f"{job.label}.safetensors")
 
 
+@router.get("/jobs/{job_id}/card", summary="What the job made, described in Markdown", response_class=FileResponse)
+async def card(job_id: str, owner: Owner, here: Here) -> FileResponse:
+    job = await here.jobs.store.get(owner, job_id)
+    path = here.jobs.card(job)
+    if job.status is not JobStatus.SUCCEEDED or not await asyncio.to_thread(path.is_file):
+        raise JobNotSucceeded
+    return FileResponse(path, media_type="text/markdown; charset=utf-8", filename=f"{job.label}.md")
+
+
 @router.get("/domains", summary="The domain packs for sentence-level release: installed, shared and the tenant's own")
 async def domains(owner: Owner, here: Here) -> dict[str, Any]:
     if owner == SHARED_OWNER:
@@ -153,6 +162,8 @@ def job_block(job: JobRecord) -> dict[str, Any]:
         "reserved": amount(job.reserved),
         "spent": amount(job.spent),
     }
+    if job.metrics is not None:
+        block["metrics"] = job.metrics
     if job.problem is not None:
         block["problem"] = {"type": problem_type(job.problem["code"]), **job.problem}
     if job.result is not None:

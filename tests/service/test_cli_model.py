@@ -110,6 +110,7 @@ def test_a_fetched_checkpoint_is_a_setting_and_asks_nobody(tmp_path: Path, hub: 
     for setting in ("tagger", "infill", "encoder_path"):
         settings = Settings(data_dir=data, **{setting: NAME})
         assert Path(getattr(settings, setting)) == folder
+    assert Settings(data_dir=data, finetune_models={"tiny": NAME}).finetune_models == {"tiny": folder}
     assert "PERSON" in pretrained_tagger(folder, device="cpu").types
     assert len(hub.asked) == asked, "what is there is not asked for again"
 
@@ -125,6 +126,8 @@ def test_what_is_not_pinned_is_neither_fetched_nor_a_setting(tmp_path: Path, hub
     assert not (tmp_path / "data").exists()
     with pytest.raises(ValidationError):
         Settings(tagger=name)
+    with pytest.raises(ValidationError):
+        Settings(finetune_models={"tiny": name})
 
 
 def test_a_checkpoint_without_safetensors_leaves_nothing(tmp_path: Path, hub: Hub) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 
 import pytest
@@ -56,6 +57,26 @@ def test_a_life(go, store):
     assert done.started_ms <= done.ended_ms
     assert done.reserved.epsilon_nano == done.spent.epsilon_nano == 0
     assert go(store.get("acme", job.job_id)) == done
+
+
+def test_numbers_of_fixed_names_stay_until_told_anew(go, store):
+    job = take(go, store, create(go, store))
+    assert job.metrics is None
+
+    def tell(fraction, metrics=None, run=RUN):
+        return go(store.progress("acme", job.job_id, run=run, stage="training", fraction=fraction, metrics=metrics))
+
+    first = tell(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2})
+    assert first.metrics == {"step": 3, "public_accuracy": 0.1 + 0.2}
+    assert tell(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2}).seq == first.seq
+    assert tell(0.6).metrics == first.metrics
+    assert tell(0.6, {"step": 4}).metrics == {"step": 4}
+    assert tell(0.6, {"step": 5}, run=OTHER_RUN).metrics == {"step": 4}
+    for wrong in ({"loss": 0.5}, {"step": math.nan}, {"step": "walrus"}, {"step": True}):
+        with pytest.raises(ValueError, match="fixed names"):
+            tell(0.7, wrong)
+    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))
+    assert done.metrics == {"step": 4}
 
 
 @pytest.mark.parametrize("end", ENDS)

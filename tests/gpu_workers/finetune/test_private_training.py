@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from core.errors import BadCorpus
 from core.finetune.plan import PrivacyPlan, by_every_accountant, plan_training, replace_one_epsilon
+from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import load_classifier, save_classifier
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.card import classifier_card
@@ -21,7 +22,7 @@ from gpu_workers.finetune.evaluation import measure, probabilities
 from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.finetune.methods import Method
 from gpu_workers.finetune.training import Progress
-from gpu_workers.finetune.tuning import FineTuned, Split, Task, fine_tune
+from gpu_workers.finetune.tuning import FineTuned, Task, fine_tune
 
 ROWS, STEPS = 64, 23
 PRIVATE, PUBLIC = Split(texts(ROWS), labels(ROWS)), Split(texts(32), labels(32))

@@ -1,0 +1,155 @@
+"""The fine-tuning job: labelled private texts in, a classifier out that was trained under differential privacy.
+
+    read and check -> load the encoder -> charge -> train, sealing checkpoints -> write the file and its card
+
+Guarantee: as of `gpu_workers.finetune.training`, for the plan that the ledger was charged for. No private step is made
+before the charge; a later attempt asks again, hears that it is spent, and goes on from the last sealed checkpoint, so
+that there are as many steps as the plan has. Told are steps, time left and metrics on the public split, of steps
+that a checkpoint on the disk holds. Texts are in the job's encrypted folder and in this process' memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from safetensors import SafetensorError
+
+from core.amounts import delta_of, epsilon_of
+from core.errors import InvalidInput, JobFailed
+from core.finetune.rows import RowTerms, Split, read_splits
+from gpu_workers.jobs import corpus
+from gpu_workers.jobs.checkpoint import SealedCheckpoint
+from gpu_workers.jobs.messages import Charge, FinetuneSpec, JobOrder, Tell
+from gpu_workers.jobs.targets import publish
+
+if TYPE_CHECKING:  # rows are read before what trains on them is imported: a bad one is told in a second
+    from gpu_workers.finetune.training import Progress
+    from gpu_workers.finetune.tuning import FineTuned
+
+_TRAINED_FROM, _TRAINED_SHARE = 0.05, 0.9
+
+
+def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
+    """The classifier's file and its card, written; returns what was promised and what it scores. Raises JobFailed."""
+    spec: FinetuneSpec = order.spec
+    private, public = _splits(order, tell)
+    made = _trained(order, private, public, tell, charge)
+
+    from core.finetune.plan import by_every_accountant
+    from gpu_workers.finetune.artifact import save_classifier
+    from gpu_workers.finetune.card import classifier_card
+
+    tell("writing", _TRAINED_FROM + _TRAINED_SHARE)
+    lines = by_every_accountant(spec.budget.plan)
+    replaced = epsilon_of(spec.budget.epsilon_nano)
+    card = classifier_card(spec.name, made.info, lines, replace_one=replaced, metrics=made.metrics)
+    publish(partial(save_classifier, info=made.info, tensors=made.tensors), card, spec.targets)
+    accountants = [
+        {"name": line.name, "order": line.order, "kind": line.result.kind.value, "epsilon": line.result.value}
+        for line in lines
+    ]
+    return _result(spec, made) | {"accountants": accountants}
+
+
+def _splits(order: JobOrder, tell: Tell) -> tuple[Split, Split | None]:
+    spec: FinetuneSpec = order.spec
+    tell("reading", 0.0)
+    terms = RowTerms(
+        labels=spec.labels,
+        pairs=spec.pairs,
+        rows=spec.budget.plan.rows,
+        public_rows_max=spec.public_rows_max,
+        text_chars_max=spec.text_chars_max,
+    )
+    return read_splits(_rows(order), terms)
+
+
+def _trained(order: JobOrder, private: Split, public: Split | None, tell: Tell, charge: Charge) -> FineTuned:
+    spec: FinetuneSpec = order.spec
+    tell("loading", 0.02)
+
+    from gpu_workers.finetune.methods import Method
+    from gpu_workers.finetune.tuning import Task, fine_tune
+    from gpu_workers.jobs.device import job_device
+
+    loaded = False
+
+    def charged() -> None:
+        nonlocal loaded
+        loaded = True
+        tell("charging", 0.04)
+        charge()
+        tell("training", _TRAINED_FROM)
+
+    train = partial(
+        fine_tune,
+        private,
+        public,
+        Task(labels=spec.labels, pairs=spec.pairs, method=Method(spec.method)),
+        spec.budget.plan,
+        base_path=Path(spec.model_path) if spec.model_path else None,
+        device=job_device(spec.device, spec.threads),
+        checkpoint=SealedCheckpoint(order, "training"),
+        tell=partial(_tell, tell),
+        charge=charged,
+    )
+    try:
+        return train()
+    except InvalidInput as error:
+        raise JobFailed(error.detail, reason="unusable-model") from None
+    except (ValueError, OSError, SafetensorError):
+        if loaded:
+            raise
+        raise JobFailed("The encoder cannot be loaded.", reason="unusable-model") from None
+
+
+def _rows(order: JobOrder) -> Iterator[tuple[int, Any]]:
+    for number, line in corpus.corpus_lines(order.received()):
+        try:
+            yield number, orjson.loads(line)
+        except orjson.JSONDecodeError:
+            raise corpus.unreadable(line, number) from None
+
+
+def _tell(tell: Tell, progress: Progress) -> None:
+    """Of the training, what may be told; never a loss, a norm or a size of private rows."""
+    told: dict[str, float] = {
+        "step": progress.step,
+        "steps": progress.steps,
+        "eta_s": round(progress.seconds_left, 1),
+    }
+    if progress.metrics is not None:
+        told |= {f"public_{name}": value for name, value in asdict(progress.metrics).items()}
+    tell("training", _TRAINED_FROM + _TRAINED_SHARE * progress.step / progress.steps, told)
+
+
+def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
+    info, event = made.info, spec.budget.event
+    return {
+        "name": spec.name,
+        "method": info.method,
+        "model": spec.model,
+        "encoder_fingerprint": info.base_fingerprint,
+        "labels": len(info.labels),
+        "pairs": info.pairs,
+        "rows": info.rows,
+        "batch": info.batch,
+        "steps": info.steps,
+        "clip_norm": info.clip_norm,
+        "noise_multiplier": info.noise_multiplier,
+        "metrics": None if made.metrics is None else asdict(made.metrics),
+        "privacy": {
+            "guarantee": event.guarantee.value,
+            "unit": event.unit.value,
+            "adjacency": event.adjacency.value,
+            "epsilon": epsilon_of(event.epsilon_nano),
+            "delta": delta_of(event.delta_femto),
+            "mechanism": event.mechanism,
+        },
+        "certificate": {"adjacency": "add-remove", "epsilon": info.epsilon, "delta": info.delta},
+    }

@@ -1,0 +1,202 @@
+"""The fine-tuning job without a gateway: no private step before its charge, and as many steps as were charged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from corpus_kit import json_lines
+from finetune_kit import LABELS, checkpoint, labelled
+
+from core.accounting.events import Adjacency, Unit
+from core.amounts import epsilon_of
+from core.errors import BadCorpus, JobFailed, JobFilesLost
+from core.finetune.plan import replace_one_epsilon
+from core.finetune.pricing import budget_of, training_budget
+from core.finetune.rows import RowTerms, read_splits
+from core.jobs.scratch import ScratchWriter, new_key
+from gpu_workers.finetune.artifact import load_classifier
+from gpu_workers.finetune.gradients import PrivateGradient
+from gpu_workers.jobs import finetune
+from gpu_workers.jobs.messages import INPUT, FinetuneSpec, JobOrder
+
+ROWS, STEPS = 48, 21
+PLAN = {"epsilon": 50.0, "delta": 1e-3, "rows": ROWS, "batch": 8, "steps": STEPS}
+
+
+class Killed(Exception):
+    """The process dies here."""
+
+
+class World:
+    """The ledger's side of a charge, the steps that are made, and what was told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.steps = 0, 0
+        self.reachable = True
+        self.die_at: int | None = None
+        self.told: list[tuple[str, dict[str, float]]] = []
+        self.paid_at_step: list[int] = []
+        inner = PrivateGradient.step
+
+        def step(gradient: PrivateGradient, batches: Any) -> Any:
+            if self.steps == self.die_at:
+                raise Killed
+            self.steps += 1
+            self.paid_at_step.append(self.asked)
+            return inner(gradient, batches)
+
+        monkeypatch.setattr(PrivateGradient, "step", step)
+
+    def charge(self) -> None:
+        self.asked += 1
+        if not self.reachable:
+            raise Killed
+
+    def tell(self, stage: str, _: float, metrics: Any = None, /) -> None:
+        self.told.append((stage, dict(metrics or {})))
+
+    def run(self, order: JobOrder) -> dict[str, Any]:
+        return finetune.run(order, self.tell, charge=self.charge)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoint(tmp_path_factory.mktemp("encoders"), "bert")
+
+
+@pytest.fixture
+def order(tmp_path: Path, encoder: Path) -> JobOrder:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    key = new_key()
+    writer = ScratchWriter(folder / INPUT, key, INPUT)
+    writer.write(json_lines([*labelled(ROWS), *labelled(10, split="public")]))
+    writer.close()
+    spec = FinetuneSpec(
+        name="towns",
+        targets=(str(tmp_path / "out" / "towns.safetensors"),),
+        labels=LABELS,
+        pairs=False,
+        method="lora",
+        model="tiny",
+        model_path=str(encoder),
+        budget=training_budget(**PLAN),
+        public_rows_max=20,
+        text_chars_max=1_000,
+    )
+    return JobOrder("finetune", folder, key, spec)
+
+
+@pytest.mark.parametrize("method", ["lora", "rgp", "full"])
+def test_every_step_comes_after_the_charge(order: JobOrder, world: World, encoder: Path, method: str) -> None:
+    order = replace(order, spec=replace(order.spec, method=method))
+    result = world.run(order)
+    assert world.paid_at_step == [1] * STEPS
+    info, _, _ = load_classifier(Path(order.spec.targets[0]), encoder)
+    assert (info.method, info.steps, info.labels) == (method, STEPS, LABELS)
+    assert result["privacy"]["epsilon"] > result["certificate"]["epsilon"] > 49
+    assert {line["name"] for line in result["accountants"]} >= {"pld", "rdp", "edgeworth"}
+    card = Path(order.spec.targets[0]).with_suffix(".md").read_text()
+    assert "Classifier `towns`" in card
+    assert "add-remove" in card
+
+
+def test_what_is_told_is_steps_time_and_public_metrics(order: JobOrder, world: World) -> None:
+    result = world.run(order)
+    told = [metrics for stage, metrics in world.told if stage == "training" and metrics]
+    assert told[-1]["step"] == told[-1]["steps"] == STEPS
+    allowed = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
+    assert all(metrics.keys() <= allowed for metrics in told)
+    assert told[-1]["public_accuracy"] == result["metrics"]["accuracy"]
+    assert result["metrics"]["rows"] == 10
+
+
+def test_killed_it_goes_on_with_the_same_number_of_steps(order: JobOrder, world: World) -> None:
+    world.die_at = 9  # a checkpoint each second step: 8 are kept
+    with pytest.raises(Killed):
+        world.run(order)
+    assert max(metrics.get("step", 0) for _, metrics in world.told) == 8
+    assert not Path(order.spec.targets[0]).exists()
+    world.die_at = None
+    result = world.run(order)
+    assert (world.steps, result["steps"]) == (9 + STEPS - 8, STEPS)
+    steps = [metrics["step"] for _, metrics in world.told if metrics]
+    assert steps == sorted(set(steps)), "no step is told twice"
+    assert (order.folder / INPUT).exists(), "the end of the job removes its folder"
+
+
+def test_without_the_ledger_no_step_is_made(order: JobOrder, world: World) -> None:
+    world.reachable = False
+    with pytest.raises(Killed):
+        world.run(order)
+    assert (world.steps, list(Path(order.spec.targets[0]).parent.glob("*"))) == (0, [])
+    assert not (order.folder / "training").exists()
+
+
+def test_a_checkpoint_that_was_tampered_with_is_refused(order: JobOrder, world: World) -> None:
+    world.run(order)
+    sealed = order.folder / "training"
+    sealed.write_bytes(sealed.read_bytes()[:-3])
+    with pytest.raises(JobFilesLost):
+        world.run(order)
+    assert world.steps == STEPS
+
+
+def test_an_encoder_that_cannot_be_trained_so_costs_nothing(order: JobOrder, world: World, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(JobFailed) as failed:
+        world.run(replace(order, spec=replace(order.spec, model_path=str(empty))))
+    assert (failed.value.reason, world.asked) == ("unusable-model", 0)
+
+
+def test_what_is_charged_is_the_certificate_for_replacing_one_row() -> None:
+    budget = training_budget(**PLAN)
+    event = budget.event
+    assert (event.kind, event.unit, event.adjacency) == ("approximate", Unit.RECORD, Adjacency.REPLACE_ONE)
+    assert epsilon_of(event.epsilon_nano) >= replace_one_epsilon(budget.plan) > budget.plan.certificate.epsilon
+    assert event.delta_femto == 10**12
+    assert budget_of(orjson.loads(orjson.dumps(budget.stored()))) == budget
+
+
+ROW = {"text": "a", "label": "home"}
+OTHER = {"text": "b", "label": "away"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason", "line", "count"),
+    [
+        ([ROW, OTHER], "wrong-count", None, 2),
+        ([ROW, OTHER, ROW, ROW], "wrong-count", 4, None),
+        ([ROW, ROW, ROW], "one-class", None, 3),
+        ([ROW, OTHER, ROW, ROW | {"split": "public"}], "one-class", None, 1),
+        ([ROW, {"text": "a", "label": "walrus"}], "unknown-label", 2, None),
+        ([ROW, {"text": "a" * 31, "label": "home"}], "document-too-long", 2, 30),
+        ([ROW, {"text": "a"}], "wrong-row", 2, None),
+        ([ROW, {"text": 3, "label": "home"}], "wrong-row", 2, None),
+        ([ROW, ROW | {"text_pair": "walrus"}], "wrong-row", 2, None),
+        ([ROW, ROW | {"split": "walrus"}], "wrong-row", 2, None),
+        ([ROW, ["walrus"]], "wrong-row", 2, None),
+        ([ROW | {"split": "public"}] * 3, "too-many-rows", 3, None),
+    ],
+)
+def test_bad_rows_are_told_by_line_and_kind(rows: list[Any], reason: str, line: int | None, count: int | None) -> None:
+    terms = RowTerms(labels=LABELS, pairs=False, rows=3, public_rows_max=2, text_chars_max=30)
+
+    def numbered() -> Iterator[tuple[int, Any]]:
+        yield from enumerate(rows, start=1)
+
+    with pytest.raises(BadCorpus) as refused:
+        read_splits(numbered(), terms)
+    assert (refused.value.reason, refused.value.line, refused.value.count) == (reason, line, count)
+    assert "walrus" not in (refused.value.detail or "")

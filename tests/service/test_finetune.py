@@ -1,0 +1,218 @@
+"""Private fine-tuning over HTTP: what it costs and when, what it tells, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import tiny_models
+from corpus_kit import files_holding, json_lines, until, until_gone
+from finetune_kit import LABELS, labelled
+from gateway_kit import Gateway, Tenant
+from transformers import AutoModel
+
+from gpu_workers.finetune.artifact import load_classifier
+
+NOTHING = {"epsilon": 0.0, "delta": 0.0}
+RECORD = {"epsilon": 200.0, "delta": 4e-3, "basic_delta": 4e-3}
+PLANTED = "the zanzibar walrus"
+MAY_BE_TOLD = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
+
+
+@pytest.fixture
+def owner(gateway: Gateway) -> Tenant:
+    return gateway.tenant(record=RECORD)
+
+
+@pytest.fixture(scope="module")
+def tiny(gateway: Gateway) -> Path:
+    """The operator's encoder `tiny`, in place."""
+    folder = Path(json.loads(gateway.environment["PRIVACY_GATEWAY_FINETUNE_MODELS"])["tiny"])
+    return tiny_models.checkpoint(folder, "bert", AutoModel)
+
+
+def terms(**fields: Any) -> dict[str, Any]:
+    """What a request says besides its rows."""
+    body = {"name": "towns", "labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 40, "batch": 8, "steps": 6}
+    found = body | fields
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def submit(tenant: Tenant, *, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
+    given = {"private": labelled(40), "public": labelled(10)} | fields
+    return tenant.http.post("/jobs/finetune", json=terms(**given), headers=headers or {})
+
+
+def stream(tenant: Tenant, sent: list[dict[str, Any]], **fields: Any) -> httpx.Response:
+    query = {name: value if isinstance(value, str) else json.dumps(value) for name, value in terms(**fields).items()}
+    types = {"Content-Type": "application/x-ndjson"}
+    return tenant.http.post("/jobs/finetune", params=query, content=json_lines(sent), headers=types)
+
+
+def costs(block: dict[str, Any], spent: str = "spent") -> tuple[Any, Any]:
+    return block[spent], block["reserved"]
+
+
+def transitions(tenant: Tenant) -> list[str]:
+    journal = tenant.http.get(f"/budget/{tenant.name}/record/journal").json()
+    return [entry["transition"] for entry in journal["entries"]]
+
+
+def events(tenant: Tenant, job_id: str) -> list[dict[str, Any]]:
+    """Every state that the job's stream tells, until its end."""
+    with tenant.http.stream("GET", f"/jobs/{job_id}/events", timeout=120) as answer:
+        return [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
+
+
+def until_told(tenant: Tenant, job_id: str, step: int, within_s: float = 60.0) -> dict[str, Any]:
+    """The job, once it has told that so many steps are done."""
+    deadline = time.monotonic() + within_s
+    while True:
+        block = tenant.http.get(f"/jobs/{job_id}").json()
+        if block.get("metrics", {}).get("step", 0) >= step:
+            return block
+        assert block["status"] in ("queued", "running"), block
+        assert time.monotonic() < deadline, block
+        time.sleep(0.02)
+
+
+def test_a_classifier_of_private_pairs_and_what_it_cost(gateway: Gateway, owner: Tenant, tmp_path: Path) -> None:
+    fields = {"pairs": True, "private": labelled(40, pairs=True), "public": labelled(10, pairs=True)}
+    estimate = owner.http.post("/budget/estimate", json=terms(pairs=True)).json()
+    cost = estimate["accounts"][0]["cost"]
+    assert estimate["allowed"]
+    assert estimate["privacy"]["adjacency"] == "replace-one"
+    assert cost["epsilon"] > 50 >= estimate["privacy"]["certificate"]["epsilon"] > 49.5
+    key = {"Idempotency-Key": "k-1"}
+    created = submit(owner, headers=key, **fields)
+    assert created.status_code == 202, created.text
+    block = created.json()
+    assert (block["kind"], block["label"]) == ("finetune", "towns")
+    assert block["reserved"] in (cost, NOTHING)
+    told = events(owner, block["job_id"])
+    done = told[-1]
+    assert done["status"] == "succeeded", done
+    assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
+    assert transitions(owner) == ["open", "reserve", "commit"]
+    metrics = done["metrics"]
+    assert metrics.keys() == MAY_BE_TOLD
+    assert (metrics["step"], metrics["steps"], metrics["public_rows"]) == (6, 6, 10)
+    assert all(state.get("metrics", {}).keys() <= MAY_BE_TOLD for state in told)
+    result = done["result"]
+    assert (result["rows"], result["batch"], result["steps"], result["method"]) == (40, 8, 6, "lora")
+    assert result["privacy"]["epsilon"] == cost["epsilon"]
+    assert result["certificate"] == estimate["privacy"]["certificate"]
+    assert result["metrics"]["accuracy"] == metrics["public_accuracy"]
+    path = tmp_path / "towns.safetensors"
+    path.write_bytes(owner.http.get(f"/jobs/{done['job_id']}/artifact").content)
+    info, _, _ = load_classifier(path)
+    assert (info.labels, info.pairs, info.epsilon) == (LABELS, True, result["certificate"]["epsilon"])
+    card = owner.http.get(f"/jobs/{done['job_id']}/card")
+    assert card.headers["content-type"].startswith("text/markdown")
+    assert "Epsilon by every accountant" in card.text
+    assert gateway.tenant().http.get(f"/jobs/{done['job_id']}/card").status_code == 404
+    again = submit(owner, headers=key, **fields)
+    assert (again.headers["idempotency-replayed"], again.json()["job_id"]) == ("true", done["job_id"])
+    assert transitions(owner) == ["open", "reserve", "commit"]
+
+
+def test_killed_in_training_it_goes_on_and_is_charged_once(gateway: Gateway, owner: Tenant, tiny: Path) -> None:
+    private = labelled(200)
+    private[5]["text"] = PLANTED
+    created = stream(owner, [*private, *labelled(10, split="public")], rows=200, batch=50, steps=200, model="tiny")
+    assert created.status_code == 202, created.text
+    job_id = created.json()["job_id"]
+    cost = created.json()["reserved"]
+    before = until_told(owner, job_id, 10)
+    assert costs(before) == costs(owner.account("record"), "committed") == (cost, NOTHING)
+    os.kill(gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
+    done = until(owner.http, job_id)
+    assert (done["status"], done["attempts"]) == ("succeeded", 2), done
+    assert (done["metrics"]["step"], done["result"]["steps"]) == (200, 200)
+    assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
+    assert transitions(owner) == ["open", "reserve", "commit"]
+    until_gone(gateway.data_dir / "jobs" / job_id)
+    assert not files_holding(gateway, [PLANTED.encode()])
+
+
+def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
+    """What is wrong, the fields of the request, and a field or word of the answer."""
+    row = labelled(1)[0]
+    yield "no labels", {"labels": None}, "labels"
+    yield "one label", {"labels": ["home"]}, "labels"
+    yield "the same label twice", {"labels": ["home", "home"]}, "labels"
+    yield "no such method", {"method": "walrus"}, "method"
+    yield "no such encoder", {"model": "walrus"}, "model"
+    yield "a pickle", {"model": "pickled"}, "safetensors"
+    yield "too small an epsilon", {"epsilon": 0.5}, "below epsilon"
+    yield "too large an epsilon", {"epsilon": 5_000.0}, "epsilon"
+    yield "no delta", {"delta": 0.0}, "delta"
+    yield "a delta that gives a row away", {"delta": 0.1}, "1 / rows"
+    yield "fewer rows than a batch", {"batch": 41}, "batch"
+    yield "too few rows", {"rows": 10, "private": labelled(10)}, "rows"
+    yield "more rows than the setting", {"rows": 500_001}, "500000"
+    yield "too many steps", {"steps": 20_001}, "20000"
+    yield "too many epochs", {"steps": None, "epochs": 900.0, "rows": 400, "batch": 1}, "epochs"
+    yield "no length", {"steps": None}, "epochs"
+    yield "two lengths", {"epochs": 3.0}, "epochs"
+    yield "fewer rows than declared", {"private": labelled(39)}, "wrong-count"
+    yield "more rows than declared", {"private": labelled(41)}, "wrong-count"
+    yield "one class", {"private": [row] * 40}, "one-class"
+    yield "another label", {"private": [*labelled(39), {"text": "a", "label": "walrus"}]}, "unknown-label"
+    yield "another label in public", {"public": [{"text": "a", "label": "walrus"}]}, "unknown-label"
+    yield "one text of a pair", {"pairs": True}, "wrong-row"
+    yield "no text", {"private": [{"label": "home"}]}, "private.0.text"
+    yield "a subject", {"subject": "walrus"}, "subject-not-allowed"
+
+
+def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(gateway: Gateway, owner: Tenant) -> None:
+    for why, fields, told in refused_bodies():
+        answer = submit(owner, **fields)
+        assert answer.status_code == 422, (why, answer.text)
+        assert told in answer.text, (why, answer.text)
+        assert "walrus" not in answer.text, why
+    too_much = submit(owner, epsilon=250.0)
+    assert (too_much.status_code, too_much.json()["code"]) == (403, "budget-exhausted")
+    assert gateway.admin.post("/jobs/finetune", json=terms()).status_code == 403
+    assert owner.http.get("/jobs").json()["jobs"] == []
+    assert costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
+    assert transitions(owner) == ["open"]
+    assert owner.http.get("/models").json()["finetune"] == ["bundled", "tiny", "pickled"]
+
+
+def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(gateway: Gateway, owner: Tenant) -> None:
+    wrong = stream(owner, [*labelled(3), {"text": PLANTED, "label": "walrus"}])
+    short = stream(owner, labelled(39))
+    assert wrong.json()["reserved"]["epsilon"] > 50
+    for answer, reason, line in ((wrong, "unknown-label", 4), (short, "wrong-count", None)):
+        failed = until(owner.http, answer.json()["job_id"])
+        assert (failed["status"], failed["problem"]["code"]) == ("failed", "bad-corpus")
+        assert (failed["problem"]["reason"], failed["problem"].get("line")) == (reason, line)
+        assert "walrus" not in json.dumps(failed)
+        assert costs(failed) == (NOTHING, NOTHING)
+        assert owner.http.get(f"/jobs/{failed['job_id']}/card").json()["code"] == "job-not-succeeded"
+    assert costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
+
+
+def test_cancelled_before_its_first_step_it_comes_back_after_it_is_spent(
+    gateway: Gateway, owner: Tenant, tiny: Path
+) -> None:
+    running = submit(owner, steps=4_000, model="tiny").json()
+    queued = submit(owner).json()
+    until_told(owner, running["job_id"], 1)
+    owner.http.post(f"/jobs/{queued['job_id']}/cancel")
+    owner.http.post(f"/jobs/{running['job_id']}/cancel")
+    spent, free = until(owner.http, running["job_id"]), until(owner.http, queued["job_id"])
+    assert (spent["status"], free["status"]) == ("cancelled", "cancelled")
+    assert costs(spent) == costs(owner.account("record"), "committed") == (running["reserved"], NOTHING)
+    assert costs(free) == (NOTHING, NOTHING)
+    assert "metrics" not in free
+    for job in (spent, free):
+        until_gone(gateway.data_dir / "jobs" / job["job_id"])
