@@ -53,13 +53,20 @@ def test_build_list_remove(tmp_path: Path, corpus: Path) -> None:
     assert (data / "domains" / "tenants" / "acme" / "law.safetensors").exists()
 
 
+def _interruptible() -> None:
+    """Of a child: a shell's background job, as the tests may be, is started deaf to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
     corpus = tmp_path / "public.jsonl"
     corpus.write_bytes(json_lines([{"sentences": [*parts, PLANTED]} for parts in documents(310)]))
     data = tmp_path / "data"
     arguments = ("build", "--corpus", str(corpus), "--name", "law")
     for number in (signal.SIGINT, signal.SIGKILL):
-        with subprocess.Popen(command(data, *arguments), env=clean_environment(), stderr=subprocess.PIPE) as first:
+        with subprocess.Popen(
+            command(data, *arguments), env=clean_environment(), stderr=subprocess.PIPE, preexec_fn=_interruptible
+        ) as first:
             deadline = time.monotonic() + 60
             wanted = 1 if number is signal.SIGINT else 2
             while len(list(data.glob("jobs/command-*/shard-*"))) < wanted and time.monotonic() < deadline:
