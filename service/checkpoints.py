@@ -2,8 +2,8 @@
 
     <data_dir>/checkpoints/<org>--<name>@<commit>/
 
-A serving gateway never asks a hub for anything: what it loads is what the operator fetched, byte for byte what the
-commit's hash stands for. Weights are fetched as safetensors alone, and no code.
+A serving gateway never asks a hub for anything: what it loads is what the operator fetched, once, as the hub
+served it for that commit. Weights are fetched as safetensors alone, and no code.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from core.accounting.events import Guarantee, PrivacyEvent
-from core.amounts import delta_of, epsilon_of
+from core.amounts import epsilon_of
 from core.errors import GatewayError, InvalidInput, LedgerError, NotStarted, Started
 from core.ledger.keys import Claim
 from core.ledger.records import AccountState, Charge, Replay, Reserved
@@ -214,21 +214,8 @@ def idempotency_key(request: Request) -> str:
 
 def _with_guarantee(held: Reserved, job: Release) -> dict[str, Any]:
     return {
-        "privacy": privacy_block(job.event, {"release_id": held.release_id, **job.privacy}),
+        "privacy": {**job.event.told, "release_id": held.release_id, **job.privacy},
         "budget": account_block(_shown(job.event, held.accounts)),
-    }
-
-
-def privacy_block(event: PrivacyEvent, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer says of its guarantee; `facts` add to it, or say it in other words."""
-    return {
-        "guarantee": event.guarantee.value,
-        "unit": event.unit.value,
-        "adjacency": event.adjacency.value,
-        "epsilon": epsilon_of(event.epsilon_nano),
-        "delta": delta_of(event.delta_femto),
-        "mechanism": event.mechanism,
-        **facts,
     }
 
 

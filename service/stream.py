@@ -27,7 +27,7 @@ from service.body import nesting
 from service.house import House
 from service.json_lines import Line, LineReader
 from service.model_fills import role_of
-from service.release import Buffer, Release, hold, privacy_block, run_free, run_held, without_guarantee
+from service.release import Buffer, Release, hold, run_free, run_held, without_guarantee
 from service.sanitize import counts, engine_task, prepare, row
 from service.sanitize_request import Price, SanitizeRequest, Terms, TextDocument
 
@@ -226,7 +226,7 @@ class Stream:
             "failed": self._written - self._released,
             "charged": self._charged,
             "complete": problem is None,
-            "privacy": privacy_block(charges[0].event, facts) if charges else without_guarantee(facts)["privacy"],
+            "privacy": {**charges[0].event.told, **facts} if charges else without_guarantee(facts)["privacy"],
             "budget": self._budget,
             "usage": {"documents": self._released, **self._usage},
         }

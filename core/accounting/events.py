@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from core.amounts import delta_of, epsilon_of
 from core.errors import UnitMismatch
 
 
@@ -104,6 +106,18 @@ class PrivacyEvent:
             raise ValueError("an event costs a positive epsilon and a delta of at least 0")
         if ACCOUNT_ADJACENCY[self.unit] is not self.adjacency:
             raise UnitMismatch
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What an answer or a job says of its guarantee."""
+        return {
+            "guarantee": self.guarantee.value,
+            "unit": self.unit.value,
+            "adjacency": self.adjacency.value,
+            "epsilon": epsilon_of(self.epsilon_nano),
+            "delta": delta_of(self.delta_femto),
+            "mechanism": self.mechanism,
+        }
 
     @property
     def debited_units(self) -> tuple[Unit, ...]:

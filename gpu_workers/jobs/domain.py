@@ -114,15 +114,10 @@ def _too_few(count: int) -> BadCorpus:
 def _source(spec: DomainSpec, *, embeddings: bool) -> _Source:
     if embeddings:
         return _Source(None, None)
-    import torch
-
     from gpu_workers.encoder import Encoder
+    from gpu_workers.jobs.device import job_device
 
-    if spec.threads:
-        torch.set_num_threads(spec.threads)
-    device = spec.device
-    if device == "auto":
-        device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    device = job_device(spec.device, spec.threads)
     encoder = Encoder(Path(spec.encoder_path) if spec.encoder_path else None, device=device)
     return _Source(encoder, encoder.dimension)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from safetensors import SafetensorError
 
-from core.amounts import delta_of, epsilon_of
+from core.amounts import epsilon_of
 from core.errors import InvalidInput, JobFailed
 from core.finetune.rows import RowTerms, Split, read_splits
 from gpu_workers.jobs import corpus
@@ -129,7 +129,7 @@ def _tell(tell: Tell, progress: Progress) -> None:
 
 
 def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
-    info, event = made.info, spec.budget.event
+    info = made.info
     return {
         "name": spec.name,
         "method": info.method,
@@ -143,13 +143,6 @@ def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
         "clip_norm": info.clip_norm,
         "noise_multiplier": info.noise_multiplier,
         "metrics": None if made.metrics is None else asdict(made.metrics),
-        "privacy": {
-            "guarantee": event.guarantee.value,
-            "unit": event.unit.value,
-            "adjacency": event.adjacency.value,
-            "epsilon": epsilon_of(event.epsilon_nano),
-            "delta": delta_of(event.delta_femto),
-            "mechanism": event.mechanism,
-        },
+        "privacy": spec.budget.event.told,
         "certificate": {"adjacency": "add-remove", "epsilon": info.epsilon, "delta": info.delta},
     }

@@ -180,15 +180,7 @@ def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, r
         "columns": len(declared.schema.columns),
         "classes": declared.schema.classes,
         "dimension": declared.dimension,
-        "privacy": {
-            "guarantee": event.guarantee.value,
-            "unit": event.unit.value,
-            "adjacency": event.adjacency.value,
-            "epsilon": epsilon_of(event.epsilon_nano),
-            "delta": delta_of(event.delta_femto),
-            "mechanism": event.mechanism,
-            "noise_multiplier": event.noise_multiplier,
-        },
+        "privacy": event.told | {"noise_multiplier": event.noise_multiplier},
         "warnings": _warnings(release, rows),
     }
 
