@@ -81,6 +81,13 @@ def command_line(pid: int) -> str:
         return ""
 
 
+def until_ended(pid: int, within_s: float = 10.0) -> None:
+    deadline = time.monotonic() + within_s
+    while command_line(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not command_line(pid)
+
+
 def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
     """What `serve` says when these settings keep it from starting; it ends with 1 and without a traceback."""
     refused = subprocess.run(
@@ -173,8 +180,30 @@ class Gateway:
         """The child process whose command line holds `what`."""
         return next(pid for pid, line in children(self.process.pid).items() if what in line)
 
+    def until_child(self, what: str, within_s: float = 20.0) -> int:
+        """As `pid_of`, once there is one."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(StopIteration):
+                return self.pid_of(what)
+            time.sleep(0.02)
+        raise AssertionError(f"no {what} runs")
+
     def kill(self, what: str) -> None:
         os.kill(self.pid_of(what), signal.SIGKILL)
+
+    def die(self) -> None:
+        """SIGKILL to the gateway itself; returns once its workers and jobs have noticed and ended. Redis stays."""
+        pids = children(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        for pid in pids:
+            if "redis" not in command_line(pid):
+                until_ended(pid)
+
+    def reconnected(self, tenant: Tenant) -> Tenant:
+        """The tenant, with a client for this gateway as it runs now."""
+        return Tenant(tenant.name, tenant.key, self.client(tenant.key))
 
     def stop(self) -> None:
         for client in self._clients:

@@ -16,19 +16,19 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--methods", default="lora,rgp")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=1_500)
+    parser.add_argument("--rows", type=int, default=4_500)
     parser.add_argument("--batch", type=int, default=150)
-    parser.add_argument("--epochs", type=float, default=2.0)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--processes", type=int, default=2, help="of one thread each")
     parser.add_argument("--rounds", type=int, default=2, help="of the speed, ours and the peer in turn")
-    parser.add_argument("--steps", type=int, default=4, help="measured in a round")
+    parser.add_argument("--timed-steps", type=int, default=4, help="in a round")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache/privacy-gateway/finetune")
     chosen = parser.parse_args()
     parts, tasks, methods = (value.split(",") for value in (chosen.parts, chosen.tasks, chosen.methods))
     if "multipliers" in parts:
         multipliers.show()
     if "accuracy" in parts:
-        size = accuracy.Size(chosen.rows, chosen.batch, chosen.epochs)
+        size = accuracy.Size(chosen.rows, chosen.batch, chosen.steps)
         accuracy.train(
             chosen.data,
             chosen.cache,
@@ -40,7 +40,7 @@ def main() -> None:
         )
         accuracy.show(chosen.cache, size, tasks=tasks, methods=methods, seeds=chosen.seeds)
     if "speed" in parts:
-        speed.show(chosen.data, rounds=chosen.rounds, steps=chosen.steps)
+        speed.show(chosen.data, rounds=chosen.rounds, steps=chosen.timed_steps)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class _Direct(Trained):
 
 
 class Lora(_Direct):
-    rate = 2e-3
+    rate = 5e-3
 
     def __init__(self, model: Classifier, *, rank: int) -> None:
         from peft import LoraConfig, inject_adapter_in_model
@@ -78,7 +78,7 @@ class Full(_Direct):
 
 
 class Reparametrised(Trained):
-    rate = 2e-4
+    rate = 5e-4
 
     def __init__(self, model: Classifier, *, rank: int) -> None:
         self._rgp = Rgp(model.backbone, rank=rank)

@@ -61,22 +61,23 @@ class PrivateTraining:
         checkpoint: Checkpoint,
         *,
         rate: float | None = None,
+        clip_norm: float = CLIP_NORM,
         batch_pieces: int = BATCH_PIECES,
     ) -> None:
-        """`rate`: of Adam for the encoder, the method's own by default. `batch_pieces` bounds the memory,
-        and changes nothing else.
+        """`rate`: of Adam for the encoder, the method's own by default. `clip_norm`: of a row's gradient; the noise
+        goes with it, the guarantee does not change. `batch_pieces` bounds the memory, and changes nothing else.
 
         Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
         """
         self.step = 0
         self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
-        self._batch_pieces = batch_pieces
+        self._clip_norm, self._batch_pieces = clip_norm, batch_pieces
         self._schedule = Schedule(steps=plan.steps, rate=rate or trained.rate, warmup=max(1, plan.steps // 10))
         self._optimiser = torch.optim.Adam(_groups(trained, self._schedule.rate))
         self._gradient = PrivateGradient(
             model,
             trained.own,
-            clip_norm=CLIP_NORM,
+            clip_norm=clip_norm,
             noise_multiplier=plan.noise_multiplier,
             expected_batch=plan.batch,
         )
@@ -128,7 +129,7 @@ class PrivateTraining:
             "batch": plan.batch,
             "steps": plan.steps,
             "noise_multiplier": plan.noise_multiplier,
-            "clip_norm": CLIP_NORM,
+            "clip_norm": self._clip_norm,
             **asdict(plan.certificate),
         }
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import tiny_models
-from corpus_kit import files_holding, json_lines, until, until_gone
+from corpus_kit import files_holding, until, until_gone
+from finetune_http_kit import NOTHING, RECORD, costs, events, stream, submit, terms, transitions, until_told
 from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
 from transformers import AutoModel
 
 from gpu_workers.finetune.artifact import load_classifier
 
-NOTHING = {"epsilon": 0.0, "delta": 0.0}
-RECORD = {"epsilon": 200.0, "delta": 4e-3, "basic_delta": 4e-3}
 PLANTED = "the zanzibar walrus"
 MAY_BE_TOLD = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
 
@@ -36,51 +33,6 @@ def tiny(gateway: Gateway) -> Path:
     """The operator's encoder `tiny`, in place."""
     folder = Path(json.loads(gateway.environment["PRIVACY_GATEWAY_FINETUNE_MODELS"])["tiny"])
     return tiny_models.checkpoint(folder, "bert", AutoModel)
-
-
-def terms(**fields: Any) -> dict[str, Any]:
-    """What a request says besides its rows."""
-    body = {"name": "towns", "labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 40, "batch": 8, "steps": 6}
-    found = body | fields
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def submit(tenant: Tenant, *, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
-    given = {"private": labelled(40), "public": labelled(10)} | fields
-    return tenant.http.post("/jobs/finetune", json=terms(**given), headers=headers or {})
-
-
-def stream(tenant: Tenant, sent: list[dict[str, Any]], **fields: Any) -> httpx.Response:
-    query = {name: value if isinstance(value, str) else json.dumps(value) for name, value in terms(**fields).items()}
-    types = {"Content-Type": "application/x-ndjson"}
-    return tenant.http.post("/jobs/finetune", params=query, content=json_lines(sent), headers=types)
-
-
-def costs(block: dict[str, Any], spent: str = "spent") -> tuple[Any, Any]:
-    return block[spent], block["reserved"]
-
-
-def transitions(tenant: Tenant) -> list[str]:
-    journal = tenant.http.get(f"/budget/{tenant.name}/record/journal").json()
-    return [entry["transition"] for entry in journal["entries"]]
-
-
-def events(tenant: Tenant, job_id: str) -> list[dict[str, Any]]:
-    """Every state that the job's stream tells, until its end."""
-    with tenant.http.stream("GET", f"/jobs/{job_id}/events", timeout=120) as answer:
-        return [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
-
-
-def until_told(tenant: Tenant, job_id: str, step: int, within_s: float = 60.0) -> dict[str, Any]:
-    """The job, once it has told that so many steps are done."""
-    deadline = time.monotonic() + within_s
-    while True:
-        block = tenant.http.get(f"/jobs/{job_id}").json()
-        if block.get("metrics", {}).get("step", 0) >= step:
-            return block
-        assert block["status"] in ("queued", "running"), block
-        assert time.monotonic() < deadline, block
-        time.sleep(0.02)
 
 
 def test_a_classifier_of_private_pairs_and_what_it_cost(gateway: Gateway, owner: Tenant, tmp_path: Path) -> None:

@@ -302,6 +302,12 @@ JOBS = (
     bug(
         "job-end-still-told-as-reserved", "job", ('ended_ms = text(now), reserved = "0 0" }', "ended_ms = text(now) }")
     ),
+    bug("job-numbers-told-again", "job", ("args.metrics or job.metrics", "args.metrics")),
+    bug("job-numbers-of-anybody", "job", ("if held and (job.stage", "if (job.stage")),
+    bug("job-numbers-not-told", "job", (" or job.metrics ~= metrics)", ")")),
+    bug(
+        "job-numbers-not-kept", "job", ("progress = args.progress, metrics = metrics })", "progress = args.progress })")
+    ),
     bug("job-charge-lost-is-refused", "job", ('return told("charged")\nend', 'return told("refused")\nend')),
 )
 

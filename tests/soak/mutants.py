@@ -38,7 +38,7 @@ TESTS_OF = {
     "accounts": ("mutants", "series"),
     "fold": ("series",),
     "seal": ("seals", "epoch"),
-    "job": ("job_holds",),
+    "job": ("job_holds", "jobs"),
 }
 AT_ONCE = 2
 HANGS = "a test that does not end"

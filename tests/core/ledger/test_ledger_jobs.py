@@ -69,7 +69,9 @@ def test_numbers_of_fixed_names_stay_until_told_anew(go, store):
     first = tell(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2})
     assert first.metrics == {"step": 3, "public_accuracy": 0.1 + 0.2}
     assert tell(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2}).seq == first.seq
-    assert tell(0.6).metrics == first.metrics
+    still = tell(0.6)
+    assert still.metrics == first.metrics
+    assert tell(0.6).seq == still.seq, "nothing changed, nothing is told"
     assert tell(0.6, {"step": 4}).metrics == {"step": 4}
     assert tell(0.6, {"step": 5}, run=OTHER_RUN).metrics == {"step": 4}
     for wrong in ({"loss": 0.5}, {"step": math.nan}, {"step": "walrus"}, {"step": True}):
