@@ -1,26 +1,31 @@
 """Membership inference on canaries: what an attacker learns stays under the certified epsilon, and bugs do not.
 
-One run with many canaries (after Steinke, Nasr and Jagielski 2023): each is in the data by a coin of its own. Every
-canary has a feature of its own, so that its gradient, at the full clipping norm, points where no other's does: the
-noise on it is independent of theirs, and m canaries are m runs of the worst case with one row in or out.
+Whole trainings with many canaries each (after Steinke, Nasr and Jagielski 2023): each is in the data by a coin of its
+own. Every canary has a feature of its own, so that its gradient, at the full clipping norm, points where no other's
+does: the noise on it is independent of theirs, and m canaries are m runs of the worst case with one row in or out.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 from audit_kit import ERROR_RATE
+from finetune_kit import Memory
 from scipy import stats
 from torch import nn
 
-from core.accounting.plans import SubsampledGaussian
+from core.accounting.answers import Certificate
 from core.accounting.pld import certified_epsilon
-from core.finetune.poisson import poisson_batch
+from core.finetune.plan import PrivacyPlan
 from gpu_workers.finetune import gradients
-from gpu_workers.finetune.gradients import PrivateGradient
+from gpu_workers.finetune.batches import Batch, Rows
+from gpu_workers.finetune.gradients import Tensors
+from gpu_workers.finetune.methods import Trained
+from gpu_workers.finetune.training import PrivateTraining
 
 CANARIES, STEPS, ROUNDS, DELTA = 2_048, 4, 12, 0.01
 BATCH = CANARIES // 2
@@ -28,32 +33,53 @@ NOISE = 2.5
 CLIP = 1.0
 
 
-class Canaries:
-    """A physical batch of canaries: features `[rows, CANARIES]`, one of them not zero."""
+class Canaries(Rows):
+    """Rows with features `[rows, CANARIES]`, one of them not zero; those that are out give no gradient."""
 
-    def __init__(self, chosen: np.ndarray) -> None:
-        self.parts = 50.0 * nn.functional.one_hot(torch.from_numpy(chosen), CANARIES).float()
-        self.labels = torch.zeros(len(chosen), dtype=torch.int64)
+    def __init__(self, inside: np.ndarray) -> None:
+        self._inside = inside
+
+    def __len__(self) -> int:
+        return CANARIES
+
+    def batches(self, chosen: np.ndarray, *, pieces_max: int) -> Iterator[tuple[np.ndarray, Batch]]:
+        chosen = chosen[self._inside[chosen]]
+        for start in range(0, len(chosen), 256):
+            part = chosen[start : start + 256]
+            features = 50.0 * nn.functional.one_hot(torch.from_numpy(part), CANARIES).float()
+            yield part, Batch(features, torch.zeros(len(part), dtype=torch.int64))  # type: ignore[arg-type]
+
+
+class Watched(Trained):
+    """One linear layer; keeps what the attacker adds up of all releases along each canary's gradient."""
+
+    rate = 1e-2
+
+    def __init__(self, model: nn.Linear) -> None:
+        self.own = self.optimised = dict(model.named_parameters())
+        self.total = np.zeros(CANARIES)
+
+    def gradients(self, released: Tensors) -> Tensors:
+        weight = released["weight"] * BATCH
+        self.total += ((weight[1] - weight[0]) / 2**0.5).numpy()
+        return released
+
+
+def plan(noise: float) -> PrivacyPlan:
+    return PrivacyPlan(math.inf, DELTA, CANARIES, BATCH, STEPS, noise, Certificate(math.inf, DELTA, 0.0))
 
 
 def scores(noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """What the attacker adds up of all releases along each canary's gradient, and which canaries were in."""
+    """What the attacker found along each canary's gradient in whole trainings, and which canaries were in."""
     found, truth = [], []
     for _ in range(ROUNDS):
         model = nn.Linear(CANARIES, 2, bias=False)
         nn.init.zeros_(model.weight)
-        gradient = PrivateGradient(
-            model, dict(model.named_parameters()), clip_norm=CLIP, noise_multiplier=noise, expected_batch=1
-        )
+        watched = Watched(model)
         inside = np.random.default_rng().random(CANARIES) < 0.5
-        total = np.zeros(CANARIES)
-        for _ in range(STEPS):
-            chosen = poisson_batch(rows=CANARIES, batch=BATCH)
-            chosen = chosen[inside[chosen]]
-            parts = (Canaries(chosen[start : start + 256]) for start in range(0, len(chosen), 256))
-            (release,) = gradient.step(parts).values()  # type: ignore[arg-type]
-            total += ((release[1] - release[0]) / 2**0.5).numpy()
-        found.append(total)
+        training = PrivateTraining(model, watched, plan(noise), Memory(), clip_norm=CLIP)  # type: ignore[arg-type]
+        training.run(Canaries(inside), None, lambda _: None)
+        found.append(watched.total)
         truth.append(inside)
     return np.concatenate(found), np.concatenate(truth)
 
@@ -69,7 +95,7 @@ def epsilon_found(noise: float) -> float:
 
 
 def certified() -> float:
-    return certified_epsilon(((SubsampledGaussian(BATCH / CANARIES, NOISE), STEPS),), DELTA)
+    return certified_epsilon(((plan(NOISE).event(), STEPS),), DELTA)
 
 
 def test_canaries_tell_no_more_than_the_certificate() -> None:
