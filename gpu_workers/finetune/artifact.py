@@ -6,18 +6,16 @@ everything but the embeddings), in float32, and fits the encoder whose fingerpri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.methods import Method, prepare
+from gpu_workers.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "privacy-gateway/classifier/1"
 
@@ -44,10 +42,8 @@ class ClassifierInfo:
 
 def save_classifier(path: Path, info: ClassifierInfo, tensors: Mapping[str, torch.Tensor]) -> None:
     """Write the file, whole or not at all."""
-    partial = path.with_suffix(".partial")
-    held = {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(held, partial, metadata={"format": _FORMAT, "info": json.dumps(asdict(info))})
-    partial.replace(path)
+    arrays = {name: tensor.detach().float().cpu().numpy() for name, tensor in tensors.items()}
+    write_tensors(path, _FORMAT, asdict(info), arrays)
 
 
 def load_classifier(
@@ -74,20 +70,15 @@ def load_classifier(
 
 
 def _read(path: Path) -> tuple[ClassifierInfo, dict[str, torch.Tensor]]:
-    try:
-        with safe_open(path, framework="pt") as stream:
-            metadata = stream.metadata() or {}
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (no mapping)
-    except (OSError, SafetensorError):
-        raise ValueError("not a readable safetensors file") from None
-    if metadata.get("format") != _FORMAT:
+    kind, facts, arrays = read_tensors(path)
+    if kind != _FORMAT:
         raise ValueError("not a classifier file of a known format")
     try:
-        raw = json.loads(metadata["info"])
-        info = ClassifierInfo(**{**raw, "labels": tuple(raw["labels"])})
+        info = ClassifierInfo(**{**facts, "labels": tuple(facts["labels"])})
         Method(info.method)
     except (ValueError, LookupError, TypeError):
         raise ValueError("the file's facts are not those of a classifier") from None
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise ValueError("the classifier holds a number that is not finite")
     return info, tensors

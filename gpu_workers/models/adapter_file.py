@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
+
+from gpu_workers.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "privacy-gateway/adapter/1"
 SHIPPED = Path(__file__).parent.parent / "adapters"
@@ -35,10 +34,8 @@ class AdapterInfo:
 
 def save_adapter(path: Path, info: AdapterInfo, tensors: Mapping[str, torch.Tensor]) -> None:
     """Write the file, whole or not at all."""
-    partial = path.with_suffix(".partial")
-    half = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in tensors.items()}
-    save_file(half, partial, metadata={"format": _FORMAT, "info": json.dumps(asdict(info))})
-    partial.replace(path)
+    half = {name: tensor.detach().to(torch.float16).cpu().numpy() for name, tensor in tensors.items()}
+    write_tensors(path, _FORMAT, asdict(info), half)
 
 
 def load_adapter(path: Path, kind: str, encoder_fingerprint: str) -> tuple[AdapterInfo, dict[str, torch.Tensor]]:
@@ -46,17 +43,15 @@ def load_adapter(path: Path, kind: str, encoder_fingerprint: str) -> tuple[Adapt
 
     Raises: ValueError for another format, kind or encoder, or for a number that is not finite.
     """
-    with safe_open(path, framework="pt") as stream:
-        metadata = stream.metadata() or {}
-        if metadata.get("format") != _FORMAT:
-            raise ValueError("not an adapter file of a known format")
-        raw = json.loads(metadata["info"])
-        info = AdapterInfo(**{**raw, "labels": tuple(raw["labels"])})
-        if info.kind != kind:
-            raise ValueError(f"the adapter is no {kind}")
-        if info.encoder_fingerprint != encoder_fingerprint:
-            raise ValueError("the adapter was made for another encoder")
-        tensors = {name: stream.get_tensor(name).float() for name in stream.keys()}  # noqa: SIM118 (no mapping)
+    file_format, facts, arrays = read_tensors(path)
+    if file_format != _FORMAT:
+        raise ValueError("not an adapter file of a known format")
+    info = AdapterInfo(**{**facts, "labels": tuple(facts["labels"])})
+    if info.kind != kind:
+        raise ValueError(f"the adapter is no {kind}")
+    if info.encoder_fingerprint != encoder_fingerprint:
+        raise ValueError("the adapter was made for another encoder")
+    tensors = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise ValueError("the adapter holds a number that is not finite")
     return info, tensors

@@ -6,18 +6,17 @@ release; neither the file nor what is drawn of it reads a private row.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from core.errors import InvalidInput
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.schema import TableSchema, table_schema
-from gpu_workers.synthesis.stored_generator import FORMAT, read_tensors, stored_generator
+from gpu_workers.synthesis.stored_generator import FORMAT, stored_generator
+from gpu_workers.tensor_file import read_tensors, write_tensors
 
 COUNTS_FORMAT: Final = "privacy-gateway/counts/1"
 
@@ -35,17 +34,14 @@ class RowSource(Protocol):
 
 def save_counts(path: Path, release: MarginalsRelease) -> None:
     """Write the counts and what they are counts of, whole or not at all."""
-    tensors = {f"column.{j}": np.ascontiguousarray(table) for j, table in enumerate(release.tables)}
+    arrays = {f"column.{j}": table for j, table in enumerate(release.tables)}
     facts = {
         "schema": release.schema.as_json(),
         "bins": release.bins,
         "rows": release.rows,
         "noise": release.noise,
     }
-    partial = path.with_suffix(".partial")
-    metadata = {"format": COUNTS_FORMAT, "info": json.dumps(facts)}
-    save_file(tensors | {"classes": release.classes}, partial, metadata=metadata)
-    partial.replace(path)
+    write_tensors(path, COUNTS_FORMAT, facts, arrays | {"classes": release.classes})
 
 
 def load_source(path: Path) -> RowSource:

@@ -9,19 +9,18 @@ characteristic function in closed form (`expected_features`), and what is traine
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.schema import TableSchema
 from gpu_workers.synthesis.cells import all_cells
 from gpu_workers.synthesis.stored_generator import FORMAT, StoredGenerator
+from gpu_workers.tensor_file import write_tensors
 
 _LOGITS_MAX = 1 << 23  # of a generator whose shape nobody chose: about 300 MB while it is trained
 
@@ -75,8 +74,6 @@ class Generator(nn.Module):
 
 def save_generator(path: Path, generator: Generator) -> None:
     """Write laws, class sizes and schema as safetensors, whole or not at all."""
-    partial = path.with_suffix(".partial")
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in generator.state_dict().items()}
     facts = {"schema": generator.schema.as_json(), **asdict(generator.shape)}
-    save_file(tensors, partial, metadata={"format": FORMAT, "info": json.dumps(facts)})
-    partial.replace(path)
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in generator.state_dict().items()}
+    write_tensors(path, FORMAT, facts, arrays)

@@ -5,15 +5,12 @@ Guarantee: post-processing of the release that the generator was trained on; no 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
 
 from core.errors import InvalidInput
 from core.mechanisms.vectors.noise import noise_generator
@@ -81,14 +78,3 @@ def stored_generator(facts: Mapping[str, Any], tensors: Mapping[str, FloatArray]
     if (made.class_sizes < 0).any() or not made.class_sizes.sum() > 0:
         raise ValueError("the classes have no sizes")
     return made
-
-
-def read_tensors(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """A file's format, facts and arrays. Raises ValueError for what is no such file."""
-    try:
-        with safe_open(path, framework="np") as stream:
-            metadata = stream.metadata() or {}
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (no mapping)
-        return metadata["format"], json.loads(metadata["info"]), tensors
-    except (OSError, SafetensorError, LookupError, ValueError):
-        raise ValueError("not a readable file of a known format") from None
