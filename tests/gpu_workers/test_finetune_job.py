@@ -15,6 +15,7 @@ from finetune_kit import LABELS, checkpoint, labelled
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
 from core.errors import BadCorpus, JobFailed, JobFilesLost
+from core.finetune.knobs import Knobs
 from core.finetune.plan import replace_one_epsilon
 from core.finetune.pricing import budget_of, training_budget
 from core.finetune.rows import RowTerms, read_splits
@@ -91,6 +92,7 @@ def order(tmp_path: Path, encoder: Path) -> JobOrder:
         model="tiny",
         model_path=str(encoder),
         budget=training_budget(**PLAN),
+        knobs=Knobs(rank=3),
         public_rows_max=20,
         text_chars_max=1_000,
     )
@@ -109,6 +111,15 @@ def test_every_step_comes_after_the_charge(order: JobOrder, world: World, encode
     card = Path(order.spec.targets[0]).with_suffix(".md").read_text()
     assert "Classifier `towns`" in card
     assert "add-remove" in card
+
+
+def test_the_encoders_part_moves_at_the_rate_that_was_asked_for(order: JobOrder, world: World, encoder: Path) -> None:
+    world.run(replace(order, spec=replace(order.spec, knobs=Knobs(rank=5, pieces_max=20, learning_rate=1e-9))))
+    info, _, model = load_classifier(Path(order.spec.targets[0]), encoder)
+    assert (info.rank, info.pieces_max) == (5, 20)
+    moved = [float(tensor.detach().abs().max()) for name, tensor in model.named_parameters() if "lora_B" in name]
+    assert 0 < max(moved) < 1e-7, "these start at zero"
+    assert float(model.head.weight.detach().abs().max()) > 1e-3
 
 
 def test_what_is_told_is_steps_time_and_public_metrics(order: JobOrder, world: World) -> None:

@@ -37,7 +37,8 @@ def tiny(gateway: Gateway) -> Path:
 
 def test_a_classifier_of_private_pairs_and_what_it_cost(gateway: Gateway, owner: Tenant, tmp_path: Path) -> None:
     fields = {"pairs": True, "private": labelled(40, pairs=True), "public": labelled(10, pairs=True)}
-    estimate = owner.http.post("/budget/estimate", json=terms(pairs=True)).json()
+    fields |= {"rank": 4, "pieces_max": 32, "learning_rate": 1e-3}
+    estimate = owner.http.post("/budget/estimate", json=terms(pairs=True, rank=4)).json()
     cost = estimate["accounts"][0]["cost"]
     assert estimate["allowed"]
     assert estimate["privacy"]["adjacency"] == "replace-one"
@@ -59,13 +60,15 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(gateway: Gateway, owner:
     assert all(state.get("metrics", {}).keys() <= MAY_BE_TOLD for state in told)
     result = done["result"]
     assert (result["rows"], result["batch"], result["steps"], result["method"]) == (40, 8, 6, "lora")
+    assert (result["rank"], result["pieces_max"]) == (4, 32)
     assert result["privacy"]["epsilon"] == cost["epsilon"]
     assert result["certificate"] == estimate["privacy"]["certificate"]
     assert result["metrics"]["accuracy"] == metrics["public_accuracy"]
     path = tmp_path / "towns.safetensors"
     path.write_bytes(owner.http.get(f"/jobs/{done['job_id']}/artifact").content)
     info, _, _ = load_classifier(path)
-    assert (info.labels, info.pairs, info.epsilon) == (LABELS, True, result["certificate"]["epsilon"])
+    assert (info.labels, info.pairs, info.rank) == (LABELS, True, 4)
+    assert info.epsilon == result["certificate"]["epsilon"]
     card = owner.http.get(f"/jobs/{done['job_id']}/card")
     assert card.headers["content-type"].startswith("text/markdown")
     assert "Epsilon by every accountant" in card.text
@@ -114,6 +117,9 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "too many epochs", {"steps": None, "epochs": 900.0, "rows": 400, "batch": 1}, "epochs"
     yield "no length", {"steps": None}, "epochs"
     yield "two lengths", {"epochs": 3.0}, "epochs"
+    yield "no rank", {"rank": 0}, "rank"
+    yield "too many word pieces", {"pieces_max": 513}, "pieces_max"
+    yield "no learning rate", {"learning_rate": 0.0}, "learning_rate"
     yield "fewer rows than declared", {"private": labelled(39)}, "wrong-count"
     yield "more rows than declared", {"private": labelled(41)}, "wrong-count"
     yield "one class", {"private": [row] * 40}, "one-class"
