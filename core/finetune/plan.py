@@ -110,8 +110,11 @@ def smallest_epsilon(delta: float, *, rows: int) -> float:
 
 
 def by_every_accountant(plan: PrivacyPlan) -> tuple[Line, ...]:
-    """Epsilon of the plan at its delta by every accountant: bounds, and estimates that are marked as such."""
-    return compare(plan.event(), plan.steps, plan.delta)
+    """Epsilon of the plan at its delta by every accountant: bounds, and estimates that are marked as such.
+
+    The line of `pld` is the certificate, to the last digit: on its own loss grid.
+    """
+    return compare(plan.event(), plan.steps, plan.delta, interval=plan.certificate.loss_interval or None)
 
 
 def replace_one_epsilon(plan: PrivacyPlan) -> float:
