@@ -61,11 +61,13 @@ class PrivateTraining:
         checkpoint: Checkpoint,
         *,
         rate: float | None = None,
+        head_rate: float = HEAD_RATE,
         clip_norm: float = CLIP_NORM,
         batch_pieces: int = BATCH_PIECES,
     ) -> None:
-        """`rate`: of Adam for the encoder, the method's own by default. `clip_norm`: of a row's gradient; the noise
-        goes with it, the guarantee does not change. `batch_pieces` bounds the memory, and changes nothing else.
+        """`rate`, `head_rate`: of Adam for the encoder, the method's own by default, and for the head. `clip_norm`: of
+        a row's gradient; the noise goes with it, the guarantee does not change. `batch_pieces` bounds the memory, and
+        changes nothing else.
 
         Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
         """
@@ -73,7 +75,7 @@ class PrivateTraining:
         self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
         self._clip_norm, self._batch_pieces = clip_norm, batch_pieces
         self._schedule = Schedule(steps=plan.steps, rate=rate or trained.rate, warmup=max(1, plan.steps // 10))
-        self._optimiser = torch.optim.Adam(_groups(trained, self._schedule.rate))
+        self._optimiser = torch.optim.Adam(_groups(trained, self._schedule.rate, head_rate))
         self._gradient = PrivateGradient(
             model,
             trained.own,
@@ -156,8 +158,8 @@ class PrivateTraining:
         self.step = state["step"]
 
 
-def _groups(trained: Trained, rate: float) -> list[dict[str, Any]]:
+def _groups(trained: Trained, rate: float, head_rate: float) -> list[dict[str, Any]]:
     """The optimiser's: the encoder's part and the head, each with its rate at full height."""
     head = [tensor for name, tensor in trained.optimised.items() if name.startswith("head.")]
     body = [tensor for name, tensor in trained.optimised.items() if not name.startswith("head.")]
-    return [{"params": body, "rate": rate}, {"params": head, "rate": HEAD_RATE}]
+    return [{"params": body, "rate": rate}, {"params": head, "rate": head_rate}]
