@@ -98,11 +98,11 @@ def train_once(data: Path, cache: Path, run: Run) -> str:
         Rows(base, split.texts, [task.labels.index(label) for label in split.labels], device=device)
         for split in (task.private, task.public)
     )
-    free: dict[str, float] = {}
+    free: dict[str, float | None] = {}
     if run.calibration == NON_PRIVATE:
         free = {
             "clip_norm": _NEVER_CLIPPED,
-            "rate": _RATES_WITHOUT_NOISE[run.method],
+            "rate": _RATES_WITHOUT_NOISE.get(run.method),
             "head_rate": _HEAD_RATE_WITHOUT_NOISE,
         }
     begun = time.process_time()
