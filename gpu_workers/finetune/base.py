@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from core.errors import InvalidInput
-from core.finetune.knobs import PIECES
+from core.finetune.hyperparameters import PIECES
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
 from gpu_workers.models.embedded import embedded_vocabulary

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from core.errors import BadCorpus
-from core.finetune.knobs import Knobs
+from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.labels import checked_names, label_numbers
 from core.finetune.plan import PrivacyPlan
 from core.finetune.rows import Split
@@ -34,7 +34,7 @@ class Task:
     labels: tuple[str, ...]
     pairs: bool
     method: Method = Method.LORA
-    knobs: Knobs = field(default_factory=Knobs)
+    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def fine_tune(
     if len(numbers) != plan.rows:
         raise BadCorpus("The rows are not as many as declared.", reason="wrong-count", count=len(numbers))
     truth = _numbers(public, names, task) if public else []
-    base = load_base(base_path, device=device, pieces_max=task.knobs.pieces_max)
+    base = load_base(base_path, device=device, pieces_max=task.hyperparameters.pieces_max)
     model, trained = _prepared(base, task)
-    training = PrivateTraining(model, trained, plan, checkpoint, rate=task.knobs.learning_rate)
+    training = PrivateTraining(model, trained, plan, checkpoint, rate=task.hyperparameters.learning_rate)
     rows = Rows(base, private.texts, numbers, device=device)
     shown = Rows(base, public.texts, truth, device=device) if public else None
     charge()
@@ -91,7 +91,7 @@ def _numbers(split: Split, names: tuple[str, ...], task: Task) -> list[int]:
 
 def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:
     model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
-    return model, prepare(model, task.method, rank=task.knobs.rank)
+    return model, prepare(model, task.method, rank=task.hyperparameters.rank)
 
 
 def _info(base: Base, task: Task, plan: PrivacyPlan) -> ClassifierInfo:
@@ -101,8 +101,8 @@ def _info(base: Base, task: Task, plan: PrivacyPlan) -> ClassifierInfo:
         base_fingerprint=base.fingerprint,
         labels=task.labels,
         pairs=task.pairs,
-        rank=0 if task.method is Method.FULL else task.knobs.rank,
-        pieces_max=task.knobs.pieces_max,
+        rank=0 if task.method is Method.FULL else task.hyperparameters.rank,
+        pieces_max=task.hyperparameters.pieces_max,
         rows=plan.rows,
         batch=plan.batch,
         steps=plan.steps,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.errors import JobFailed
-from core.finetune.knobs import Knobs
+from core.finetune.hyperparameters import Hyperparameters
 from core.jobs.scratch import read_scratch
 from core.text.policy import MaskPolicy
 from gpu_workers.messages import TAGGER_OFF
@@ -26,8 +26,7 @@ Charge = Callable[[], None]
 
 class Tell(Protocol):
     """Stage (a fixed label), fraction of the whole job in [0, 1], and numbers that are public or released, by the
-    names of `core.ledger.jobs.METRICS`; those told before stay
-    unless told anew."""
+    names of `core.ledger.jobs.METRICS`; those told before stay unless told anew."""
 
     def __call__(self, stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None: ...
 
@@ -161,7 +160,7 @@ class FinetuneSpec:
     model: str
     model_path: str | None
     budget: TrainingBudget
-    knobs: Knobs
+    hyperparameters: Hyperparameters
     public_rows_max: int
     text_chars_max: int
     device: str = "cpu"

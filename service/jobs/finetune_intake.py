@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from core.errors import InvalidInput
-from core.finetune.knobs import PIECES, PIECES_MAX, PIECES_MIN, RANK, RANK_MAX
+from core.finetune.hyperparameters import PIECES, PIECES_MAX, PIECES_MIN, RANK, RANK_MAX
 from core.finetune.labels import checked_names
 from core.finetune.rows import PUBLIC, RowTerms, read_splits
 from core.ledger.records import Charge

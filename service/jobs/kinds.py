@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.finetune.knobs import Knobs
+from core.finetune.hyperparameters import Hyperparameters
 from core.text.policy import K_DEFAULT
 from gpu_workers.jobs.messages import DomainSpec, FinetuneSpec, InfillSpec, SynthesisSpec
 from service.domains import pack_path
@@ -117,7 +117,7 @@ def finetune_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[
         model=model,
         model_path=None if model == FINETUNE_BUNDLED else str(settings.finetune_models[model]),
         budget=budget_of(fields["budget"]),
-        knobs=Knobs(fields["rank"], fields["pieces_max"], fields["learning_rate"]),
+        hyperparameters=Hyperparameters(fields["rank"], fields["pieces_max"], fields["learning_rate"]),
         public_rows_max=settings.finetune_public_rows_max,
         text_chars_max=settings.document_chars_max,
         device=settings.devices[0],

@@ -15,7 +15,7 @@ from finetune_kit import LABELS, checkpoint, labelled
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
 from core.errors import BadCorpus, JobFailed, JobFilesLost
-from core.finetune.knobs import Knobs
+from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import replace_one_epsilon
 from core.finetune.pricing import budget_of, training_budget
 from core.finetune.rows import RowTerms, read_splits
@@ -92,7 +92,7 @@ def order(tmp_path: Path, encoder: Path) -> JobOrder:
         model="tiny",
         model_path=str(encoder),
         budget=training_budget(**PLAN),
-        knobs=Knobs(rank=3),
+        hyperparameters=Hyperparameters(rank=3),
         public_rows_max=20,
         text_chars_max=1_000,
     )
@@ -114,7 +114,11 @@ def test_every_step_comes_after_the_charge(order: JobOrder, world: World, encode
 
 
 def test_the_encoders_part_moves_at_the_rate_that_was_asked_for(order: JobOrder, world: World, encoder: Path) -> None:
-    world.run(replace(order, spec=replace(order.spec, knobs=Knobs(rank=5, pieces_max=20, learning_rate=1e-9))))
+    world.run(
+        replace(
+            order, spec=replace(order.spec, hyperparameters=Hyperparameters(rank=5, pieces_max=20, learning_rate=1e-9))
+        )
+    )
     info, _, model = load_classifier(Path(order.spec.targets[0]), encoder)
     assert (info.rank, info.pieces_max) == (5, 20)
     moved = [float(tensor.detach().abs().max()) for name, tensor in model.named_parameters() if "lora_B" in name]

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from core.errors import BadCorpus
-from core.finetune.knobs import Knobs
+from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import PrivacyPlan, by_every_accountant, plan_training, replace_one_epsilon
 from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import load_classifier, save_classifier
@@ -75,7 +75,7 @@ def run(
     private: Split = PRIVATE,
     rate: float | None = None,
 ) -> FineTuned:
-    task = Task(labels=LABELS, pairs=False, method=method, knobs=Knobs(3, 40, rate))
+    task = Task(labels=LABELS, pairs=False, method=method, hyperparameters=Hyperparameters(3, 40, rate))
     told = [] if told is None else told
     return fine_tune(
         private,

@@ -9,7 +9,7 @@ PIECES_MIN, PIECES, PIECES_MAX = 8, 128, 512
 
 
 @dataclass(frozen=True)
-class Knobs:
+class Hyperparameters:
     """`rank`: of adapters or carriers; `full` has none. `pieces_max`: word pieces that are read of a text, the special
     ones included. `learning_rate`: of Adam for the encoder's part, the method's own by default."""
 
