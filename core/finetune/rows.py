@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import BadCorpus
+from core.errors import BadCorpus, InvalidInput
 
 PRIVATE, PUBLIC = "private", "public"
+LABELS_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,15 @@ class RowTerms:
     rows: int
     public_rows_max: int
     text_chars_max: int
+
+
+def checked_labels(names: Sequence[str]) -> tuple[str, ...]:
+    """The declared labels, the caller's public word. Raises: InvalidInput for fewer than two, too many, or doubles."""
+    if not 2 <= len(names) <= LABELS_MAX:
+        raise InvalidInput(f"Between 2 and {LABELS_MAX} labels.", field="labels")
+    if len(set(names)) != len(names) or not all(names):
+        raise InvalidInput("Labels must differ and have a name.", field="labels")
+    return tuple(names)
 
 
 def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[Split, Split | None]:

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import torch
 
-from core.errors import BadCorpus
 from core.finetune.hyperparameters import Hyperparameters
-from core.finetune.labels import checked_names, label_numbers
 from core.finetune.plan import PrivacyPlan
 from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import ClassifierInfo
@@ -29,7 +27,7 @@ from gpu_workers.training.loop import Checkpoint
 
 @dataclass(frozen=True)
 class Task:
-    """`labels`: the declared names. `pairs`: a row is two texts."""
+    """`labels`: the declared names, in the order of the logits. `pairs`: a row is two texts."""
 
     labels: tuple[str, ...]
     pairs: bool
@@ -59,34 +57,25 @@ def fine_tune(
     charge: Callable[[], None] = lambda: None,
 ) -> FineTuned:
     """Train by the plan, or go on from the checkpoint. `charge` returns once the plan is paid for: it is called when
-    everything has been checked and loaded, right before the first private step.
+    everything has been loaded, right before the first private step.
 
-    Raises: InvalidInput, BadCorpus (reasons `unknown-label`, `one-class`, `wrong-row`, `wrong-count`), before a step is
-    made; ValueError for a checkpoint of another plan or a folder that holds no encoder.
+    `private`, `public`: as `core.finetune.rows.read_splits` gives them for the task's labels and the plan's rows.
+    Raises: InvalidInput for an encoder that cannot be trained so; ValueError for a checkpoint of another plan, a folder
+    that holds no encoder, or another number of rows.
     """
-    names = checked_names(task.labels)
-    numbers = _numbers(private, names, task)
-    if len(numbers) != plan.rows:
-        raise BadCorpus("The rows are not as many as declared.", reason="wrong-count", count=len(numbers))
-    truth = _numbers(public, names, task) if public else []
     base = load_base(base_path, device=device, pieces_max=task.hyperparameters.pieces_max)
     model, trained = _prepared(base, task)
     training = PrivateTraining(model, trained, plan, checkpoint, rate=task.hyperparameters.learning_rate)
-    rows = Rows(base, private.texts, numbers, device=device)
-    shown = Rows(base, public.texts, truth, device=device) if public else None
+    rows = _rows(base, private, task, device)
+    shown = _rows(base, public, task, device) if public else None
     charge()
     metrics = training.run(rows, shown, tell)
     return FineTuned(_info(base, task, plan), dict(trained.optimised), metrics)
 
 
-def _numbers(split: Split, names: tuple[str, ...], task: Task) -> list[int]:
-    texts = 2 if task.pairs else 1
-    if len(split.texts) != len(split.labels):
-        raise BadCorpus("Not every row has a label.", reason="wrong-row", count=len(split.texts))
-    for line, row in enumerate(split.texts, start=1):
-        if len(row) != texts:
-            raise BadCorpus(f"A row has {texts} texts.", reason="wrong-row", line=line)
-    return label_numbers(names, split.labels)
+def _rows(base: Base, split: Split, task: Task, device: torch.device) -> Rows:
+    places = {name: place for place, name in enumerate(task.labels)}
+    return Rows(base, split.texts, [places[label] for label in split.labels], device=device)
 
 
 def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:

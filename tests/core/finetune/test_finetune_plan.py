@@ -9,8 +9,7 @@ import pytest
 from core.accounting.contract import Kind
 from core.accounting.plans import SubsampledGaussian
 from core.accounting.pld import certified_epsilon
-from core.errors import BadCorpus, InvalidInput, OutOfRange
-from core.finetune.labels import checked_names, label_numbers
+from core.errors import InvalidInput, OutOfRange
 from core.finetune.plan import (
     PrivacyPlan,
     by_every_accountant,
@@ -19,6 +18,7 @@ from core.finetune.plan import (
     smallest_epsilon,
     steps_of,
 )
+from core.finetune.rows import checked_labels
 
 
 @pytest.fixture(scope="module")
@@ -95,15 +95,8 @@ def test_the_smallest_useful_epsilon_is_named_and_can_be_used() -> None:
     assert plan_training(epsilon=named, delta=1e-3, **shape).certificate.epsilon <= named
 
 
-def test_labels_are_the_declared_ones() -> None:
-    assert label_numbers(("no", "yes"), ["yes", "no", "yes"]) == [1, 0, 1]
-    with pytest.raises(BadCorpus) as unknown:
-        label_numbers(("no", "yes"), ["yes", "maybe"])
-    assert (unknown.value.reason, unknown.value.line) == ("unknown-label", 2)
-    assert "maybe" not in str(unknown.value)
-    with pytest.raises(BadCorpus) as alike:
-        label_numbers(("no", "yes"), ["yes", "yes"])
-    assert alike.value.reason == "one-class"
-    for names in (("one",), ("a", "a"), ("a", "")):
-        with pytest.raises(InvalidInput):
-            checked_names(names)
+@pytest.mark.parametrize("labels", [(), ("one",), ("a", "a"), ("a", "")])
+def test_labels_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        checked_labels(labels)
+    assert refusal.value.field == "labels"
