@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
@@ -32,7 +33,8 @@ from service.routes import (
 
 def create_app(here: House) -> FastAPI:
     """The application of an open house; whoever opened it closes it."""
-    app = FastAPI(
+    app = FastAPIOffline(  # the API page is whole where only the gateway can be reached
+        redoc_url=None,
         title="Privacy gateway",
         version=version("privacy-gateway"),
         summary="Private embeddings and sanitised text, against a durable privacy budget.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 from gateway_kit import Gateway, Tenant
 
@@ -49,8 +51,14 @@ def test_request_ids_are_kept_when_they_are_harmless(gateway: Gateway) -> None:
     assert "script" not in made.headers["x-request-id"]
 
 
-def test_the_api_page_is_there(gateway: Gateway) -> None:
-    assert httpx.get(f"{gateway.url}/docs").status_code == 200
+def test_the_api_page_is_there_and_loads_nothing_from_elsewhere(gateway: Gateway) -> None:
+    page = httpx.get(f"{gateway.url}/docs")
+    assert page.status_code == 200
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(loaded) == 3
+    for asset in loaded:
+        assert httpx.get(gateway.url + asset).status_code == 200
+    assert "://" not in page.text
     paths = httpx.get(f"{gateway.url}/openapi.json").json()["paths"]
     assert {"/embed/sentdp", "/sanitize", "/budget", "/budget/estimate"} <= paths.keys()
 
