@@ -81,6 +81,23 @@ def command_line(pid: int) -> str:
         return ""
 
 
+def cpu_ticks(pid: int) -> int:
+    """Processor time that `pid` has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def until_idle(pid: int, within_s: float = 60.0) -> None:
+    """Until `pid` waits for something: a second and a half without processor time."""
+    deadline = time.monotonic() + within_s
+    ticks, since = cpu_ticks(pid), time.monotonic()
+    while time.monotonic() < since + 1.5:
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.05)
+        if (now := cpu_ticks(pid)) != ticks:
+            ticks, since = now, time.monotonic()
+
+
 def until_ended(pid: int, within_s: float = 10.0) -> None:
     deadline = time.monotonic() + within_s
     while command_line(pid) and time.monotonic() < deadline:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +12,7 @@ import tiny_models
 from corpus_kit import until, until_gone
 from finetune_http_kit import NOTHING, RECORD, costs, stream, transitions, until_told
 from finetune_kit import labelled
-from gateway_kit import LEAN, Gateway
+from gateway_kit import LEAN, Gateway, until_idle
 from transformers import AutoModel
 
 STEPS = 300
@@ -36,11 +35,11 @@ def test_it_outlives_redis_and_gateway_and_is_charged_once(gateway: Gateway) -> 
     assert created.status_code == 202, created.text
     job_id, cost = created.json()["job_id"], created.json()["reserved"]
     folder = gateway.data_dir / "jobs" / job_id
-    gateway.until_child("gpu_workers.jobs")
+    process = gateway.until_child("gpu_workers.jobs")
     redis = gateway.pid_of("redis-server")
     os.kill(redis, signal.SIGSTOP)
     try:
-        time.sleep(6)  # an idle machine has loaded the encoder and asks for the charge after some three seconds
+        until_idle(process)  # it has loaded the encoder and waits for the charge
         assert not (folder / "training").exists(), "no step without the ledger"
     finally:
         os.kill(redis, signal.SIGCONT)

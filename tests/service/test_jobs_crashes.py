@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_gone, until_no_folders, upload
-from gateway_kit import LEAN, Gateway, Tenant, refused_start, until_ended
+from gateway_kit import LEAN, Gateway, Tenant, refused_start, until_ended, until_idle
 from redis_kit import DeployedServer, installed_server
 from synthesis_kit import shop_request, shop_rows
 
@@ -174,12 +174,12 @@ def test_a_job_that_charges_outlives_redis_and_gateway_and_charges_once(gateway:
     tenant = gateway.tenant(record={"epsilon": 1.5, "delta": 1e-4, "basic_delta": 1e-4})
     body = shop_request(steps=40) | {"rows": shop_rows(200)}
     job_id = tenant.http.post("/jobs/synthesis", json=body).json()["job_id"]
-    process_of(gateway)
+    process = process_of(gateway)
     folder = gateway.data_dir / "jobs" / job_id
     redis = gateway.pid_of("redis-server")
     os.kill(redis, signal.SIGSTOP)
     try:
-        time.sleep(6)  # an idle machine asks for the charge after some three seconds
+        until_idle(process)  # it has read the rows and waits for the charge
         assert not (folder / "release").exists()
         assert (folder / "input").exists()
     finally:
