@@ -30,7 +30,7 @@ run: setup
 
 ## test: the whole test suite
 test: setup
-	$(BIN)/python -m pytest -q --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
 
 ## check: the gate - format, lint, types, import graph, documentation of settings
 check: setup

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
 
-# as the gateway sets it for its workers: spinning threads of a test and of a gateway would fight for the cores
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# tests run side by side: more threads of each would only wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """The encoder: each vector a function of its own sentence, whatever the batch."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,15 @@ ENDS = (
     "?",
 )
 SENTENCES = ["", "No.", "   ", "ok " * 300] + [f"{s} {v}{e}" for s in SUBJECTS for v in VERBS for e in ENDS]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_threads() -> Iterator[None]:
+    """As a worker has more than one: kernels may share out rows by their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
