@@ -42,11 +42,13 @@ class TrainingPlan:
     """At most `steps` of the generator, one step of the adversary after every `generator_steps`.
 
     `enough`: the objective at v = 1 under which training ends: a generator nearer to the release than the true table
-    is has learnt its noise. `log_sigma_max`: how far the logarithm of a standard deviation of omega may leave that of
-    omega0.
+    is has learnt its noise. Not before `steps_min`, though: where most frequencies hold noise alone, the objective
+    is near 1 from the start and says little. `log_sigma_max`: how far the logarithm of a standard deviation of omega
+    may leave that of omega0.
     """
 
     steps: int = 1_000
+    steps_min: int = 100
     rate: float = 0.05
     enough: float = 1.05
     generator_steps: int = 5
@@ -145,7 +147,8 @@ class _Reconstruction:
         if self._adversary is not None and self.step % self.plan.generator_steps == 0:
             self._adversary.advance(gaps.detach())
         objective = float(gaps.detach().mean())
-        self.done = self.step == self.plan.steps or objective <= self.plan.enough
+        learnt = objective <= self.plan.enough and self.step >= self.plan.steps_min
+        self.done = learnt or self.step == self.plan.steps
         if self.done or self.step % max(1, self.plan.steps // _CURVE_POINTS) == 0:
             self.curve.append((self.step, objective))
 
