@@ -87,6 +87,10 @@ def cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+def has_loaded(pid: int, library: str) -> bool:
+    return library in Path(f"/proc/{pid}/maps").read_text()
+
+
 def until_idle(pid: int, within_s: float = 60.0) -> None:
     """Until `pid` waits for something: a second and a half without processor time."""
     deadline = time.monotonic() + within_s

@@ -36,13 +36,12 @@ class RowTerms:
     text_chars_max: int
 
 
-def checked_labels(names: Sequence[str]) -> tuple[str, ...]:
+def check_labels(names: Sequence[str]) -> None:
     """The declared labels, the caller's public word. Raises: InvalidInput for fewer than two, too many, or doubles."""
     if not 2 <= len(names) <= LABELS_MAX:
         raise InvalidInput(f"Between 2 and {LABELS_MAX} labels.", field="labels")
     if len(set(names)) != len(names) or not all(names):
         raise InvalidInput("Labels must differ and have a name.", field="labels")
-    return tuple(names)
 
 
 def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[Split, Split | None]:

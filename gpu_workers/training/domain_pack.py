@@ -157,7 +157,7 @@ def split(parts: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedd
 def _one_thread() -> Iterator[None]:
     """One thread for torch, BLAS and OpenMP: a pack is thousands of small products, and threads wait for each other.
 
-    On two cores 260 documents took 8.3 s so and 13.3 s by two threads, 3,000 took 127 s and 133 s.
+    On two cores 260 documents took 8.3 s so and 10.0 s by two sleeping threads, 3,000 took 127 s and 133 s.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

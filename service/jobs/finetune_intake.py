@@ -9,7 +9,7 @@ from pydantic import Field
 
 from core.errors import InvalidInput
 from core.finetune.hyperparameters import PIECES, PIECES_MAX, PIECES_MIN, RANK, RANK_MAX
-from core.finetune.rows import PUBLIC, RowTerms, checked_labels, read_splits
+from core.finetune.rows import PUBLIC, RowTerms, check_labels, read_splits
 from core.ledger.records import Charge
 from service.domains import NAME
 from service.house import House
@@ -79,7 +79,7 @@ def settled_fields(here: House, fields: FinetuneFields) -> FinetuneFields:
     from core.finetune.plan import check_training, steps_of
 
     settings = here.settings
-    checked_labels(fields.labels)
+    check_labels(fields.labels)
     _check_model(settings, fields.model)
     if fields.rows > settings.finetune_rows_max:
         raise InvalidInput(f"at most {settings.finetune_rows_max} rows", field="rows")

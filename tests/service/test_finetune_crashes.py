@@ -12,7 +12,7 @@ import tiny_models
 from corpus_kit import until, until_gone
 from finetune_http_kit import NOTHING, RECORD, costs, stream, transitions, until_told
 from finetune_kit import labelled
-from gateway_kit import LEAN, Gateway, until_idle
+from gateway_kit import LEAN, Gateway, has_loaded, until_idle
 from transformers import AutoModel
 
 STEPS = 300
@@ -39,7 +39,8 @@ def test_it_outlives_redis_and_gateway_and_is_charged_once(gateway: Gateway) -> 
     redis = gateway.pid_of("redis-server")
     os.kill(redis, signal.SIGSTOP)
     try:
-        until_idle(process)  # it has loaded the encoder and waits for the charge
+        until_idle(process)
+        assert has_loaded(process, "libtorch"), "it has come as far as the charge"
         assert not (folder / "training").exists(), "no step without the ledger"
     finally:
         os.kill(redis, signal.SIGCONT)

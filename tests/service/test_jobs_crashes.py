@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_gone, until_no_folders, upload
-from gateway_kit import LEAN, Gateway, Tenant, refused_start, until_ended, until_idle
+from gateway_kit import LEAN, Gateway, Tenant, has_loaded, refused_start, until_ended, until_idle
 from redis_kit import DeployedServer, installed_server
 from synthesis_kit import shop_request, shop_rows
 
@@ -179,7 +179,8 @@ def test_a_job_that_charges_outlives_redis_and_gateway_and_charges_once(gateway:
     redis = gateway.pid_of("redis-server")
     os.kill(redis, signal.SIGSTOP)
     try:
-        until_idle(process)  # it has read the rows and waits for the charge
+        until_idle(process)
+        assert has_loaded(process, "numpy"), "it has come as far as the charge"
         assert not (folder / "release").exists()
         assert (folder / "input").exists()
     finally:

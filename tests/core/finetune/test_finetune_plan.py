@@ -18,7 +18,7 @@ from core.finetune.plan import (
     smallest_epsilon,
     steps_of,
 )
-from core.finetune.rows import checked_labels
+from core.finetune.rows import check_labels
 
 
 @pytest.fixture(scope="module")
@@ -98,5 +98,5 @@ def test_the_smallest_useful_epsilon_is_named_and_can_be_used() -> None:
 @pytest.mark.parametrize("labels", [(), ("one",), ("a", "a"), ("a", "")])
 def test_labels_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        checked_labels(labels)
+        check_labels(labels)
     assert refusal.value.field == "labels"
