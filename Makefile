@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants clean
+.PHONY: setup run test test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -31,6 +31,10 @@ run: setup
 ## test: the whole test suite
 test: setup
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
+
+## test-long: the tests marked `long` (extremes of accountants, other instruction sets), too slow for every change
+test-long: setup
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --long -m long --timeout 1800
 
 ## check: the gate - format, lint, types, import graph, documentation of settings
 check: setup

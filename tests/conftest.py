@@ -13,6 +13,18 @@ from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests marked `long`, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        skip = pytest.mark.skip(reason="a long test: pass --long")
+        for item in items:
+            if "long" in item.keywords:
+                item.add_marker(skip)
+
+
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """One gateway on its embedded defaults for all tests, with the documented presets and policies; each test opens a
