@@ -64,6 +64,28 @@ class Amount:
     delta_femto: int = 0
 
 
+BASIC, SQUARES, RENYI, GAUSSIAN = "basic", "squares", "renyi", "gaussian"
+
+
+@dataclass(frozen=True)
+class ArmState:
+    """One rule by which a filter account may admit a release, in floats, for display.
+
+    `spent` counts what is committed and held, in the arm's own measure: epsilon, epsilon squared, Renyi divergence at
+    `order`, or mu squared. Deltas are those of basic composition. `is_open`: it has priced everything so far and is
+    within its limit. `requested` is what a refused release asks of it, None where the arm cannot price that release.
+    """
+
+    name: str
+    order: float | None
+    spent: float
+    limit: float
+    is_open: bool
+    spent_delta: float = 0.0
+    limit_delta: float = 0.0
+    requested: float | None = None
+
+
 class GatewayError(Exception):
     """Root of the tree."""
 
@@ -151,15 +173,33 @@ class LedgerUnavailable(LedgerError):
     title = "The budget ledger cannot be reached; nothing was released."
 
 
+_BASIC_ONLY = (
+    "The privacy budget does not cover this request. Only the basic arm can price a release of which an epsilon and a "
+    "delta is all that is known, and this arm has too little of one of them left. Ask for less, or ask the operator "
+    "for a tenant whose account has more: `tenant create --limit UNIT=EPSILON,DELTA,BASIC_DELTA` sets the part of "
+    "delta that the basic arm gets. An account whose first release is of this kind gives it all of its delta."
+)
+
+
 class BudgetExhausted(LedgerError):
     code = "budget-exhausted"
     title = "The privacy budget does not cover this request."
 
-    def __init__(self, *, account: str, requested: Amount, remaining: Amount) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *,
+        account: str,
+        requested: Amount,
+        remaining: Amount,
+        arms: tuple[ArmState, ...] = (),
+        basic_only: bool = False,
+    ) -> None:
+        """`arms` are those of the refusing filter account. `basic_only`: no other arm can price this release."""
+        super().__init__(_BASIC_ONLY if basic_only and len(arms) > 1 else None)
         self.account = account
         self.requested = requested
         self.remaining = remaining
+        self.arms = arms
 
 
 class PlanMismatch(LedgerError):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from core.amounts import NANO, delta_of, epsilon_of
+from core.accounting.events import Adjacency
+from core.amounts import delta_of, epsilon_of
+from core.errors import BASIC
 from core.ledger.records import AccountPage, AccountState, Plan
 from core.ledger.series import Series, SeriesPage, amounts
-from core.ledger.vectors import COUNT, EPSILON, FIXED, NO_EPSILON, NO_RHO, NO_SQUARE, NOT_OFFERED, SQUARE, sums_of
+from core.ledger.vectors import COUNT, NO_EPSILON, sums_of
 from service.problems import amount
 
 
@@ -35,7 +37,7 @@ def account_block(state: AccountState, accountants: list[dict[str, Any]] | None 
     if state.plan is not None:
         block["plan"] = _plan_block(state, state.plan)
     elif state.limit.delta_femto:
-        block["arms"] = _arms(state)
+        block["arms"] = arms_block(state)
     return block
 
 
@@ -49,6 +51,8 @@ def block_with_history(state: AccountState, display_delta: float) -> dict[str, A
 
     if state.history is None:
         raise ValueError("this state was read without its history")
+    if state.adjacency is Adjacency.METRIC:
+        return account_block(state)  # at distance d its cost is d times the sum; the others would be at distance 1
     lines = history_lines(
         sums=sums_of(state.committed_vector),
         orders=state.orders,
@@ -128,23 +132,16 @@ def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _arms(state: AccountState) -> list[dict[str, Any]]:
+def arms_block(state: AccountState) -> list[dict[str, Any]]:
     """Each rule that may admit a release: what it has counted, committed or held, of what it allows."""
-    limit = state.limit_vector
-    spent = [committed + held for committed, held in zip(state.committed_vector, state.held_vector, strict=True)]
-    arms: list[tuple[str, str | None, int, int]] = [
-        ("basic", None, EPSILON, NO_EPSILON),
-        ("squares", None, SQUARE, NO_SQUARE),
-    ]
-    arms += [("renyi", order, FIXED + index, NO_RHO) for index, order in enumerate(state.orders)]
     return [
         {
-            "name": name,
-            "order": None if order is None else float(order),
-            "spent": spent[at] / NANO,
-            "limit": limit[at] / NANO,
-            "open": spent[unpriced] == 0 and spent[at] <= limit[at],
+            "name": arm.name,
+            "order": arm.order,
+            "spent": arm.spent,
+            "limit": arm.limit,
+            **({"spent_delta": arm.spent_delta, "limit_delta": arm.limit_delta} if arm.name == BASIC else {}),
+            "open": arm.is_open,
         }
-        for name, order, at, unpriced in arms
-        if limit[at] != NOT_OFFERED
+        for arm in state.arm_states()
     ]

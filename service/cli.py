@@ -68,7 +68,13 @@ def tenant_create(
     name: str,
     epsilon: Annotated[str, typer.Option(help="Limit of every account, in epsilon.")],
     delta: Annotated[str, typer.Option(help="Limit of every account, in delta.")] = "0",
-    basic_delta: Annotated[str, typer.Option(help="Part of delta for releases that have a delta of their own.")] = "0",
+    basic_delta: Annotated[
+        str | None,
+        typer.Option(
+            help="Part of delta for basic composition, which takes releases with a delta of their own."
+            "  [default: the first release decides]"
+        ),
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option(help="UNIT=EPS[,DELTA[,BASIC_DELTA]]: another limit for one unit. May be repeated."),
@@ -93,7 +99,7 @@ def tenant_create(
         name=name,
         epsilon=_number(epsilon),
         delta=_number(delta),
-        basic_delta=_number(basic_delta),
+        basic_delta=None if basic_delta is None else _number(basic_delta),
         limits=dict(_unit_limit(text) for text in limit or []),
         plans=dict(_plan(text) for text in plan or []),
         subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),

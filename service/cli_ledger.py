@@ -48,6 +48,8 @@ def _show_audit(report: LedgerAudit) -> None:
             typer.echo(f"  journal entry {gap} is missing")
         for fault in tenant.faults:
             typer.echo(f"  {fault}")
+        for account in tenant.over:
+            typer.echo(f"  {account} had counted more than its limit before that was lowered; it admits nothing more")
     typer.echo(f"{report.seals} seals: {'DIFFER' if report.faults else 'agree'}")
     for fault in report.faults:
         typer.echo(f"  {fault}")

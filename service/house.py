@@ -107,6 +107,7 @@ class House:
             self._background.append(asyncio.create_task(self._redis.supervise()))
         await self.ledger.check()
         await self._sealer.check()
+        await self.ledger.migrate()
         await self._sealer.seal(always=True)  # a copy from before this start is an older one from now on
         self._sealing = True
         await self.engine.start()

@@ -86,6 +86,7 @@ async def _checked(
         await parts.ledger.check()
         if trusted:
             await parts.sealer.check()
+            await parts.ledger.migrate()
         yield parts
     finally:
         await parts.ledger.close()

@@ -155,6 +155,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
             "account": error.account,
             "requested": amount(error.requested),
             "remaining": amount(error.remaining),
+            "arms": [_arm(arm) for arm in error.arms],
         }
     elif isinstance(error, errors.PlanMismatch):
         members = {"account": error.account}
@@ -176,6 +177,19 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}
     return block(status_of(error), error.code, error.title, detail=error.detail, **members)
+
+
+def _arm(arm: errors.ArmState) -> dict[str, Any]:
+    """What an arm has left and what the refused release asks of it (None: the arm cannot price that release)."""
+    shown: dict[str, Any] = {
+        "name": arm.name,
+        "order": arm.order,
+        "requested": arm.requested,
+        "remaining": max(0.0, arm.limit - arm.spent) if arm.is_open else 0.0,
+    }
+    if arm.name == errors.BASIC:
+        shown["remaining_delta"] = max(0.0, arm.limit_delta - arm.spent_delta) if arm.is_open else 0.0
+    return shown
 
 
 def _named(error: errors.InvalidInput) -> dict[str, Any]:

@@ -29,11 +29,11 @@ class Certify(Protocol):
 
 @dataclass(frozen=True)
 class UnitLimit:
-    """An account's (epsilon, delta), and the part of delta for releases that have a delta of their own."""
+    """An account's (epsilon, delta), and the part of delta for basic composition (None: by the first release)."""
 
     epsilon: Number
     delta: Number = 0
-    basic_delta: Number = 0
+    basic_delta: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TenantTerms:
     name: str
     epsilon: Number
     delta: Number = 0
-    basic_delta: Number = 0
+    basic_delta: Number | None = None
     limits: Mapping[Unit, UnitLimit] = field(default_factory=dict)
     plans: Mapping[str, Number] = field(default_factory=dict)
     subject_epsilon: Number | None = None
@@ -56,12 +56,13 @@ class TenantTerms:
 def limit(terms: UnitLimit) -> Limit:
     """A filter's limit in ledger units, rounded down. Raises InvalidInput."""
     try:
-        found = Limit(limit_nano(terms.epsilon), limit_femto(terms.delta), limit_femto(terms.basic_delta))
+        basic_delta = None if terms.basic_delta is None else limit_femto(terms.basic_delta)
+        found = Limit(limit_nano(terms.epsilon), limit_femto(terms.delta), basic_delta)
     except ValueError:
         raise InvalidInput("epsilon is between 0 and 4000000, delta between 0 and 1", field="epsilon") from None
     if found.epsilon_nano == 0:
         raise InvalidInput("a limit is at least one nano-epsilon", field="epsilon")
-    if found.basic_delta_femto > found.delta_femto:
+    if (found.basic_delta_femto or 0) > found.delta_femto:
         raise InvalidInput("basic_delta is a part of delta", field="basic_delta")
     return found
 
@@ -101,7 +102,7 @@ async def _planned(limits: dict[Unit, Limit], plans: Mapping[str, Number], certi
             planned[unit] = replace(
                 limits[unit],
                 epsilon_nano=certificate.epsilon_nano,
-                basic_delta_femto=0,
+                basic_delta_femto=None,
                 plan=Plan(plan_signature(event), certificate.count),
             )
     return planned

@@ -1,30 +1,38 @@
 """The online privacy filter: what a release costs, what an account admits.
 
 A filter account holds for adaptively chosen releases, parameters included. It has several *arms*, bounds on the same
-history, each with a cap fixed when the account was created; a release is admitted while **some** arm admits the sum of
-everything committed, held and asked for. An arm takes only events that it can price; one that it cannot closes it.
+history, each with a fixed cap; a release is admitted while **some** arm admits the sum of everything committed, held
+and asked for. An arm takes only events that it can price; an event that it cannot price closes it.
 
 Guarantee: (epsilon, delta)-DP of everything admitted, under the adjacency of the account's events. Proof: let J be an
 arm that admits the final sum. No sum ever falls (a cancelled release has shown nothing), so arm j, run alone, would
 have admitted every release of a history with J = j; alone, it is an (epsilon, delta_j)-DP filter: basic composition
-(Rogers, Roth, Ullman and Vadhan 2016), a Renyi filter of one fixed order (Feldman and Zrnic 2021) or Theorem 2 of
-Whitehouse, Ramdas, Rogers and Wu 2022. Hence P[E, J = j] <= e^epsilon Q[E, J = j] + delta_j for every event E, and
-summed over the arms P[E] <= e^epsilon Q[E] + delta. That sum is why the arms *share* delta: with the whole delta for
-each of them two orders already break it (tests/core/accounting/test_filter_counterexample.py).
+(Rogers, Roth, Ullman and Vadhan 2016), a Renyi filter of one fixed order (Feldman and Zrnic 2021), Theorem 2 of
+Whitehouse, Ramdas, Rogers and Wu 2022, or the Gaussian filter of `core.accounting.gaussian_arm`. Hence
+P[E, J = j] <= e^epsilon Q[E, J = j] + delta_j for every event E, and summed over the arms
+P[E] <= e^epsilon Q[E] + delta. That sum is why the arms *share* delta: with the whole delta for each of them two orders
+already break it (tests/core/accounting/test_filter_counterexample.py).
 
-Only `math` and `decimal`: the front end prices a request with this module.
+How delta is shared, and the caps that follow, are in `core.accounting.divisions`.
+
+An account under metric adjacency has the basic arm alone. A metric event bounds the loss by epsilon times the distance
+d; that bound adds up linearly in d, while Renyi divergences and squares grow with d^2 and say nothing of the promise at
+distances other than 1.
+
+Only `math`: the front end prices a request with this module.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from core.accounting.events import PrivacyEvent
-from core.amounts import EPSILON_MAX, FEMTO, NANO
+from core.accounting.events import Adjacency, PrivacyEvent
+from core.accounting.gaussian_arm import gaussian_square_nano, pure_square_nano
+from core.amounts import EPSILON_MAX, NANO
 
 COUNTED_MAX = 2**53 - 1  # Redis' Lua counts in doubles
 
@@ -32,15 +40,8 @@ FILTER_ORDERS: tuple[str, ...] = (
     *("1.5", "2", "2.5", "3", "3.5", "4", "5", "6", "8", "10", "12", "16", "24", "32", "48", "64", "128", "256", "512"),
 )
 _ALPHAS = tuple(float(order) for order in FILTER_ORDERS)  # all exact in binary
-
-# How the delta of a filter is divided. Nearly all of it goes to the order that is best for many small releases; the
-# others come into play for fewer, larger ones, whose Renyi divergence saturates: hence higher orders. A share of 1 %
-# costs an order 4.6 / (alpha - 1) of epsilon, so the shares can be small.
-_PERMILLE = 1000
-_MAIN_SHARE = 920
-_OTHER_SHARES = ((1.5, 30), (3.0, 20), (8.0, 10))  # the first order at least so many times the main one, its share
-_SQUARE_SHARE = 20
-_DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # chooses the orders of an account without delta
+GAUSSIAN = "gaussian"  # stands last among an account's orders; its "divergence" is mu^2
+COST_ORDERS = (*FILTER_ORDERS, GAUSSIAN)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Cost:
     """What one event adds to an account. None: that arm cannot price the event. Everything is rounded up.
 
     `epsilon_nano` and `delta_femto` for basic composition (delta 0 where epsilon is None), `square_nano` is eps^2 in
-    nano for Whitehouse et al., `rho_nano` the Renyi divergence of each order of FILTER_ORDERS.
+    nano for Whitehouse et al., `rho_nano` the Renyi divergence of each order of FILTER_ORDERS and then, for the
+    Gaussian arm, mu^2 in nano.
     """
 
     epsilon_nano: int | None
@@ -62,16 +64,21 @@ def cost_of(event: PrivacyEvent) -> Cost:
     """The cost of one release of `event` on every arm: never below the true one, above it by 2 nano or parts in 10^6.
 
     A number above COUNTED_MAX is one that its arm cannot price. An event of a pure kind that carries a delta is
-    approximate: basic composition only.
+    approximate: basic composition only. So is an event under metric adjacency, whose epsilon is per unit of distance.
     """
     basic = 0 < event.epsilon_nano <= COUNTED_MAX and event.delta_femto <= COUNTED_MAX
     square: int | None = None
     rho: tuple[int, ...] | None = None
-    if event.noise_multiplier is not None:
-        rho = _gaussian_nano(event.noise_multiplier)
+    if event.adjacency is Adjacency.METRIC:
+        pass
+    elif event.noise_multiplier is not None:
+        rho = (*_gaussian_nano(event.noise_multiplier), gaussian_square_nano(event.noise_multiplier))
     elif event.kind != "approximate" and event.delta_femto == 0:
         square = -(-(event.epsilon_nano**2) // NANO)
-        rho = tuple(_rho_nano(event.kind, event.epsilon_nano, alpha) for alpha in _ALPHAS)
+        rho = (
+            *(_rho_nano(event.kind, event.epsilon_nano, alpha) for alpha in _ALPHAS),
+            pure_square_nano(event.epsilon_nano),
+        )
     return Cost(
         epsilon_nano=event.epsilon_nano if basic else None,
         delta_femto=event.delta_femto if basic else 0,
@@ -129,10 +136,10 @@ def _bounded_range(epsilon: float, alpha: float) -> float:
 
 @dataclass(frozen=True)
 class Arms:
-    """The caps of a filter account, fixed when it is created. Rounded down; -1: the arm is not offered.
+    """The caps of a filter account. Rounded down; -1: the arm is not offered.
 
     `epsilon_nano` and `delta_femto` cap basic composition, `square_nano` the sum of eps^2, `rho_nano` the Renyi
-    divergence of each order of `orders` (at most 4, out of FILTER_ORDERS).
+    divergence of each order of `orders`: at most 4 out of FILTER_ORDERS, and GAUSSIAN, whose cap is one of mu^2.
     """
 
     epsilon_nano: int
@@ -160,7 +167,7 @@ class Sums:
         """The charge of one event to an account with these orders."""
         rho = (0,) * len(orders)
         if cost.rho_nano is not None:
-            rho = tuple(cost.rho_nano[FILTER_ORDERS.index(order)] for order in orders)
+            rho = tuple(cost.rho_nano[COST_ORDERS.index(order)] for order in orders)
         return cls(
             count=1,
             epsilon_nano=cost.epsilon_nano or 0,
@@ -190,73 +197,6 @@ class Sums:
         )
 
 
-@lru_cache(maxsize=4096)
-def filter_arms(epsilon_nano: int, delta_femto: int, *, basic_delta_femto: int = 0) -> Arms:
-    """The arms of a filter account of (epsilon, delta), of which `basic_delta_femto` is for basic composition.
-
-    Guarantee: that at the top of this module; the shares of delta are a public function of the arguments and sum to
-    at most delta, in whole femto. Renyi arms: Canonne, Kamath and Steinke 2020, Proposition 12, solved for rho at a
-    fixed order. Square arm: sqrt(2 L s) + s/2 <= epsilon with L = ln(1/share), solved for s (Whitehouse et al. 2022,
-    Theorem 2; pure events only). Without delta only basic composition is offered; the orders then serve a display.
-
-    Raises: ValueError unless 0 <= epsilon <= EPSILON_MAX and 0 <= basic delta <= delta <= 1.
-    """
-    if not (0 <= epsilon_nano <= EPSILON_MAX * NANO and 0 <= basic_delta_femto <= delta_femto <= FEMTO):
-        raise ValueError("a filter needs an epsilon in range and 0 <= basic delta <= delta <= 1")
-    shared = delta_femto - basic_delta_femto
-    epsilon = Decimal(epsilon_nano) / NANO
-    main = max(
-        FILTER_ORDERS, key=lambda order: _rho_cap(epsilon, shared or _DISPLAY_DELTA_FEMTO, order) / Decimal(order)
-    )
-    shares = {main: _MAIN_SHARE}
-    for ratio, share in _OTHER_SHARES:
-        higher = [order for order in FILTER_ORDERS if float(order) >= ratio * float(main) and order not in shares]
-        if higher:
-            shares[higher[0]] = share
-    deltas = [shared * share // _PERMILLE for share in shares.values()]
-    return Arms(
-        epsilon_nano=epsilon_nano,
-        delta_femto=basic_delta_femto,
-        square_nano=_floor_nano(_square_cap(epsilon, shared * _SQUARE_SHARE // _PERMILLE)),
-        orders=tuple(shares),
-        rho_nano=tuple(
-            _floor_nano(_rho_cap(epsilon, delta, order)) for order, delta in zip(shares, deltas, strict=True)
-        ),
-    )
-
-
-_DIGITS = 50
-_NOT_OFFERED = Decimal(-1)
-
-
-def _rho_cap(epsilon: Decimal, delta_femto: int, order: str) -> Decimal:
-    """B(alpha): a Renyi divergence of at most this at `order` gives (epsilon, delta)-DP. Negative: none does."""
-    if delta_femto == 0:
-        return _NOT_OFFERED
-    with localcontext() as context:
-        context.prec = _DIGITS
-        alpha, delta = Decimal(order), Decimal(delta_femto) / FEMTO
-        return epsilon - ((alpha - 1) / alpha).ln() + (delta.ln() + alpha.ln()) / (alpha - 1)
-
-
-def _square_cap(epsilon: Decimal, delta_femto: int) -> Decimal:
-    if delta_femto == 0:
-        return _NOT_OFFERED
-    with localcontext() as context:
-        context.prec = _DIGITS
-        twice = -2 * (Decimal(delta_femto) / FEMTO).ln()
-        return ((twice + 2 * epsilon).sqrt() - twice.sqrt()) ** 2
-
-
-def _floor_nano(cap: Decimal) -> int:
-    """Rounded down after a margin of 1e-30 for the last of 50 digits; -1 below 0."""
-    if cap < 0:
-        return -1
-    with localcontext() as context:
-        context.prec = _DIGITS
-        return max(0, int(((cap - Decimal("1e-30")) * NANO).to_integral_value(rounding=ROUND_FLOOR)))
-
-
 def admits(arms: Arms, sums: Sums) -> bool:
     """Whether some arm admits `sums`: committed, held and the candidate together.
 
@@ -278,20 +218,27 @@ def largest_pure_nano(arms: Arms, sums: Sums) -> int:
         largest = max(largest, math.isqrt((arms.square_nano - sums.square_nano) * NANO))
     if sums.no_rho == 0:
         for order, cap, rho in zip(arms.orders, arms.rho_nano, sums.rho_nano, strict=True):
-            largest = max(largest, _pure_within(cap - rho, float(order)))
+            largest = max(largest, _pure_within(cap - rho, order))
     return min(max(largest, 0), EPSILON_MAX * NANO)
 
 
-def _pure_within(rest_nano: int, alpha: float) -> int:
-    """The largest pure epsilon, in nano, found by bisection, whose divergence is at most `rest_nano`."""
+def _pure_cost(order: str) -> Callable[[int], int]:
+    if order == GAUSSIAN:
+        return pure_square_nano
+    return lambda epsilon_nano: _rho_nano("pure", epsilon_nano, float(order))
+
+
+def _pure_within(rest_nano: int, order: str) -> int:
+    """The largest pure epsilon, in nano, found by bisection, whose cost at `order` is at most `rest_nano`."""
     if rest_nano <= 0:
         return 0
-    low = high = rest_nano  # the divergence is at most epsilon
-    while high <= EPSILON_MAX * NANO and _rho_nano("pure", high, alpha) <= rest_nano:
+    cost = _pure_cost(order)
+    low, high = 0, rest_nano
+    while high <= EPSILON_MAX * NANO and cost(high) <= rest_nano:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if _rho_nano("pure", middle, alpha) <= rest_nano:
+        if cost(middle) <= rest_nano:
             low = middle
         else:
             high = middle

@@ -16,7 +16,7 @@ import numpy as np
 from core.accounting.binomial import epsilon_of_pure
 from core.accounting.contract import Direction, Kind, Result
 from core.accounting.edgeworth import estimate
-from core.accounting.filters import Sums
+from core.accounting.filters import GAUSSIAN, Sums
 from core.accounting.gaussian import epsilon_of_gaussian
 from core.accounting.loss_cumulants import CUMULANTS
 from core.accounting.plans import check_delta
@@ -81,9 +81,14 @@ def _renyi(sums: Sums, orders: tuple[str, ...], delta: float) -> Result:
         return Result(0.0, Kind.BOUND, "nothing was released")
     value, best = min(
         (rho / NANO + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1), order)
-        for rho, order, alpha in zip(sums.rho_nano, orders, map(float, orders), strict=True)
+        for rho, order, alpha in _renyi_orders(sums, orders)
     )
     return Result(max(0.0, value), Kind.ESTIMATE, f"order {best}; {FIXED_ONLY}")
+
+
+def _renyi_orders(sums: Sums, orders: tuple[str, ...]) -> list[tuple[int, str, float]]:
+    both = zip(sums.rho_nano, orders, strict=True)
+    return [(rho, order, float(order)) for rho, order in both if order != GAUSSIAN]
 
 
 def _edgeworth(count: int, moments: tuple[float, ...] | None, pure_nano: int | None, delta: float) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from core.accounting.events import PrivacyEvent
+from core.accounting.events import Adjacency, PrivacyEvent
 from core.amounts import NANO
 
 CUMULANTS = 5
@@ -20,8 +20,11 @@ def moments_of(event: PrivacyEvent) -> tuple[float, ...] | None:
     """Cumulants 1 to 5 of X, then 1 to 5 of Y, of the event's dominating pair; cumulants add over releases.
 
     Randomised response for `pure`, `metric` and `exponential`, Laplace noise for `laplace` and `permute_and_flip`,
-    Gaussian noise for `gaussian`. None where no pair is known: an (epsilon, delta) and nothing else.
+    Gaussian noise for `gaussian`. None where no pair is known: an (epsilon, delta) and nothing else, and under
+    metric adjacency, where it depends on the distance.
     """
+    if event.adjacency is Adjacency.METRIC:
+        return None
     if event.noise_multiplier is not None:
         square = event.noise_multiplier**-2 if event.noise_multiplier > 1e-100 else math.inf
         return (-square / 2, square, 0.0, 0.0, 0.0, square / 2, square, 0.0, 0.0, 0.0) if square < math.inf else None

@@ -72,37 +72,51 @@ local function account_name(unit, subject)
   return unit .. ":" .. subject
 end
 
--- An account is opened on terms that never change: {unit, subject, adjacency, guarantee, orders, plan, limit}.
-local function new_account(terms)
-  local unit, subject, adjacency, guarantee, orders, plan, limit = unpack(terms)
-  local _, order_count = string.gsub(orders, "%S+", "")
-  if #limit ~= NO_RHO + order_count then
+local function check_limit(limit, length)
+  if #limit ~= length then
     error("a limit that does not fit the orders")
   end
-  local nothing = {}
   for i = 1, #limit do
     if limit[i] ~= -1 then -- an arm that is not offered
       integer(limit[i])
     end
+  end
+end
+
+-- An account is opened on terms that never change: {unit, subject, adjacency, guarantee, orders, plan, limit,
+-- divisions}. The divisions are the limits out of which its first release chooses (none: the limit stays).
+local function new_account(terms)
+  local unit, subject, adjacency, guarantee, orders, plan, limit, divisions = unpack(terms)
+  local _, order_count = string.gsub(orders, "%S+", "")
+  check_limit(limit, NO_RHO + order_count)
+  for _, division in ipairs(divisions or {}) do
+    check_limit(division, #limit)
+  end
+  local nothing = {}
+  for i = 1, #limit do
     nothing[i] = 0
   end
   return {
     name = account_name(unit, subject), unit = unit, subject = subject, adjacency = adjacency, guarantee = guarantee,
-    orders = orders, plan = plan, limit = limit, committed = nothing, held = nothing,
+    orders = orders, plan = plan, limit = limit, divisions = divisions or {}, committed = nothing, held = nothing,
   }
 end
 
 -- The account, or nil when it does not exist.
 local function read_account(name)
   local f = redis.call("HMGET", base .. "account:" .. name, "unit", "subject_hash", "adjacency", "guarantee", "orders",
-    "plan", "limit", "committed", "held")
+    "plan", "limit", "committed", "held", "divisions")
   if not f[1] then
     return nil
   end
-  return {
+  local a = {
     name = name, unit = f[1], subject = f[2], adjacency = f[3], guarantee = f[4], orders = f[5], plan = f[6],
-    limit = cmsgpack.unpack(f[7]), committed = cmsgpack.unpack(f[8]), held = cmsgpack.unpack(f[9]),
+    limit = cmsgpack.unpack(f[7]), committed = cmsgpack.unpack(f[8]), held = cmsgpack.unpack(f[9]), divisions = {},
   }
+  if f[10] and a.committed[COUNT] + a.held[COUNT] == 0 then
+    a.divisions = cmsgpack.unpack(f[10])
+  end
+  return a
 end
 
 -- What Python reads as an AccountState; `committed` replaces the account's.
@@ -115,6 +129,9 @@ local function write_new_account(a)
   redis.call("HSET", base .. "account:" .. a.name, "unit", a.unit, "subject_hash", a.subject,
     "adjacency", a.adjacency, "guarantee", a.guarantee, "orders", a.orders, "plan", a.plan,
     "limit", cmsgpack.pack(a.limit), "committed", nothing, "held", nothing, "created_ms", text(now))
+  if #a.divisions > 0 then
+    redis.call("HSET", base .. "account:" .. a.name, "divisions", cmsgpack.pack(a.divisions))
+  end
   redis.call("ZADD", base .. "accounts", 0, a.name)
 end
 
@@ -127,16 +144,36 @@ local function journal(transition, release, mechanism, reason, amounts)
   redis.call("HSET", KEYS[1], "seq", seq)
 end
 
+local function limit_text(limit)
+  local numbers = {}
+  for i, number in ipairs(limit) do
+    numbers[i] = number == -1 and "-1" or text(number)
+  end
+  return "[" .. table.concat(numbers, ",") .. "]"
+end
+
 local function journal_openings(accounts)
   local rows = {}
   for i, a in ipairs(accounts) do
-    local numbers = {}
-    for j, number in ipairs(a.limit) do
-      numbers[j] = number == -1 and "-1" or text(number)
+    local divisions = {}
+    for j, division in ipairs(a.divisions) do
+      divisions[j] = limit_text(division)
     end
-    rows[i] = string.format("[%s,%s,[%s],%s,%s,%s,%s]", cjson.encode(a.unit), cjson.encode(a.subject),
-      table.concat(numbers, ","), cjson.encode(a.adjacency), cjson.encode(a.guarantee), cjson.encode(a.orders),
-      cjson.encode(a.plan))
+    rows[i] = string.format("[%s,%s,%s,%s,%s,%s,%s,[%s]]", cjson.encode(a.unit), cjson.encode(a.subject),
+      limit_text(a.limit), cjson.encode(a.adjacency), cjson.encode(a.guarantee), cjson.encode(a.orders),
+      cjson.encode(a.plan), table.concat(divisions, ","))
   end
   journal("open", "", "", "", "[" .. table.concat(rows, ",") .. "]")
+end
+
+-- Gives each of `accounts` the limit in its `limit`, and says so in the journal.
+local function write_limits(accounts, reason)
+  local rows = {}
+  for i, a in ipairs(accounts) do
+    rows[i] = string.format("[%s,%s,%s]", cjson.encode(a.unit), cjson.encode(a.subject), limit_text(a.limit))
+  end
+  journal("limit", "", "", reason, "[" .. table.concat(rows, ",") .. "]")
+  for _, a in ipairs(accounts) do
+    redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))
+  end
 end

@@ -31,6 +31,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
 from core.ledger.keys import Claim, MasterKey, Purpose
+from core.ledger.migration import migrate
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
     Charge,
@@ -43,7 +44,7 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
-from core.ledger.vectors import amount_of
+from core.ledger.vectors import NO_RHO, NO_SQUARE, amount_of
 
 DAY_MS = 24 * 3600 * 1000
 TOMBSTONE_TTL_MS = 30 * DAY_MS
@@ -106,6 +107,10 @@ class Ledger(LedgerReader):
         await self._client.call("SET", names.KEY_CHECK_KEY, mac, "NX")
         if await self._client.call("GET", names.KEY_CHECK_KEY) != mac:
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
+
+    async def migrate(self) -> int:
+        """Bring a ledger of an earlier version up to date; returns how many limits were lowered. Call after `check`."""
+        return await migrate(self._client)
 
     async def open_tenant(
         self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
@@ -284,6 +289,12 @@ class Ledger(LedgerReader):
         if outcome == "plan-mismatch":
             raise PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
         if outcome == "denied":
-            state, requested = wire.account_state(tenant, found["account"]), amount_of(found["requested"])
-            raise BudgetExhausted(account=state.account, requested=requested, remaining=state.remaining)
+            state, cost = wire.account_state(tenant, found["account"]), found["requested"]
+            raise BudgetExhausted(
+                account=state.account,
+                requested=amount_of(cost),
+                remaining=state.remaining,
+                arms=state.arm_states(cost),
+                basic_only=bool(cost[NO_SQUARE] and cost[NO_RHO]),
+            )
         return found, stored

@@ -28,6 +28,7 @@ KEY_CHECK_KEY = "master-key-check"
 SEAL_CHAIN_KEY = "{seals}:chain"
 SEAL_HEADS_KEY = "{seals}:heads"
 LEDGER_ID_KEY = "{seals}:ledger"
+VERSION_KEY = "{seals}:version"
 
 
 def check_tenant(name: str) -> str:
@@ -59,6 +60,11 @@ def tenant_key(tenant: str) -> str:
 def journal_key(tenant: str) -> str:
     """The tenant's journal, a stream."""
     return f"{{{check_tenant(tenant)}}}:journal"
+
+
+def accounts_key(tenant: str) -> str:
+    """The names of the tenant's accounts, a sorted set without scores."""
+    return f"{{{check_tenant(tenant)}}}:accounts"
 
 
 def overdue_key(tenant: str) -> str:

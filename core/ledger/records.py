@@ -7,9 +7,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from core.accounting.events import Adjacency, PrivacyEvent, Unit
+from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
 from core.accounting.filters import Arms, Sums, admits, largest_pure_nano
-from core.errors import Amount
-from core.ledger.vectors import COUNT, Vector, amount_of, arms_of, plus, sums_of
+from core.amounts import NANO, delta_of
+from core.errors import BASIC, GAUSSIAN, RENYI, SQUARES, Amount, ArmState
+from core.ledger.vectors import (
+    COUNT,
+    DELTA,
+    EPSILON,
+    FIXED,
+    NO_EPSILON,
+    NO_RHO,
+    NO_SQUARE,
+    NOT_OFFERED,
+    SQUARE,
+    Vector,
+    amount_of,
+    arms_of,
+    plus,
+    sums_of,
+)
 
 
 class TenantMode(StrEnum):
@@ -73,13 +90,13 @@ class Limit:
     """What an account is opened with: the (epsilon, delta) that it guarantees and the rule that keeps it.
 
     Without a `plan` the account is a filter: parameters may be chosen adaptively, from earlier outputs.
-    `basic_delta_femto` is the part of delta for releases that have a delta of their own. With a plan, epsilon is the
-    certified epsilon of the whole plan at delta.
+    `basic_delta_femto` sets the part of delta that basic composition has (None: the account's first release decides).
+    With a plan, epsilon is the certified epsilon of the whole plan at delta.
     """
 
     epsilon_nano: int
     delta_femto: int = 0
-    basic_delta_femto: int = 0
+    basic_delta_femto: int | None = None
     plan: Plan | None = None
 
 
@@ -146,6 +163,33 @@ class AccountState:
         if self.plan is not None:
             return Amount(max(0, self.plan.count - total.count) * self.plan.epsilon_nano)
         return Amount(largest_pure_nano(self.arms, total), max(0, self.arms.delta_femto - total.delta_femto))
+
+    def arm_states(self, requested: Sequence[int] | None = None) -> tuple[ArmState, ...]:
+        """The arms that the account offers, and what a release of cost `requested` asks of each; none for a plan."""
+        if self.plan is not None:
+            return ()
+        limit, spent = self.limit_vector, plus(self.committed_vector, self.held_vector)
+        places: list[tuple[str, float | None, int, int]] = [
+            (BASIC, None, EPSILON, NO_EPSILON),
+            (SQUARES, None, SQUARE, NO_SQUARE),
+        ]
+        for index, order in enumerate(self.orders, FIXED):
+            renyi = order != GAUSSIAN_ORDER
+            places.append((RENYI if renyi else GAUSSIAN, float(order) if renyi else None, index, NO_RHO))
+        return tuple(
+            ArmState(
+                name=name,
+                order=order,
+                spent=spent[at] / NANO,
+                limit=limit[at] / NANO,
+                is_open=spent[unpriced] == 0 and spent[at] <= limit[at],
+                spent_delta=delta_of(spent[DELTA]) if name == BASIC else 0.0,
+                limit_delta=delta_of(limit[DELTA]) if name == BASIC else 0.0,
+                requested=None if requested is None or requested[unpriced] else requested[at] / NANO,
+            )
+            for name, order, at, unpriced in places
+            if limit[at] != NOT_OFFERED
+        )
 
     @property
     def within_limit(self) -> bool:
@@ -217,12 +261,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class EntryAmount:
-    """One account's share of a transition: its vector as in the ledger; for `open` the account's limit vector."""
+    """One account's share of a transition: its vector as in the ledger; for `open` and `limit` its limit vector.
+
+    `divisions`, of `open` alone: the limit vectors out of which the first release chooses.
+    """
 
     account: str
     unit: Unit
     subject_hash: str | None
     vector: Vector
+    divisions: tuple[Vector, ...] = ()
 
     @property
     def amount(self) -> Amount:
@@ -232,7 +280,7 @@ class EntryAmount:
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One transition: `open`, `reserve`, `commit`, `cancel` or `expire`. Numbers `seq` have no gap."""
+    """One transition: `open`, `limit`, `reserve`, `commit`, `cancel` or `expire`. Numbers `seq` have no gap."""
 
     seq: int
     at_ms: int
@@ -263,7 +311,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class TenantAudit:
-    """`gaps` are missing journal numbers; `faults` are fixed sentences about entries that cannot follow."""
+    """`gaps` are missing journal numbers; `faults` are fixed sentences about entries that cannot follow.
+
+    `over` names accounts that had counted more than a limit that was lowered later: they admit nothing any more.
+    """
 
     tenant: str
     entries: int
@@ -271,6 +322,7 @@ class TenantAudit:
     differences: tuple[Difference, ...]
     gaps: tuple[int, ...]
     faults: tuple[str, ...]
+    over: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

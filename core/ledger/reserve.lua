@@ -58,11 +58,10 @@ if mode == "subject" and args.subjects ~= "all" then
   return answer({ outcome = "subject-required" })
 end
 
--- Whether the account admits what it would count: a plan by its number of releases, a filter by any of its arms.
+-- Whether a limit admits what its account would count: a plan by its number of releases, a filter by any of its arms.
 -- The limit of an arm that is not offered is -1, which nothing fits.
-local function admits(a, total)
-  local limit = a.limit
-  if a.plan ~= "" then
+local function admits(limit, plan, total)
+  if plan ~= "" then
     return total[COUNT] <= limit[COUNT]
   end
   if total[NO_EPSILON] == 0 and total[EPSILON] <= limit[EPSILON] and total[DELTA] <= limit[DELTA] then
@@ -79,6 +78,17 @@ local function admits(a, total)
     end
   end
   return false
+end
+
+-- The limit that the first release of an account chooses: by what kind of release it is, or the one that keeps all of
+-- delta for basic composition where only that admits it. `division_of` in core/accounting/filters.py has the proof.
+local PURE, GAUSSIAN, BASIC = 1, 2, 3
+local function chosen_limit(divisions, cost)
+  local division = cost[NO_RHO] > 0 and BASIC or cost[NO_SQUARE] > 0 and GAUSSIAN or PURE
+  if not admits(divisions[division], "", cost) and admits(divisions[BASIC], "", cost) then
+    division = BASIC
+  end
+  return divisions[division]
 end
 
 -- The account of a debit. The first use of a subject opens it, on the terms that the tenant was opened with; any
@@ -102,7 +112,7 @@ local debits = cjson.decode(ARGV[2])
 if #debits == 0 or #debits ~= #args.accounts then
   error("a release debits at least one account, on the terms of each")
 end
-local accounts, orders, fits, seen = {}, {}, {}, {}
+local accounts, orders, fits, seen, divided = {}, {}, {}, {}, {}
 local other_orders, no_room, refused = false, false, nil
 for i, debit in ipairs(debits) do
   local unit, subject, cost = unpack(debit)
@@ -130,7 +140,14 @@ for i, debit in ipairs(debits) do
       total[j] = a.committed[j] + a.held[j] + number
       no_room = no_room or total[j] > LARGEST
     end
-    fits[i] = admits(a, total)
+    if #a.divisions > 0 then
+      local limit = chosen_limit(a.divisions, cost)
+      if limit_text(limit) ~= limit_text(a.limit) and a ~= opened[#opened] then
+        divided[#divided + 1] = a
+      end
+      a.limit = limit -- an account that is opened here is opened with it
+    end
+    fits[i] = admits(a.limit, a.plan, total)
     if a.plan ~= "" and a.plan ~= args.accounts[i][2] then
       if not refused or refused.outcome ~= "plan-mismatch" then
         refused = { outcome = "plan-mismatch", account = state_of(a) }
@@ -189,6 +206,9 @@ if #opened > 0 then
   for _, a in ipairs(opened) do
     write_new_account(a)
   end
+end
+if #divided > 0 then
+  write_limits(divided, "first-release")
 end
 journal("reserve", args.release, args.mechanism, "", ARGV[2])
 for i, a in ipairs(accounts) do

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
+from core.accounting.divisions import Division, divisions
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Unit
-from core.accounting.filters import filter_arms
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import Amount, InvalidInput
 from core.ledger.names import account_id, check_label
@@ -29,24 +29,34 @@ def account_terms(limits: Mapping[Unit, Limit]) -> list[list[Any]]:
         if limit is None:
             raise InvalidInput(f"The unit {unit.value} has no limit.", field="limits")
         if not (
-            0 <= limit.epsilon_nano <= EPSILON_NANO_MAX and 0 <= limit.basic_delta_femto <= limit.delta_femto <= FEMTO
+            0 <= limit.epsilon_nano <= EPSILON_NANO_MAX
+            and 0 <= (limit.basic_delta_femto or 0) <= limit.delta_femto <= FEMTO
         ):
             raise InvalidInput(f"The limit of the unit {unit.value} is out of range.", field="limits")
-        arms = filter_arms(limit.epsilon_nano, limit.delta_femto, basic_delta_femto=limit.basic_delta_femto)
-        vector = filter_limit(arms)
+        adjacency = ACCOUNT_ADJACENCY[unit]
+        offered = divisions(
+            limit.epsilon_nano, limit.delta_femto, adjacency=adjacency, basic_delta_femto=limit.basic_delta_femto
+        )
+        orders = offered[Division.PURE].orders
+        choice = [filter_limit(offered[division]) for division in Division]
+        vector = choice[0]
         if limit.plan is not None:
+            if adjacency is Adjacency.METRIC:
+                raise InvalidInput("An account under metric adjacency adds up; it has no plan.", field="limits")
             if not 0 < limit.plan.count <= LARGEST:
                 raise InvalidInput(f"The plan of the unit {unit.value} has no releases.", field="limits")
-            vector = plan_limit(limit.plan.count, arms.orders)
+            vector = plan_limit(limit.plan.count, orders)
+        settled = limit.plan is not None or all(vector == other for other in choice)
         rows.append(
             [
                 unit.value,
                 "",
-                ACCOUNT_ADJACENCY[unit].value,
+                adjacency.value,
                 f"{limit.epsilon_nano} {limit.delta_femto}",
-                " ".join(arms.orders),
+                " ".join(orders),
                 limit.plan.signature if limit.plan else "",
                 vector,
+                [] if settled else choice,
             ]
         )
     return rows
@@ -103,6 +113,7 @@ def journal_entry(tenant: str, raw: Sequence[Any]) -> JournalEntry:
                 unit=Unit(row[0]),
                 subject_hash=row[1] or None,
                 vector=tuple(row[2]),
+                divisions=tuple(map(tuple, row[7])) if len(row) > 7 else (),
             )
             for row in orjson.loads(texts["amounts"])
         ),

@@ -24,11 +24,15 @@ Here = Annotated[House, Depends(house)]
 
 
 class LimitBody(Strict):
-    """An account's guarantee; `basic_delta` is the part of delta for releases with a delta of their own."""
+    """An account's guarantee.
+
+    `basic_delta` is the part of delta for basic composition, which takes releases with a delta of their own. By default
+    the account's first release decides.
+    """
 
     epsilon: float = Field(gt=0)
     delta: float = Field(0.0, ge=0, lt=1)
-    basic_delta: float = Field(0.0, ge=0, lt=1)
+    basic_delta: float | None = Field(None, ge=0, lt=1)
 
 
 class NewTenant(LimitBody):

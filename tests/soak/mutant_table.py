@@ -34,10 +34,13 @@ _SPEND = "a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))"
 _REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
 _WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
 _OUT_OF_RANGE = 'if number < 0 or number > LARGEST then\n      error("a counter'
+_ONLY_BASIC_ADMITS = 'if not admits(divisions[division], "", cost) and admits(divisions[BASIC], "", cost) then'
+_LIMIT_JOURNAL = 'journal("limit", "", "", reason, "[" .. table.concat(rows, ",") .. "]")'
+_WRITE_LIMIT = 'redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))'
 _FORGET = "local tombstone = { state = state, at_ms = text(now) }"
 
 ADMISSION = (
-    bug("limit-not-checked", "reserve", ("fits[i] = admits(a, total)", "fits[i] = true")),
+    bug("limit-not-checked", "reserve", ("fits[i] = admits(a.limit, a.plan, total)", "fits[i] = true")),
     bug(
         "basic-epsilon-strict",
         "reserve",
@@ -70,6 +73,24 @@ ADMISSION = (
         "reserve",
         ('if a.plan ~= "" and a.plan ~= args.accounts[i][2] then', "if false then"),
     ),
+    bug("division-not-chosen", "reserve", ("a.limit = limit --", "--")),
+    bug("division-never-written", "reserve", ("if #divided > 0 then", "if false then")),
+    bug("gaussian-releases-divided-as-pure", "reserve", ("cost[NO_SQUARE] > 0 and GAUSSIAN", "false and GAUSSIAN")),
+    bug("basic-releases-divided-as-pure", "reserve", ("cost[NO_RHO] > 0 and BASIC", "false and BASIC")),
+    bug("division-of-the-kind-alone", "reserve", (_ONLY_BASIC_ADMITS, "if false then")),
+    bug("division-for-basic-always", "reserve", (_ONLY_BASIC_ADMITS, "if true then")),
+    bug("division-chosen-while-in-use", "common", (" and a.committed[COUNT] + a.held[COUNT] == 0 then", " then")),
+    bug(
+        "division-chosen-beside-a-hold",
+        "common",
+        ("a.committed[COUNT] + a.held[COUNT] == 0", "a.committed[COUNT] == 0"),
+    ),
+    bug("changed-limit-not-journalled", "common", (_LIMIT_JOURNAL, "")),
+    bug("changed-limit-not-written", "common", (_WRITE_LIMIT, "")),
+    bug("metric-square-arm-kept", "basic_only", ("i == SQUARE or i > NO_RHO", "i > NO_RHO")),
+    bug("metric-renyi-arms-kept", "basic_only", ("i == SQUARE or i > NO_RHO", "i == SQUARE")),
+    bug("metric-first-renyi-arm-kept", "basic_only", ("i > NO_RHO", "i > NO_RHO + 1")),
+    bug("metric-terms-of-subjects-kept", "basic_only", ("terms[7] = lowered(terms[7])", "")),
     bug("holds-do-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.committed[j] + number")),
     bug("committed-does-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.held[j] + number")),
     bug("full-counter-not-told", "reserve", ("no_room = no_room or total[j] > LARGEST", "no_room = false")),

@@ -39,6 +39,7 @@ TESTS_OF = {
     "fold": ("series",),
     "seal": ("seals", "epoch"),
     "job": ("job_holds", "jobs"),
+    "basic_only": ("filters",),
 }
 AT_ONCE = 2
 HANGS = "a test that does not end"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
-from core.ledger.vectors import Vector
+from core.ledger.vectors import COUNT, Vector
 
 _Key = tuple[str, str]  # unit, subject hash or ""
 LISTED_MAX = 1000
@@ -40,6 +40,9 @@ class JournalReplay:
     _counters: dict[_Key, dict[str, Vector]] = field(default_factory=dict)
     _open: dict[str, tuple[EntryAmount, ...]] = field(default_factory=dict)
     _names: dict[_Key, str] = field(default_factory=dict)
+    _divisions: dict[_Key, tuple[Vector, ...]] = field(default_factory=dict)
+    _lowered: set[_Key] = field(default_factory=set)
+    _over: set[str] = field(default_factory=set)
 
     @classmethod
     def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int) -> Self:
@@ -49,6 +52,8 @@ class JournalReplay:
             key = (state.unit.value, state.subject_hash or "")
             replay._counters[key] = _counters_of(state)
             replay._names[key] = state.account
+            if not state.within_limit:
+                replay._lowered.add(key)  # it was sealed so: its limit was lowered before
         return replay
 
     def skip(self, seq: int, why: str) -> None:
@@ -79,6 +84,10 @@ class JournalReplay:
                 nothing = (0,) * len(opened.vector)
                 self._counters[_key(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
                 self._names[_key(opened)] = opened.account
+                self._divisions[_key(opened)] = opened.divisions
+        elif entry.transition == "limit":
+            for changed in entry.amounts:
+                self._limit(entry, changed)
         elif entry.transition == "reserve":
             if release in self._open:
                 self._fault(entry, "reserves a release a second time")
@@ -103,7 +112,11 @@ class JournalReplay:
         for state in accounts:
             self._seen.add((state.unit.value, state.subject_hash or ""))
             self.differences += self.differences_of(state)[: max(0, LISTED_MAX - len(self.differences))]
-            if not state.within_limit:
+            if state.within_limit:
+                continue
+            if (state.unit.value, state.subject_hash or "") in self._lowered:
+                self._over.add(state.account)
+            else:
                 self.faults.append(f"{state.account} holds more than its limit")
 
     def differences_of(self, state: AccountState) -> list[Difference]:
@@ -128,7 +141,25 @@ class JournalReplay:
             differences=tuple(self.differences),
             gaps=tuple(self.gaps),
             faults=tuple(self.faults),
+            over=tuple(sorted(self._over)),
         )
+
+    def _limit(self, entry: JournalEntry, changed: EntryAmount) -> None:
+        """A limit changes in two ways: an unused account takes another of its divisions, or it falls."""
+        counters = self._counters.get(_key(changed))
+        if counters is None:
+            self._fault(entry, "changes an account that was not opened")
+            return
+        before, after = counters["limit"], changed.vector
+        counters["limit"] = after
+        if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
+            self._lowered.add(_key(changed))
+            return
+        if counters["committed"][COUNT] + counters["held"][COUNT] > 0:
+            self._fault(entry, "raises the limit of an account that is in use")
+        offered = self._divisions.get(_key(changed))
+        if offered is not None and after not in offered:
+            self._fault(entry, "gives an account a limit that it was not opened with")
 
     def _add(self, entry: JournalEntry, change: EntryAmount, counter: str, sign: int) -> None:
         counters = self._counters.get(_key(change))

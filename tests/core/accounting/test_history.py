@@ -12,9 +12,10 @@ import pytest
 
 from core.accounting.binomial import epsilon_of_pure
 from core.accounting.contract import Kind, Result
+from core.accounting.divisions import filter_arms
 from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
-from core.accounting.filters import Sums, cost_of, filter_arms
+from core.accounting.filters import Sums, cost_of
 from core.accounting.history import FIXED_ONLY, HistoryLine, history_lines
 from core.accounting.loss_cumulants import moments_of, pure_epsilon_nano
 from core.accounting.plans import Gaussian, Laplace, PlanEvent

@@ -17,7 +17,7 @@ MASTER_KEY = MasterKey(bytes(range(32)))
 
 
 def limits(
-    epsilon: float, delta_femto: int = 0, *, basic_delta_femto: int = 0, **overrides: float
+    epsilon: float, delta_femto: int = 0, *, basic_delta_femto: int | None = None, **overrides: float
 ) -> dict[Unit, Limit]:
     """The same limit for every unit, save for `unit=epsilon`."""
     return {

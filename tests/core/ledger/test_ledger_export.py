@@ -22,7 +22,7 @@ def lines(go, ledger, client, tmp_path):
 
     async def history():
         await sealer.check()
-        await ledger.open_tenant("acme", limits=limits(1.5, 10, basic_delta_femto=3))
+        await ledger.open_tenant("acme", limits=limits(1.5, 10, basic_delta_femto=10))
         await ledger.open_tenant("clinic", limits=limits(10), subject_limits=limits(2))
         await ledger.reserve("acme", [charge(0.1, delta_femto=1)])
         await sealer.seal()

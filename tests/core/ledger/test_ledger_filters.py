@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_kit import limits
 
-from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
-from core.accounting.filters import Sums, admits, cost_of, filter_arms
+from core.accounting.divisions import Division, division_of, divisions, filter_arms
+from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
+from core.accounting.filters import FILTER_ORDERS, Sums, admits, cost_of
 from core.accounting.loss_cumulants import moments_of
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted, InvalidInput, PlanMismatch
+from core.ledger import names
 from core.ledger.records import Charge, Limit, Plan, plan_signature
 
 _names = itertools.count()
@@ -45,7 +49,7 @@ EVENTS = st.one_of(
 @settings(max_examples=40, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     epsilon=st.floats(0.1, 20),
-    deltas=st.sampled_from([(0, 0), (MICRO_DELTA, 0), (MICRO_DELTA, 30), (FEMTO // 10, 5)]),
+    deltas=st.sampled_from([(0, 0), (MICRO_DELTA, None), (MICRO_DELTA, 30), (FEMTO // 10, 5)]),
     steps=st.lists(st.tuples(EVENTS, st.sampled_from(["commit", "cancel", "expire", "hold"])), max_size=25),
 )
 def test_the_script_admits_what_the_filter_admits(go, ledger, epsilon, deltas, steps):
@@ -53,10 +57,13 @@ def test_the_script_admits_what_the_filter_admits(go, ledger, epsilon, deltas, s
     tenant = f"filter-{next(_names)}"
     terms = Limit(epsilon_nano, delta, basic_delta)
     go(ledger.open_tenant(tenant, limits=dict.fromkeys(Unit, terms)))
-    arms = filter_arms(epsilon_nano, delta, basic_delta_femto=basic_delta)
+    offered = divisions(epsilon_nano, delta, basic_delta_femto=basic_delta)
+    arms = offered[Division.PURE]
     spent = Sums.zero(arms.orders)
     for wanted, end in steps:
         total = spent + Sums.of(cost_of(wanted), arms.orders)
+        if spent.count == 0:
+            arms = offered[division_of(offered, total)]
         if not admits(arms, total):
             with pytest.raises(BudgetExhausted):
                 go(ledger.reserve(tenant, [Charge(wanted)]))
@@ -140,7 +147,7 @@ def test_a_plan_counts_its_releases_and_admits_nothing_else(go, ledger):
 def test_each_subject_has_a_plan_of_its_own(go, ledger):
     planned = event("laplace", 0.5)
     subject = Limit(NANO, MICRO_DELTA, plan=Plan(plan_signature(planned), 2))
-    go(ledger.open_tenant("clinic", limits=limits(2), subject_limits=dict.fromkeys(Unit, subject)))
+    go(ledger.open_tenant("clinic", limits=limits(2), subject_limits=limits(2) | {Unit.SENTENCE: subject}))
     for person in ("p1", "p2"):
         go(ledger.reserve("clinic", [Charge(planned, person)] * 2))
         with pytest.raises(BudgetExhausted) as denied:
@@ -228,3 +235,158 @@ def test_a_million_releases_in_one_charge_are_exact_and_too_many_are_refused(go,
             go(ledger.reserve("acme", too_many))
     with pytest.raises(ValueError, match="at least one"):
         Charge(wanted, times=0)
+
+
+def test_the_first_release_decides_how_delta_is_divided(go, ledger):
+    """By default an account admits every single release that its limit covers, and then what is left of it."""
+    whole = event("approximate", 1, delta_femto=MICRO_DELTA)
+    half = event("approximate", 0.5, delta_femto=MICRO_DELTA // 2)
+    for tenant in ("fresh", "again", "pure"):
+        go(ledger.open_tenant(tenant, limits=limits(1, MICRO_DELTA)))
+    assert go(ledger.estimate("fresh", [Charge(whole)])).allowed
+    go(ledger.reserve("fresh", [Charge(whole)]))
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("fresh", [Charge(event("approximate", 1e-9, delta_femto=1))]))
+
+    refunded = go(ledger.reserve("again", [Charge(event("gaussian", noise=100.0))]))
+    go(ledger.cancel("again", refunded.release_id, reason="test"))
+    for _ in range(2):  # nothing was shown, so the next one is the first
+        go(ledger.reserve("again", [Charge(half)]))
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("again", [Charge(half)]))
+
+    go(ledger.reserve("pure", [Charge(event("pure", 0.1))]))
+    with pytest.raises(BudgetExhausted) as refused:
+        go(ledger.reserve("pure", [Charge(half)]))
+    basic = refused.value.arms[0]
+    assert (basic.name, basic.requested, basic.limit_delta) == ("basic", 0.5, pytest.approx(5e-8))
+    assert all(arm.requested is None for arm in refused.value.arms[1:])
+    assert "Only the basic arm" in refused.value.detail
+    assert go(ledger.audit()).ok
+
+
+def test_a_small_first_release_with_a_delta_of_its_own_keeps_all_of_delta(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(1, MICRO_DELTA)))
+    for parts in (1, 99):
+        go(ledger.reserve("acme", [Charge(event("approximate", 0.1, delta_femto=parts * MICRO_DELTA // 100))]))
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("acme", [Charge(event("approximate", 0.1, delta_femto=1))]))
+
+
+def test_a_gaussian_release_that_takes_the_whole_limit_is_admitted_once(go, ledger):
+    """No share of delta of the Gaussian arm covers it; its own (epsilon, delta) is the limit."""
+    noise = 4.2247  # (1, 1e-6)-DP
+    known = PrivacyEvent(
+        mechanism="test-gaussian",
+        kind="gaussian",
+        unit=Unit.SENTENCE,
+        adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
+        guarantee=Guarantee.APPROX_DP,
+        epsilon_nano=NANO,
+        delta_femto=MICRO_DELTA,
+        noise_multiplier=noise,
+    )
+    go(ledger.open_tenant("acme", limits=limits(1, MICRO_DELTA)))
+    go(ledger.reserve("acme", [Charge(known)]))
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("acme", [Charge(event("gaussian", noise=1000.0))]))
+
+
+def test_a_subject_divides_delta_for_itself(go, ledger):
+    noisy, whole = event("gaussian", noise=20.0), event("approximate", 1, delta_femto=MICRO_DELTA)
+    go(ledger.open_tenant("clinic", limits=limits(100, FEMTO // 10), subject_limits=limits(1, MICRO_DELTA)))
+    for person, wanted in (("p1", noisy), ("p2", event("pure", 0.5)), ("p3", noisy)):
+        go(ledger.reserve("clinic", [Charge(wanted, person)]))
+    arms = {
+        state.account: state.arms
+        for state in go(ledger.accounts("clinic"))
+        if state.unit is Unit.SENTENCE and state.subject_hash
+    }
+    offered = divisions(NANO, MICRO_DELTA)
+    assert sorted(list(offered.values()).index(found) for found in arms.values()) == [0, 1, 1]
+    assert go(ledger.audit()).ok
+    go(ledger.open_tenant("other", limits=limits(100, FEMTO // 10), subject_limits=limits(1, MICRO_DELTA)))
+    go(ledger.reserve("other", [Charge(whole, "p1")]))
+
+
+def vector_event(epsilon: float) -> PrivacyEvent:
+    return PrivacyEvent("laplace", "metric", Unit.VECTOR, Adjacency.METRIC, Guarantee.METRIC_DP, round(epsilon * NANO))
+
+
+def test_a_metric_account_adds_up_whatever_the_other_limits_are(go, ledger):
+    """The Renyi and square arms grow with the square of the distance: they are no bound beyond distance 1."""
+    go(ledger.open_tenant("acme", limits=limits(10, MICRO_DELTA, sentence=10_000, token=10_000)))
+    assert admitted(go, ledger, vector_event(0.05), 2000) == 200
+    plan = Plan(plan_signature(vector_event(0.05)), 1000)
+    with pytest.raises(InvalidInput):
+        go(ledger.open_tenant("planned", limits=limits(10) | {Unit.VECTOR: Limit(NANO, MICRO_DELTA, plan=plan)}))
+
+
+ORDERS = filter_arms(10 * NANO, MICRO_DELTA).orders[:-1]
+SUBJECT = "ab" * 32
+
+
+async def open_as_earlier_version(client, tenant):
+    """Metric accounts with Renyi and square arms at (10, 1e-6), and no divisions."""
+    arms = filter_arms(10 * NANO, MICRO_DELTA)
+    limit = [0, 10 * NANO, 0, arms.square_nano, 0, 0, 0, *arms.rho_nano[:-1]]
+    terms = [["vector", "", "metric", f"{10 * NANO} {MICRO_DELTA}", " ".join(ORDERS), "", limit]]
+    args = {"operation": tenant, "mode": "subject", "accounts": terms, "subject_accounts": terms}
+    await client.call("SADD", names.TENANTS_KEY, tenant)
+    await client.run("open", key=names.tenant_key(tenant), args=args)
+
+
+async def spend_as_earlier_version(client, tenant, *, subject, times):
+    """Releases of epsilon .05, priced as if every distance were 1."""
+    release, epsilon = secrets.token_hex(16), NANO // 20
+    cost = cost_of(event("metric", 0.05))
+    rho = [cost.rho_nano[FILTER_ORDERS.index(order)] for order in ORDERS]
+    vector = [times, times * epsilon, 0, times * cost.square_nano, 0, 0, 0, *(times * each for each in rho)]
+    rows = [["vector", hashed, vector] for hashed in (subject, "")]
+    args = {
+        "release": release,
+        "scope": "",
+        "fingerprint": "",
+        "mechanism": "laplace",
+        "hold_ttl_ms": 1000,
+        "tombstone_ttl_ms": 1000,
+        "accounts": [[" ".join(ORDERS), "laplace"]] * 2,
+        "subjects": "all",
+        "losses": [[[0.0] * 5, [0.0] * 5, epsilon]] * 2,
+    }
+    answer, _ = await client.run("reserve", key=names.tenant_key(tenant), args=args, blob=orjson.dumps(rows))
+    assert answer["outcome"] == "reserved", answer
+    await client.run(
+        "expire",
+        key=names.tenant_key(tenant),
+        args={"release": release, "reason": "test", "tombstone_ttl_ms": 1000},
+    )
+
+
+def test_a_ledger_of_an_earlier_version_keeps_the_basic_arm_of_metric_accounts(go, ledger, client):
+    """Earlier versions opened metric accounts with Renyi and square arms. The audit says which had gone over."""
+    go(open_as_earlier_version(client, "old"))
+    go(spend_as_earlier_version(client, "old", subject=SUBJECT, times=300))
+    assert go(ledger.account("old", "old/vector")).within_limit
+    assert go(ledger.audit()).tenants[0].over == ()
+
+    assert go(ledger.migrate()) == 2
+    assert go(ledger.migrate()) == 0
+    for name in ("old/vector", f"old/vector/{SUBJECT[:16]}"):
+        state = go(ledger.account("old", name))
+        assert state.committed.epsilon_nano == 15 * NANO
+        assert (state.limit.epsilon_nano, state.remaining.epsilon_nano) == (10 * NANO, 0)
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("old", [Charge(vector_event(1e-9), "someone")]))
+    report = go(ledger.audit())
+    assert report.ok
+    assert report.tenants[0].over == ("old/vector", f"old/vector/{SUBJECT[:16]}")
+
+
+def test_subjects_that_come_after_the_migration_add_up_too(go, ledger, client):
+    go(open_as_earlier_version(client, "old"))
+    assert go(ledger.migrate()) == 1
+    with pytest.raises(BudgetExhausted) as refused:
+        go(ledger.reserve("old", [Charge(vector_event(0.05), "someone", times=201)]))
+    assert [arm.name for arm in refused.value.arms] == ["basic"]
+    go(ledger.reserve("old", [Charge(vector_event(0.05), "someone", times=200)]))

@@ -29,7 +29,7 @@ def spent(go, ledger):
 
 
 def closed(arms: Arms, arm: str) -> Arms:
-    """The same account without one arm: `square` or the place of a Renyi order."""
+    """The same account without one arm: `square` or the place of a Renyi order; the last is the Gaussian arm."""
     if arm == "square":
         return replace(arms, square_nano=-1)
     place = int(arm)
@@ -40,10 +40,11 @@ def closed(arms: Arms, arm: str) -> Arms:
     ("arm", "kind", "limit", "delta_femto", "epsilon", "count"),
     [
         ("square", "pure", 0.01, FEMTO // 10**6, 5.4e-5, 939),
-        ("0", "exponential", 3, FEMTO // 10**6, 0.1, 147),
+        ("0", "exponential", 3, FEMTO // 10**6, 0.1, 146),
         ("1", "exponential", 3, FEMTO // 10**9, 0.338783, 10),
         ("2", "exponential", 0.5, FEMTO // 10**6, 0.169981, 3),
         ("3", "exponential", 10, FEMTO // 10**4, 3.370423, 3),
+        ("4", "gaussian", 3, FEMTO // 10**6, 0, 164),
     ],
 )
 def test_each_arm_admits_what_no_other_arm_does(go, ledger, arm, kind, limit, delta_femto, epsilon, count):
@@ -55,9 +56,11 @@ def test_each_arm_admits_what_no_other_arm_does(go, ledger, arm, kind, limit, de
         adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
         guarantee=Guarantee.PURE_DP,
         epsilon_nano=round(epsilon * NANO),
-        delta_femto=0,
+        noise_multiplier=20.0 if kind == "gaussian" else None,
     )
-    go(ledger.reserve("acme", [Charge(event)] * count))
+    go(ledger.reserve("acme", [Charge(event)]))  # the first one decides how delta is divided
+    if count > 1:
+        go(ledger.reserve("acme", [Charge(event)] * (count - 1)))
     with pytest.raises(BudgetExhausted):
         go(ledger.reserve("acme", [Charge(event)]))
     state = go(ledger.account("acme", "acme/sentence"))

@@ -164,7 +164,7 @@ async def delete_unsealed_entry(book):
 async def edit_own_account(book):
     account = "{acme}:account:token"
     pairs = await book.admin.call("HGETALL", account)
-    fresh = await book.admin.call("HGETALL", "{acme}:account:vector")
+    fresh = await book.admin.call("HGETALL", "{acme}:account:record")
     changed = {name: fresh[name] for name in pairs if name.startswith((b"committed", b"held"))}
     await book.admin.call("HSET", account, *(part for pair in changed.items() for part in pair))
 
@@ -175,7 +175,7 @@ async def delete_own_account(book):
 
 async def edit_subject_account(book):
     (subject, *_) = await book.admin.call("KEYS", "{clinic}:account:sentence:*")
-    fresh = await book.admin.call("HGETALL", "{clinic}:account:vector")
+    fresh = await book.admin.call("HGETALL", "{clinic}:account:record")
     changed = {name: value for name, value in fresh.items() if name.startswith((b"committed", b"held"))}
     await book.admin.call("HSET", subject, *(part for pair in changed.items() for part in pair))
 

@@ -1,0 +1,181 @@
+"""How a filter account divides its delta among its arms, and the caps that follow.
+
+Guarantee: with the arms of `filter_arms` the filter of `core.accounting.filters` is (epsilon, delta)-DP, since their
+shares of delta sum to at most delta. There are three divisions. The account's first release decides which one holds.
+This is sound: the first release is chosen before anything of the account has been shown, so the division is a constant
+of the rest of the history, and the proof holds for each of the three. A release that was cancelled has shown nothing;
+the one after it is the first.
+
+Under metric adjacency there is no division: such an account has the basic arm alone.
+
+Loads scipy where an account has a Gaussian arm; the front end opens accounts with it, and prices without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from enum import StrEnum
+from functools import lru_cache
+
+from core.accounting.events import Adjacency
+from core.accounting.filters import FILTER_ORDERS, GAUSSIAN, Arms, Sums, admits
+from core.accounting.gaussian_arm import gaussian_cap_nano
+from core.amounts import EPSILON_MAX, FEMTO, NANO
+
+_PERMILLE = 1000
+_RATIOS = (1.5, 3.0, 8.0)  # a further order is the first one at least so many times the main one
+_DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # chooses the orders of an account without delta
+
+
+class Division(StrEnum):
+    """How an account divides its delta among the arms; the first release decides (`division_of`)."""
+
+    PURE = "pure"  # releases of pure kinds: the Renyi orders
+    GAUSSIAN = "gaussian"  # Gaussian releases: the Gaussian arm
+    BASIC = "basic"  # releases with an (epsilon, delta) and nothing else: all of it is for basic composition
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Thousandths of delta: the main order, the further orders, the sum of squares, the Gaussian arm, the basic one."""
+
+    main: int
+    others: tuple[int, int, int]
+    square: int
+    gaussian: int
+    basic: int
+
+
+# PURE: nearly all goes to the order that is best for many small releases; the others come into play for fewer, larger
+# ones, whose Renyi divergence saturates: hence higher orders. A share of 1 % costs an order 4.6 / (alpha - 1) of
+# epsilon, so the shares can be small. GAUSSIAN: mu^2 falls by 2 to 3 % when the share falls from 1 to .79.
+_SHARES = {
+    Division.PURE: _Shares(main=870, others=(30, 20, 10), square=20, gaussian=0, basic=50),
+    Division.GAUSSIAN: _Shares(main=50, others=(5, 3, 2), square=10, gaussian=790, basic=140),
+    Division.BASIC: _Shares(main=0, others=(0, 0, 0), square=0, gaussian=0, basic=1000),
+}
+
+
+@lru_cache(maxsize=4096)
+def filter_arms(
+    epsilon_nano: int,
+    delta_femto: int,
+    *,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    basic_delta_femto: int | None = None,
+    division: Division = Division.PURE,
+) -> Arms:
+    """The arms of a filter account of (epsilon, delta) by `division`.
+
+    `basic_delta_femto` sets the share of basic composition by the divisions PURE and GAUSSIAN; the other arms then
+    share the rest in proportion. None: the division's own share.
+
+    Guarantee: that of `core.accounting.filters`; the shares of delta are a public function of the arguments and sum to
+    at most delta, in whole femto. Renyi arms: Canonne, Kamath and Steinke 2020, Proposition 12, solved for rho at a
+    fixed order. Square arm: sqrt(2 L s) + s/2 <= epsilon with L = ln(1/share), solved for s (Whitehouse et al. 2022,
+    Theorem 2; pure events only). Gaussian arm: `core.accounting.gaussian_arm`. Without delta only basic composition is
+    offered; the orders then serve a display. Under metric adjacency there is nothing but basic composition.
+
+    Raises: ValueError unless 0 <= epsilon <= EPSILON_MAX and 0 <= basic delta <= delta <= 1.
+    """
+    if not (0 <= epsilon_nano <= EPSILON_MAX * NANO and 0 <= (basic_delta_femto or 0) <= delta_femto <= FEMTO):
+        raise ValueError("a filter needs an epsilon in range and 0 <= basic delta <= delta <= 1")
+    if adjacency is Adjacency.METRIC:
+        return Arms(epsilon_nano, delta_femto, -1, (), ())
+    shares = _SHARES[division]
+    basic = delta_femto * shares.basic // _PERMILLE
+    if basic_delta_femto is not None and division is not Division.BASIC:
+        basic = basic_delta_femto
+    rest, parts = delta_femto - basic, _PERMILLE - shares.basic
+
+    def part(share: int) -> int:
+        return rest * share // parts if parts else 0
+
+    epsilon = Decimal(epsilon_nano) / NANO
+    orders = _orders(epsilon, delta_femto or _DISPLAY_DELTA_FEMTO)
+    deltas = [part(share) for share in (shares.main, *shares.others)]
+    return Arms(
+        epsilon_nano=epsilon_nano,
+        delta_femto=basic,
+        square_nano=_floor_nano(_square_cap(epsilon, part(shares.square))),
+        orders=(*orders, GAUSSIAN),
+        rho_nano=(
+            *(
+                _floor_nano(_rho_cap(epsilon, delta, order))
+                for order, delta in zip(orders, deltas[: len(orders)], strict=True)
+            ),
+            gaussian_cap_nano(epsilon_nano, part(shares.gaussian)),
+        ),
+    )
+
+
+def _orders(epsilon: Decimal, delta_femto: int) -> list[str]:
+    """The main order, the best one for many small releases, and up to three higher ones."""
+    main = max(FILTER_ORDERS, key=lambda order: _rho_cap(epsilon, delta_femto, order) / Decimal(order))
+    orders = [main]
+    for ratio in _RATIOS:
+        higher = [order for order in FILTER_ORDERS if float(order) >= ratio * float(main) and order not in orders]
+        orders += higher[:1]
+    return orders
+
+
+def divisions(
+    epsilon_nano: int,
+    delta_femto: int,
+    *,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    basic_delta_femto: int | None = None,
+) -> dict[Division, Arms]:
+    """The arms of the account by each division. They have the same orders. Raises as `filter_arms`."""
+    return {
+        division: filter_arms(
+            epsilon_nano, delta_femto, adjacency=adjacency, basic_delta_femto=basic_delta_femto, division=division
+        )
+        for division in Division
+    }
+
+
+def division_of(offered: Mapping[Division, Arms], first: Sums) -> Division:
+    """The division that the first release of an account decides: what the ledger's script must agree with.
+
+    The one for its kind; BASIC where that one does not admit the release and basic composition at the whole delta
+    does. So an account admits every single release that its limit covers.
+    """
+    division = Division.BASIC if first.no_rho else Division.GAUSSIAN if first.no_square else Division.PURE
+    if not admits(offered[division], first) and admits(offered[Division.BASIC], first):
+        return Division.BASIC
+    return division
+
+
+_DIGITS = 50
+_NOT_OFFERED = Decimal(-1)
+
+
+def _rho_cap(epsilon: Decimal, delta_femto: int, order: str) -> Decimal:
+    """B(alpha): a Renyi divergence of at most this at `order` gives (epsilon, delta)-DP. Negative: none does."""
+    if delta_femto == 0:
+        return _NOT_OFFERED
+    with localcontext() as context:
+        context.prec = _DIGITS
+        alpha, delta = Decimal(order), Decimal(delta_femto) / FEMTO
+        return epsilon - ((alpha - 1) / alpha).ln() + (delta.ln() + alpha.ln()) / (alpha - 1)
+
+
+def _square_cap(epsilon: Decimal, delta_femto: int) -> Decimal:
+    if delta_femto == 0:
+        return _NOT_OFFERED
+    with localcontext() as context:
+        context.prec = _DIGITS
+        twice = -2 * (Decimal(delta_femto) / FEMTO).ln()
+        return ((twice + 2 * epsilon).sqrt() - twice.sqrt()) ** 2
+
+
+def _floor_nano(cap: Decimal) -> int:
+    """Rounded down after a margin of 1e-30 for the last of 50 digits; -1 below 0."""
+    if cap < 0:
+        return -1
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return max(0, int(((cap - Decimal("1e-30")) * NANO).to_integral_value(rounding=ROUND_FLOOR)))

@@ -1,0 +1,36 @@
+-- Leaves accounts under metric adjacency their basic arm alone: args.names of accounts, then the terms on which accounts
+-- of subjects of args.unit are opened. Only ever lowers a limit; the same call again changes nothing.
+local function lowered(limit)
+  local new, changed = {}, false
+  for i, number in ipairs(limit) do
+    local other_arm = i == SQUARE or i > NO_RHO
+    new[i] = other_arm and -1 or number
+    changed = changed or new[i] ~= number
+  end
+  return new, changed
+end
+
+local accounts = {}
+for _, name in ipairs(args.names) do
+  local a = read_account(name)
+  if a and a.adjacency == "metric" and a.plan == "" then
+    local limit, changed = lowered(a.limit)
+    if changed then
+      a.limit = limit
+      accounts[#accounts + 1] = a
+    end
+  end
+end
+local terms = redis.call("HGET", KEYS[1], "subject:" .. args.unit)
+if terms then
+  terms = cmsgpack.unpack(terms)
+  terms[7] = lowered(terms[7])
+end
+
+if #accounts > 0 then
+  write_limits(accounts, "metric-adjacency")
+end
+if terms then
+  redis.call("HSET", KEYS[1], "subject:" .. args.unit, cmsgpack.pack(terms))
+end
+return answer({ outcome = "lowered", accounts = #accounts })
