@@ -1,7 +1,7 @@
 """Sequences of releases that the real ledger admits, replayed through an accountant that is not the ledger's.
 
-Every release stands for a concrete mechanism of its kind, one that attains the kind's bound or comes near it, so what an
-independent accountant says of a sequence is the truth about something that the ledger admitted.
+Every release stands for a concrete mechanism of its kind, one that attains the kind's bound or comes near it. What an
+independent accountant says of a sequence is therefore the truth about something that the ledger admitted.
 
 * `certified`: strategies fill fresh accounts of several limits until nothing more is admitted. Google's privacy loss
   distributions compose each whole sequence; its epsilon at the account's delta must be at most the account's epsilon.
