@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,9 +12,16 @@ import httpx
 import pytest
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant, documented_presets
 
+from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
+from core.ledger.records import Charge
+from core.ledger.reuse import ReuseStore
+from core.mechanisms.pricing import sentence_event
+from gpu_workers.engine import Role
 from gpu_workers.packs import pack_paths
+from service.release import Release
+from service.reuse import Part, Parts, Reuse
 
 OTHER = "The hotel was quiet. Breakfast was late. The staff were kind. We would come back."
 THIRD = "The train left on time. The seats were clean. A child sang. We arrived early."
@@ -241,6 +249,7 @@ def test_a_release_that_failed_is_not_reused(thrifty: Gateway, saver: Tenant) ->
         pending = client.submit(saver.embed, MANY, epsilon=0.5)
         while saver.account()["reserved"]["epsilon"] == 0.0:
             assert not pending.done()
+            time.sleep(0.01)
         thrifty.kill("gpu_workers.worker embed")
         lost = pending.result()
 
@@ -326,3 +335,21 @@ def test_an_estimate_does_not_tell_what_was_released(saver: Tenant) -> None:
     saver.embed()
 
     assert saver.http.post("/budget/estimate", json=body).json()["accounts"][0]["cost"] == before
+
+
+def test_an_answer_leaves_even_if_its_results_cannot_be_kept() -> None:
+    class Full(ReuseStore):
+        def __init__(self) -> None:
+            """A Redis that takes no more."""
+
+        async def keep(self, *_: Any) -> None:
+            raise LedgerUnavailable
+
+    charge = Charge(sentence_event("sentence_codes", 1))
+    parts = Parts([Part([charge], [b"text"])], only=lambda _: whole, pack=bytes, unpack=bytes)
+    whole = Release([charge], Role.EMBED, [], render=lambda results, _: {"data": [{"embedding": results[0].hex()}]})
+    reuse = Reuse(Full(), "acme", whole, parts, ["0" * 64], {})
+
+    rendered = reuse.fresh_release().render([b"\1"], {"privacy": {"release_id": "1" * 32}})
+    asyncio.run(reuse.keep("1" * 32))
+    assert rendered == {"data": [{"embedding": "01"}]}
