@@ -53,8 +53,7 @@ class ReuseStore:
         `origin` is the content and the parameters. The charges add the events and the subject: a result is never
         used where another account would have to pay, or another price.
         """
-        price = orjson.dumps([[charge.event, charge.subject, charge.times] for charge in charges])
-        return self._master_key.mac(Purpose.REUSE_TAG, tenant.encode(), price, *origin)
+        return self._master_key.mac(Purpose.REUSE_TAG, tenant.encode(), orjson.dumps(list(charges)), *origin)
 
     async def find(self, tenant: str, tags: Sequence[str]) -> dict[str, KeptResult]:
         """The results that are kept under these tags."""
