@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,3 +22,9 @@ def stamped(path: Path) -> StampedFile | None:
     except OSError:
         return None
     return StampedFile(str(path), f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}")
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of the file's bytes, in hex. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

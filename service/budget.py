@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
-from core.accounting.events import Adjacency
+from core.accounting.events import Adjacency, PrivacyEvent
 from core.amounts import delta_of, epsilon_of
 from core.errors import BASIC
 from core.ledger.records import AccountPage, AccountState, Plan
@@ -39,6 +40,12 @@ def account_block(state: AccountState, accountants: list[dict[str, Any]] | None 
     elif state.limit.delta_femto:
         block["arms"] = arms_block(state)
     return block
+
+
+def least_left(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountState:
+    """The account that an answer shows: of those of the event's own unit, the one with the least left."""
+    own = (state for state in accounts if state.unit is event.unit)
+    return min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
 def block_with_history(state: AccountState, display_delta: float) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from core.errors import DomainBroken, InvalidInput, UnknownDomain
 from core.ledger.names import SHARED_OWNER, check_tenant
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pack_facts import DomainPackInfo, InvalidPack
-from core.stamped_file import StampedFile, stamped
+from core.stamped_file import StampedFile, file_digest, stamped
 from gpu_workers.packs import pack_paths
 
 NAME = r"[a-z0-9][a-z0-9-]{0,63}"
 _CHECKED_MAX = 1024
+
+Checked = tuple[DomainPackInfo, str]  # a pack's facts and its file's digest
 
 
 def check_name(name: str) -> str:
@@ -45,9 +47,13 @@ def pack_path(data_dir: Path, owner: str, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Domain:
-    """A domain that a request may use. `file` is None for one that every worker has loaded at its start."""
+    """A domain that a request may use. `file` is None for one that every worker has loaded at its start.
+
+    `digest` is the SHA-256 of the pack's file: two packs of one name differ in it.
+    """
 
     info: DomainPackInfo
+    digest: str
     file: StampedFile | None
     scope: str
 
@@ -57,8 +63,10 @@ class Domains:
 
     def __init__(self, data_dir: Path, packs_dir: Path | None) -> None:
         self._data_dir = data_dir
-        self._installed = {name: DomainPackInfo.read(path) for name, path in pack_paths(packs_dir).items()}
-        self._checked: dict[StampedFile, DomainPackInfo | None] = {}
+        self._installed = {
+            name: (DomainPackInfo.read(path), file_digest(path)) for name, path in pack_paths(packs_dir).items()
+        }
+        self._checked: dict[StampedFile, Checked | None] = {}
 
     async def find(self, tenant: str, name: str) -> Domain:
         """The domain of that name as this tenant sees it.
@@ -69,9 +77,9 @@ class Domains:
             for owner, scope in ((tenant, "tenant"), (SHARED_OWNER, "shared")):
                 file = stamped(pack_path(self._data_dir, owner, name))
                 if file is not None:
-                    return Domain(await self._info(file), file, scope)
+                    return Domain(*await self._read(file), file, scope)
             if name in self._installed:
-                return Domain(self._installed[name], None, "installed")
+                return Domain(*self._installed[name], None, "installed")
         raise InvalidInput("no such domain; GET /domains lists them", field="domain")
 
     async def visible(self, tenant: str) -> list[dict[str, Any]]:
@@ -80,7 +88,7 @@ class Domains:
         For SHARED_OWNER those that are not a tenant's own.
         """
         shown: dict[str, dict[str, Any]] = {
-            name: {"scope": "installed", "usable": True, **asdict(info)} for name, info in self._installed.items()
+            name: {"scope": "installed", "usable": True, **asdict(info)} for name, (info, _) in self._installed.items()
         }
         for owner, scope in ((SHARED_OWNER, "shared"), (tenant, "tenant")):
             if owner == tenant == SHARED_OWNER and scope == "tenant":
@@ -97,7 +105,7 @@ class Domains:
             if file is None or not re.fullmatch(NAME, path.stem):
                 continue
             try:
-                rows.append({"scope": scope, "usable": True, **asdict(await self._info(file)), "name": path.stem})
+                rows.append({"scope": scope, "usable": True, **asdict((await self._read(file))[0]), "name": path.stem})
             except DomainBroken:
                 rows.append({"scope": scope, "usable": False, "name": path.stem})
         return rows
@@ -111,20 +119,20 @@ class Domains:
             raise UnknownDomain from None
         await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
 
-    async def _info(self, file: StampedFile) -> DomainPackInfo:
-        """The facts of a file, read and checked whole once for each state of it. Raises DomainBroken."""
+    async def _read(self, file: StampedFile) -> Checked:
+        """The facts and digest of a file, read and checked whole once for each state of it. Raises DomainBroken."""
         if file not in self._checked:
             if len(self._checked) >= _CHECKED_MAX:
                 self._checked.clear()
-            self._checked[file] = await asyncio.to_thread(_checked_info, Path(file.path))
-        info = self._checked[file]
-        if info is None:
+            self._checked[file] = await asyncio.to_thread(_checked, Path(file.path))
+        checked = self._checked[file]
+        if checked is None:
             raise DomainBroken
-        return info
+        return checked
 
 
-def _checked_info(path: Path) -> DomainPackInfo | None:
+def _checked(path: Path) -> Checked | None:
     try:
-        return DomainPack.load(path).info
-    except InvalidPack:
+        return DomainPack.load(path).info, file_digest(path)
+    except (InvalidPack, OSError):
         return None

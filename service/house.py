@@ -18,6 +18,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
 from core.ledger.keys import MasterKey
+from core.ledger.reuse import ReuseStore
 from core.ledger.sealing.chain import LedgerNotTrusted
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
@@ -64,6 +65,7 @@ class House:
         self.ledger, self.keys, self._sealer = parts.ledger, parts.keys, parts.sealer
         self._sealing = False
         self.series = LedgerSeries(parts.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.reuse = _reuse(settings, parts.client, self.master_key)
         self.engine: Engine = LocalEngine(_lanes(settings))
         self.calculations = Calculations(
             workers=settings.accounting_workers,
@@ -199,6 +201,14 @@ def _runner(settings: Settings, client: LedgerClient, master_key: MasterKey) -> 
         waiting_max=settings.jobs_waiting_max,
         attempts_max=settings.job_attempts_max,
     )
+
+
+def _reuse(settings: Settings, client: LedgerClient, master_key: MasterKey) -> ReuseStore | None:
+    """Where results are kept for repeats; None where no release is reused."""
+    retention_ms = int(settings.reuse_retention_s * 1000)
+    if retention_ms == 0:
+        return None
+    return ReuseStore(client, master_key, retention_ms=retention_ms, places=settings.reuse_results_max)
 
 
 def _lanes(settings: Settings) -> dict[Role, LaneOptions]:

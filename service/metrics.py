@@ -18,6 +18,9 @@ PROBLEMS = Counter("gateway_problems", "Answers that were problems, by code", ["
 SPENT_EPSILON = Counter(
     "gateway_spent_epsilon", "Epsilon spent since this process started", ["tenant", "unit", "outcome"]
 )
+REUSED_EPSILON = Counter(
+    "gateway_reused_epsilon", "Epsilon that repeats would have cost since this process started", ["tenant", "unit"]
+)
 
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 

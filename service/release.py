@@ -26,18 +26,19 @@ from core.accounting.events import Guarantee, PrivacyEvent
 from core.amounts import epsilon_of
 from core.errors import GatewayError, InvalidInput, LedgerError, NotStarted, Started
 from core.ledger.keys import Claim
-from core.ledger.records import AccountState, Charge, Replay, Reserved
+from core.ledger.records import Charge, Replay, Reserved
 from gpu_workers.engine import Role, Task
 from service import metrics
 from service.auth import Caller
-from service.budget import account_block
+from service.budget import account_block, least_left
 from service.house import House
+from service.reuse import Parts, Reuse
 
 log = logging.getLogger("privacy_gateway.release")
 
 Buffer = bytes | memoryview
 Rendered = dict[str, Any] | list[Buffer]
-Render = Callable[[list[Any], dict[str, Any]], Rendered]
+Render = Callable[[Any, dict[str, Any]], Rendered]
 
 JSON = "application/json"
 _IDEMPOTENCY_KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
@@ -50,11 +51,13 @@ _PIECE_BYTES = 256 * 1024  # of an answer, written at once
 class Release:
     """What a route asks for.
 
-    `charges` is the price, the event that the answer shows first; none for work without a guarantee. `render` makes the
-    answer from the results and the common blocks: a JSON object, or the pieces of a file of another `media_type`.
+    `charges` is the price, the event that the answer shows first; none for work without a guarantee. `collect` makes
+    the results that `render` takes from those of the tasks. `render` makes the answer from them and the common blocks:
+    a JSON object, or the pieces of a file of another `media_type`.
     `privacy` adds to the answer's privacy block, or says it in other words. `fingerprint` tells the request's body from
     any other, where the route has not read it as a whole. With `apart` a task that fails after its start leaves the
     others alone: `render` gets its error in its place, and it is paid for like the others.
+    A release with `parts` may be answered from earlier ones, part by part.
     """
 
     charges: Sequence[Charge]
@@ -65,6 +68,8 @@ class Release:
     media_type: str = JSON
     fingerprint: bytes | None = None
     apart: bool = False
+    collect: Callable[[list[Any]], Any] = list
+    parts: Callable[[], Parts] | None = None
 
     @property
     def event(self) -> PrivacyEvent:
@@ -83,6 +88,13 @@ async def release(here: House, request: Request, who: Caller, job: Release) -> R
         request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
         return _answer(body, job)
 
+    reuse = None if "idempotency-key" in request.headers else await Reuse.of(here, who.tenant, job)
+    if reuse is not None:
+        if not reuse.fresh:
+            del request.state.headers["Idempotency-Key"]  # nothing is claimed under it
+            return _answer(_body(await reuse.answer(here.ledger)), job)
+        job = reuse.fresh_release()
+
     claim = here.master_key.claim(
         tenant=who.tenant,
         route=request.scope["route"].path,
@@ -97,6 +109,8 @@ async def release(here: House, request: Request, who: Caller, job: Release) -> R
     with _a_failure_costs(request):
         async with _client_gone(request) as gone:
             body = await run_held(here, who, job, outcome, gone, stored=True)
+    if reuse is not None:
+        await reuse.keep(outcome.release_id)
     return _answer(body, job)
 
 
@@ -136,7 +150,7 @@ async def run_held(
     """
     try:
         results = await _run(here, job, gone)
-        body = _body(job.render(results, _with_guarantee(held, job)))
+        body = _body(job.render(job.collect(results), _with_guarantee(held, job)))
     except NotStarted as error:
         await _settle(here, who.tenant, held.release_id, cancel=True, reason=error.code)
         raise
@@ -159,7 +173,7 @@ async def run_free(here: House, job: Release, gone: asyncio.Event) -> list[Buffe
     except Started as error:
         error.charged = False
         raise
-    return _body(job.render(results, without_guarantee(job.privacy)))
+    return _body(job.render(job.collect(results), without_guarantee(job.privacy)))
 
 
 async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
@@ -215,14 +229,8 @@ def idempotency_key(request: Request) -> str:
 def _with_guarantee(held: Reserved, job: Release) -> dict[str, Any]:
     return {
         "privacy": {**job.event.told, "release_id": held.release_id, **job.privacy},
-        "budget": account_block(_shown(job.event, held.accounts)),
+        "budget": account_block(least_left(job.event, held.accounts)),
     }
-
-
-def _shown(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountState:
-    """The account that an answer shows: of those of the event's own unit, the one with the least left."""
-    own = (state for state in accounts if state.unit is event.unit)
-    return min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
 def without_guarantee(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,8 @@ class Settings(BaseSettings):
     response_retention_s: float = Field(3600.0, ge=1)
     response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    reuse_retention_s: float = Field(0.0, ge=0)
+    reuse_results_max: int = Field(250_000, ge=1)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
     seal_interval_s: float = Field(10.0, gt=0)

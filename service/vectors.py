@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 from pydantic import Field
 
 from core.accounting.events import PrivacyEvent
@@ -26,6 +28,7 @@ from gpu_workers.tasks import VectorTask
 from service.house import House
 from service.projections import stretch_of
 from service.release import JSON, Release, Rendered
+from service.reuse import Part, Parts
 from service.settings import Settings
 from service.strict import Strict
 
@@ -187,14 +190,32 @@ def vector_release(
     block = here.shared.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
     released = SharedArray(block, dtype, shape)
     task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
+
+    def parts(texts: Sequence[str]) -> Parts:
+        charges = price.charges(rows=1, subject=subject)
+        how = [b"text", here.encoder_fingerprint.encode(), orjson.dumps(price.spec)]
+
+        def only(numbers: Sequence[int]) -> Release:
+            some = VectorBatch(len(numbers), texts=tuple(texts[number] for number in numbers))
+            return vector_release(here, tenant=tenant, price=price, batch=some, subject=subject, render=render)
+
+        return Parts(
+            parts=[Part(charges, [*how, text.encode()]) for text in texts],
+            only=only,
+            pack=lambda row: row.tobytes(),
+            unpack=lambda content: np.frombuffer(content, dtype=dtype),
+        )
+
     return Release(
         charges=price.charges(rows=batch.rows, subject=subject),
         role=Role.EMBED,
         tasks=[Task(task, task.weight)],
-        render=lambda _, common: render(released.read(), common),
+        render=render,
+        collect=lambda _: released.read(),
         privacy=price.facts,
         media_type=media_type,
         fingerprint=fingerprint,
+        parts=None if batch.texts is None else partial(parts, batch.texts),
     )
 
 

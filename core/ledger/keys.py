@@ -37,6 +37,8 @@ class Purpose(StrEnum):
     JOURNAL = "journal-seal"
     JOB = "job-key-wrap"
     JOB_CLAIM = "job-claim"
+    REUSE_TAG = "reuse-tag"
+    REUSE_RESULT = "reuse-result-encryption"
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,11 @@ def series_points_key(tenant: str, step_s: int, series: str) -> str:
     return f"{series_key(tenant)}:{step_s}:{series}"
 
 
+def reuse_key(tenant: str, place: int) -> str:
+    """One result that is kept for repeats, a string; see `core.ledger.reuse`."""
+    return f"{{{check_tenant(tenant)}}}:reuse:{place}"
+
+
 def tenant_api_keys_key(tenant: str) -> str:
     """The ids of the tenant's API keys, a set."""
     return f"{{{check_tenant(tenant)}}}:api-keys"

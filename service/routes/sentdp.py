@@ -7,6 +7,8 @@ Guarantee: pure epsilon-DP for replacing one sentence of a document; the number 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -27,6 +29,7 @@ from service.body import JsonRoute
 from service.domains import Domain
 from service.house import House, house
 from service.release import Release, release
+from service.reuse import Part, Parts
 from service.settings import Settings
 from service.strict import Strict
 
@@ -203,13 +206,49 @@ def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
             | ({"sentences": sum(task.size for task in tasks)} if protected.length_is_public else {}),
         }
 
-    return Release(
+    job = Release(
         charges=charges_of(body, event),
         role=Role.EMBED,
         tasks=[Task(task, task.weight) for task in tasks],
         render=render,
         privacy={"unit": protected.unit, "adjacency": protected.adjacency},
     )
+    return replace(job, parts=lambda: _parts(job, body, event, tasks, domain, here))
+
+
+def _parts(
+    job: Release, body: SentDPRequest, event: PrivacyEvent, tasks: Sequence[EmbedTask], domain: Domain, here: House
+) -> Parts:
+    """The documents, each drawn by itself. The mechanism and its epsilon are in the charges."""
+
+    def charges(number: int) -> list[Charge]:
+        return charges_of(body.model_copy(update={"documents": [body.documents[number]]}), event)
+
+    def only(numbers: Sequence[int]) -> Release:
+        return replace(
+            job,
+            charges=[charge for number in numbers for charge in charges(number)],
+            tasks=[job.tasks[number] for number in numbers],
+        )
+
+    encoder = here.encoder_fingerprint.encode()
+    origins = (
+        [b"embeddings", domain.digest.encode(), task.embeddings.tobytes()]
+        if task.embeddings is not None
+        else [b"sentences", domain.digest.encode(), encoder, *(text.encode() for text in task.sentences or ())]
+        for task in tasks
+    )
+    return Parts(
+        parts=[Part(charges(number), origin) for number, origin in enumerate(origins)],
+        only=only,
+        pack=lambda result: result.space.encode() + b"\0" + result.vector.astype("<f4").tobytes(),
+        unpack=_unpacked,
+    )
+
+
+def _unpacked(content: bytes) -> EmbedRelease:
+    space, _, vector = content.partition(b"\0")
+    return EmbedRelease(np.frombuffer(vector, dtype="<f4"), space.decode())
 
 
 def _row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -71,9 +72,9 @@ def test_the_page_shows_requests() -> None:
 )
 def test_each_request_of_the_readme_is_answered(dev: Tenant, words: list[str]) -> None:
     url = next(word for word in words if word.startswith(ADDRESS)).removeprefix(ADDRESS)
-    headers = dict(word.split(": ", 1) for flag, word in zip(words, words[1:], strict=False) if flag == "-H")
+    headers = dict(word.split(": ", 1) for flag, word in itertools.pairwise(words) if flag == "-H")
     assert headers.pop("Authorization") == "Bearer $KEY"
-    body = next((word for flag, word in zip(words, words[1:], strict=False) if flag == "-d"), None)
+    body = next((word for flag, word in itertools.pairwise(words) if flag == "-d"), None)
     answer = dev.http.get(url) if body is None else dev.http.post(url, content=body, headers=headers)
     assert answer.status_code == 200, answer.text
 

@@ -142,6 +142,15 @@ def test_the_key_that_the_gateway_made_can_be_used_again(tenant: Tenant) -> None
     assert tenant.committed() == 1.0
 
 
+def test_a_repeat_without_a_key_is_a_release_of_its_own(tenant: Tenant) -> None:
+    """Unless the operator reuses releases, which is off by default (`test_reuse.py`)."""
+    first, again = tenant.embed(), tenant.embed()
+
+    assert first.json()["data"] != again.json()["data"]
+    assert not {"reused", "repeats"} & set(again.json()["privacy"])
+    assert tenant.committed() == 2.0
+
+
 def test_two_tenants_never_share_a_key(gateway: Gateway) -> None:
     one, two = gateway.tenant(), gateway.tenant()
     headers = {"Idempotency-Key": "shared"}
