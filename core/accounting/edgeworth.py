@@ -154,6 +154,7 @@ class EdgeworthAccountant(Accountant):
         self.direction = Direction(direction)
         self._x = np.zeros(ORDERS)
         self._y = np.zeros(ORDERS)
+        self._additions = 0
         self._pure: Pure | None = None
         self._gaussian = True
         self._only: LossMoments | None = None  # of an iid plan
@@ -174,6 +175,7 @@ class EdgeworthAccountant(Accountant):
         moments = loss_moments(event)
         self._x += count * np.asarray(moments.x.cumulants)
         self._y += count * np.asarray(moments.y.cumulants)
+        self._additions += 1
         self._gaussian &= isinstance(simplest(event), Gaussian)
         self._only = moments if self.count == 0 or self._only is moments else None
 
@@ -182,7 +184,8 @@ class EdgeworthAccountant(Accountant):
             value = epsilon_of_pure(delta, self._pure.epsilon, self.count)
             return Result(value, Kind.BOUND, "exact: the binomial of randomised response", self.direction)
         if self._gaussian:
-            value = epsilon_of_gaussian(delta, math.sqrt(self._y[1]))
+            mu = math.sqrt(self._y[1]) * (1 + self._additions * 2.0**-52)  # each one may have rounded down
+            value = epsilon_of_gaussian(delta, mu)
             return Result(value, Kind.BOUND, "exact: Gaussian releases compose to one", self.direction)
         answer = estimate(self._x, self._y, self.order, delta, self.direction)
         return replace(answer, interval=self._interval(delta)) if self.order == 1 else answer
