@@ -134,7 +134,9 @@ class EdgeworthAccountant(Accountant):
 
     Exact, and labelled a bound: plans of Gaussian events only, and plans of pure events of one epsilon (the exact
     binomial; a lattice has no smooth expansion). All else is an estimate; for an iid plan of order 1 it carries the
-    interval of Derumigny, Girard and Guyonvarch, vacuous when that says nothing.
+    interval of Derumigny, Girard and Guyonvarch, vacuous when that says nothing. Their error of the expansion is a
+    theorem, the ends of the interval are estimates: the moments come from a quadrature that stops where they stand
+    still, which is no bound on its error, and nothing is rounded outwards.
     """
 
     name = "edgeworth"
@@ -211,4 +213,4 @@ class EdgeworthAccountant(Accountant):
             lows.append(_Curve(x, y, 1, (error_x, -error_y)).root(delta) or 0.0)
         if any(high is None for high in highs):
             return Interval(None, None, Kind.VACUOUS, f"the error of the expansion is {max(errors):.2g}")
-        return Interval(max(lows), max(high for high in highs if high is not None), Kind.BOUND)
+        return Interval(max(lows), max(high for high in highs if high is not None), Kind.ESTIMATE)
