@@ -66,8 +66,6 @@ def check_bounds() -> tuple[int, dict[int, list[Point]], dict[int, list[int]]]:
                 bounds[kind.name] = result.value
         for order in ORDERS:
             result = EdgeworthAccountant(order=order, direction=Direction.REMOVE).compose(event, steps).epsilon(delta)
-            if result.interval is not None and result.interval.high is not None:
-                bounds["edgeworth-interval"] = result.interval.high
             if result.value is None or result.kind is not Kind.ESTIMATE:
                 counts[order][2] += 1
                 continue

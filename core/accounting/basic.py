@@ -22,8 +22,7 @@ class BasicAccountant(Accountant):
 
     def __init__(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> None:
         super().__init__(adjacency)
-        self._pure = 0.0
-        self._noisy: dict[Gaussian | SubsampledGaussian, int] = {}
+        self._counts: dict[PlanEvent, int] = {}
 
     def _check(self, event: PlanEvent) -> None:
         event = simplest(event)
@@ -32,20 +31,18 @@ class BasicAccountant(Accountant):
 
     def _add(self, event: PlanEvent, count: int) -> None:
         event = simplest(event)
-        if isinstance(event, Pure | Laplace):
-            self._pure += event.epsilon * count * (1 + 1e-15)
-        else:
-            self._noisy[event] = self._noisy.get(event, 0) + count
+        self._counts[event] = self._counts.get(event, 0) + count
 
     def _epsilon(self, delta: float) -> Result:
-        total = self._pure
-        releases = sum(self._noisy.values())
-        for event, count in self._noisy.items():
-            total += count * _one(event, delta / releases)
-        return Result(total, Kind.BOUND)
+        noisy = sum(count for event, count in self._counts.items() if not isinstance(event, Pure | Laplace))
+        share = delta / max(noisy, 1)
+        total = math.fsum(count * _one(event, share) for event, count in self._counts.items())
+        return Result(total * (1 + 1e-15), Kind.BOUND)
 
 
-def _one(event: Gaussian | SubsampledGaussian, delta: float) -> float:
+def _one(event: PlanEvent, delta: float) -> float:
+    if isinstance(event, Pure | Laplace):
+        return event.epsilon
     mu = 1 / event.noise_multiplier
     if isinstance(event, Gaussian):
         return epsilon_of_gaussian(delta, mu)

@@ -1,8 +1,12 @@
 """Exact composition of equal pure-epsilon releases (Kairouz, Oh and Viswanath 2015, Theorem 3.3).
 
-Randomised response is the worst pure-eps0 mechanism. Its privacy loss after m releases is (2k - m) eps0 with
-k ~ Bin(m, 1/(1+e^eps0)) under Q and k ~ Bin(m, e^eps0/(1+e^eps0)) under P, hence
-delta(eps) = P[k > t] - e^eps Q[k > t] for t the last k with (2k - m) eps0 <= eps.
+Randomised response is the worst pure-eps0 mechanism. Its privacy loss after m releases is t_K = (2K - m) eps0, with
+K ~ Bin(m, p) under P and K ~ Bin(m, 1 - p) under Q, p = e^eps0 / (1 + e^eps0). For t_k <= eps <= t_(k+1)
+
+    delta(eps) = sum over i >= 1 of P[K = k + i] (1 - e^(eps - t_k - 2 i eps0)),
+
+a sum of positive terms, so that no digit is lost, and at a lattice point 1 - delta(t_k) is the sum of P[K <= k] and of
+P[K = k + i] e^(-2 i eps0), which keeps the digits of a delta near 1.
 """
 
 from __future__ import annotations
@@ -10,52 +14,105 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import bdtrc, expit, gammaln, logsumexp
+import numpy.typing as npt
 
-_TERMS_MAX = 20_000
-_TAIL_SLACK = 1e-9
+Array = npt.NDArray[np.float64]
 
-
-def _log_tail(k: int, m: int, log_p: float, log_not_p: float) -> float:
-    """ln P[Bin > k] for k well above the mean, from its leading terms (their ratio falls below 1 and keeps falling)."""
-    terms = np.arange(k + 1, min(m, k + _TERMS_MAX) + 1, dtype=np.float64)
-    logs = gammaln(m + 1.0) - gammaln(terms + 1.0) - gammaln(m - terms + 1.0) + terms * log_p + (m - terms) * log_not_p
-    return float(logsumexp(logs))
-
-
-def _tails(k: int, m: int, eps0: float) -> tuple[float, float]:
-    """P[Bin(m, p) > k] and ln Q[Bin(m, 1 - p) > k] with p = e^eps0 / (1 + e^eps0)."""
-    if k < 0:
-        return 1.0, 0.0
-    if k >= m:
-        return 0.0, -math.inf
-    above = float(bdtrc(k, m, float(expit(eps0))))
-    under_q = float(bdtrc(k, m, float(expit(-eps0))))
-    if under_q > 1e-280:
-        return above, math.log(under_q)
-    log_small = -eps0 - math.log1p(math.exp(-eps0))
-    return above, _log_tail(k, m, log_small, -math.log1p(math.exp(-eps0)))
-
-
-def delta_of_pure(epsilon: float, eps0: float, count: int) -> float:
-    """The exact delta at `epsilon` of `count` releases of pure `eps0`-DP, adaptive or not, either adjacency."""
-    k = math.floor((epsilon / eps0 + count) / 2 + 1e-12)
-    above, log_q = _tails(k, count, eps0)
-    return max(0.0, above - math.exp(min(700.0, epsilon + log_q)))
+_UNIT = 2.0**-53
+_LOG_OUTSIDE = 60.0
+_OUTSIDE = 2 * math.exp(-_LOG_OUTSIDE)  # more than the probability of what lies outside the window
+_NEAR = 0.1  # where the series of a deviance is taken
+_SERIES_END = 1e-18
+_EXACT_MAX = 16  # from here on the four terms of Stirling's series are exact to 1e-14
+_LOG_FACTORIALS: Array = np.array(
+    [0.0] + [math.log(math.factorial(n)) - n * math.log(n) + n for n in range(1, _EXACT_MAX)]
+)
 
 
 def epsilon_of_pure(delta: float, eps0: float, count: int) -> float:
-    """The least epsilon with delta(eps) <= `delta`, in closed form between the lattice points; rounded up: a bound."""
-    low, high = (count - 1) // 2, count  # delta at lattice point `low` is above the target, at `high` it is 0
-    if delta_of_pure(0.0, eps0, count) <= delta:
+    """The least epsilon >= 0 with delta(eps) <= `delta` of `count` releases of pure `eps0`-DP, rounded up: a bound.
+
+    The releases may be chosen adaptively; either adjacency. Guarantee: never under the true value for 1e-13 <= `delta`
+    < 1, 1e-6 <= `eps0` <= 100 and up to 2e9 releases, and above it by less than (1e-11 + 1e-12 s) (eps + 2 eps0 s +
+    eps0), s the standard deviation of K. Takes 22 s numbers and a tenth of a second at the most.
+
+    Error analysis (u = 2^-53, w half the width of the window, n <= 2 w + 2 its points). In the logarithm of a
+    probability, by Loader's formula, the deviances carry |K - m p| u for each rounding of m p and m (1 - p), of which
+    there are four each, and 8 u times their own size, below 700 wherever the probability exceeds 1e-300; Stirling's
+    series below 2e-14; deviances that are not by the series, hence with a mean below 10 w, 8 u times that. A sum of n
+    positive terms loses n u. Together less than u (100 w + n + 1e4); twice that is taken.
+    """
+    p, q = 1 / (1 + math.exp(-eps0)), math.exp(-eps0) / (1 + math.exp(-eps0))
+    first, probabilities = _window(count, p, q)
+    size = len(probabilities)
+    error = 2 * _UNIT * (50 * size + size + 1e4)
+    steps = np.arange(1, size + 1) * (-2 * eps0)
+    parts = -np.expm1(steps) if delta <= 0.5 else np.exp(steps)
+
+    def excess(at: int) -> float:
+        """At least delta(t_k) - `delta`, at the `at`-th k of the window."""
+        above = probabilities[at + 1 :]
+        total = float(above @ parts[: above.size])
+        if delta <= 0.5:
+            return total * (1 + error) + _OUTSIDE - delta
+        return (1 - delta) - (total + float(probabilities[: at + 1].sum())) * (1 - error) + _OUTSIDE
+
+    low, high = max(0, (count - 1) // 2 - first), size - 1  # from the last lattice point under epsilon 0 to the end
+    if excess(low) <= 0:
         return 0.0
     while high - low > 1:
         middle = (low + high) // 2
-        if delta_of_pure(max(0.0, (2 * middle - count) * eps0), eps0, count) > delta:
-            low = middle
-        else:
-            high = middle
-    above, log_q = _tails(low, count, eps0)
-    rest = above * (1 + _TAIL_SLACK) - delta
-    epsilon = math.log(rest) - log_q if rest > 0 else 0.0
-    return min(max(epsilon, 0.0) * (1 + 1e-12) + _TAIL_SLACK, count * eps0)
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    above = probabilities[low + 1 :]
+    slope = float(above @ np.exp(steps[: above.size])) * (
+        1 - error
+    )  # delta falls by (e^s - 1) times this, s beyond t_k
+    beyond = math.log1p(excess(low) / slope) if slope > 0 else 2 * eps0
+    epsilon = (2 * (first + low) - count) * eps0 + min(beyond, 2 * eps0)
+    return max(0.0, epsilon) * (1 + 1e-15) + 1e-15 * eps0
+
+
+def _window(count: int, p: float, q: float) -> tuple[int, Array]:
+    """A first k, and P[Bin(count, p) = k] from there on; what is left out has less than _OUTSIDE (Bernstein)."""
+    half = _LOG_OUTSIDE / 3 + math.sqrt((_LOG_OUTSIDE / 3) ** 2 + 2 * _LOG_OUTSIDE * count * p * q) + 1
+    first = max(0, math.floor(count * p - half))
+    kept = np.arange(first, min(count, math.ceil(count * p + half)) + 1, dtype=np.float64)
+    lost = count - kept
+    logs = (
+        _log_factorial(np.array([float(count)]))
+        - _log_factorial(kept)
+        - _log_factorial(lost)
+        - _deviance(kept, count * p)
+        - _deviance(lost, count * q)
+    )
+    return first, np.exp(logs)
+
+
+def _log_factorial(x: Array) -> Array:
+    """ln x! - x ln x + x, for whole numbers."""
+    large = np.maximum(x, _EXACT_MAX)
+    inverse = 1 / (large * large)
+    series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / large
+    return np.where(
+        x < _EXACT_MAX,
+        _LOG_FACTORIALS[np.minimum(x, _EXACT_MAX - 1).astype(int)],
+        0.5 * np.log(2 * np.pi * large) + series,
+    )
+
+
+def _deviance(x: Array, mean: float) -> Array:
+    """x ln(x / mean) + mean - x (Loader 2000, "Fast and accurate computation of binomial probabilities")."""
+    off = x - mean
+    v = off / (x + mean)
+    size = np.abs(v)
+    square = v * v
+    series = np.zeros_like(x)
+    reach = min(float(size.max()), _NEAR)
+    for power in range(3 + 2 * math.ceil(math.log(_SERIES_END) / (2 * math.log(max(reach, 1e-9)))), 1, -2):
+        series = (series + 1 / power) * square
+    near: Array = off * v + 2 * x * v * series
+    if reach < _NEAR:
+        return near
+    with np.errstate(divide="ignore", invalid="ignore"):
+        direct = np.where(x > 0, x * np.log(x / mean), 0.0) - off
+    return np.where(size < _NEAR, near, direct)

@@ -119,15 +119,16 @@ class _Search:
         here = math.log(seed)
         before: tuple[float, float] | None = None
         for _ in range(_EVALUATIONS_MAX):
-            value, interval = self.epsilon(math.exp(here), share)
+            noise = min(max(math.exp(here), NOISE_MULTIPLIER_MIN), NOISE_MULTIPLIER_MAX)  # exp rounds past the ends
+            value, interval = self.epsilon(noise, share)
             if self.target * (1 - slack) <= value <= self.target:
-                return math.exp(here), value, interval, slope
+                return noise, value, interval, slope
             if value > self.target:
                 low = max(low, here)
             else:
                 high = min(high, here)
             if high - low < 1e-5 and value <= self.target:
-                return math.exp(here), value, interval, slope
+                return noise, value, interval, slope
             height = math.log(value) if 0 < value < math.inf else math.nan
             if before is not None and math.isfinite(before[1]) and here != before[0] and height != before[1]:
                 slope = min(-0.05, (height - before[1]) / (here - before[0]))

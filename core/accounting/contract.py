@@ -34,7 +34,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Interval:
-    """Epsilon lies in [low, high]; `kind` is `bound`, or `vacuous` and then both ends are None."""
+    """Where epsilon lies, about: `kind` is `estimate`, or `vacuous` and then both ends are None."""
 
     low: float | None
     high: float | None

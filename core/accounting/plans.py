@@ -52,14 +52,18 @@ def check_delta(delta: float) -> None:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise of standard deviation `noise_multiplier` times the l2 sensitivity. Raises OutOfRange."""
+    """Gaussian noise of standard deviation `noise_multiplier` times the l2 sensitivity.
+
+    Raises OutOfRange below NOISE_MULTIPLIER_MIN / 2: a full batch is such an event under replace-one adjacency, where
+    its sensitivity is two clipping norms (`simplest`).
+    """
 
     noise_multiplier: float
     adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE
 
     def __post_init__(self) -> None:
         check_number(
-            self.noise_multiplier, field="noise_multiplier", low=NOISE_MULTIPLIER_MIN, high=NOISE_MULTIPLIER_MAX
+            self.noise_multiplier, field="noise_multiplier", low=NOISE_MULTIPLIER_MIN / 2, high=NOISE_MULTIPLIER_MAX
         )
 
 
@@ -108,9 +112,11 @@ PlanEvent = Gaussian | SubsampledGaussian | Laplace | Pure
 
 
 def simplest(event: PlanEvent) -> PlanEvent:
-    """The event itself, or the plain Gaussian that Poisson sampling at rate 1 under add-remove adjacency is."""
+    """The event itself, or the plain Gaussian that Poisson sampling at rate 1 is, exactly.
+
+    One unit more moves a sum of clipped units by one clipping norm, another value of a unit by up to two.
+    """
     if isinstance(event, SubsampledGaussian) and event.sampling_rate == 1.0:
-        if event.adjacency is PlanAdjacency.ADD_REMOVE:
-            return Gaussian(event.noise_multiplier)
-        return Gaussian(max(event.noise_multiplier / 2, NOISE_MULTIPLIER_MIN), PlanAdjacency.REPLACE_ONE)
+        norms = 1 if event.adjacency is PlanAdjacency.ADD_REMOVE else 2
+        return Gaussian(event.noise_multiplier / norms, event.adjacency)
     return event

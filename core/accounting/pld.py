@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
+from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.privacy_accountant import NeighboringRelation
 
@@ -19,10 +20,18 @@ from core.accounting.contract import Accountant, Kind, Result
 from core.accounting.gaussian import epsilon_of_gaussian
 from core.accounting.moments import loss_moments
 from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian, simplest
+from core.errors import UnsupportedEvent
+
+Other = SubsampledGaussian | Laplace | Pure  # what is not plainly Gaussian
 
 INTERVAL_DEFAULT = 1e-4
 FINE, COARSE = 0.05, 0.3  # grid intervals as parts of one release's standard deviation
 POINTS_MAX = 1 << 18
+COMPOSED_POINTS_MAX = 1 << 25  # of a composition, about 2 GB
+_TAIL_MASS = 1e-15
+# What rounding may take from delta for each release: of a single release's curve and of the transform, whose n-th power
+# multiplies its errors. Measured against the exact binomial up to 10^7 releases: .3 * 2^-53 at most.
+_ROUNDING = 4 * 2.0**-53
 _TAIL_X = 10.2  # standard deviations at which the library cuts a Gaussian (its log mass of -50)
 _COMPOSED_REACH = 20.0
 
@@ -35,50 +44,81 @@ def certified_epsilon(
     Guarantee: an upper bound on the tight epsilon, both directions, whatever the `interval` of the loss grid
     (default: fine enough for about 4 digits, within POINTS_MAX points). `optimistic` gives a lower bound instead,
     up to the same discretisation. Without an `interval`, plans of Gaussian events only and of one pure event are
-    solved exactly. Infinite if the truncated tails alone exceed `delta`.
+    solved exactly. Infinite if the truncated tails and the rounding alone exceed `delta`.
+
+    Raises:
+        UnsupportedEvent: a plan whose distribution does not fit COMPOSED_POINTS_MAX points or a double.
     """
     plan = tuple((simplest(event), count) for event, count in plan)
-    noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
-    mu = math.sqrt(sum(count / event.noise_multiplier**2 for event, count in noisy))
-    others = [(event, count) for event, count in plan if not isinstance(event, Gaussian)]
-    if not others and interval is None:
+    mu, others = _parts(plan)
+    if interval is None and not others:
         return epsilon_of_gaussian(delta, mu)
-    if interval is None and not noisy and len(others) == 1 and isinstance(others[0][0], Pure):
+    if interval is None and mu == 0 and len(others) == 1 and isinstance(others[0][0], Pure):
         return epsilon_of_pure(delta, others[0][0].epsilon, others[0][1])
-    step = interval or grid_interval(plan)
-    return epsilon_of(compose(plan, step, optimistic=optimistic), delta, optimistic=optimistic)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflowed is found below
+        composed = compose(plan, interval or grid_interval(plan), optimistic=optimistic)
+    if optimistic:
+        return epsilon_of(composed, delta, optimistic=True)
+    spare = delta - _ROUNDING * (1 + sum(count for _, count in others))
+    return epsilon_of(composed, spare) if spare > 0 else math.inf
 
 
 def compose(
     plan: tuple[tuple[PlanEvent, int], ...], step: float, *, optimistic: bool = False
 ) -> google.PrivacyLossDistribution:
-    """The privacy loss distribution of `plan` on a grid of `step`, rounded up, or down if `optimistic`."""
-    plan = tuple((simplest(event), count) for event, count in plan)
-    noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
-    mu = math.sqrt(sum(count / event.noise_multiplier**2 for event, count in noisy))
-    others = [(event, count) for event, count in plan if not isinstance(event, Gaussian)]
-    parts = [_distribution(event, step, optimistic).self_compose(count) for event, count in others]
-    if noisy:
-        parts.append(_distribution(Gaussian(1 / mu, noisy[0][0].adjacency), step, optimistic))
+    """The privacy loss distribution of `plan` on a grid of `step`, rounded up, or down if `optimistic`.
+
+    Raises UnsupportedEvent, as `certified_epsilon`.
+    """
+    mu, others = _parts(tuple((simplest(event), count) for event, count in plan))
+    try:
+        parts = [_self_composed(_distribution(event, step, optimistic), count) for event, count in others]
+        if mu:
+            parts.append(google.from_gaussian_mechanism(1 / mu, **_options(step, optimistic)))
+    except (ValueError, OverflowError):  # the library's own checks, where a curve leaves the range of a double
+        raise UnsupportedEvent("the privacy loss of this plan does not fit a double") from None
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part)
     return total
 
 
+def _parts(plan: tuple[tuple[PlanEvent, int], ...]) -> tuple[float, list[tuple[Other, int]]]:
+    """All Gaussian releases as one, of this mu (0 if there are none), and the other events."""
+    noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
+    mu = math.sqrt(math.fsum(count / event.noise_multiplier**2 for event, count in noisy)) * (1 + 2.0**-51)
+    return mu, [(event, count) for event, count in plan if not isinstance(event, Gaussian)]
+
+
+def _self_composed(one: google.PrivacyLossDistribution, count: int) -> google.PrivacyLossDistribution:
+    """`count` times `one`, unless that needs too many points."""
+    for pmf in _pmfs(one):
+        low, high = common.compute_self_convolve_bounds(pmf.to_dense_pmf()._probs, count, _TAIL_MASS)
+        if high - low >= COMPOSED_POINTS_MAX:
+            raise UnsupportedEvent("the privacy loss distribution of this plan is too large")
+    return one.self_compose(count, _TAIL_MASS)
+
+
+def _pmfs(distribution: google.PrivacyLossDistribution) -> list[Any]:
+    return [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
+
+
 def epsilon_of(distribution: google.PrivacyLossDistribution, delta: float, *, optimistic: bool = False) -> float:
     """The least epsilon >= 0 with delta(eps) <= `delta`, the larger of both directions; infinite if there is none.
+
+    An optimistic value of 0 says nothing; where the distribution does not fit a double that is what there is.
 
     The library's own search forms e^-loss in a double, which overflows or loses its digits from epsilon 700 on, and
     walks in Python; this one sums in logarithms. The fields it reads are private, hence the pinned minor version.
     """
-    pmfs = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
-    return max(_epsilon_of_pmf(pmf.to_dense_pmf(), delta, optimistic) for pmf in pmfs)
+    return max(_epsilon_of_pmf(pmf.to_dense_pmf(), delta, optimistic) for pmf in _pmfs(distribution))
 
 
 def _epsilon_of_pmf(pmf: Any, delta: float, optimistic: bool) -> float:
     at_infinity = float(pmf._infinity_mass)
     probs = np.maximum(np.asarray(pmf._probs, dtype=np.float64), 0.0)
+    if not (math.isfinite(at_infinity) and np.isfinite(probs).all()):
+        return 0.0 if optimistic else math.inf
     if not optimistic:
         # probability that rounding lost may have been anywhere: count it as an infinite loss
         at_infinity += max(0.0, 1.0 - at_infinity - float(probs.sum()))
@@ -89,9 +129,11 @@ def _epsilon_of_pmf(pmf: Any, delta: float, optimistic: bool) -> float:
     probs, losses = probs[keep][::-1], losses[keep][::-1]  # descending
     if not probs.size:
         return 0.0
-    upper = at_infinity + np.cumsum(probs)
+    unit = 0.0 if optimistic else probs.size * 2.0**-53  # what a sum of so many positive terms may round off
+    upper = at_infinity + np.cumsum(probs) * (1 + unit)
     with np.errstate(divide="ignore"):
         log_lower = np.logaddexp.accumulate(np.log(probs) - losses)
+        log_lower -= unit * (2 + np.abs(log_lower, where=np.isfinite(log_lower), out=np.zeros_like(log_lower)).max())
         # delta at each next loss, the last one 0: sum of p_i (1 - e^(eps - l_i)) over the losses above it
         following = np.append(losses[1:], 0.0)
         above = upper - np.exp(np.minimum(following + log_lower, 0.0)) > delta
@@ -102,14 +144,8 @@ def _epsilon_of_pmf(pmf: Any, delta: float, optimistic: bool) -> float:
     return float(max(0.0, epsilon))
 
 
-def _distribution(event: PlanEvent, step: float, optimistic: bool) -> google.PrivacyLossDistribution:
-    options = {
-        "pessimistic_estimate": not optimistic,
-        "value_discretization_interval": step,
-        "use_connect_dots": not optimistic,
-    }
-    if isinstance(event, Gaussian):
-        return google.from_gaussian_mechanism(event.noise_multiplier, **options)
+def _distribution(event: Other, step: float, optimistic: bool) -> google.PrivacyLossDistribution:
+    options = _options(step, optimistic)
     if isinstance(event, SubsampledGaussian):
         relation = (
             NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -132,32 +168,36 @@ def _distribution(event: PlanEvent, step: float, optimistic: bool) -> google.Pri
     )
 
 
+def _options(step: float, optimistic: bool) -> dict[str, Any]:
+    return {
+        "pessimistic_estimate": not optimistic,
+        "value_discretization_interval": step,
+        "use_connect_dots": not optimistic,
+    }
+
+
 def grid_interval(plan: tuple[tuple[PlanEvent, int], ...], share: float | None = None) -> float:
     """A loss interval for `plan`: `share` of the smallest standard deviation of a release.
 
     Default: FINE, and at most INTERVAL_DEFAULT. Never below what keeps the grids of one release and of the
     composition within POINTS_MAX points.
     """
-    smallest, widest, variance = math.inf, 0.0, 0.0
-    for event, count in plan:
-        deviation, width = _spread(event)
-        if isinstance(event, Gaussian):
-            deviation *= math.sqrt(count)
-            variance += deviation**2
-        else:
-            variance += count * deviation**2
-        smallest, widest = min(smallest, deviation), max(widest, width)
+    mu, others = _parts(tuple((simplest(event), count) for event, count in plan))
+    spreads = [(*_spread(event), count) for event, count in others]
+    if mu:
+        spreads.append((mu, mu * (2 * _TAIL_X + mu), 1))  # all Gaussian releases are one
+    smallest = min(deviation for deviation, _, _ in spreads)
+    widest = max(width for _, width, _ in spreads)
+    reach = _COMPOSED_REACH * math.sqrt(math.fsum(count * deviation**2 for deviation, _, count in spreads))
     wanted = min(FINE * smallest, INTERVAL_DEFAULT) if share is None else share * smallest
-    return max(wanted, widest / POINTS_MAX, (widest + _COMPOSED_REACH * math.sqrt(variance)) / POINTS_MAX)
+    return max(wanted, widest / POINTS_MAX, (widest + reach) / POINTS_MAX)
 
 
-def _spread(event: PlanEvent) -> tuple[float, float]:
+def _spread(event: Other) -> tuple[float, float]:
     """Standard deviation and reach of the loss of one release."""
     if isinstance(event, Pure | Laplace):
         return event.epsilon * (0.5 if isinstance(event, Pure) else 0.4), 2 * event.epsilon
     mu = 1 / event.noise_multiplier
-    if isinstance(event, Gaussian):
-        return mu, 2 * _TAIL_X * mu
     if event.adjacency is PlanAdjacency.REPLACE_ONE:
         return event.sampling_rate * mu, 4 * mu * (_TAIL_X + mu)
     top = mu * _TAIL_X + mu * mu / 2

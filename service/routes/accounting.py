@@ -176,9 +176,9 @@ def _value(result: Result | None) -> float | None:
 
 
 def _interval(interval: Interval | None) -> dict[str, Any] | str | None:
-    """Both ends, or the word "vacuous"; null where no interval is offered (orders 2 and 3, exact answers)."""
+    """Both ends and what they claim, or the word "vacuous"; null where none is offered (orders 2 and 3, exact answers)."""
     if interval is None:
         return None
     if interval.low is None:
         return interval.kind.value
-    return {"low": interval.low, "high": interval.high}
+    return {"low": interval.low, "high": interval.high, "kind": interval.kind.value}

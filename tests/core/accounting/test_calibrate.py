@@ -11,7 +11,7 @@ from core.accounting.calibrate import calibrate_noise, calibrate_steps, estimate
 from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.eeai import edgeworth_error
 from core.accounting.moments import loss_moments
-from core.accounting.plans import SubsampledGaussian
+from core.accounting.plans import NOISE_MULTIPLIER_MIN, SubsampledGaussian
 from core.accounting.pld import certified_epsilon
 from core.errors import OutOfRange
 
@@ -58,6 +58,12 @@ def test_the_certified_noise_meets_the_target_and_wastes_nothing(
     less = noise - 1e-3 * max(1.0, noise)
     tight = certified_epsilon(((SubsampledGaussian(rate, less), steps),), delta, interval=(interval or 1e-3) / 3)
     assert tight > epsilon
+
+
+def test_a_loose_target_gets_the_least_noise_that_is_taken() -> None:
+    found = calibrate_noise(1000.0, 1e-5, sampling_rate=0.5, steps=1)
+    assert found.noise_multiplier == NOISE_MULTIPLIER_MIN
+    assert found.certificate.epsilon <= 1000.0
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(0.01, 0.8), (1.0, 30.0)])

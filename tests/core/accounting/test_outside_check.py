@@ -1,0 +1,283 @@
+"""Every bound against privacy curves and accountants that are not this project's.
+
+The truth from below: exact formulas in mpmath (`exact_kit`) where there are any, else Google's `dp-accounting` with
+losses rounded down, composed and searched by the library alone. No answer labelled a bound may lie under it. The grids
+reach every limit of every parameter; the short ones run always, the whole ones with --long.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+
+import exact_kit
+import mpmath
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as google
+from dp_accounting.privacy_accountant import NeighboringRelation
+from dp_accounting.rdp import RdpAccountant as GoogleRdpAccountant
+from mpmath import mpf
+
+from core.accounting.answers import Line
+from core.accounting.basic import BasicAccountant
+from core.accounting.binomial import epsilon_of_pure
+from core.accounting.compare import compare
+from core.accounting.contract import Accountant, Kind
+from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.fourier import FourierAccountant
+from core.accounting.gaussian import epsilon_of_gaussian
+from core.accounting.plans import (
+    COUNT_MAX,
+    NOISE_MULTIPLIER_MAX,
+    NOISE_MULTIPLIER_MIN,
+    PURE_EPSILON_MAX,
+    PURE_EPSILON_MIN,
+    SAMPLING_RATE_MIN,
+    Gaussian,
+    Laplace,
+    PlanAdjacency,
+    PlanEvent,
+    Pure,
+    SubsampledGaussian,
+)
+from core.accounting.pld import PldCertificate, certified_epsilon, compose, epsilon_of, grid_interval
+from core.accounting.rdp import RdpAccountant
+from core.errors import UnsupportedEvent
+from core.finetune.pricing import training_budget
+
+Plan = list[tuple[PlanEvent, int]]
+ADD, REPLACE = PlanAdjacency.ADD_REMOVE, PlanAdjacency.REPLACE_ONE
+DELTAS = (1e-13, 1e-6, 0.3, 1 - 1e-9)
+LIBRARY_EPSILON_MAX = 600.0  # from 700 on the library's own search leaves the range of a double
+
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    with mpmath.workdps(exact_kit.DIGITS):
+        yield
+
+
+class TestFullBatches:
+    """Where the batch is all rows, replacing one row is a Gaussian release of half the multiplier, whatever that is."""
+
+    @pytest.mark.parametrize(
+        ("epsilon", "steps", "charged"), [(200, 1, 664.187084704), (1000, 12, 3655.832616798), (8, 100, None)]
+    )
+    def test_training_is_charged_what_is_run(self, epsilon: float, steps: int, charged: float | None) -> None:
+        budget = training_budget(epsilon=epsilon, delta=1e-5, rows=1000, batch=1000, steps=steps)
+        true = exact_kit.gaussian(2 * mpmath.sqrt(steps) / mpf(budget.plan.noise_multiplier))
+
+        assert true(mpf(budget.epsilon_nano) / 10**9) <= mpf("1e-5")
+        assert true(mpf(budget.epsilon_nano) / 10**9 * mpf("0.9999999")) > mpf("1e-5")
+        if charged is not None:
+            assert budget.epsilon_nano / 10**9 == pytest.approx(charged, rel=1e-6)
+
+    @pytest.mark.parametrize("noise", [NOISE_MULTIPLIER_MIN, 0.06, 0.0999, 0.1, 1.0, NOISE_MULTIPLIER_MAX])
+    @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+    def test_no_line_of_a_comparison_is_under_the_truth(self, noise: float, adjacency: PlanAdjacency) -> None:
+        norms = 1 if adjacency is ADD else 2
+        for steps, delta in itertools.product((1, 10**6, COUNT_MAX), (*DELTAS, 1e-5)):
+            lines = compare(SubsampledGaussian(1.0, noise, adjacency), steps, delta)
+            check_lines(lines, exact_kit.gaussian(norms * mpmath.sqrt(steps) / mpf(noise)), delta, (noise, steps))
+            assert {line.name for line in lines if line.result.kind is Kind.BOUND} >= {"basic", "rdp", "pld"}
+
+
+def check_lines(lines: tuple[Line, ...], curve: exact_kit.Curve, delta: float, case: object) -> None:
+    for line in lines:
+        if line.result.kind is Kind.BOUND:
+            assert line.result.value is not None
+            assert curve(mpf(line.result.value)) <= mpf(delta), (line.name, line.order, delta, case)
+
+
+class TestOneRelease:
+    """A single step has a closed form under either adjacency."""
+
+    @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+    @pytest.mark.parametrize(
+        ("rate", "noise"),
+        [(SAMPLING_RATE_MIN, NOISE_MULTIPLIER_MAX), (0.5, NOISE_MULTIPLIER_MIN), (1 - 1e-9, NOISE_MULTIPLIER_MAX)],
+    )
+    def test_sampled_at_the_limits(self, rate: float, noise: float, adjacency: PlanAdjacency) -> None:
+        self.check_sampled(rate, noise, adjacency, (1e-13, 1e-6))
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+    @pytest.mark.parametrize("noise", [NOISE_MULTIPLIER_MIN, 0.07, 0.1, 0.3, 1, 4, 1e2, 1e4, NOISE_MULTIPLIER_MAX])
+    def test_sampled_on_a_grid(self, noise: float, adjacency: PlanAdjacency) -> None:
+        for rate in (SAMPLING_RATE_MIN, 1e-6, 1e-3, 0.05, 0.5, 0.99, 1 - 1e-6, 1 - 1e-9, math.nextafter(1, 0)):
+            self.check_sampled(rate, noise, adjacency, (*DELTAS, 1e-9, 0.9))
+
+    @staticmethod
+    def check_sampled(rate: float, noise: float, adjacency: PlanAdjacency, deltas: tuple[float, ...]) -> None:
+        curves = exact_kit.subsampled(rate, noise, replace_one=adjacency is REPLACE)
+        for delta in deltas:
+            lines = compare(SubsampledGaussian(rate, noise, adjacency), 1, delta)
+            for curve in curves:
+                check_lines(lines, curve, delta, (rate, noise))
+
+    @pytest.mark.parametrize("epsilon", [PURE_EPSILON_MIN, 0.1, 1.0, 10.0, PURE_EPSILON_MAX])
+    def test_laplace_noise(self, epsilon: float) -> None:
+        for delta in DELTAS:
+            check_lines(compare(Laplace(epsilon), 1, delta), exact_kit.laplace(epsilon), delta, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [PURE_EPSILON_MIN, 1e-3, 0.1, PURE_EPSILON_MAX])
+def test_pure_releases_from_one_to_the_most(epsilon: float) -> None:
+    for count, delta in itertools.product((1, 7, 10_000), DELTAS):
+        check_lines(compare(Pure(epsilon), count, delta), exact_kit.pure(epsilon, count), delta, (epsilon, count))
+    least = epsilon_of_pure(1e-6, epsilon, COUNT_MAX)  # itself against mpmath: test_exact_lines.py
+    for account in (BasicAccountant(), RdpAccountant()):
+        assert account.compose(Pure(epsilon), COUNT_MAX).epsilon(1e-6).require() >= least * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [PURE_EPSILON_MIN, 1e-3, 0.1, PURE_EPSILON_MAX])
+def test_the_most_releases_with_laplace_noise(epsilon: float) -> None:
+    """Which side of the middle the noisy number is on is randomised response, so the latter's curve is below."""
+    flip = math.exp(-epsilon / 2) / 2
+    for account in (BasicAccountant(), RdpAccountant()):
+        bound = account.compose(Laplace(epsilon), COUNT_MAX).epsilon(1e-6).require()
+        assert bound >= epsilon_of_pure(1e-6, math.log((1 - flip) / flip) * (1 - 1e-12), COUNT_MAX) * (1 - 1e-9)
+
+
+def from_below(plan: Plan, delta: float, interval: float) -> float:
+    """The library's epsilon with losses rounded down, by its own composition and search; at most the truth."""
+    total: google.PrivacyLossDistribution | None = None
+    for event, count in plan:
+        options = {"pessimistic_estimate": False, "value_discretization_interval": interval}
+        if isinstance(event, Gaussian | SubsampledGaussian):
+            rate = event.sampling_rate if isinstance(event, SubsampledGaussian) else 1.0
+            relation = (
+                NeighboringRelation.ADD_OR_REMOVE_ONE if event.adjacency is ADD else NeighboringRelation.REPLACE_ONE
+            )
+            if isinstance(event, Gaussian):  # its multiplier is over the sensitivity of its own adjacency
+                relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+            one = google.from_gaussian_mechanism(
+                event.noise_multiplier,
+                sampling_prob=rate,
+                use_connect_dots=False,
+                neighboring_relation=relation,
+                **options,
+            )
+        elif isinstance(event, Laplace):
+            one = google.from_laplace_mechanism(1 / event.epsilon, use_connect_dots=False, **options)
+        else:
+            flip = 2 / (1 + math.exp(event.epsilon))
+            one = google.from_randomized_response(flip, 2, **options)
+        part = one.self_compose(count)
+        total = part if total is None else total.compose(part)
+    assert total is not None
+    return float(total.get_epsilon_for_delta(delta))
+
+
+def random_plan(rng: random.Random, adjacency: PlanAdjacency) -> Plan:
+    """One to four kinds of events, with counts and parameters across orders of magnitude."""
+    plan: dict[PlanEvent, int] = {}
+    for _ in range(rng.randint(1, 4)):
+        count = int(10 ** rng.uniform(0, 3.3))
+        noise = 10 ** rng.uniform(-0.5, 1.5) * math.sqrt(count)
+        size = 10 ** rng.uniform(-1.5, 0.5) / math.sqrt(count)
+        kinds: list[PlanEvent] = [
+            Gaussian(noise, adjacency),
+            SubsampledGaussian(10 ** rng.uniform(-4, -0.1), 10 ** rng.uniform(-0.4, 1.3), adjacency),
+            Laplace(size, adjacency),
+            Pure(size, adjacency),
+        ]
+        plan[rng.choice(kinds)] = count
+    return list(plan.items())
+
+
+def check_mixture(plan: Plan, delta: float, adjacency: PlanAdjacency) -> int:
+    """How many bounds were compared; each is above the library's value from below."""
+    interval = max(grid_interval(tuple(plan), 0.1), 2e-5)
+    least = from_below(plan, delta, interval)
+    if least > LIBRARY_EPSILON_MAX:
+        return 0
+    accounts: list[Accountant] = [
+        BasicAccountant(adjacency),
+        RdpAccountant(adjacency),
+        FourierAccountant(adjacency),
+        EdgeworthAccountant(adjacency),
+        PldCertificate(adjacency, interval=grid_interval(tuple(plan), 0.3)),
+    ]
+    compared = 0
+    for account in accounts:
+        try:
+            for event, count in plan:
+                account.compose(event, count)
+        except UnsupportedEvent:
+            continue
+        result = account.epsilon(delta)
+        if result.kind is Kind.BOUND:
+            assert result.require() >= least * (1 - 1e-9) - 1e-12, (account.name, plan, delta)
+            compared += 1
+    return compared
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("seed", range(6))
+def test_mixtures(seed: int, adjacency: PlanAdjacency) -> None:
+    rng = random.Random(f"{seed} {adjacency}")
+    assert check_mixture(random_plan(rng, adjacency), 10 ** rng.uniform(-11, -1), adjacency) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("part", range(20))
+def test_many_mixtures(part: int, adjacency: PlanAdjacency) -> None:
+    rng = random.Random(f"many {part} {adjacency}")
+    compared = sum(
+        check_mixture(random_plan(rng, adjacency), 10 ** rng.uniform(-12, -0.1), adjacency) for _ in range(25)
+    )
+    assert compared >= 50
+
+
+@pytest.mark.long
+def test_the_renyi_bound_is_the_librarys_and_above_the_truth_in_long_runs() -> None:
+    for rate, noise, count, delta in itertools.product(
+        (1e-9, 1e-5, 1e-3, 0.1), (0.3, 1.0, 10.0), (1, 1000, 30_000), (1e-9, 1e-3)
+    ):
+        event = SubsampledGaussian(rate, noise)
+        account = RdpAccountant().compose(event, count)
+        google_account = GoogleRdpAccountant()
+        from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+
+        google_account.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), count)
+        assert account.epsilon(delta).require() == pytest.approx(google_account.get_epsilon(delta), rel=1e-6, abs=1e-9)
+        interval = grid_interval(((event, count),), 0.3)
+        assert account.epsilon(delta).require() >= from_below([(event, count)], delta, max(interval, 1e-6)) - 1e-9
+
+
+class TestTheCertificateAtItsLimits:
+    def test_it_is_infinite_where_its_numbers_overflow(self) -> None:
+        """The curve of one release is mostly rounding here, and its power leaves the range of a double."""
+        value = certified_epsilon(((SubsampledGaussian(1e-9, 1000.0), 10_000),), 1e-13)
+        assert value == math.inf
+
+    def test_it_refuses_what_would_not_fit_into_memory(self) -> None:
+        with pytest.raises(UnsupportedEvent):
+            certified_epsilon(((SubsampledGaussian(1e-9, 1.0), COUNT_MAX),), 1e-6)
+
+    def test_a_sampling_rate_within_rounding_of_one_is_refused_by_the_certificate_alone(self) -> None:
+        lines = compare(SubsampledGaussian(math.nextafter(1, 0), 0.06), 1, 1e-5)
+        found = {line.name: line.result for line in lines if line.order is None}
+        assert found["pld"].kind is Kind.VACUOUS
+        assert found["basic"].require() >= epsilon_of_gaussian(1e-5, 1 / 0.06) * (1 - 1e-9)
+
+    def test_very_many_gaussian_releases_mix_with_others(self) -> None:
+        """Together their multiplier is far below the least of a single release."""
+        value = certified_epsilon(((Gaussian(0.1), 100), (Laplace(0.1), 3)), 1e-5)
+        alone = epsilon_of_gaussian(1e-5, 100)
+        assert alone <= value <= 1.001 * alone
+
+        with pytest.raises(UnsupportedEvent):
+            certified_epsilon(((Gaussian(NOISE_MULTIPLIER_MIN), COUNT_MAX), (Laplace(0.1), 3)), 1e-5)
+
+    @pytest.mark.parametrize("count", [1, 100, 10_000])
+    def test_the_transform_is_not_under_what_is_known_exactly(self, count: int) -> None:
+        """A grid that the losses lie on discretises nothing: what differs is the rounding of the transform."""
+        epsilon = 2.0 ** round(math.log2(2 / math.sqrt(count)))
+        for delta in (1e-9, 1e-6, 1e-3):
+            value = epsilon_of(compose(((Pure(epsilon), count),), epsilon / 4), delta)
+            assert value >= epsilon_of_pure(delta, epsilon, count) * (1 - 1e-10) - 1e-9
