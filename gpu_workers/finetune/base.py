@@ -36,12 +36,14 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Base:
-    """`model` maps ids to hidden states; `joint`: a pair is one row; `typed`: it takes segment types."""
+    """`model` maps ids to hidden states; `pieces_max`: word pieces read of a row, the special ones included; `joint`: a
+    pair is one row; `typed`: it takes segment types."""
 
     name: str
     fingerprint: str
     model: Any
     tokenizer: Tokenizer
+    pieces_max: int
     pad: int
     joint: bool
     typed: bool
@@ -73,12 +75,14 @@ def load_base(path: Path | None, *, device: torch.device, pieces_max: int = PIEC
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     _still(model)
-    vocabulary.tokenizer.enable_truncation(min(vocabulary.window + 2, pieces_max))
+    pieces_max = min(vocabulary.window + 2, pieces_max)
+    vocabulary.tokenizer.enable_truncation(pieces_max)
     base = Base(
         name=path.name if path else BUNDLED,
         fingerprint=weights_fingerprint(path or bundled_path()),
         model=model.to(device),
         tokenizer=vocabulary.tokenizer,
+        pieces_max=pieces_max,
         pad=vocabulary.pad,
         joint=path is not None,
         typed=int(getattr(model.config, "type_vocab_size", 0)) > 1,

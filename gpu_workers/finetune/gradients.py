@@ -1,16 +1,30 @@
-"""The private gradient: rows' own gradients, clipped, summed, noised, over the expected batch.
+"""The private gradient: each row's gradient is clipped, the sum gets noise and is divided by the expected batch size.
 
-Guarantee: `PrivateGradient.step` releases, for one logical batch, a vector that is the Gaussian mechanism at the plan's
-noise multiplier: adding or removing one row moves the clipped sum by at most the clipping norm in l2, over all tensors
-together. With a batch by `core.finetune.poisson` that is one step of the plan. Assumptions: real arithmetic (rows are
-clipped a thousandth shorter than the noise is made for, which is room for float32), and a row's gradient depends on
-that row and on what was released before, which `base` and `batches` see to. A gradient that is not finite counts as
+Guarantee: `PrivateGradient.step` releases, for one logical batch, the Gaussian mechanism at the plan's noise
+multiplier. Adding or removing one row moves the clipped sum by at most the clipping norm C in l2, over all tensors
+together. With batches by `core.finetune.poisson` this is one step of the plan. A gradient that is not finite counts as
 zero. An empty batch is a step as well: its release is noise alone.
 
-Nothing else of a step leaves this module: no loss, no norm, no size of a batch.
+Sensitivity. A row adds integers to the sum, in units of u = 2^-30 C: its gradient g, clipped to (1 - 2^-10) C, over u,
+rounded. Let d be the number of trained parameters. The norm of g is computed in float64. The factor of a row and each
+product are rounded once to float32, a relative error of at most 2^-24 each; rounding to integers adds at most 1/2 for
+each entry. So a row adds a vector of length at most
 
-Rows' own gradients are kept by Opacus in hooks mode, for linear layers and layer norms. (Its ghost mode clips by a loss
-that it hands out, and clips nothing where another one is used.)
+    (1 - 2^-10) (1 + 2^-22) C + sqrt(d) 2^-31 C <= C        for d <= 2^40.
+
+The sums are exact. No entry of a row is above 2^30, so a physical batch of at most 2^22 rows is summed exactly in
+float64 (integers below 2^53), and a logical batch of up to 2^32 rows, the most that a plan takes, in int64. The sum is
+therefore the same for every order of the rows and every division into physical batches, and a row that is added or
+removed moves it by exactly the vector of that row, as long as the gradients of the other rows stay as they are. Float32
+and float64 have no part in it before the noise is added (`core.finetune.noise`).
+
+Assumption: a row's gradient depends on that row and on earlier releases alone. Within a physical batch this holds up to
+the rounding of float32, which may depend on the number of rows (`gpu_workers.finetune.companions`).
+
+No loss, norm or batch size leaves this module, only the release.
+
+Opacus keeps each row's gradient, in hooks mode, for linear layers and layer norms. (Its ghost mode clips by a loss
+that it returns, and clips nothing where another loss is used.)
 """
 
 from __future__ import annotations
@@ -27,6 +41,7 @@ from core.mechanisms.vectors.noise import noise_generator
 from gpu_workers.finetune.batches import Batch
 
 ROUNDING_ROOM = 2.0**-10
+UNIT = 2.0**-30  # of the clipping norm: what an integer of a clipped sum stands for
 
 Tensors = dict[str, torch.Tensor]
 
@@ -65,7 +80,7 @@ class PrivateGradient:
 
         The mean is over the *expected* size of a batch; the realised one is private.
         """
-        total = {name: torch.zeros_like(parameter) for name, parameter in self._parameters.items()}
+        total = {name: torch.zeros_like(each, dtype=torch.int64) for name, each in self._parameters.items()}
         for batch in batches:
             for name, part in clipped_sum(self.own(batch), clip_norm=self._clip_norm).items():
                 total[name] += part
@@ -93,7 +108,7 @@ class PrivateGradient:
         generator = noise_generator()
         released = {}
         for name, tensor in total.items():
-            exact = tensor.double().cpu().numpy()
+            exact = tensor.cpu().numpy() * (UNIT * self._clip_norm)
             noisy = torch.from_numpy(noisy_sum(exact, deviation=self._deviation, generator=generator))
             released[name] = noisy.to(tensor.device) / self._expected_batch
         return released
@@ -101,16 +116,20 @@ class PrivateGradient:
 
 @torch.no_grad()
 def clipped_sum(own: Tensors, *, clip_norm: float) -> Tensors:
-    """The sum over rows of their gradients, each shortened to at most `clip_norm`, over all tensors together."""
-    squares = torch.stack([tensor.flatten(1).square().sum(dim=1, dtype=torch.float64) for tensor in own.values()])
-    norms = squares.sum(dim=0).sqrt()
+    """The exact sum of the clipped rows, int64 in units of `UNIT * clip_norm`; the bound is in the module docstring.
+
+    `own`: float32 `[rows, ...]`, at most 2^22 rows; overwritten.
+    """
+    parts = [torch.linalg.vector_norm(tensor.flatten(1), dim=1, dtype=torch.float64) for tensor in own.values()]
+    norms = torch.linalg.vector_norm(torch.stack(parts), dim=0)
     finite = norms.isfinite()
     limit = clip_norm * (1 - ROUNDING_ROOM)
-    factors = torch.where(finite, (limit / norms.clamp(min=1e-300)).clamp(max=1.0), 0.0).float()
+    factors = torch.where(finite, limit / (norms.clamp(min=limit) * (UNIT * clip_norm)), 0.0).float()
     total = {}
     for name, tensor in own.items():
         rows = tensor if bool(finite.all()) else torch.where(_wide(finite, tensor), tensor, 0.0)
-        total[name] = torch.einsum("n,n...->...", factors, rows)
+        integers = rows.mul_(_wide(factors, tensor)).round_()
+        total[name] = integers.double().sum(dim=0).to(torch.int64)
     return total
 
 

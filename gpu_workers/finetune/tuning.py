@@ -19,6 +19,7 @@ from gpu_workers.finetune.artifact import ClassifierInfo
 from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.classifier import Classifier
+from gpu_workers.finetune.companions import batch_pieces
 from gpu_workers.finetune.evaluation import Metrics
 from gpu_workers.finetune.methods import Method, Trained, prepare
 from gpu_workers.finetune.training import CLIP_NORM, PrivateTraining, Progress
@@ -65,7 +66,14 @@ def fine_tune(
     """
     base = load_base(base_path, device=device, pieces_max=task.hyperparameters.pieces_max)
     model, trained = _prepared(base, task)
-    training = PrivateTraining(model, trained, plan, checkpoint, rate=task.hyperparameters.learning_rate)
+    training = PrivateTraining(
+        model,
+        trained,
+        plan,
+        checkpoint,
+        rate=task.hyperparameters.learning_rate,
+        batch_pieces=batch_pieces(model, trained, base, pairs=task.pairs),
+    )
     rows = _rows(base, private, task, device)
     shown = _rows(base, public, task, device) if public else None
     charge()

@@ -107,8 +107,8 @@ def test_half_the_noise_is_caught() -> None:
 
 
 def test_missing_clipping_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unclipped(own: dict[str, torch.Tensor], *, clip_norm: float) -> dict[str, torch.Tensor]:
-        return {name: tensor.sum(dim=0) for name, tensor in own.items()}
+    def unclipped(own: Tensors, *, clip_norm: float) -> Tensors:
+        return {name: (tensor.sum(dim=0) / (gradients.UNIT * clip_norm)).long() for name, tensor in own.items()}
 
     monkeypatch.setattr(gradients, "clipped_sum", unclipped)
     assert epsilon_found(NOISE) > certified()

@@ -13,9 +13,12 @@ from torch import nn
 
 from core.errors import InvalidInput
 from gpu_workers.finetune.base import load_base
-from gpu_workers.finetune.gradients import PrivateGradient, clipped_sum
+from gpu_workers.finetune.batches import Batch
+from gpu_workers.finetune.companions import ROW_BY_ROW, batch_pieces
+from gpu_workers.finetune.gradients import UNIT, PrivateGradient, Tensors, clipped_sum
 from gpu_workers.finetune.methods import Method
 from gpu_workers.finetune.rgp import RgpLinear
+from gpu_workers.finetune.training import BATCH_PIECES
 
 FORMS = [("bert", False), ("bert", True), ("roberta", False), ("roberta", True)]
 
@@ -132,13 +135,63 @@ def test_carriers_come_from_the_weights_alone(folder: Path) -> None:
 
 
 def test_clipping_is_over_all_tensors_and_a_broken_row_counts_nothing() -> None:
-    own = {"a": torch.tensor([[3.0, 0.0], [0.03, 0.0], [torch.nan, 0.0]]), "b": torch.tensor([[4.0], [0.04], [1.0]])}
+    def total(rows: int) -> Tensors:
+        a, b = [[3.0, 0.0], [0.03, 0.0], [torch.nan, 0.0]], [[4.0], [0.04], [1.0]]
+        found = clipped_sum({"a": torch.tensor(a[:rows]), "b": torch.tensor(b[:rows])}, clip_norm=0.5)
+        return {name: tensor * UNIT * 0.5 for name, tensor in found.items()}
 
-    total = clipped_sum(own, clip_norm=1.0)
+    assert total(3)["a"].tolist() == pytest.approx([0.3 + 0.03, 0.0], rel=2e-3)
+    assert total(3)["b"].tolist() == pytest.approx([0.4 + 0.04], rel=2e-3)
+    assert norm(total(1)) < 0.5
 
-    assert total["a"].tolist() == pytest.approx([0.6 + 0.03, 0.0], rel=2e-3)
-    assert total["b"].tolist() == pytest.approx([0.8 + 0.04], rel=2e-3)
-    assert norm(clipped_sum({name: tensor[:1] for name, tensor in own.items()}, clip_norm=1.0)) < 1.0
+
+@pytest.mark.parametrize("size", [1e-30, 1e-8, 0.0999, 0.1, 1.0, 1e30])
+def test_a_clipped_row_is_never_longer_than_the_norm(size: float) -> None:
+    """With as many parameters as the bundled encoder has, all of them rounded the same way."""
+    clip_norm, width = 0.1, 10_000_000
+    row = torch.full((1, width), size / width**0.5)
+
+    added = clipped_sum({"a": row}, clip_norm=clip_norm)["a"].double().norm() * UNIT * clip_norm
+
+    assert min(size, clip_norm) * (1 - 2e-3) - 1e-6 <= added <= clip_norm
+
+
+def test_a_clipped_sum_is_the_same_in_any_order_and_division() -> None:
+    generator = torch.Generator().manual_seed(3)
+    rows = torch.randn(5_000, 7, generator=generator) * torch.logspace(-9, 9, 5_000)[:, None]
+
+    def total(order: torch.Tensor, size: int) -> torch.Tensor:
+        parts = (rows[part].clone() for part in order.split(size))
+        return sum((clipped_sum({"a": part}, clip_norm=0.1)["a"] for part in parts), torch.zeros(7, dtype=torch.int64))
+
+    expected = total(torch.arange(5_000), 64)
+    for size in (1, 37, 5_000):
+        assert torch.equal(total(torch.randperm(5_000, generator=generator), size), expected)
+
+
+@pytest.mark.parametrize(("family", "pairs"), [*FORMS, (None, True)])
+def test_a_device_on_which_a_rows_place_matters_takes_rows_one_by_one(
+    folder: Path, family: str | None, pairs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tiny(checkpoint(folder, family) if family else None, Method.LORA, pairs=pairs, count=2, stirred=False)
+    before = {name: parameter.detach().clone() for name, parameter in made.trained.own.items()}
+    assert batch_pieces(made.model, made.trained, made.base, pairs=pairs) in (BATCH_PIECES, ROW_BY_ROW)
+
+    inner = PrivateGradient.own
+
+    def moved_by_place(gradient: PrivateGradient, batch: Batch) -> Tensors:
+        found = inner(gradient, batch)
+        tensor = next(iter(found.values()))
+        last = tensor.flatten(1)[-1]
+        last.copy_(torch.nextafter(last, last + 1))
+        return found
+
+    monkeypatch.setattr(PrivateGradient, "own", moved_by_place)
+
+    assert batch_pieces(made.model, made.trained, made.base, pairs=pairs) == ROW_BY_ROW
+    assert all(torch.equal(before[name], parameter) for name, parameter in made.trained.own.items())
+    sizes = [len(batch.labels) for _, batch in made.rows.batches(np.arange(2), pieces_max=ROW_BY_ROW)]
+    assert sizes == [1, 1]
 
 
 def test_a_model_that_mixes_rows_is_refused(folder: Path) -> None:

@@ -13,8 +13,10 @@ from scipy import stats
 from torch import nn
 
 from gpu_workers.finetune import gradients
-from gpu_workers.finetune.gradients import PrivateGradient
+from gpu_workers.finetune.batches import Batch
+from gpu_workers.finetune.gradients import UNIT, PrivateGradient, Tensors
 from gpu_workers.finetune.methods import Method
+from service.settings import Settings
 
 EXPECTED = 12
 RATE = 0.5
@@ -60,8 +62,8 @@ def test_an_update_is_no_longer_than_its_rows_clipped(folder: Path, family: str,
 
 @pytest.mark.parametrize("method", list(Method))
 def test_a_missing_clip_would_be_noticed(folder: Path, method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unclipped(own: dict[str, torch.Tensor], *, clip_norm: float) -> dict[str, torch.Tensor]:
-        return {name: tensor.sum(dim=0) for name, tensor in own.items()}
+    def unclipped(own: Tensors, *, clip_norm: float) -> Tensors:
+        return {name: (tensor.sum(dim=0) / (UNIT * clip_norm)).long() for name, tensor in own.items()}
 
     monkeypatch.setattr(gradients, "clipped_sum", unclipped)
     assert (
@@ -76,6 +78,28 @@ def test_one_row_more_moves_the_sum_by_no_more_than_the_norm(folder: Path) -> No
         more = released(made, 20, clip_norm=clip_norm, noise=1e-12)
         gap = sum(float((more[name] - less[name]).double().square().sum()) for name in less) ** 0.5
         assert gap * EXPECTED <= clip_norm
+
+
+def test_one_row_of_the_largest_batch_moves_the_sum_by_no_more_than_the_norm() -> None:
+    """Half of the rows pull one way, then half the other: the running sum is large and the released one small."""
+    clip_norm, count, at_once = 0.1, Settings.model_fields["finetune_rows_max"].default, 250
+    generator = torch.Generator().manual_seed(2)
+    inputs = 2**0.5 * clip_norm * (0.9 + 0.1 * torch.rand(count, 1, generator=generator))
+    inputs[0] = 1.0
+    labels = (torch.arange(count) >= count // 2).long()
+
+    def release(rows: slice) -> torch.Tensor:
+        model = nn.Linear(1, 2, bias=False)
+        nn.init.zeros_(model.weight)
+        gradient = PrivateGradient(
+            model, {"weight": model.weight}, clip_norm=clip_norm, noise_multiplier=1e-12, expected_batch=1
+        )
+        parts = zip(inputs[rows].split(at_once), labels[rows].split(at_once), strict=True)
+        return gradient.step(Batch(*part) for part in parts)["weight"].double()  # type: ignore[arg-type]
+
+    moved = float((release(slice(None)) - release(slice(1, None))).norm())
+
+    assert 0.99 * clip_norm < moved <= clip_norm
 
 
 @pytest.mark.parametrize("method", list(Method))
