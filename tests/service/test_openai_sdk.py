@@ -91,6 +91,8 @@ def test_the_presets_are_the_models(client: Client) -> None:
         "mechanism": "sentence_codes",
         "epsilon": 10.0,
         "domain": "general",
+        "segmentation": "sentences",
+        "window_words": 16,
         "subject": "user",
     }
     assert client.models.retrieve("reviews") == listed[1]
