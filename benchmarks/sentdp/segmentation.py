@@ -39,7 +39,7 @@ from gpu_workers.training.public_text import Document, Embedded
 
 EPSILONS = (3, 10, 25)
 WINDOWS = (8, 12, 16, 24)
-SLOTS = (8, 16)
+SLOTS = (16,)
 PACK = Path(__file__).parents[2] / "gpu_workers" / "packs" / "general.safetensors"
 CACHE = Path(tempfile.gettempdir()) / "privacy-gateway-embeddings"
 _CLOSING = "\"')]}»”’"
@@ -143,8 +143,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--pack", type=Path, default=PACK)
-    parser.add_argument("--train", type=int, default=1_500, help="training documents")
-    parser.add_argument("--test", type=int, default=1_000, help="test documents")
+    parser.add_argument("--train", type=int, default=800, help="training documents")
+    parser.add_argument("--test", type=int, default=800, help="test documents")
     parser.add_argument("--trials", type=int, default=5)
     chosen = parser.parse_args()
     encoder = Encoder()

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import sentencex
 
-WINDOW_WORDS = 16
+WINDOW_WORDS = 12
 WINDOW_WORDS_MAX = 256  # the bundled encoder reads no further
 
 
