@@ -19,7 +19,8 @@ _CODEBOOK_TOKENS_PER_ROW = 16
 
 @dataclass(frozen=True)
 class EmbedTask:
-    """One document to release: its sentences, or their unit-normalised embeddings `float32 [k, d]`.
+    """One document to release: its sentences (or windows of words), or their unit-normalised embeddings
+    `float32 [k, d]`.
 
     `pack` is the file of a domain that the worker has not loaded at its start.
     """
@@ -33,7 +34,7 @@ class EmbedTask:
 
     @property
     def size(self) -> int:
-        """The number of sentences k: public under this adjacency."""
+        """The number of sentences or windows k. It is public, but for a mechanism that protects the whole document."""
         return len(self.sentences) if self.sentences is not None else len(self.embeddings)  # type: ignore[arg-type]
 
     @property

@@ -16,7 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from core.errors import InvalidInput
 from core.mechanisms.pricing import SentenceMechanism
+from core.mechanisms.protection import Segmentation
 from core.mechanisms.vectors.spec import vector_spec
+from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.domains import NAME as DOMAIN_NAME
 from service.settings import Settings
 
@@ -36,6 +38,8 @@ class SentDPPreset(_Model):
     mechanism: SentenceMechanism
     epsilon: float = Field(gt=0)
     domain: str = Field("general", pattern=f"^{DOMAIN_NAME}$")
+    segmentation: Segmentation = "sentences"
+    window_words: int = Field(WINDOW_WORDS, ge=1, le=WINDOW_WORDS_MAX)
     subject: SubjectRule = "user"
 
 

@@ -34,6 +34,9 @@ from service.strict import Strict
 
 FLOAT32 = "float32"
 _FLOAT16_MAGNITUDE, _FLOAT16_INFINITY = np.uint16(0x7FFF), 0x7C00
+# What is promised at epsilon, or at `epsilon_worst_case`. Each text is one vector: replacing a token of it changes one.
+_OF_TEXTS = {"units": ["vector", "sentence", "token"], "public": ["number of texts"]}
+_OF_VECTORS = {"units": ["vector"], "public": ["number of vectors"]}
 _CHECKED_AT_ONCE = 1 << 18  # numbers: half a megabyte, which stays in the cache
 
 
@@ -86,8 +89,10 @@ async def vector_price(
     Looks at no vector. A Gaussian projection is made here, for its stretch is in the price.
     Raises InvalidInput, and for texts WorkerCold.
     """
+    promise = _OF_VECTORS
     if dimension is None:
         asked, dimension = _of_texts(here, asked)
+        promise = _OF_TEXTS
     settings = here.settings
     rows_max = settings.vectors_max if asked.mechanism != "codebook" else settings.codebook_vectors_max
     if rows > rows_max:
@@ -112,7 +117,8 @@ async def vector_price(
     if spec.projection == "pca" and not _embed_facts(here).get("vector_pack"):
         raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
     stretch = await stretch_of(here, spec, tenant=tenant)
-    return VectorPrice(spec, vector_events(spec, stretch=stretch), vector_facts(spec, stretch=stretch))
+    facts = vector_facts(spec, stretch=stretch) | promise
+    return VectorPrice(spec, vector_events(spec, stretch=stretch), facts)
 
 
 def _of_texts(here: House, asked: VectorParameters) -> tuple[VectorParameters, int]:

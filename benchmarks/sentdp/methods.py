@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.sentdp import baselines
@@ -17,7 +17,8 @@ from benchmarks.sentdp.baselines import Box, FloatArray
 from core.amounts import NANO
 from core.mechanisms.depth import DeepCandidate
 from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pricing import SENTENCE_MECHANISMS, Protection, protection
+from core.mechanisms.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.protection import Protection, protection
 from core.mechanisms.recoder import Recoder
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
@@ -41,6 +42,15 @@ class Method:
     random: bool = True  # False: one trial says all
 
 
+def classifier(rows: FloatArray, labels: list[str]) -> Pipeline:
+    """A logistic regression fitted to the rows, one a document."""
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.01)).fit(rows, labels)
+
+
+def macro_f1(model: Pipeline, vectors: FloatArray, labels: Sequence[str]) -> float:
+    return float(f1_score(labels, model.predict(vectors), average="macro"))
+
+
 class Classifiers:
     """Logistic regressions on clean features of the training split, one a space."""
 
@@ -50,15 +60,10 @@ class Classifiers:
         features = {"encoder": train.means(), "truncated": clipped.means()}
         for title, pack in packs.items():
             features[f"recoded, {title}"] = recoder.recoded_means(pack.recoder, train)
-        self._models = {space: self._fit(rows, train.labels) for space, rows in features.items()}
-
-    @staticmethod
-    def _fit(rows: FloatArray, labels: list[str]):
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.01)).fit(rows, labels)
+        self._models = {space: classifier(rows, train.labels) for space, rows in features.items()}
 
     def score(self, space: str, vectors: FloatArray, labels: Sequence[str]) -> float:
-        """Macro-F1."""
-        return float(f1_score(labels, self._models[space].predict(vectors), average="macro"))
+        return macro_f1(self._models[space], vectors, labels)
 
 
 class PrintedDepth(DeepCandidate):

@@ -18,7 +18,7 @@ PLACE = (
     "replace what stands in one masked place by anything else, given the mask pattern and the kept text; the kept text "
     "and which places are masked have no protection"
 )
-WORD = "replace one word of the text by any other; the number of words is public"
+WORD = "replace one word of the text by any other that leaves the number of words as it is; that number is public"
 ANY = "replace the whole document by any other of as many words; the number of words is public"
 
 

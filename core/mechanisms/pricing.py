@@ -5,7 +5,7 @@ Imports no torch: the front end prices a request before any worker sees it, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
 from typing import Literal
 
@@ -26,35 +26,12 @@ _KINDS = {
 SENTENCE_MECHANISMS = tuple(_KINDS)
 
 
-@dataclass(frozen=True)
-class Protection:
-    """What a release protects, as an answer's `privacy` block says it: `unit`, and `adjacency` in words.
-
-    The unit is that of the event's account or a coarser one, whose guarantee implies the account's at the same epsilon.
-    `length_is_public`: whether documents are neighbours only if they have as many sentences.
-    """
-
-    unit: str
-    adjacency: str
-    length_is_public: bool
-
-
-_ONE_SENTENCE = Protection("sentence", "replace-one sentence of a document", length_is_public=True)
-_WHOLE_DOCUMENT = Protection("document", "replace-one document, of any number of sentences", length_is_public=False)
-
-
-def protection(mechanism: str) -> Protection:
-    """What each document released by `mechanism` is protected against. Raises ValueError for an unknown mechanism."""
-    if mechanism not in _KINDS:
-        raise ValueError("unknown sentence mechanism")
-    return _WHOLE_DOCUMENT if mechanism == "document_selection" else _ONE_SENTENCE
-
-
 def sentence_event(mechanism: str, epsilon: float | int | str | Decimal) -> PrivacyEvent:
     """The event of one document released by `mechanism` at `epsilon`.
 
     Guarantee priced: pure epsilon for replacing one sentence of one document, the number of sentences public. A
-    mechanism that protects the whole document (`protection`) protects each sentence at that epsilon and costs the same.
+    mechanism that protects the whole document (`core.mechanisms.protection`) protects each sentence at that epsilon and
+    costs the same.
     Raises: ValueError for an unknown mechanism or an epsilon that is not a positive number in range.
     """
     if mechanism not in _KINDS:
@@ -67,3 +44,18 @@ def sentence_event(mechanism: str, epsilon: float | int | str | Decimal) -> Priv
         guarantee=Guarantee.PURE_DP,
         epsilon_nano=cost_nano(epsilon),
     )
+
+
+def words_event(mechanism: str, epsilon: float | int | str | Decimal) -> PrivacyEvent:
+    """The event of one document that is cut into windows of words (`core.text.segment.windows`).
+
+    Guarantee priced: pure epsilon for replacing one word, the number of words public. It is an event of the unit
+    `token` alone: a sentence may lie in several windows, and one of another length moves all that follow. The name
+    differs from that of the release by sentences, whose plans do not admit it. `document_selection` protects the whole
+    document by either list, and has one event.
+    Raises: as `sentence_event`.
+    """
+    event = sentence_event(mechanism, epsilon)
+    if mechanism == "document_selection":
+        return event
+    return replace(event, mechanism=f"{mechanism}_words", unit=Unit.TOKEN)

@@ -20,7 +20,7 @@ PER_UNIT = "unit of Euclidean distance between word vectors"
 DIAMETER = 2  # of the unit ball, in which every word's vector lies
 WORDS_MAX = 20_000  # of a vocabulary; `WordVectors` takes no more, since the price rests on it
 
-WHOLE = "replace one word of the text by any string that is one word; the number of words is public"
+WHOLE = "replace one word of the text by any string that leaves the number of words as it is; that number is public"
 MASKED = (
     "replace one masked word by another, given the mask pattern and the kept text; the kept text and which words are "
     "masked have no protection"

@@ -15,7 +15,6 @@ from core.amounts import delta_of, epsilon_of
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
-from core.mechanisms.pricing import protection
 from service.auth import Caller, caller
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
@@ -148,7 +147,7 @@ Priced = tuple[Sequence[Charge], dict[str, Any]]  # the charges, and what the pr
 async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House) -> Priced:
     event = sentdp.price(body, here.settings)
     await here.domains.find(who.tenant, body.domain)
-    return sentdp.charges_of(body, event), {"unit": protection(body.mechanism).unit}
+    return sentdp.charges_of(body, event), sentdp.facts_of(body)
 
 
 def _word_charges(body: SanitizeRequest, who: Caller, here: House) -> Priced:

@@ -94,6 +94,8 @@ async def _sentdp(preset: SentDPPreset, body: EmbeddingsRequest, who: Caller, he
         epsilon=preset.epsilon,
         mechanism=preset.mechanism,
         domain=preset.domain,
+        segmentation=preset.segmentation,
+        window_words=preset.window_words,
         subject=_subject(preset, body),
         encoding_format=body.encoding_format or "float",
     )

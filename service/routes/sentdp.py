@@ -1,7 +1,10 @@
 """`POST /embed/sentdp`: sentence-private document embeddings.
 
-Guarantee: pure epsilon-DP for replacing one sentence of a document; the number of sentences is public. By
-`document_selection`: for replacing the whole document, and its answer does not tell the number of sentences.
+Guarantee: pure epsilon-DP for replacing one entry of a document's unit list, of which the number of entries is public.
+What that promises of the text depends on how the list came about, and the answer's `privacy` block says it
+(`core.mechanisms.protection`): one sentence; one sentence or token, for sentences that the caller sent; one word, for
+windows of words. By `document_selection`: for replacing the whole document, and its answer does not show how many
+sentences there are.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from pydantic import Field, model_validator
 from core.accounting.events import PrivacyEvent
 from core.errors import InvalidInput
 from core.ledger.records import Charge
-from core.mechanisms.pricing import Protection, SentenceMechanism, protection, sentence_event
+from core.mechanisms.pricing import SentenceMechanism, sentence_event, words_event
+from core.mechanisms.protection import Form, Protection, Segmentation, protection
 from core.stamped_file import StampedFile
-from core.text.segment import sentences
+from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX, sentences, windows
 from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask
 from service.auth import Caller, caller
@@ -39,17 +43,25 @@ Vector = list[float]
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 _NORM_TOLERANCE = 1e-3
-# A document of one sentence has no other sentence to hide in: its release is nearly noise at any useful epsilon.
-_SENTENCES_FOR_UTILITY = 2
+# A document of one unit has no other unit to hide in: its release is nearly noise at any useful epsilon.
+_UNITS_FOR_UTILITY = 2
 
 
 class Document(Strict):
     """One document, as exactly one of `text`, `sentences` and `embeddings`."""
 
     id: str | None = Field(None, max_length=128)
-    text: str | None = None
-    sentences: list[str] | None = None
-    embeddings: list[Vector] | None = None
+    text: str | None = Field(
+        None,
+        description="Raw text, which the gateway segments. By sentences it is protected for one sentence and for no "
+        "single token; by words for one word.",
+    )
+    sentences: list[str] | None = Field(
+        None, description="The text as sentences: protected for one of them, and for one token inside one."
+    )
+    embeddings: list[Vector] | None = Field(
+        None, description="An embedding of each sentence, of unit length: protected for one of them."
+    )
     subject: str | None = _SUBJECT
 
     @model_validator(mode="after")
@@ -57,6 +69,12 @@ class Document(Strict):
         if sum(form is not None for form in (self.text, self.sentences, self.embeddings)) != 1:
             raise ValueError("give exactly one of text, sentences and embeddings")
         return self
+
+    @property
+    def form(self) -> Form:
+        if self.text is not None:
+            return "text"
+        return "sentences" if self.sentences is not None else "embeddings"
 
 
 class SentDPRequest(Strict):
@@ -67,15 +85,24 @@ class SentDPRequest(Strict):
     mechanism: SentenceMechanism = "sentence_codes"
     domain: str = Field("general", max_length=64)
     subject: str | None = _SUBJECT
+    segmentation: Segmentation = Field(
+        "sentences",
+        description="What the units of a text are. `sentences`: protects a sentence; their number is public, and one "
+        "token can change it. `words`: windows of words, which protect one word, debit the `token` account alone, and "
+        "make the number of words public. Documents are then `text`.",
+    )
+    window_words: int = Field(
+        WINDOW_WORDS, ge=1, le=WINDOW_WORDS_MAX, description="Words in a window, at most, by `words`."
+    )
     normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")
     encoding_format: Literal["float", "base64"] = "float"
 
 
 def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
-    """The event that each document costs. Looks at the parameters, never at a document.
+    """The event that each document costs. Looks at the parameters and at the documents' forms, never at a text.
 
     Raises:
-        InvalidInput: epsilon outside the operator's range, too many documents.
+        InvalidInput: epsilon outside the operator's range, too many documents, windows of anything but text.
     """
     if len(body.documents) > settings.documents_max:
         raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
@@ -83,7 +110,24 @@ def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
         )
-    return sentence_event(body.mechanism, body.epsilon)
+    if body.segmentation == "sentences":
+        return sentence_event(body.mechanism, body.epsilon)
+    for index, document in enumerate(body.documents):
+        if document.form != "text":
+            raise InvalidInput("windows of words are made of `text`", field=f"documents.{index}")
+    return words_event(body.mechanism, body.epsilon)
+
+
+def protection_of(body: SentDPRequest) -> Protection:
+    """What each document of a priced body is protected against."""
+    return protection(
+        body.mechanism, forms=[document.form for document in body.documents], segmentation=body.segmentation
+    )
+
+
+def facts_of(body: SentDPRequest) -> dict[str, Any]:
+    """What the privacy block of a priced body says beside the event."""
+    return protection_of(body).facts | ({"window_words": body.window_words} if body.segmentation == "words" else {})
 
 
 def charges_of(body: SentDPRequest, event: PrivacyEvent) -> list[Charge]:
@@ -111,6 +155,7 @@ def validate(
         InvalidInput: a limit is passed, a document is empty, an embedding is ragged, not finite, of another
             dimension or not of unit length.
     """
+    named = "sentences" if body.segmentation == "sentences" else "windows"
     tasks = []
     total = 0
     for index, document in enumerate(body.documents):
@@ -122,14 +167,15 @@ def validate(
         elif document.sentences is not None:
             units = document.sentences
         elif document.text is not None:
-            units = sentences(_bounded(document.text, settings, place))
+            text = _bounded(document.text, settings, place)
+            units = sentences(text) if body.segmentation == "sentences" else windows(text, body.window_words)
         size = len(units) if embeddings is None else len(embeddings)
         if size == 0 or any(not unit.strip() for unit in units):
             raise InvalidInput("a document and each of its sentences must hold something", field=place)
         if sum(map(len, units)) > settings.document_chars_max:
             raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=place)
         if size > settings.sentences_per_document_max:
-            raise InvalidInput(f"at most {settings.sentences_per_document_max} sentences a document", field=place)
+            raise InvalidInput(f"at most {settings.sentences_per_document_max} {named} a document", field=place)
         total += size
         tasks.append(
             EmbedTask(
@@ -142,7 +188,7 @@ def validate(
             )
         )
     if total > settings.sentences_per_request_max:
-        raise InvalidInput(f"at most {settings.sentences_per_request_max} sentences a call", field="documents")
+        raise InvalidInput(f"at most {settings.sentences_per_request_max} {named} a call", field="documents")
     return tasks
 
 
@@ -189,7 +235,7 @@ def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
     event = price(body, here.settings)
     pack = domain.info
     check_forms(body, domain, here)
-    protected = protection(body.mechanism)
+    count = protection_of(body).count
     tasks = validate(body, here.settings, dimension=pack.dimension, event=event, pack=domain.file)
 
     def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
@@ -198,12 +244,11 @@ def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
             "model": here.encoder_name if domain.file is None else pack.encoder,
             "dimension": pack.dimension,
             "data": [
-                _row(index, document, task, result, body.encoding_format, protected)
+                _row(index, document, task, result, body.encoding_format, count)
                 for index, (document, task, result) in enumerate(rows)
             ],
             **common,
-            "usage": {"documents": len(tasks)}
-            | ({"sentences": sum(task.size for task in tasks)} if protected.length_is_public else {}),
+            "usage": {"documents": len(tasks)} | ({count: sum(task.size for task in tasks)} if count else {}),
         }
 
     job = Release(
@@ -211,7 +256,7 @@ def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
         role=Role.EMBED,
         tasks=[Task(task, task.weight) for task in tasks],
         render=render,
-        privacy={"unit": protected.unit, "adjacency": protected.adjacency},
+        privacy=facts_of(body),
     )
     return replace(job, parts=lambda: _parts(job, body, event, tasks, domain, here))
 
@@ -257,7 +302,7 @@ def _row(
     task: EmbedTask,
     result: EmbedRelease,
     encoding_format: str,
-    protected: Protection,
+    count: str | None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"index": index}
     if document.id is not None:
@@ -267,9 +312,9 @@ def _row(
     else:
         row["embedding"] = result.vector
     row["space"] = result.space
-    if not protected.length_is_public:
+    if count is None:
         return row
-    row["sentences"] = task.size
-    if task.size < _SENTENCES_FOR_UTILITY:
+    row[count] = task.size
+    if task.size < _UNITS_FOR_UTILITY:
         row["utility"] = "low"
     return row

@@ -23,7 +23,9 @@ def test_an_answer_names_the_document_as_its_unit_and_hides_the_number_of_senten
     assert body["privacy"] == {
         "guarantee": "pure-dp",
         "unit": "document",
+        "units": ["document", "sentence", "token"],
         "adjacency": "replace-one document, of any number of sentences",
+        "public": [],
         "epsilon": 2.5,
         "delta": 0.0,
         "mechanism": MECHANISM,
@@ -67,7 +69,7 @@ def test_an_estimate_names_what_it_prices_and_charges_nothing(gateway: Gateway) 
     told = tenant.http.post("/budget/estimate", json=body).json()
 
     assert told["privacy"]["unit"] == "document"
-    assert told["privacy"]["adjacency"] == "replace-one"
+    assert told["privacy"]["adjacency"] == "replace-one document, of any number of sentences"
     assert told["allowed"] is True
     assert {line["unit"]: line["cost"]["epsilon"] for line in told["accounts"]} == {"sentence": 2.0, "token": 2.0}
     assert tenant.committed() == 0.0

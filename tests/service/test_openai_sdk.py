@@ -85,12 +85,14 @@ def test_under_one_key_a_call_is_charged_once(client: Client, tenant: Tenant) ->
 def test_the_presets_are_the_models(client: Client) -> None:
     listed = client.models.list().data
 
-    assert [model.id for model in listed] == [SHIPPED, "reviews", "queries", "text-embedding-3-small"]
+    assert [model.id for model in listed] == [SHIPPED, "reviews", "words", "queries", "text-embedding-3-small"]
     assert listed[0].preset == {
         "endpoint": "sentdp",
         "mechanism": "sentence_codes",
         "epsilon": 10.0,
         "domain": "general",
+        "segmentation": "sentences",
+        "window_words": 12,
         "subject": "user",
     }
     assert client.models.retrieve("reviews") == listed[1]
@@ -114,6 +116,15 @@ def test_an_operators_preset_fixes_mechanism_and_price(client: Client, tenant: T
     assert answer.privacy["mechanism"] == "document_selection"
     assert answer.privacy["unit"] == "document"
     assert tenant.committed() == 25.0
+
+
+def test_a_preset_by_windows_of_words(client: Client, tenant: Tenant) -> None:
+    answer = client.embed(DOCUMENT, model="words")
+
+    assert answer.privacy["units"] == ["token"]
+    assert answer.privacy["window_words"] == 12
+    assert answer.data[0].windows == -(-len(DOCUMENT.split()) // 12)
+    assert (tenant.committed("token"), tenant.committed("sentence")) == (10.0, 0.0)
 
 
 def test_a_preset_of_private_vectors(client: Client, tenant: Tenant) -> None:

@@ -28,7 +28,8 @@ def test_the_answer_names_unit_condition_and_worst_case_and_each_document_costs_
     assert body["privacy"] == {
         "guarantee": "metric-dp",
         "unit": "token",
-        "adjacency": "replace one word of the text by any string that is one word; the number of words is public",
+        "adjacency": "replace one word of the text by any string that leaves the number of words as it is; that number "
+        "is public",
         "epsilon": 2.5,
         "delta": 0.0,
         "mechanism": "metric_dp_exponential",

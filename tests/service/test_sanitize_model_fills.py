@@ -97,7 +97,7 @@ def test_at_a_large_epsilon_words_stay_and_by_all_each_is_a_place(gateway: Gatew
     ).json()
 
     assert body["data"][0]["text"] == "we met the buyers on monday"
-    assert body["privacy"]["adjacency"] == "replace one word of the text by any other; the number of words is public"
+    assert "any other that leaves the number of words as it is" in body["privacy"]["adjacency"]
 
 
 @pytest.mark.parametrize("mask", [None, {"techniques": ["all"]}])

@@ -21,7 +21,8 @@ from core.mechanisms.discrete_noise import subset_selection
 from core.mechanisms.document_selection import DocumentSelection, subset_size
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.integer_vectors import CodeMatrix
-from core.mechanisms.pricing import SENTENCE_MECHANISMS, protection, sentence_event
+from core.mechanisms.pricing import SENTENCE_MECHANISMS, sentence_event
+from core.mechanisms.protection import protection
 from core.mechanisms.release import SENTENCES_MAX
 from core.mechanisms.sampling import uniform_indices
 from core.mechanisms.sentence import sentence_mechanism
@@ -210,8 +211,8 @@ def test_the_price_is_that_of_one_sentence_and_the_protection_that_of_the_docume
     assert "document_selection" in SENTENCE_MECHANISMS
     whole = [name for name in SENTENCE_MECHANISMS if protection(name).unit == "document"]
     assert whole == ["document_selection"]
-    assert not protection("document_selection").length_is_public
-    assert protection("sentence_codes").length_is_public
+    assert protection("document_selection").count is None
+    assert protection("sentence_codes").count == "sentences"
     with pytest.raises(ValueError, match="unknown"):
         protection("softmax")
 

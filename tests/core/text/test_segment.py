@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from core.text.segment import sentences
+from core.text.segment import sentences, windows
 
 
 def test_abbreviations_do_not_end_a_sentence():
@@ -31,6 +33,47 @@ def test_space_alone_holds_no_sentence(text):
 )
 def test_no_character_but_space_is_lost(text):
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+
+
+def test_one_token_can_change_how_many_sentences_there_are():
+    """Why a release of raw text by sentences promises nothing for a token."""
+    assert len(sentences("I saw Dr. Smith at noon. He was kind.")) == 2
+    assert len(sentences("I saw him. Smith at noon. He was kind.")) == 3
+
+
+def test_windows_are_of_equal_size_to_within_one_word():
+    assert windows("a b c d e f g", 3) == ["a b", "c d", "e f g"]
+    assert windows("a b c", 3) == ["a b c"]
+    assert windows(" a\n\tb\u00a0c ", 1) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\n\t \u00a0"])
+def test_space_alone_holds_no_window(text):
+    assert windows(text, 4) == []
+
+
+WORD = st.text(min_size=1, max_size=6).filter(lambda word: len(word.split()) == 1 and word.split()[0] == word)
+
+
+@given(
+    words=st.lists(WORD, min_size=1, max_size=60),
+    spaces=st.lists(st.sampled_from([" ", "\n", "\u2003", "\x1c \t"]), min_size=61, max_size=61),
+    new=WORD,
+    size=st.integers(1, 20),
+    data=st.data(),
+)
+def test_one_replaced_word_changes_one_window_and_no_number(words, spaces, new, size, data):
+    place = data.draw(st.integers(0, len(words) - 1))
+    others = [*words[:place], new, *words[place + 1 :]]
+
+    def text(parts):
+        return "".join(space + part for space, part in zip(spaces, parts, strict=False))
+
+    one, other = windows(text(words), size), windows(text(others), size)
+    assert len(one) == len(other) == -(-len(words) // size)
+    assert all(len(window.split()) <= size for window in one)
+    assert sum(a != b for a, b in zip(one, other, strict=True)) <= 1
+    assert " ".join(one).split() == words
 
 
 @pytest.mark.parametrize("module", ["core.text.segment", "core.text.policy"])

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.text.tokens import tokenize
@@ -30,3 +30,23 @@ def test_no_letter_mark_or_digit_is_outside_a_token(text):
         last = end
     left = [char for place, char in enumerate(text) if place not in covered]
     assert not [char for char in left if char.isalnum() or unicodedata.category(char)[0] in "LNM"]
+
+
+@given(
+    before=st.text(max_size=20),
+    after=st.text(max_size=20),
+    old=st.text(min_size=1, max_size=5),
+    new=st.text(max_size=5),
+)
+@example(before="a.", after="", old="b", new="3")
+@example(before="4.", after="", old="b", new="3")
+def test_a_word_that_leaves_the_number_of_words_as_it_is_changes_no_other(before, after, old, new):
+    """The neighbours of `metric_dp` and `dp` over the whole text. "4.b" has two words, "4.3" one: no neighbours."""
+    text = before + old + after
+    place = (len(before), len(before) + len(old))
+    if place not in tokenize(text) or tokenize(new) != [(0, len(new))]:
+        return
+    one, other = words(text), words(before + new + after)
+    assert len(other) <= len(one)
+    if len(other) == len(one):
+        assert sum(a != b for a, b in zip(one, other, strict=True)) <= 1
