@@ -85,7 +85,7 @@ class VectorReleaser:
 
         def work(share: list[slice]) -> None:
             for part in share:
-                own = np.ascontiguousarray(vectors[part], dtype=np.float32)
+                own = np.ascontiguousarray(vectors[part], dtype=np.result_type(vectors.dtype, np.float32))
                 _put(task.released, mechanism.release(own), part.start)
 
         share_blocks(work, [slice(start, start + step) for start in range(0, len(vectors), step)])

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from core.accounting.events import PrivacyEvent
@@ -29,7 +28,7 @@ from service.release import JSON, Release, Rendered
 from service.settings import Settings
 from service.strict import Strict
 
-FLOAT32 = "float32"
+FLOAT32, FLOAT64 = "float32", "float64"
 _FLOAT16_MAGNITUDE, _FLOAT16_INFINITY = np.uint16(0x7FFF), 0x7C00
 _CHECKED_AT_ONCE = 1 << 18  # numbers: half a megabyte, which stays in the cache
 
@@ -150,12 +149,12 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
 
 
 def vector_batch(here: House, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
-    """Vectors that came as lists of finite numbers, in the range of float32.
+    """Vectors that came as lists of finite numbers, as they were parsed: a cast would move near ones apart.
 
     Raises QueueFull.
     """
-    matrix = _within_float32(np.asarray(rows, dtype=np.float64), spec)
-    placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT32, (len(rows), spec.dimension))
+    matrix = np.asarray(rows, dtype=np.float64)
+    placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
     placed.write_rows(matrix, 0)
     return VectorBatch(len(rows), vectors=placed)
 
@@ -196,21 +195,6 @@ def vector_release(
         media_type=media_type,
         fingerprint=fingerprint,
     )
-
-
-def _within_float32(matrix: npt.NDArray[np.float64], spec: VectorSpec) -> npt.NDArray[np.float32]:
-    """The rows as the mechanism sees them: clipped by a metric one, of any length above 0 for the others.
-
-    Done in float64 on rows whose largest number is 1, so that no norm overflows and a direction survives the cast.
-    """
-    largest = np.abs(matrix).max(axis=1, keepdims=True)
-    scaled = matrix / np.where(largest == 0.0, 1.0, largest)
-    if spec.is_metric:
-        norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-        with np.errstate(over="ignore"):
-            lengths = np.minimum(largest * norms, spec.clip_norm)  # beyond float64 it is infinite, and is clipped
-        scaled *= lengths / np.where(norms == 0.0, 1.0, norms)
-    return scaled.astype(np.float32)
 
 
 def _finite(vectors: SharedArray) -> bool:
