@@ -95,7 +95,7 @@ def mechanism_share(documents: list[list[str]]) -> None:
         for _ in range(3):
             tasks = [EmbedTask(tuple(units), None, mechanism, "general", 10**10) for units in documents]
             started = time.perf_counter()
-            vectors = embedder._vectors(tasks)
+            vectors = embedder._sentences(tasks)
             encoder_s = time.perf_counter() - started
             started = time.perf_counter()
             embedder._mechanisms["general", mechanism].release(vectors, [task.epsilon_nano for task in tasks])

@@ -9,13 +9,15 @@ the sensitivity of the mechanisms exact. `warm_up` checks that on this very devi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from core.accounting.events import Unit
+from core.errors import GatewayError
+from core.guarded import guarded
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.release import SentenceMechanism
@@ -67,7 +69,8 @@ class Embedder:
         canary = [
             EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in self._mechanisms
         ]
-        for released in self._documents(canary):
+        for task, document in zip(canary, self._sentences(canary), strict=True):
+            (released,) = self._drawn([task], [document])
             if not torch.isfinite(torch.from_numpy(released.vector)).all():
                 raise RuntimeError("the canary release is not finite")
         self._vectors = VectorReleaser(self._encoder)
@@ -81,33 +84,46 @@ class Embedder:
             "unit": Unit.SENTENCE.value,
         }
 
-    def run(self, tasks: Sequence[EmbedTask | VectorTask]) -> list[EmbedRelease | int]:
-        """Release every task: a document's embedding, or how many vectors were written to shared memory."""
+    def prepare(self, tasks: Sequence[EmbedTask | VectorTask]) -> Callable[[], list[EmbedRelease | int | GatewayError]]:
+        """As `Handler.prepare`: encode. The draw gives a document's embedding, or how many vectors were written to
+        shared memory. Documents that one call of a mechanism draws for fail together, vectors by task."""
         documents = [task for task in tasks if isinstance(task, EmbedTask)]
-        vectors = [task for task in tasks if isinstance(task, VectorTask)]
-        embedded = iter(self._documents(documents))
-        counts = iter(self._vectors.run(vectors))
-        return [next(embedded) if isinstance(task, EmbedTask) else next(counts) for task in tasks]
+        sentences = self._sentences(documents)
+        draw_vectors = self._vectors.prepare([task for task in tasks if isinstance(task, VectorTask)])
 
-    def _documents(self, tasks: Sequence[EmbedTask]) -> list[EmbedRelease]:
-        """Release every document; one encoder pass and one mechanism call for each (domain, mechanism)."""
-        documents = self._sentences(tasks)
+        def draw() -> list[EmbedRelease | int | GatewayError]:
+            embedded = iter(self._documents(documents, sentences))
+            counts = iter(draw_vectors())
+            return [next(embedded) if isinstance(task, EmbedTask) else next(counts) for task in tasks]
+
+        return draw
+
+    def _documents(
+        self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]
+    ) -> list[EmbedRelease | GatewayError]:
+        """Release every document; one mechanism call for each (domain, mechanism)."""
         together: defaultdict[tuple[StampedFile | str, str], list[int]] = defaultdict(list)
         for index, task in enumerate(tasks):
             together[task.pack or task.domain, task.mechanism].append(index)
-        released: dict[int, EmbedRelease] = {}
-        for (domain, name), indices in together.items():
-            if isinstance(domain, str):
-                mechanism = self._mechanisms[domain, name]
+        released: dict[int, EmbedRelease | GatewayError] = {}
+        for indices in together.values():
+            drawn = guarded(self._drawn, [tasks[index] for index in indices], [documents[index] for index in indices])
+            if isinstance(drawn, GatewayError):
+                released |= dict.fromkeys(indices, drawn)
             else:
-                encodes = any(tasks[index].embeddings is None for index in indices)
-                mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
-            drawn = mechanism.release(
-                [documents[index] for index in indices], [tasks[index].epsilon_nano for index in indices]
-            )
-            for index, vector in zip(indices, drawn, strict=True):
-                released[index] = EmbedRelease(vector=vector, space=mechanism.space)
+                released |= zip(indices, drawn, strict=True)
         return [released[index] for index in range(len(tasks))]
+
+    def _drawn(self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]) -> list[EmbedRelease]:
+        """The releases of documents of one domain by one mechanism."""
+        domain, name = tasks[0].pack or tasks[0].domain, tasks[0].mechanism
+        if isinstance(domain, str):
+            mechanism = self._mechanisms[domain, name]
+        else:
+            encodes = any(task.embeddings is None for task in tasks)
+            mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
+        vectors = mechanism.release(documents, [task.epsilon_nano for task in tasks])
+        return [EmbedRelease(vector=vector, space=mechanism.space) for vector in vectors]
 
     def _sentences(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
         """Each document's sentence vectors `float32 [k, d]`, encoded together."""

@@ -5,10 +5,11 @@ The texts have been inspected by then; `core.text.fill_left_to_right` and `core.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from core.errors import GatewayError, InfillBroken, InvalidInput
+from core.guarded import guarded
 from core.mechanisms.token_selection import scores
 from core.stamped_file import StampedFile
 from core.text.fill_dp import CLIP, dp_draws, slots_of
@@ -67,18 +68,18 @@ class Filler:
         if self._model.candidates:
             scores(self._model.logits([_CANARY]), clip=CLIP)
 
-    def run(
+    def prepare(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
-    ) -> dict[int, Sanitised | GatewayError]:
-        """One answer a task."""
-        answers: dict[int, Sanitised | GatewayError] = {}
+    ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
+        """As `Handler.prepare` of `gpu_workers.worker`; the draw gives one answer a task."""
+        refused: dict[int, GatewayError] = {}
         ways: dict[int, Way] = {}
         inspected = dict(found)
         for number, task in tasks.items():
             if task.fill == DP:
                 inspected[number] = slots_of(found[number], task.policy)
             if len(inspected[number].masks) > self._slots_max:
-                answers[number] = InvalidInput(
+                refused[number] = InvalidInput(
                     f"a model fills at most {self._slots_max} masked places of a document", field="documents"
                 )
             else:
@@ -86,17 +87,22 @@ class Filler:
         together: dict[StampedFile | None, list[int]] = {}
         for number in ways:
             together.setdefault(tasks[number].model, []).append(number)
-        for file, numbers in together.items():
-            try:
-                model = self._own.get(file) if file else self._model
-            except InfillBroken as error:
-                answers |= dict.fromkeys(numbers, error)
-                continue
-            filled = fill_left_to_right(
-                [inspected[number] for number in numbers], [ways[number] for number in numbers], model
-            )
-            answers |= zip(numbers, filled, strict=True)
-        return answers
+
+        def draw() -> dict[int, Sanitised | GatewayError]:
+            answers = dict[int, Sanitised | GatewayError](refused)
+            for file, numbers in together.items():
+                # one model after another: as many are in memory as `models_loaded_max` says
+                model = guarded(self._own.get, file) if file else self._model
+                if isinstance(model, GatewayError):
+                    answers |= dict.fromkeys(numbers, model)
+                    continue
+                filled = fill_left_to_right(
+                    [inspected[number] for number in numbers], [ways[number] for number in numbers], model
+                )
+                answers |= zip(numbers, filled, strict=True)
+            return answers
+
+        return draw
 
     def _load(self, file: StampedFile) -> InfillModel:
         """A model that a tenant has fine-tuned. Raises InfillBroken."""

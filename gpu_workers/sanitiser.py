@@ -1,6 +1,6 @@
 """The handler that a worker process runs for `POST /sanitize`.
 
-`warm_up` loads every list and recogniser and refuses to start a worker that misses planted data; `run` gives one
+`warm_up` loads every list and recogniser and refuses to start a worker that misses planted data; a batch gives one
 result or one error a document, in order. No error holds text, and a document that fails leaves the others alone.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from core.errors import GatewayError, RecogniserFailed, TaskFailed
+from core.guarded import guarded
 from core.mechanisms import word_vectors
 from core.mechanisms.word_pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.mechanisms.word_selection import ExponentialWords
@@ -49,9 +50,6 @@ CANARY_VALUES = {
 _CANARY_EPSILON_NANO = 10**9
 _MODEL = "model"  # beside the mechanisms of words
 _PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
-
-
-Answer = TypeVar("Answer")
 
 
 class CanaryMissed(RuntimeError):
@@ -137,9 +135,14 @@ class Sanitiser:
                 raise CanaryMissed("a word that is not of the public vocabulary came out")
 
     def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order. In one go each: the names of all documents are looked for, the words of all
-        `metric_dp` tasks of one mechanism drawn, the places of all tasks of the model filled."""
+        """One answer a task, in order."""
+        return self.prepare(tasks)()
+
+    def prepare(self, tasks: Sequence[SanitizeTask]) -> Callable[[], list[Sanitised | GatewayError]]:
+        """As `Handler.prepare`. In one go each: the names of all documents are looked for, the words of all `metric_dp`
+        tasks of one mechanism drawn, the places of all tasks of the model filled."""
         answers: dict[int, Sanitised | GatewayError] = {}
+        alone: dict[int, Tagged | None] = {}
         found: dict[str, dict[int, Inspected]] = {}
         tagged = self._tagged(tasks)
         for index, task in enumerate(tasks):
@@ -148,21 +151,30 @@ class Sanitiser:
                 answers[index] = names
             elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
                 inspector = inspect_words if task.fill in PRICED_FILLS else inspect
-                inspected = _guarded(inspector, task.text, task.policy, self._lists, names)
-                if isinstance(inspected, Inspected):
-                    found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
-                else:
+                inspected = guarded(inspector, task.text, task.policy, self._lists, names)
+                if isinstance(inspected, GatewayError):
                     answers[index] = inspected
+                else:
+                    found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
             else:
-                answers[index] = _guarded(self._filled, task, names)
+                alone[index] = names
         by_model = found.pop(_MODEL, {})
-        if by_model:
-            answers |= self._by_model({index: tasks[index] for index in by_model}, by_model)
-        for mechanism, own in found.items():
-            epsilons = [tasks[index].epsilon_nano or 0 for index in own]
-            replaced = replace_words(list(own.values()), epsilons, self._words[mechanism])
-            answers |= zip(own, replaced, strict=True)
-        return [answers[index] for index in range(len(tasks))]
+        fill = self._by_model({index: tasks[index] for index in by_model}, by_model)
+
+        def draw() -> list[Sanitised | GatewayError]:
+            for index, names in alone.items():
+                answers[index] = guarded(self._filled, tasks[index], names)
+            answers.update(fill())
+            for mechanism, own in found.items():
+                epsilons = [tasks[index].epsilon_nano or 0 for index in own]
+                replaced = guarded(replace_words, list(own.values()), epsilons, self._words[mechanism])
+                if isinstance(replaced, GatewayError):
+                    answers.update(dict.fromkeys(own, replaced))
+                else:
+                    answers.update(zip(own, replaced, strict=True))
+            return [answers[index] for index in range(len(tasks))]
+
+        return draw
 
     def _tagged(self, tasks: Sequence[SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
         """What the tagger found, all documents in one go; nothing for a task that asks for no names."""
@@ -175,19 +187,9 @@ class Sanitiser:
 
     def _by_model(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]
-    ) -> dict[int, Sanitised | GatewayError]:
+    ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
+        if not tasks:
+            return dict
         if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):
             raise TaskFailed(reason="no-model")  # the gateway asks for no fill that this worker has not named
-        return self._filler.run(tasks, found, self._lists)
-
-
-def _guarded(work: Callable[..., Answer], *arguments: object) -> Answer | GatewayError:
-    """What `work` gives, or an error that holds no text."""
-    try:
-        return work(*arguments)
-    except GatewayError as error:
-        # frames of a traceback hold the text
-        return error.with_traceback(None)
-    except Exception:  # its message may hold the text
-        failure = TaskFailed()
-    return failure
+        return self._filler.prepare(tasks, found, self._lists)

@@ -47,7 +47,7 @@ class EmbedTask:
 
 @dataclass(frozen=True)
 class VectorTask:
-    """Vectors to release, all by one spec: `texts` to encode, or `vectors` float32 or float16 `[n, d]`.
+    """Vectors to release, all by one spec: `texts` to encode, or `vectors` float16, float32 or float64 `[n, d]`.
 
     The worker writes them to `released`, float32 or float16 `[n, m]`; its result says that it did.
     """

@@ -6,12 +6,13 @@ A text is one unit: it is encoded whole, as far as the encoder's window reaches,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from core.errors import TaskFailed
+from core.errors import GatewayError, TaskFailed
+from core.guarded import guarded
 from core.mechanisms.pack_facts import InvalidPack
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import spec_projection
@@ -55,24 +56,28 @@ class VectorReleaser:
             if not np.isfinite(self._mechanism(spec, _CANARY_TENANT).release(vectors)).all():
                 raise RuntimeError("the canary release of a vector is not finite")
 
-    def run(self, tasks: Sequence[VectorTask]) -> list[int]:
-        """Release every row of every task into its shared memory; the texts of all tasks are encoded together.
+    def prepare(self, tasks: Sequence[VectorTask]) -> Callable[[], list[int | GatewayError]]:
+        """As `Handler.prepare`: the texts of all tasks are encoded together. The draw releases every row of every task
+        into its shared memory and gives the number of rows; a task that fails leaves the others alone.
 
         Guarantee: that of each task's mechanism (`core.mechanisms.vectors`), for each row separately.
-        Returns the number of rows of each task. Raises TaskFailed where a task's shapes do not fit its spec.
         """
         texts = [text for task in tasks for text in task.texts or ()]
-        encoded = self._encoder.encode(texts) if texts else None
-        start = 0
-        for task in tasks:
-            if task.texts is not None and encoded is not None:
-                self._release(task, encoded[start : start + len(task.texts)])
-                start += len(task.texts)
-            elif task.vectors is not None:
-                self._release(task, task.vectors.read())
-        return [task.released.shape[0] for task in tasks]
+        encoded = self._encoder.encode(texts) if texts else np.empty((0, 0), dtype=np.float32)
 
-    def _release(self, task: VectorTask, vectors: Array) -> None:
+        def draw() -> list[int | GatewayError]:
+            answers: list[int | GatewayError] = []
+            start = 0
+            for task in tasks:
+                own = encoded[start : start + len(task.texts or ())]
+                start += len(own)
+                answers.append(guarded(self._release, task, own if task.vectors is None else task.vectors.read()))
+            return answers
+
+        return draw
+
+    def _release(self, task: VectorTask, vectors: Array) -> int:
+        """How many rows were released. Raises TaskFailed where the task's shapes do not fit its spec."""
         if task.released.shape != (len(vectors), task.spec.output_dimension):
             raise TaskFailed(reason="shape")
         mechanism = self._mechanism(task.spec, task.tenant)
@@ -80,10 +85,11 @@ class VectorReleaser:
 
         def work(share: list[slice]) -> None:
             for part in share:
-                own = np.ascontiguousarray(vectors[part], dtype=np.float32)
+                own = np.ascontiguousarray(vectors[part], dtype=np.result_type(vectors.dtype, np.float32))
                 _put(task.released, mechanism.release(own), part.start)
 
         share_blocks(work, [slice(start, start + step) for start in range(0, len(vectors), step)])
+        return len(vectors)
 
 
 def _put(place: SharedArray, rows: Vectors, start: int) -> None:

@@ -15,23 +15,32 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from core.errors import GatewayError, TaskFailed
+from core.errors import GatewayError, Started, TaskFailed
+from core.guarded import guarded
 from gpu_workers.engine import Role
 from gpu_workers.messages import INFILL_OFF, Batch, Done, Ready, Stage, WorkerOptions
 from gpu_workers.shared import receive_blocks
 
+Draw = Callable[[], Sequence[Any]]
+
 
 class Handler(Protocol):
-    """What a role does. Loading happens in `warm_up`, which ends with a canary that must come out right."""
+    """What a role does. Loading happens in `warm_up`, which ends with a canary that must come out right.
+
+    A batch is run in two steps. `prepare` reads, encodes and recognises, and draws nothing: what fails in it may be
+    prepared again. It returns the draw, which is called once and gives a result or a `GatewayError` for each task, in
+    order. **A task has drawn once its draw has been called**: whatever happens after that, it is never drawn again.
+    Work that draws nothing may still be repeated inside a draw, such as a question to a language model.
+    """
 
     def warm_up(self) -> dict[str, Any]: ...
 
-    def run(self, tasks: Sequence[Any]) -> list[Any]: ...
+    def prepare(self, tasks: Sequence[Any]) -> Draw: ...
 
 
 class LoadFailed(Exception):
@@ -57,21 +66,21 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
     )
 
 
-def run_batch(handler: Handler, payloads: list[Any]) -> list[Any]:
-    """Run one batch; whatever goes wrong becomes an error that carries no text.
+def run_batch(handler: Handler, tasks: Sequence[Any]) -> list[Any]:
+    """A result, or an error that carries no text, for each task.
 
-    A batch that fails is run again one by one, so that a document does not take its neighbours along. Nothing of
-    the first attempt has left the worker: each document still has one draw that anybody sees.
+    Guarantee: no task is drawn twice. A second draw after a failure would cost a second epsilon wherever the failure
+    depends on what was drawn: Pr[released] is then Pr[first draw] + Pr[failure] Pr[second draw], and each factor moves
+    by e^epsilon. Tasks that cannot be prepared together are prepared one by one, so that a document does not take its
+    neighbours along; what fails in a draw has failed.
     """
-    try:
-        results = handler.run(payloads)
-        if len(results) != len(payloads):
-            raise TaskFailed(reason="result-count")
-        return results
-    except Exception as error:
-        if len(payloads) > 1:
-            return [result for payload in payloads for result in run_batch(handler, [payload])]
-        return [error if isinstance(error, GatewayError) else TaskFailed(reason=type(error).__name__)]
+    draw = guarded(handler.prepare, tasks)
+    if isinstance(draw, GatewayError):
+        return [draw] if len(tasks) == 1 else [result for task in tasks for result in run_batch(handler, [task])]
+    results = guarded(draw)
+    if isinstance(results, GatewayError):  # of some task, nobody can say which
+        return [results if isinstance(results, Started) else TaskFailed(reason="draw")] * len(tasks)
+    return list(results) if len(results) == len(tasks) else [TaskFailed(reason="result-count")] * len(tasks)
 
 
 def serve(connection: Connection, role: Role) -> NoReturn:

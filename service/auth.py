@@ -6,7 +6,6 @@ the two a route serves.
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
+from core.credentials import same_credential
 from core.ledger.names import SHARED_OWNER
 from service import metrics
 from service.house import House
@@ -57,9 +57,9 @@ async def identify(request: Request) -> Caller | Admin:
 
 async def _look_up(request: Request, here: House) -> Caller | Admin | None:
     scheme, _, presented = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
+    if scheme.lower() != "bearer" or not presented.strip():
         return None
-    if hmac.compare_digest(presented.encode(), here.admin_key.encode()):
+    if same_credential(presented, here.admin_key):
         return Admin()
     tenant = await here.keys.authenticate(presented)
     return None if tenant is None else Caller(tenant.name)

@@ -193,9 +193,13 @@ def _with_ledger(data_dir: Path | None, use: Callable[[Ledger, KeyStore], Awaita
 
 def _show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> None:
     if key_file is not None:
-        from service.secrets import write_secret
+        from core.secret_file import write_secret
 
-        write_secret(key_file, key)
+        try:
+            write_secret(key_file, f"{key}\n".encode(), replace=True)
+        except OSError as error:
+            typer.echo(f"error: the key of {tenant} is lost, make another by `key create`: {error}", err=True)
+            raise typer.Exit(1) from None
         typer.echo(f"tenant {tenant}: key written to {key_file}")
     elif as_json:
         print_json({"tenant": tenant, "key": key})

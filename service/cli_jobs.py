@@ -51,12 +51,22 @@ def told_in_a_line(*, too_long: str) -> Iterator[None]:
 def gateway_client(url: str, key_file: Path | None) -> Iterator[httpx.Client]:
     import httpx
 
-    key = key_file.read_text().strip() if key_file is not None else os.environ.get(KEY_VARIABLE, "")
-    if not key:
-        raise ValueError(f"give the tenant's API key by --key-file or in {KEY_VARIABLE}")
-    headers = {"Authorization": f"Bearer {key}"}
+    headers = {"Authorization": f"Bearer {_api_key(key_file)}"}
     with httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(30.0, read=600.0)) as client:
         yield client
+
+
+def _api_key(key_file: Path | None) -> str:
+    from core.credentials import api_key
+    from core.secret_file import read_secret
+
+    if key_file is not None:
+        advice = "`privacy-gateway key create TENANT --key-file FILE` writes a new one"
+        return read_secret(key_file, lambda content: api_key(content.decode(errors="replace")), advice=advice)
+    given = os.environ.get(KEY_VARIABLE, "")
+    if not given:
+        raise ValueError(f"give the tenant's API key by --key-file or in {KEY_VARIABLE}")
+    return api_key(given)
 
 
 def watched(client: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:

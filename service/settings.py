@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import parse_qs, urlsplit
 
-from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from core import credentials
 from gpu_workers.endpoint import Endpoint, is_url
 from gpu_workers.messages import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.checkpoints import checkpoint_folder, is_pinned
@@ -131,6 +133,27 @@ class Settings(BaseSettings):
     series_max: int = Field(32, ge=1, le=1000)
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
+
+    @field_validator("master_key", "admin_key", "infill_api_key")
+    @classmethod
+    def _a_secret_that_is_set_is_one(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        """A variable that is set to nothing is a mistake, never a secret that nobody has to know."""
+        if value is None:
+            return None
+        check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
+        return SecretStr(check(value.get_secret_value()))
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_url_has_its_password(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        address = urlsplit(value)
+        if not address.scheme:
+            raise ValueError("REDIS_URL is redis://..., rediss://... or unix://...")
+        if "@" in address.netloc and not (address.password or parse_qs(address.query).get("password")):
+            raise ValueError("REDIS_URL names a user and no password, or an empty one")
+        return value
 
     @model_validator(mode="after")
     def _checkpoints_are_there(self) -> Settings:

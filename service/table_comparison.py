@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from service.secrets import write_secret
+from core.secret_file import write_secret
 
 
 def write_comparison(path: Path, data: Path, artifact: Path, result: dict[str, Any], *, outside: str) -> None:
@@ -30,4 +30,5 @@ def write_comparison(path: Path, data: Path, artifact: Path, result: dict[str, A
     except BadCorpus as error:
         raise ValueError(f"{data}: {error.detail}") from None
     multiplier = result["privacy"]["noise_multiplier"]
-    write_secret(path, comparison_page(result["name"], real, source, noise_multiplier=multiplier))
+    page = comparison_page(result["name"], real, source, noise_multiplier=multiplier)
+    write_secret(path, page.encode(), replace=True)

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 from pydantic import Field
 
@@ -32,7 +31,7 @@ from service.reuse import Part, Parts
 from service.settings import Settings
 from service.strict import Strict
 
-FLOAT32 = "float32"
+FLOAT32, FLOAT64 = "float32", "float64"
 _FLOAT16_MAGNITUDE, _FLOAT16_INFINITY = np.uint16(0x7FFF), 0x7C00
 # What is promised at epsilon, or at `epsilon_worst_case`. Each text is one vector: replacing a token of it changes one.
 _OF_TEXTS = {"units": ["vector", "sentence", "token"], "public": ["number of texts"]}
@@ -159,12 +158,12 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
 
 
 def vector_batch(here: House, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
-    """Vectors that came as lists of finite numbers, in the range of float32.
+    """Vectors that came as lists of finite numbers, as they were parsed: a cast would move near ones apart.
 
     Raises QueueFull.
     """
-    matrix = _within_float32(np.asarray(rows, dtype=np.float64), spec)
-    placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT32, (len(rows), spec.dimension))
+    matrix = np.asarray(rows, dtype=np.float64)
+    placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
     placed.write_rows(matrix, 0)
     return VectorBatch(len(rows), vectors=placed)
 
@@ -223,21 +222,6 @@ def vector_release(
         fingerprint=fingerprint,
         parts=None if batch.texts is None else partial(parts, batch.texts),
     )
-
-
-def _within_float32(matrix: npt.NDArray[np.float64], spec: VectorSpec) -> npt.NDArray[np.float32]:
-    """The rows as the mechanism sees them: clipped by a metric one, of any length above 0 for the others.
-
-    Done in float64 on rows whose largest number is 1, so that no norm overflows and a direction survives the cast.
-    """
-    largest = np.abs(matrix).max(axis=1, keepdims=True)
-    scaled = matrix / np.where(largest == 0.0, 1.0, largest)
-    if spec.is_metric:
-        norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-        with np.errstate(over="ignore"):
-            lengths = np.minimum(largest * norms, spec.clip_norm)  # beyond float64 it is infinite, and is clipped
-        scaled *= lengths / np.where(norms == 0.0, 1.0, norms)
-    return scaled.astype(np.float32)
 
 
 def _finite(vectors: SharedArray) -> bool:

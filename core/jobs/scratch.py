@@ -114,15 +114,6 @@ def seal(path: Path, key: bytes, label: str, data: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
-    """On return, names that were given or taken in the folder are on the disk."""
-    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
 def unseal(path: Path, key: bytes, label: str) -> bytes:
     """What `seal` wrote. Raises JobFilesLost."""
     return b"".join(read_scratch(path, key, label))

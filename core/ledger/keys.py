@@ -6,9 +6,8 @@ One 32-byte secret; HKDF-SHA256 derives one key a purpose, so that no two purpos
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
-import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from core.errors import JobFilesLost, LedgerUnavailable
+from core.secret_file import read_secret, write_secret
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -76,15 +76,18 @@ class MasterKey:
     def load_or_create(cls, data_dir: Path) -> Self:
         """From `data_dir/master.key` (32 bytes, mode 0600); the first use creates it, once among all processes.
 
-        Raises ValueError when the file has another length or others may read it. `Ledger.check` refuses a key
+        Raises ValueError when the file has another length or others may read it, OSError. `Ledger.check` refuses a key
         other than the one that the ledger was opened with: under a new key every subject would be a new one.
         """
         path = data_dir / "master.key"
         if not path.exists():
-            _create(path)
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise ValueError("master.key must be readable by its owner only")
-        return cls(path.read_bytes())
+            with suppress(FileExistsError):  # another process was first: its key is the key
+                write_secret(path, secrets.token_bytes(KEY_BYTES))
+        return read_secret(
+            path,
+            cls,
+            advice="restore the file from its backup; where there is no ledger yet, delete it and start again",
+        )
 
     def derive(self, purpose: Purpose) -> bytes:
         """The 32-byte key of a purpose."""
@@ -144,26 +147,3 @@ class MasterKey:
             return self._cipher.decrypt(nonce, body, f"{tenant}/{release_id}".encode())
         except (InvalidTag, ValueError):
             raise LedgerUnavailable("A stored response is not authentic under this master key.") from None
-
-
-def _create(path: Path) -> None:
-    """Write a new key beside `path` and link it there: another process sees the whole file or none."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            path.hardlink_to(draft)
-        except FileExistsError:
-            return  # another process was first: its key is the key
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    finally:
-        draft.unlink()

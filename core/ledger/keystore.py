@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hmac
-import re
 import secrets
 import time
 from dataclasses import dataclass
 
+from core.credentials import API_KEY
 from core.errors import UnknownKey, UnknownTenant
 from core.ledger import names
 from core.ledger.client import LedgerClient
@@ -15,7 +15,6 @@ from core.ledger.keys import MasterKey, Purpose
 from core.ledger.reader import LedgerReader
 from core.ledger.records import Tenant
 
-_PRESENTED = re.compile(r"pgw_([0-9a-f]{16})_([0-9a-f]{32})")
 _DUMMY_ID = "0" * 16
 _DUMMY_SECRET = "0" * 32
 
@@ -62,7 +61,7 @@ class KeyStore:
 
         The secret is compared in constant time, for an unknown id against a dummy.
         """
-        match = _PRESENTED.fullmatch(presented)
+        match = API_KEY.fullmatch(presented)
         key_id, secret = match.groups() if match else (_DUMMY_ID, _DUMMY_SECRET)
         stored = await self._client.call("HMGET", names.api_key_key(key_id), "mac", "tenant", "revoked_ms")
         expected = stored[0].decode() if stored[0] else self._mac(_DUMMY_ID, "")

@@ -6,9 +6,10 @@ the unit ball, so no two are further apart than 2, and it is pure 2 eps-DP for r
 has noise of its own: replacing one word of a text changes one draw, and a text costs eps however long it is. How many
 words there are is public.
 
-Why: the vector is released by `laplace` of `core.mechanisms.vectors`; what follows sees that release and the public
-vocabulary alone. A word may come out as itself, and must be free to: a decoder that looked at the word, to leave it out
-or to let an unknown one pass, would tell what it was. A word outside the vocabulary can never come out.
+Why: the vector is released by `laplace` of `core.mechanisms.vectors`, from v(w) in float64: two different vectors are
+1/130 apart at least, far beyond that mechanism's floor. What follows sees that release and the public vocabulary alone.
+A word may come out as itself, and must be free to: a decoder that looked at the word, to leave it out or to let an
+unknown one pass, would tell what it was. A word outside the vocabulary can never come out.
 
 The same promise is kept with far less harm by `word_selection`; this is the paper's form.
 
@@ -26,7 +27,7 @@ import numpy as np
 from core.amounts import NANO
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.spec import vector_spec
-from core.mechanisms.word_vectors import Rows, WordVectors
+from core.mechanisms.word_vectors import WordVectors
 
 NOISE_DIMENSION = 24  # of the shipped vectors' first dimensions: noise grows with each
 
@@ -51,8 +52,8 @@ class LaplaceWords:
         """
         if len(words) != len(epsilon_nano):
             raise ValueError("each word has an epsilon")
-        scale = np.float32(self.vocabulary.scale)
-        rows: Rows = self.vocabulary.rows(words).astype(np.float32) / scale
+        scale = self.vocabulary.scale
+        rows = self.vocabulary.rows(words) / np.float64(scale)
         for epsilon in dict.fromkeys(epsilon_nano):
             own = np.array(epsilon_nano) == epsilon
             rows[own] = self._noisy(epsilon).release(rows[own])

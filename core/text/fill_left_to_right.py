@@ -4,17 +4,25 @@ Guarantee: what the model reads for region i of a document is its kept text, the
 and whether region i is of the type NUMBER. No masked string reaches the model; a `Way` that reads one
 (`core.text.fill_dp`) does so by itself.
 
+Each region's word is chosen once. Where the model fails on a call it is asked again, for each document alone: it draws
+nothing, and what was chosen before stays. A document that fails alone ends with its error and chooses nothing more.
+
 Cost: as many calls as the document with most regions has, each with a window of text for each document left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from core.errors import GatewayError
+from core.guarded import guarded
 from core.text.infill_model import CONTEXT_CHARS, Blank, FloatArray, InfillModel
 from core.text.policy import NUMBER, Sanitised
 from core.text.sanitize import Inspected, fill_in
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -61,28 +69,57 @@ class _Passage:
         self._before = (self._before + word + self._kept[len(self.words)])[-CONTEXT_CHARS:]
 
 
-def fill_left_to_right(found: Sequence[Inspected], ways: Sequence[Way], model: InfillModel) -> list[Sanitised]:
-    """Each document with each of its regions filled. Raises what the model and the ways raise."""
+def fill_left_to_right(
+    found: Sequence[Inspected], ways: Sequence[Way], model: InfillModel
+) -> list[Sanitised | GatewayError]:
+    """Each document with each of its regions filled, or the error, without text, of the model or of its way."""
     passages = [_Passage(each) for each in found]
+    failed: dict[int, GatewayError] = {}
     for place in range(max((len(each.masks) for each in found), default=0)):
-        waiting = [number for number, each in enumerate(found) if place < len(each.masks)]
+        waiting = [number for number, each in enumerate(found) if place < len(each.masks) and number not in failed]
         blanks = {number: passages[number].blank for number in waiting}
         for number, word in _chosen(place, blanks, ways, model).items():
-            passages[number].add(word)
-    return [fill_in(each, passage.words) for each, passage in zip(found, passages, strict=True)]
+            if isinstance(word, GatewayError):
+                failed[number] = word
+            else:
+                passages[number].add(word)
+    return [
+        failed[number] if number in failed else fill_in(each, passages[number].words)
+        for number, each in enumerate(found)
+    ]
 
 
-def _chosen(place: int, blanks: dict[int, Blank], ways: Sequence[Way], model: InfillModel) -> dict[int, str]:
+def _chosen(
+    place: int, blanks: Mapping[int, Blank], ways: Sequence[Way], model: InfillModel
+) -> dict[int, str | GatewayError]:
     """The word of each document's region `place`."""
-    words: dict[int, str] = {}
+    words: dict[int, str | GatewayError] = {}
     ranked = {number: way for number in blanks if isinstance(way := ways[number], Ranked)}
-    if ranked:
-        best = model.ranked([blanks[number] for number in ranked], count=max(way.count for way in ranked.values()))
-        for (number, way), offered in zip(ranked.items(), best, strict=True):
-            words[number] = way.choose(place, offered[: way.count])
+    count = max((way.count for way in ranked.values()), default=0)
+    best = _answers(lambda asked: model.ranked(asked, count=count), {number: blanks[number] for number in ranked})
+    for number, offered in best.items():
+        way = ranked[number]
+        words[number] = (
+            offered if isinstance(offered, GatewayError) else guarded(way.choose, place, offered[: way.count])
+        )
     scored = {number: way for number in blanks if isinstance(way := ways[number], Scored)}
-    if scored:
-        rows = model.logits([blanks[number] for number in scored])
-        for (number, scored_way), row in zip(scored.items(), rows, strict=True):
-            words[number] = scored_way.choose(place, row)
+    for number, row in _answers(model.logits, {number: blanks[number] for number in scored}).items():
+        words[number] = row if isinstance(row, GatewayError) else guarded(scored[number].choose, place, row)
     return words
+
+
+def _answers(
+    ask: Callable[[Sequence[Blank]], Iterable[Answer]], blanks: Mapping[int, Blank]
+) -> dict[int, Answer | GatewayError]:
+    """What the model says of each blank, or why it fails on that blank alone."""
+    if not blanks:
+        return {}
+    found = guarded(ask, list(blanks.values()))
+    if not isinstance(found, GatewayError):
+        return dict(zip(blanks, found, strict=True))
+    if len(blanks) == 1:
+        return dict.fromkeys(blanks, found)
+    alone: dict[int, Answer | GatewayError] = {}
+    for number, blank in blanks.items():
+        alone |= _answers(ask, {number: blank})
+    return alone

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.jobs.scratch import seal, sync_folder, unseal
+from core.jobs.scratch import seal, unseal
+from core.secret_file import sync_folder
 from gpu_workers.jobs.messages import JobOrder
 
 

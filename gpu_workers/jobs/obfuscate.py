@@ -11,10 +11,11 @@ from pathlib import Path
 
 import torch
 
+from core.errors import GatewayError
 from core.text.fill_left_to_right import Ranked, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
 from core.text.lists import AllowLists
-from core.text.policy import TOP_1, SanitizeTask
+from core.text.policy import TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected, inspect
 from gpu_workers.encoder import fastest_dtype
 from gpu_workers.jobs.messages import InfillSpec
@@ -56,13 +57,13 @@ class Obfuscator:
         self._policy = spec.policy.completed(self._names.types if self._names else ())
 
     def filled(self, texts: Sequence[str], net: InfillNet) -> Filled:
-        """Raises RecogniserFailed: a text that was not inspected is not used."""
+        """Raises RecogniserFailed: a text that was not inspected is not used. TaskFailed for one that is not filled."""
         inspected = self._inspected([text for text in texts if text.strip()])
         used = [each for each in inspected if len(each.masks) <= self._spec.places_max]
         model = _model(net)
         ways = [top_1() if self._spec.fill == TOP_1 else self._top_k(each, model.considered) for each in used]
         return Filled(
-            [document.text for document in fill_left_to_right(used, ways, model)],
+            [_text(document) for document in fill_left_to_right(used, ways, model)],
             places=sum(len(each.masks) for each in used),
             empty=len(texts) - len(inspected),
             crowded=len(inspected) - len(used),
@@ -82,6 +83,12 @@ class Obfuscator:
                 raise tagged
             inspected.append(inspect(text, self._policy, self._lists, tagged))
         return inspected
+
+
+def _text(document: Sanitised | GatewayError) -> str:
+    if isinstance(document, GatewayError):
+        raise document
+    return document.text
 
 
 def _model(net: InfillNet) -> MaskedInfill:

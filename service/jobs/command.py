@@ -13,9 +13,10 @@ from core.errors import DataDirInUse, JobFailed, JobFilesLost
 from core.jobs.scratch import ScratchWriter, new_key
 from core.ledger.filelock import FileLock
 from core.ledger.keys import MasterKey
+from core.secret_file import write_secret
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from service.domains import pack_path
-from service.jobs.files import COMMAND, write_synced
+from service.jobs.files import COMMAND
 from service.jobs.kinds import domain_spec
 from service.secrets import load_master_key
 from service.settings import Settings
@@ -64,5 +65,5 @@ def _received(folder: Path, corpus: Path, master_key: MasterKey, job_id: str) ->
         while data := file.read(_READ_BYTES):
             writer.write(data)
     writer.close()
-    write_synced(folder / "key", master_key.wrap(key, job_id=job_id))
+    write_secret(folder / "key", master_key.wrap(key, job_id=job_id))
     return key

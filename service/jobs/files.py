@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,26 +23,21 @@ from typing import Any
 import orjson
 
 from core.errors import DataDirInUse, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key, seal, sync_folder, unseal
+from core.jobs.scratch import ScratchWriter, new_key, seal, unseal
 from core.ledger.filelock import FileLock
 from core.ledger.keys import MasterKey, Purpose
+from core.secret_file import sync_folder, write_secret
 from gpu_workers.jobs.messages import INPUT
 from service.domains import owner_folder
 
 _SPEC = "spec"
 _KEY = "key"
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
+_ID_BYTES = 8  # of a gateway
+_ID = re.compile(rf"[0-9a-f]{{{2 * _ID_BYTES}}}")
 _INCOMING = ".incoming-"
 COMMAND = "command-"
 _COMMAND_DAYS_MAX = 7
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a small file; on return it is on the disk."""
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class Incoming:
         self._folder = root / f"{_INCOMING}{secrets.token_hex(8)}"
         self._folder.mkdir(mode=0o700)
         self._key = new_key()
-        write_synced(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
+        write_secret(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
         self._writer = ScratchWriter(self._folder / INPUT, self._key, INPUT)
         self._fingerprint = hmac.new(master_key.derive(Purpose.JOB_CLAIM), digestmod=hashlib.sha256)
         self.received = 0
@@ -160,10 +155,13 @@ class JobFiles:
 
 
 def _identity(path: Path) -> str:
-    """A random name of this data directory, made on first use."""
-    try:
-        with path.open("x") as file:
-            file.write(secrets.token_hex(8))
-    except FileExistsError:
-        pass
-    return path.read_text().strip()
+    """A random name of this data directory, made on first use. Raises ValueError for a file that holds no whole one."""
+    if not path.exists():
+        with suppress(FileExistsError):  # another process was first
+            write_secret(path, secrets.token_hex(_ID_BYTES).encode())
+    found = path.read_text(errors="replace").strip()
+    if not _ID.fullmatch(found):
+        raise ValueError(
+            f"{path} holds no whole name: delete the file, then cancel the jobs that it leaves unfinished in the ledger"
+        )
+    return found

@@ -6,9 +6,6 @@ the place where it is kept: a copy that restores the file together with Redis' d
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +17,7 @@ from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.keys import MasterKey
 from core.ledger.sealing.chain import LedgerNotTrusted, SealId, seal_entry
+from core.secret_file import write_secret
 
 Call = Callable[..., Awaitable[Any]]  # one Redis command
 _ADVICE = "was an old copy restored? see docs/operating/ledger.md"
@@ -52,24 +50,8 @@ class EpochFile:
     def write(self, epoch: Epoch) -> None:
         """Durable when it returns. Raises LedgerUnavailable when it cannot be written."""
         content = orjson.dumps({"ledger": epoch.ledger, "epoch": epoch.seal.n, "mac": epoch.seal.mac}) + b"\n"
-        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                with os.fdopen(fd, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                draft.replace(self.path)
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    draft.unlink()
-            directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            write_secret(self.path, content, replace=True)
         except OSError as error:
             raise LedgerUnavailable(f"The epoch file {self.path} cannot be written.") from error
 

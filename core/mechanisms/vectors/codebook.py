@@ -31,8 +31,9 @@ from core.mechanisms.integer_vectors import CodeMatrix, codes_of, fine_integers
 from core.mechanisms.release import row_chunks
 from core.mechanisms.sampling import IntArray
 from core.mechanisms.vectors.codebook_size import codebook_size
+from core.mechanisms.vectors.noise import scaled_rows
 from core.mechanisms.vectors.projection import Projection, derived_normals
-from core.mechanisms.vectors.release import VectorMechanism, Vectors
+from core.mechanisms.vectors.release import Rows, VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
 
 _CPU = torch.device("cpu")
@@ -51,13 +52,13 @@ class CodebookMechanism(VectorMechanism):
         if projection is not None:
             self._projection = _checked(_direction(projection.matrix))
 
-    def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
+    def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:
         for block in blocks:
             subsets = self.subsets(vectors[block])
             size, epsilon = self.size.vectors, self.spec.epsilon_nano
             released[block] = self.vectors[subset_selection(subsets, size=size, epsilon_nano=epsilon)]
 
-    def subsets(self, vectors: Vectors) -> IntArray:
+    def subsets(self, vectors: Rows) -> IntArray:
         """The nearest codebook vectors of each row, without noise: not private. int64 `[n, neighbours]`."""
         nearest = np.empty((len(vectors), self.size.neighbours), dtype=np.int64)
         for part in row_chunks(len(vectors)):
@@ -80,14 +81,9 @@ def spherical_codebook(dimension: int, size: int) -> tuple[CodeMatrix, npt.NDArr
     return _checked(codes), vectors
 
 
-def _direction(vectors: Vectors) -> torch.Tensor:
-    """Each row's direction as int8 codes `[n, d]`, a function of that row alone whatever its length.
-
-    Rows are first divided by a power of two, exactly, so that their largest coordinate lies in [1/2, 1).
-    """
-    exact = vectors.astype(np.float64)
-    exponents = np.frexp(np.abs(exact).max(axis=1, keepdims=True))[1]
-    scaled = torch.from_numpy(np.ldexp(exact, -exponents))
+def _direction(vectors: Rows) -> torch.Tensor:
+    """Each row's direction as int8 codes `[n, d]`, a function of that row alone whatever its length."""
+    scaled = torch.from_numpy(scaled_rows(vectors))
     return codes_of(fine_integers(scaled, torch.zeros(scaled.shape[1])))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,18 @@ def row_norms(values: FloatArray) -> FloatArray:
     """The Euclidean norm of each row, `[n]`."""
     norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", values, values))
     return norms
+
+
+def scaled_rows(rows: npt.NDArray[np.floating[Any]]) -> FloatArray:
+    """Each row `[n, d]` over a power of two, so that its largest coordinate lies in [1/2, 1): the same direction, whose
+    squares neither overflow nor vanish.
+
+    Exact, but for coordinates that are 2^-1000 of the largest or less. A zero row stays one.
+    """
+    exact = rows.astype(np.float64)
+    exponents = np.frexp(np.abs(exact).max(axis=1, keepdims=True))[1]
+    scaled: FloatArray = np.ldexp(exact, -exponents)
+    return scaled
 
 
 def round_to_grid(values: FloatArray, *, scale: float) -> npt.NDArray[np.float32]:

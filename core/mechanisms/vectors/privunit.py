@@ -34,9 +34,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr, ndtri_exp
 
 from core.amounts import NANO
-from core.mechanisms.vectors.noise import FloatArray, noise_generator, round_to_grid, row_norms
+from core.mechanisms.vectors.noise import FloatArray, noise_generator, round_to_grid, row_norms, scaled_rows
 from core.mechanisms.vectors.projection import Projection
-from core.mechanisms.vectors.release import VectorMechanism, Vectors
+from core.mechanisms.vectors.release import Rows, VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
 from core.mechanisms.vectors.threads import share_blocks
 
@@ -111,7 +111,7 @@ class PrivUnitMechanism(VectorMechanism):
         super().__init__(spec, projection)
         self.law = cap_law(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
 
-    def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
+    def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:
         scale = 1.0 / self.law.mean
 
         def work(share: list[slice]) -> None:
@@ -127,9 +127,9 @@ class PrivUnitMechanism(VectorMechanism):
 
         share_blocks(work, blocks)
 
-    def directions(self, vectors: Vectors) -> FloatArray:
+    def directions(self, vectors: Rows) -> FloatArray:
         """The unit vectors that are released from, float64 `[n, m]`: without noise, not private."""
-        values = self.projected(vectors.astype(np.float64))
+        values = self.projected(scaled_rows(vectors))
         norms = row_norms(values)
         values[norms == 0.0, 0] = 1.0
         values /= np.where(norms == 0.0, 1.0, norms)[:, None]

@@ -16,8 +16,10 @@ from core.errors import InvalidInput
 from core.mechanisms.vectors.projection import Projection
 from core.mechanisms.vectors.spec import VectorSpec
 
-Vectors = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.float32] | npt.NDArray[np.float64]  # as they are given
+Vectors = npt.NDArray[np.float32]  # as they are released
 
+_TYPES = (np.float32, np.float64)
 _BLOCK_NUMBERS = 1 << 20  # float64 numbers held at once of each intermediate: 8 MiB
 
 
@@ -35,17 +37,21 @@ class VectorMechanism(ABC):
         self.spec = spec
         self.projection = projection
 
-    def release(self, vectors: Vectors) -> Vectors:
-        """One released vector for each row: float32 `[n, d]` -> float32 `[n, m]`.
+    def release(self, vectors: Rows) -> Vectors:
+        """One released vector for each row: float32 or float64 `[n, d]` -> float32 `[n, m]`.
 
-        Raises: InvalidInput for another shape, another type than float32, or a number that is not finite, before
-        anything is drawn.
+        Give the numbers as you have them: a guarantee for near vectors is about the rows that are given, and a cast may
+        move two of them apart.
+
+        Raises: InvalidInput for another shape, another type, or a number that is not finite, before anything is drawn.
         """
-        if vectors.dtype != np.float32 or vectors.ndim != 2 or vectors.shape[1] != self.spec.dimension:
-            raise InvalidInput(f"Vectors must be float32 of {self.spec.dimension} dimensions.", field="vectors")
+        if vectors.dtype not in _TYPES or vectors.ndim != 2 or vectors.shape[1] != self.spec.dimension:
+            raise InvalidInput(
+                f"Vectors must be float32 or float64 of {self.spec.dimension} dimensions.", field="vectors"
+            )
         blocks = list(self._blocks(len(vectors)))
         if not all(np.isfinite(vectors[block]).all() for block in blocks):
-            raise InvalidInput("Every coordinate must be a finite float32 number.", field="vectors")
+            raise InvalidInput("Every coordinate must be a finite number.", field="vectors")
         released = np.empty((len(vectors), self.spec.output_dimension), dtype=np.float32)
         self._release(vectors, blocks, released)
         return released
@@ -55,7 +61,7 @@ class VectorMechanism(ABC):
         return vectors if self.projection is None else vectors @ self.projection.transposed
 
     @abstractmethod
-    def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
+    def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:
         """Fills `released`, block by block; everything is checked."""
 
     def _blocks(self, rows: int) -> Iterator[slice]:

@@ -21,7 +21,7 @@ from core.mechanisms.code_space import CodeSpace
 from core.mechanisms.discrete_noise import randomised_response
 from core.mechanisms.sampling import IntArray
 from core.mechanisms.vectors.codebook_size import trained_size
-from core.mechanisms.vectors.release import VectorMechanism, Vectors
+from core.mechanisms.vectors.release import Rows, VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
 from core.mechanisms.vectors.vector_pack import VectorPack
 
@@ -38,11 +38,11 @@ class TrainedCodebookMechanism(VectorMechanism):
         if not self._space.self_check():
             raise RuntimeError("the integer products of this machine are wrong")
 
-    def codes(self, vectors: Vectors) -> IntArray:
+    def codes(self, vectors: Rows) -> IntArray:
         """The nearest centroid of each row, without noise: not private. int64 `[n]`."""
         return self._space.nearest(torch.from_numpy(np.ascontiguousarray(vectors)), self.size)
 
-    def _release(self, vectors: Vectors, blocks: list[slice], released: Vectors) -> None:
+    def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:
         for block in blocks:
             codes = self.codes(vectors[block])
             kept = randomised_response(codes, size=self.size, epsilon_nano=self.spec.epsilon_nano)

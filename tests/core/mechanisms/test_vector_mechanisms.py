@@ -163,7 +163,9 @@ def test_clipping_moves_no_two_vectors_apart() -> None:
 def test_every_finite_vector_is_released_and_no_other(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = made(mechanism, 8, 1.0)
     extreme = np.array([[0.0] * 8, [3.4e38] * 8, [1e-45] * 8, [-3.4e38] + [0.0] * 7], dtype=np.float32)
+    beyond = np.array([[1.7e308] * 8, [5e-324] * 8, [-1e308, 1e-308] * 4])
 
+    assert np.isfinite(vectors.release(beyond)).all()
     released = vectors.release(extreme)
 
     assert released.shape == (4, vectors.spec.output_dimension)
@@ -176,7 +178,7 @@ def test_every_finite_vector_is_released_and_no_other(mechanism: str, monkeypatc
         broken[3, 2] = bad
         with pytest.raises(InvalidInput):
             vectors.release(broken)
-    for shape in (extreme[0], extreme[:, :7], extreme.astype(np.float64)):
+    for shape in (extreme[0], extreme[:, :7], np.zeros((4, 8), dtype=np.float16), np.zeros((4, 8), dtype=np.int64)):
         with pytest.raises(InvalidInput):
             vectors.release(shape)
 

@@ -16,7 +16,7 @@ from core.mechanisms.vectors import metric
 from core.mechanisms.word_pricing import WORDS_MAX, word_events, worst_case_nano
 from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.word_vectors import WordVectors, load, save, shipped
-from core.mechanisms.words import LaplaceWords, WordMechanism
+from core.mechanisms.words import NOISE_DIMENSION, LaplaceWords, WordMechanism
 
 NANO = 10**9
 FALSE_ALARM = 1e-6
@@ -60,6 +60,24 @@ def test_a_word_outside_the_vocabulary_is_the_origin_or_the_mean_of_its_known_pa
     assert rows[:, 0].tolist() == [0, 0, 0, 0, 100, 100, -98]
     halves = draws(mechanism, UNKNOWN, 1.0)
     assert stats.binomtest(halves["left"] + halves["lefter"], RUNS, 0.5).pvalue > FALSE_ALARM
+
+
+def test_by_noise_no_two_words_are_further_apart_than_their_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise is wider than epsilon asks by 2^-28: rounding may not move words apart by more than that."""
+    vocabulary = shipped().leading(NOISE_DIMENSION)
+    points: list[np.ndarray] = []
+    monkeypatch.setattr(metric, "add_l2_laplace", lambda values, **_: points.append(values.copy()))
+    words = vocabulary.words[:400]
+    LaplaceWords(vocabulary).release(words, [NANO] * len(words))
+    (computed,) = points
+    codes = vocabulary.rows(words).astype(np.int64)
+
+    for one, other in zip(range(0, 400, 2), range(1, 400, 2), strict=True):
+        with mpmath.workdps(40):
+            squares = mpmath.mpf(int(((codes[one] - codes[other]) ** 2).sum()))
+            truth = mpmath.sqrt(squares) / vocabulary.scale
+            moved = mpmath.sqrt(sum((mpmath.mpf(a) - mpmath.mpf(b)) ** 2 for a, b in computed[[one, other]].T.tolist()))
+            assert moved <= truth * (1 + mpmath.mpf(2) ** -28)
 
 
 def test_draws_of_one_call_are_independent_of_each_other(mechanism: WordMechanism) -> None:

@@ -9,6 +9,7 @@ import pytest
 from audit_kit import RUNS, epsilon_bound
 
 from core.amounts import NANO
+from core.errors import TaskFailed
 from core.text import fill_dp
 from core.text.fill_dp import dp_draws, slots_of
 from core.text.fill_left_to_right import Scored, Way, fill_left_to_right
@@ -181,6 +182,32 @@ def test_a_model_without_finite_numbers_fails(bad: float) -> None:
     way = dp_draws(slots("wife", ALL), NANO, Candidates(WORDS), scope=SLOT)
     with pytest.raises(ValueError, match="finite"):
         way.choose(0, np.array([0, 1, bad, 2, 3], dtype=np.float32))
+
+
+def test_a_document_that_fails_chooses_nothing_more_and_the_others_go_on() -> None:
+    """The model fails on every call that holds a blank behind `day`."""
+
+    class Fails(Recorder):
+        def logits(self, blanks: Sequence[Blank]) -> FloatArray:
+            if any(blank.before == "day " for blank in blanks):
+                raise RuntimeError("Zworykin")
+            return super().logits(blanks)
+
+    chosen: list[tuple[str, int]] = []
+
+    def way(name: str, word: str) -> Scored:
+        return Scored(lambda place, _: (chosen.append((name, place)), word)[1])
+
+    found = [slots(text, ALL) for text in ("one two three", "one two three", "one two")]
+    ways = [way("a", "wife"), way("b", "day"), way("c", "quartz")]
+    first, failed, last = fill_left_to_right(found, ways, Fails())
+
+    assert isinstance(failed, TaskFailed)
+    assert "Zworykin" not in repr(vars(failed))
+    assert isinstance(first, Sanitised)
+    assert isinstance(last, Sanitised)
+    assert (first.text, last.text) == ("wife wife wife", "quartz quartz")
+    assert chosen == [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("c", 1), ("a", 2)]
 
 
 def audit(event: tuple[str, ...], one: str, other: str, *, epsilon: float, runs: int) -> float:

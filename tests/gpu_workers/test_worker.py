@@ -1,0 +1,192 @@
+"""How a worker runs a batch: what fails alone, and that nothing is drawn twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.amounts import NANO
+from core.errors import GatewayError, InvalidInput, RecogniserFailed, TaskFailed
+from core.mechanisms.release import SentenceMechanism
+from core.mechanisms.vectors import privunit
+from core.mechanisms.vectors.spec import vector_spec
+from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers import sanitiser as sanitiser_module
+from gpu_workers.embedder import Embedder
+from gpu_workers.messages import WorkerOptions
+from gpu_workers.sanitiser import Sanitiser
+from gpu_workers.shared import SharedArray, SharedBlock
+from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
+from gpu_workers.worker import run_batch
+
+SECRET = "quizzlethorpe"
+
+
+class Recorder:
+    """A handler of words: one that starts with `unread` cannot be prepared, `undrawn` fails the draw of its batch."""
+
+    def __init__(self) -> None:
+        self.prepared: list[list[str]] = []
+        self.drawn: list[str] = []
+
+    def warm_up(self) -> dict[str, Any]:
+        return {}
+
+    def prepare(self, tasks: Sequence[str]) -> Callable[[], list[str]]:
+        self.prepared.append(list(tasks))
+        if any(task.startswith("unread") for task in tasks):
+            raise ValueError(SECRET)
+
+        def draw() -> list[str]:
+            self.drawn += tasks
+            if "undrawn" in tasks:
+                raise InvalidInput(SECRET)
+            return [task.upper() for task in tasks if task != "lost"]
+
+        return draw
+
+
+def test_what_cannot_be_prepared_together_is_prepared_alone() -> None:
+    handler = Recorder()
+
+    one, failed, two = run_batch(handler, ["one", "unread", "two"])
+
+    assert (one, two) == ("ONE", "TWO")
+    assert isinstance(failed, TaskFailed)
+    assert failed.reason == "ValueError"
+    assert SECRET not in repr(failed) + repr(vars(failed))
+    assert handler.prepared == [["one", "unread", "two"], ["one"], ["unread"], ["two"]]
+    assert handler.drawn == ["one", "two"]
+
+
+@pytest.mark.parametrize("bad", ["undrawn", "lost"])
+def test_a_batch_whose_draw_fails_has_failed(bad: str) -> None:
+    handler = Recorder()
+
+    failed = run_batch(handler, ["one", bad, "two"])
+
+    assert all(isinstance(each, TaskFailed) for each in failed)
+    assert len(failed) == 3
+    assert SECRET not in repr(failed)
+    assert handler.drawn == ["one", bad, "two"], "once each"
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    made = Embedder(WorkerOptions())
+    made.warm_up()
+    return made
+
+
+def released(rows: int, dimension: int) -> SharedArray:
+    return SharedArray(SharedBlock(4 * rows * dimension), "float32", (rows, dimension))
+
+
+def embed_tasks() -> list[EmbedTask | VectorTask]:
+    spec = vector_spec(mechanism="privunit", dimension=8, epsilon=1)
+    vectors = released(3, 8)
+    vectors.write_rows(np.eye(3, 8, dtype=np.float32), 0)
+    texts = vector_spec(mechanism="laplace", dimension=384, epsilon=1)
+    return [
+        EmbedTask(("One sentence.", "Another one."), None, "sentence_codes", "general", NANO),
+        VectorTask(spec, "a", released(3, 8), vectors=vectors),
+        VectorTask(texts, "a", released(2, 384), texts=("one text", "another")),
+        EmbedTask(("A third one.",), None, "clipped_cosine", "general", NANO),
+    ]
+
+
+def sanitize_tasks() -> list[SanitizeTask]:
+    all_words = MaskPolicy(techniques=("all",))
+    return [
+        SanitizeTask("Write to jo@example.org now.", MaskPolicy(), "surrogate"),
+        SanitizeTask("one two three", all_words, "metric_dp", NANO),
+        SanitizeTask("one two three", all_words, "metric_dp", NANO, "laplace"),
+        SanitizeTask("one two three", all_words, "dp", NANO),
+        SanitizeTask("one two three", all_words, "dp", NANO, scope="document"),
+        SanitizeTask("Write to jo@example.org now.", MaskPolicy(), "topk", k=3),
+    ]
+
+
+def test_no_handler_draws_before_its_draw(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All randomness of a mechanism comes from the operating system."""
+    sanitiser = Sanitiser(infill="bundled", fill_slots_max=50)
+    for handler, tasks in ((embedder, embed_tasks()), (sanitiser, sanitize_tasks())):
+        with monkeypatch.context() as patched:
+            patched.setattr("os.urandom", lambda count: pytest.fail("it drew"))
+            draw = handler.prepare(tasks)
+        assert not [result for result in draw() if isinstance(result, GatewayError)]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, failing: Callable[..., bool]) -> list[Any]:
+    """The calls of a function that draws; those that `failing` names raise after they have drawn."""
+    original, calls = getattr(owner, name), []
+
+    def counting(*arguments: Any, **more: Any) -> Any:
+        calls.append(arguments)
+        drawn = original(*arguments, **more)
+        if failing(*arguments):
+            raise RuntimeError(SECRET)
+        return drawn
+
+    monkeypatch.setattr(owner, name, counting)
+    return calls
+
+
+def test_sentences_that_fail_in_their_draw_fail_alone_and_for_good(
+    embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = counted(monkeypatch, SentenceMechanism, "release", failing=lambda made, *_: made.name == "sentence_codes")
+
+    failed, vectors, texts, other = run_batch(embedder, embed_tasks())
+
+    assert isinstance(failed, TaskFailed)
+    assert SECRET not in repr(vars(failed))
+    assert (vectors, texts) == (3, 2)
+    assert isinstance(other, EmbedRelease)
+    assert [made.name for made, *_ in calls] == ["sentence_codes", "clipped_cosine"], "one draw each"
+
+
+def test_vectors_that_fail_in_their_draw_fail_alone_and_for_good(
+    embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = counted(monkeypatch, privunit, "round_to_grid", failing=lambda *_: True)
+
+    first, failed, texts, second = run_batch(embedder, embed_tasks())
+
+    assert isinstance(failed, TaskFailed)
+    assert texts == 2
+    assert isinstance(first, EmbedRelease)
+    assert isinstance(second, EmbedRelease)
+    assert len(drawn) == 1
+
+
+def test_words_that_fail_in_their_draw_fail_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    sanitiser = Sanitiser()
+    exponential, _ = sanitiser._words.values()
+    drawn = counted(monkeypatch, exponential, "release", failing=lambda *_: True)
+    plain, failed, noisy = run_batch(sanitiser, sanitize_tasks()[:3])
+
+    assert isinstance(plain, Sanitised)
+    assert isinstance(failed, TaskFailed)
+    assert isinstance(noisy, Sanitised)
+    assert len(drawn) == 1
+
+
+def test_a_text_that_cannot_be_inspected_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    inspect_words = sanitiser_module.inspect_words
+
+    def broken(text: str, *arguments: Any) -> Any:
+        if SECRET in text:
+            raise RecogniserFailed
+        return inspect_words(text, *arguments)
+
+    monkeypatch.setattr(sanitiser_module, "inspect_words", broken)
+    policy = MaskPolicy(techniques=("all",))
+
+    failed, fine = run_batch(Sanitiser(), [SanitizeTask(text, policy, "metric_dp", NANO) for text in (SECRET, "one")])
+
+    assert isinstance(failed, RecogniserFailed)
+    assert isinstance(fine, Sanitised)

@@ -1,0 +1,114 @@
+"""Every secret that is read is looked at first: settings, files of the data directory, key files of commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.cli_jobs import KEY_VARIABLE, gateway_client
+from service.house import House
+from service.settings import Settings
+
+KEY = "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PRIVACY_GATEWAY_MASTER_KEY", ""),
+        ("PRIVACY_GATEWAY_INFILL_API_KEY", ""),
+        ("PRIVACY_GATEWAY_INFILL_API_KEY", " \n"),
+        ("PRIVACY_GATEWAY_INFILL_API_KEY", "canary canary"),
+        ("REDIS_URL", ""),
+        ("REDIS_URL", "redis://:@canary:6379/0"),
+        ("REDIS_URL", "redis://gateway:@canary:6379/0"),
+        ("REDIS_URL", "redis://gateway@canary:6379/0"),
+        ("PRIVACY_GATEWAY_REDIS_URL", "unix://gateway@/canary.sock?password="),
+    ],
+)
+def test_a_variable_without_its_secret_is_an_error(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(ValueError, match=r"master_key|infill_api_key|REDIS_URL") as caught:
+        Settings()
+
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://redis:6379/0",
+        "rediss://gateway:pass@redis:6379/0",
+        "redis://:pass@redis",
+        "unix:///run/redis.sock",
+        "unix://gateway@/run/redis.sock?password=pass",
+    ],
+)
+def test_a_url_with_a_password_or_with_no_user_at_all_is_taken(url: str) -> None:
+    assert Settings(redis_url=url).redis_url == url
+
+
+@pytest.mark.parametrize(
+    "content", [b"", bytes(32), b"k" * 31, b"k" * 33], ids=["empty", "zeros", "31 bytes", "33 bytes"]
+)
+def test_a_master_key_that_is_not_whole_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "master.key"
+    path.write_bytes(content)
+    path.chmod(0o600)
+
+    with pytest.raises(ValueError, match="backup") as caught:
+        House(Settings(data_dir=tmp_path))
+
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", ["", "0123", "\0" * 16])
+def test_a_gateway_whose_name_is_lost_does_not_start(tmp_path: Path, content: str) -> None:
+    """Under an empty name it would take the jobs of every other gateway that lost its own."""
+    first = House(Settings(data_dir=tmp_path)).jobs.store
+    path = tmp_path / "jobs" / "gateway.id"
+    assert House(Settings(data_dir=tmp_path)).jobs.store._gateway == first._gateway == path.read_text()
+    path.write_text(content)
+
+    with pytest.raises(ValueError, match="delete the file") as caught:
+        House(Settings(data_dir=tmp_path))
+
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode"), [("", 0o600), (f"{KEY[:-1]}\n", 0o600), ("Bearer x", 0o600), (f"{KEY}\n", 0o644)]
+)
+def test_a_command_refuses_a_key_file_that_cannot_be_one(tmp_path: Path, content: str, mode: int) -> None:
+    path = tmp_path / "tenant.key"
+    path.write_text(content)
+    path.chmod(mode)
+
+    with pytest.raises(ValueError, match=r"tenant\.key") as caught, gateway_client("http://127.0.0.1:1", path):
+        pass
+
+    assert KEY[:-1] not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["", KEY[:-1]])
+def test_a_command_refuses_a_variable_that_cannot_be_a_key(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, given)
+
+    with pytest.raises(ValueError, match="key") as caught, gateway_client("http://127.0.0.1:1", None):
+        pass
+
+    assert KEY[:-1] not in str(caught.value)
+
+
+def test_a_command_sends_the_whole_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tenant.key"
+    path.write_text(f"{KEY}\n")
+    path.chmod(0o600)
+    monkeypatch.setenv(KEY_VARIABLE, f"{KEY}\n")
+
+    for key_file in (path, None):
+        with gateway_client("http://127.0.0.1:1", key_file) as client:
+            assert client.headers["authorization"] == f"Bearer {KEY}"
