@@ -26,7 +26,7 @@ def epsilon_bound(
 ) -> float:
     """A lower bound on ln((P[event | document] - delta) / P[event | neighbour]).
 
-    `often` and `seldom` are the hits of one event in `runs` runs on either side, or in `runs_of_neighbour` on the other.
+    `often` and `seldom` are the hits of one event in `runs` runs on either side, or `runs_of_neighbour` on the other.
     """
     low, high = probability_bounds(often, seldom, runs, runs_of_neighbour)
     return math.log((low - delta) / high) if low > delta else -math.inf

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from audits.kit import Found
-from pytest import MonkeyPatch
+import pytest
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Bug:
     name: str
     mechanism: str
     step: str
-    plant: Callable[[MonkeyPatch], None]
+    plant: Callable[[pytest.MonkeyPatch], None]
     detector: Detector
 
 
 def tried(bug: Bug) -> str | None:
     """What the bug's detector says with the bug planted; None if it survives."""
-    with MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         bug.plant(patch)
         return bug.detector.flags()
 

@@ -17,7 +17,7 @@ from audits.checks import (
 from audits.kit import Case, FloatArray, Scale, audit, learned
 from audits.sentences import DIMENSION, EPSILON, candidate_cases, code_case, code_cases, code_pack, selection_cases
 from pack_kit import make_pack
-from pytest import MonkeyPatch
+import pytest
 
 from core.amounts import NANO
 from core.mechanisms import (
@@ -142,7 +142,7 @@ REACH = check("every outcome of positive probability can occur", every_outcome_c
 FORKS = check("forked processes draw apart", forks_have_streams_of_their_own)
 
 
-def _swap(module: object, name: str, make: Callable[[Any], Any]) -> Callable[[MonkeyPatch], None]:
+def _swap(module: object, name: str, make: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
     """Replace `module.name` by what `make` makes of it."""
     return lambda patch: patch.setattr(module, name, make(getattr(module, name)))
 

@@ -11,7 +11,7 @@ from audits.bug import Bug, Detector, check, over_claim
 from audits.checks import in_two_children, vectors_ignore_their_company
 from audits.kit import Case, FloatArray, Scale, audit
 from audits.vectors import codebook_cases, mechanism_of, metric_cases, privunit_cases
-from pytest import MonkeyPatch
+import pytest
 from randomgen import AESCounter
 from scipy.special import log_ndtr
 
@@ -66,8 +66,8 @@ def _releases_lie_on_the_grid() -> bool:
 GRID = check("releases are multiples of the public grid", _releases_lie_on_the_grid)
 
 
-def _scale(change: Callable[[MetricMechanism], float]) -> Callable[[MonkeyPatch], None]:
-    def plant(patch: MonkeyPatch) -> None:
+def _scale(change: Callable[[MetricMechanism], float]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(patch: pytest.MonkeyPatch) -> None:
         real = MetricMechanism.__init__
 
         def broken(self: MetricMechanism, *args: Any) -> None:
@@ -79,7 +79,7 @@ def _scale(change: Callable[[MetricMechanism], float]) -> Callable[[MonkeyPatch]
     return plant
 
 
-def _method(kind: type, name: str, broken: Any) -> Callable[[MonkeyPatch], None]:
+def _method(kind: type, name: str, broken: Any) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(kind, name, broken)
 
 
@@ -119,12 +119,12 @@ def _one_noise(values: Any, *, scale: float, generator: Any) -> None:
     values += drawn
 
 
-def _inherited_generator(patch: MonkeyPatch) -> None:
+def _inherited_generator(patch: pytest.MonkeyPatch) -> None:
     generator = np.random.Generator(AESCounter(key=7))
     patch.setattr(noise, "noise_generator", lambda: generator)
 
 
-def _same_key(patch: MonkeyPatch) -> None:
+def _same_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(metric, "noise_generator", lambda: np.random.Generator(AESCounter(key=7)))
 
 
@@ -132,7 +132,7 @@ def _no_grid(values: Any, *, scale: float) -> Any:
     return values.astype(np.float32)
 
 
-def _another_cap(patch: MonkeyPatch) -> None:
+def _another_cap(patch: pytest.MonkeyPatch) -> None:
     real = privunit.cap_law
 
     def broken(**given: Any) -> CapLaw:
@@ -143,7 +143,7 @@ def _another_cap(patch: MonkeyPatch) -> None:
     patch.setattr(privunit, "cap_law", broken)
 
 
-def _more_odds(patch: MonkeyPatch) -> None:
+def _more_odds(patch: pytest.MonkeyPatch) -> None:
     """The odds of e^eps q, without the division by 1 - q turned round: a cap of probability p in place of its odds."""
     real = privunit.cap_law
 
@@ -159,7 +159,7 @@ def _lengths_shine_through(self: PrivUnitMechanism, vectors: Any) -> Any:
     return np.clip(self.projected(vectors.astype(np.float64)), -50, 50) * 1.0
 
 
-def _along_kept(patch: MonkeyPatch) -> None:
+def _along_kept(patch: pytest.MonkeyPatch) -> None:
     """t drawn from the cap alone, never from its complement."""
     real = CapLaw.draw
 
@@ -169,14 +169,14 @@ def _along_kept(patch: MonkeyPatch) -> None:
     patch.setattr(CapLaw, "draw", broken)
 
 
-def _twice(module: Any, name: str) -> Callable[[MonkeyPatch], None]:
+def _twice(module: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
     real = getattr(module, name)
     return lambda patch: patch.setattr(
         module, name, lambda rows, *, size, epsilon_nano: real(rows, size=size, epsilon_nano=2 * epsilon_nano)
     )
 
 
-def _batch_exponent(patch: MonkeyPatch) -> None:
+def _batch_exponent(patch: pytest.MonkeyPatch) -> None:
     """One power of two for a whole call: a row's code moves with its companions."""
     real = codebook._direction
 
@@ -186,7 +186,7 @@ def _batch_exponent(patch: MonkeyPatch) -> None:
     patch.setattr(codebook, "_direction", broken)
 
 
-def _own_neighbours(patch: MonkeyPatch) -> None:
+def _own_neighbours(patch: pytest.MonkeyPatch) -> None:
     """Only the nearer half of the codebook can come out."""
     real = codebook.subset_selection
 
@@ -199,7 +199,7 @@ def _own_neighbours(patch: MonkeyPatch) -> None:
     patch.setattr(codebook, "subset_selection", broken)
 
 
-def _one_member_too_few(patch: MonkeyPatch) -> None:
+def _one_member_too_few(patch: pytest.MonkeyPatch) -> None:
     real = discrete_noise._member_threshold
     patch.setattr(discrete_noise, "_member_threshold", lambda size, n, *rest: real(size, min(2 * n, size - 1), *rest))
 

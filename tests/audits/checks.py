@@ -11,7 +11,7 @@ import torch
 from audits.sentences import clusters, pool
 from audits.vectors import mechanism_of
 from pack_kit import make_pack
-from pytest import MonkeyPatch
+import pytest
 from scipy import stats
 
 from core.amounts import NANO
@@ -72,7 +72,7 @@ def every_outcome_can_occur() -> bool:
     """The smallest uniform there is accepts a coin of any positive bias."""
     scores = np.array([0, 10_000], dtype=np.int64)
 
-    with MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", lambda count: bytes(count))
         coin = bool(sampling.bernoulli_exp(np.array([2_000]), 1)[0])
     asked = iter(range(1_000))
@@ -82,7 +82,7 @@ def every_outcome_can_occur() -> bool:
             raise _Zeros
         return bytes(count)
 
-    with MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", zeros)
         try:
             return coin and sampling.exponential_mechanism(scores, epsilon_nano=2 * NANO, sensitivity=10) == 0

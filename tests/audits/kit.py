@@ -76,8 +76,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Audit:
-    """One row of the page. `bar`: the least share of the claim that the strongest attack must prove; `group` and `claim`
-    are for the page. `unit`: of bound and claim."""
+    """One row of the page.
+
+    `bar`: the least share of the claim that the strongest attack must prove. `unit`: of bound and claim. A row that is
+    no attack, such as a comparison with another accountant, gives the largest share of its claim as the bound.
+    """
 
     name: str
     group: str
@@ -90,7 +93,7 @@ class Audit:
 
 
 def promised(law: Law, runs: int) -> tuple[float, float]:
-    """The bound that `runs` runs are expected to give for the best event `statistic >= threshold`, and the threshold."""
+    """The bound that `runs` runs are expected to give for the best event `statistic >= t`, and t."""
     order = np.argsort(-law.values, kind="stable")
     values, p, q = law.values[order], np.cumsum(law.first[order]), np.cumsum(law.second[order])
     ends = np.flatnonzero(np.append(values[1:] != values[:-1], True))

@@ -36,7 +36,8 @@ class AuditRow:
         if isinstance(self.found, str):
             return f"{head}FAILED\n{self.found}"
         found = self.found
-        return f"{head}{found.bound:7.3f} of {found.claim:.3f} ({self.ratio:.2f})  {'FAILED' if self.fails(bar=bar) else 'held'}"
+        said = "FAILED" if self.fails(bar=bar) else "held"
+        return f"{head}{found.bound:7.3f} of {found.claim:.3f} ({self.ratio:.2f})  {said}"
 
     def cells(self) -> tuple[str, ...]:
         if isinstance(self.found, str):
@@ -82,8 +83,8 @@ def written(audits: Sequence[AuditRow], bugs: Sequence[BugRow], *, commit: str, 
     held = sum(not row.fails(bar=True) for row in audits)
     caught = sum(row.caught is not None for row in bugs)
     figures = (
-        f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`: {held} of {len(audits)} audits held, {caught} of {len(bugs)} "
-        f"planted bugs caught, {minutes:.0f} minutes. Error rate of each bound: {ERROR_RATE:g}."
+        f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`: {held} of {len(audits)} audits held, {caught} of "
+        f"{len(bugs)} planted bugs caught, {minutes:.0f} minutes. Error rate of each bound: {ERROR_RATE:g}."
     )
     head = ("mechanism", "claim", "adjacency", "strongest attack", "bound", "ratio", "runs")
     parts = [_TOP.read_text().rstrip(), "## Last run", figures]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from audits import bugs_sentences, bugs_vectors, sentences, vectors
+from audits import bugs_sentences, bugs_tables, bugs_texts, bugs_vectors, sentences, tables, texts, vectors
 from audits.bug import Bug
 from audits.kit import Audit
 
-AUDITS: tuple[Audit, ...] = (*sentences.audits(), *vectors.audits())
-BUGS: tuple[Bug, ...] = (*bugs_sentences.BUGS, *bugs_vectors.BUGS)
+AUDITS: tuple[Audit, ...] = (*sentences.audits(), *vectors.audits(), *texts.audits(), *tables.audits())
+BUGS: tuple[Bug, ...] = (*bugs_sentences.BUGS, *bugs_vectors.BUGS, *bugs_texts.BUGS, *bugs_tables.BUGS)

@@ -40,7 +40,7 @@ def exponential_law(scores: FloatArray, epsilon: float, sensitivity: float) -> F
 
 
 def permute_and_flip_law(scores: FloatArray, epsilon: float, sensitivity: float) -> FloatArray:
-    """Index i comes out if its coin falls on heads and no earlier one's does; `t` is its place in the order, uniform."""
+    """Index i comes out if its coin falls on heads and no earlier one's does; `t` is its uniform place in the order."""
     coins = np.exp(epsilon * (scores - scores.max()) / (2 * sensitivity))
     t = (_NODES + 1) / 2
     factors = 1 - coins[:, None] * t
