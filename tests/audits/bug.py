@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from audits.kit import Found
 import pytest
+from audits.kit import Found
 
 
 @dataclass(frozen=True)

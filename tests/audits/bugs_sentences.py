@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from audits.bug import Bug, Detector, check, over_claim
 from audits.checks import (
@@ -17,7 +18,6 @@ from audits.checks import (
 from audits.kit import Case, FloatArray, Scale, audit, learned
 from audits.sentences import DIMENSION, EPSILON, candidate_cases, code_case, code_cases, code_pack, selection_cases
 from pack_kit import make_pack
-import pytest
 
 from core.amounts import NANO
 from core.mechanisms import (

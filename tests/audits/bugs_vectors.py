@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from audits.bug import Bug, Detector, check, over_claim
 from audits.checks import in_two_children, vectors_ignore_their_company
 from audits.kit import Case, FloatArray, Scale, audit
 from audits.vectors import codebook_cases, mechanism_of, metric_cases, privunit_cases
-import pytest
 from randomgen import AESCounter
 from scipy.special import log_ndtr
 

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 import torch
 from audits.sentences import clusters, pool
 from audits.vectors import mechanism_of
 from pack_kit import make_pack
-import pytest
 from scipy import stats
 
 from core.amounts import NANO

@@ -36,7 +36,7 @@ class Case:
 
     `draw(side, runs)`: one number for each of `runs` fresh releases of the first input (side 0) or of its neighbour
     (side 1); the larger, the more it speaks for the first. `law`: its law in closed form, where there is one.
-    `claim`: the epsilon that is promised for these two inputs. `event` says in words what a large number means.
+    `claim`: the epsilon that is promised for these two inputs, at `delta`. `event` says in words what a large number means.
     """
 
     facts: str
@@ -44,6 +44,7 @@ class Case:
     draw: Draw
     law: Law | None = None
     event: str = "largest likelihood ratio"
+    delta: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Audit:
     unit: str = "epsilon"
 
 
-def promised(law: Law, runs: int) -> tuple[float, float]:
+def promised(law: Law, runs: int, delta: float = 0.0) -> tuple[float, float]:
     """The bound that `runs` runs are expected to give for the best event `statistic >= t`, and t."""
     order = np.argsort(-law.values, kind="stable")
     values, p, q = law.values[order], np.cumsum(law.first[order]), np.cumsum(law.second[order])
@@ -100,7 +101,7 @@ def promised(law: Law, runs: int) -> tuple[float, float]:
     p, q, values = np.minimum(p[ends], 1.0), np.minimum(q[ends], 1.0), values[ends]
     low = p - _DEVIATIONS * np.sqrt(p * (1 - p) / runs)
     high = q + _DEVIATIONS * np.sqrt(q * (1 - q) / runs) + 14.5 / runs
-    bounds = np.where(low > 0, np.log(np.maximum(low, 1e-300) / high), -np.inf)
+    bounds = np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -np.inf)
     best = int(bounds.argmax())
     return float(bounds[best]), float(values[best])
 
@@ -128,13 +129,13 @@ class Attack:
             for start in range(0, runs, batch):
                 drawn = self.case.draw(side, min(batch, runs - start))
                 hits[side] += int((drawn >= self.threshold).sum())
-        return epsilon_bound(hits[0], hits[1], runs)
+        return epsilon_bound(hits[0], hits[1], runs, delta=self.case.delta)
 
 
 def attack(case: Case, scale: Scale) -> Attack:
     """The best event of one case."""
     law, runs = (case.law, scale.runs) if case.law else (pilot_law(case, scale.pilot), min(scale.pilot, scale.runs))
-    promise, threshold = promised(law, runs)
+    promise, threshold = promised(law, runs, case.delta)
     return Attack(case, threshold, promise)
 
 

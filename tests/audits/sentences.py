@@ -115,7 +115,7 @@ def selecting(
     return Case(f"{facts}, {len(mechanism.pack.candidates)} candidates", epsilon, draw, law)
 
 
-def candidate_cases(kind: type[CandidateMechanism], seed: int) -> Iterator[Case]:
+def candidate_cases(kind: type[CandidateMechanism], seed: int, epsilon: float = EPSILON) -> Iterator[Case]:
     """Cases of `clipped_cosine` or `deep_candidate`: random packs, thresholds and projections."""
     rng = np.random.default_rng(seed)
     while True:
@@ -129,11 +129,11 @@ def candidate_cases(kind: type[CandidateMechanism], seed: int) -> Iterator[Case]
         sentences = pool(rng, points, positive=not cosine)
         first, second, facts = neighbours(rng, sentences)
         both = [torch.from_numpy(first), torch.from_numpy(second)]
-        scores = [row.astype(np.float64) for row in mechanism.scores(both, [round(EPSILON * NANO)] * 2)]
+        scores = [row.astype(np.float64) for row in mechanism.scores(both, [round(epsilon * NANO)] * 2)]
         level = clip_level(threshold, DIMENSION) if cosine else SENSITIVITY
         law = permute_and_flip_law if cosine else exponential_law
-        laws = law(scores[0], EPSILON, level), law(scores[1], EPSILON, level)
-        yield selecting(mechanism, (first, second), companions(rng, sentences), laws, facts)
+        laws = law(scores[0], epsilon, level), law(scores[1], epsilon, level)
+        yield selecting(mechanism, (first, second), companions(rng, sentences), laws, facts, epsilon)
 
 
 def selection_cases(seed: int, epsilon: float = EPSILON) -> Iterator[Case]:

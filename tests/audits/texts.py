@@ -19,7 +19,6 @@ from core.mechanisms.word_pricing import PER_UNIT, WHOLE
 from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.word_vectors import WordVectors, shipped
 from core.mechanisms.words import LaplaceWords, WordMechanism
-from core.text import fill_dp
 from core.text.fill_dp import CLIP, dp_draws, slots_of
 from core.text.fill_left_to_right import Scored, fill_left_to_right
 from core.text.infill_model import Blank, Candidates
