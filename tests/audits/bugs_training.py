@@ -263,12 +263,26 @@ def _four_releases(patch: pytest.MonkeyPatch) -> None:
 _OF = "training"
 
 BUGS: tuple[Bug, ...] = (
-    Bug("half the noise of a step", _OF, "a deviation of the multiplier times C", _noise(lambda own: own / 2), CANARIES),
+    Bug(
+        "half the noise of a step", _OF, "a deviation of the multiplier times C", _noise(lambda own: own / 2), CANARIES
+    ),
     Bug("no clipping of rows", _OF, "each row shortened to at most C", _sums(_unclipped), CANARIES),
     Bug("each tensor clipped by itself", _OF, "over all tensors together", _sums(_each_tensor_by_itself), SENSITIVITY),
     Bug("clipped after the sum", _OF, "rows' own gradients, clipped, summed", _sums(_after_the_sum), SENSITIVITY),
-    Bug("rows shortened by the longest", _OF, "a row's gradient depends on that row", _sums(_normalised_by_the_longest), SENSITIVITY),
-    Bug("a row that is not finite counts", _OF, "a gradient that is not finite counts as zero", _sums(_not_finite_counts), SENSITIVITY),
+    Bug(
+        "rows shortened by the longest",
+        _OF,
+        "a row's gradient depends on that row",
+        _sums(_normalised_by_the_longest),
+        SENSITIVITY,
+    ),
+    Bug(
+        "a row that is not finite counts",
+        _OF,
+        "a gradient that is not finite counts as zero",
+        _sums(_not_finite_counts),
+        SENSITIVITY,
+    ),
     Bug("the mean over the realised batch", _OF, "the mean is over the expected size", _realised_batch, MEAN),
     Bug("no release of an empty batch", _OF, "an empty batch is a step as well", _no_empty_steps, EMPTY),
     Bug("the same noise in every step", _OF, "a generator for each step", _same_noise_each_step, EMPTY),

@@ -1,7 +1,7 @@
 """Audits of several releases of one document, against what the ledger charges or admits for all of them together.
 
-The document has one sentence, and every release of it is attacked at once: the statistic is the sum of the releases' log
-likelihood ratios, and its law the convolution of theirs.
+The document has one sentence, and every release of it is attacked at once: the statistic is the sum of the releases'
+log likelihood ratios, and its law the convolution of theirs.
 """
 
 from __future__ import annotations
@@ -134,7 +134,30 @@ def audits() -> tuple[Audit, ...]:
 
     one = "replace one sentence, in every release"
     return (
-        Audit("composition-repeated", "compositions", "4 releases by sentence_codes", "pure, the sum", one, run(lambda: repeated_cases(4, 0.5), 1_000_000), 0.6),
-        Audit("composition-mixed", "compositions", "releases by three mechanisms", "pure, the sum", one, run(mixed_cases, 1_000_000), 0.6),
-        Audit("composition-admitted", "compositions", "32 releases by sentence_codes, as admitted", "delta 1e-3", one, run(lambda: admitted_cases(32, 0.25, 1e-3), 200_000)),
+        Audit(
+            "composition-repeated",
+            "compositions",
+            "4 releases by sentence_codes",
+            "pure, the sum",
+            one,
+            run(lambda: repeated_cases(4, 0.5), 1_000_000),
+            0.6,
+        ),
+        Audit(
+            "composition-mixed",
+            "compositions",
+            "releases by three mechanisms",
+            "pure, the sum",
+            one,
+            run(mixed_cases, 1_000_000),
+            0.6,
+        ),
+        Audit(
+            "composition-admitted",
+            "compositions",
+            "32 releases by sentence_codes, as admitted",
+            "delta 1e-3",
+            one,
+            run(lambda: admitted_cases(32, 0.25, 1e-3), 200_000),
+        ),
     )

@@ -36,7 +36,7 @@ class Case:
 
     `draw(side, runs)`: one number for each of `runs` fresh releases of the first input (side 0) or of its neighbour
     (side 1); the larger, the more it speaks for the first. `law`: its law in closed form, where there is one.
-    `claim`: the epsilon that is promised for these two inputs, at `delta`. `event` says in words what a large number means.
+    `claim`: the epsilon that is promised for these two inputs, at `delta`. `event` says what a large number means.
     """
 
     facts: str

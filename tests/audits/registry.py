@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from audits import bugs_sentences, bugs_tables, bugs_texts, bugs_vectors, sentences, tables, texts, vectors
+from audits import (
+    bugs_sentences,
+    bugs_tables,
+    bugs_texts,
+    bugs_training,
+    bugs_vectors,
+    compositions,
+    over_http,
+    sentences,
+    tables,
+    texts,
+    training,
+    vectors,
+)
 from audits.bug import Bug
 from audits.kit import Audit
 
-AUDITS: tuple[Audit, ...] = (*sentences.audits(), *vectors.audits(), *texts.audits(), *tables.audits())
-BUGS: tuple[Bug, ...] = (*bugs_sentences.BUGS, *bugs_vectors.BUGS, *bugs_texts.BUGS, *bugs_tables.BUGS)
+AUDITS: tuple[Audit, ...] = tuple(
+    audit
+    for module in (sentences, vectors, texts, tables, training, compositions, over_http)
+    for audit in module.audits()
+)
+BUGS: tuple[Bug, ...] = tuple(
+    bug for module in (bugs_sentences, bugs_vectors, bugs_texts, bugs_tables, bugs_training) for bug in module.BUGS
+)

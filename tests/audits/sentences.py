@@ -214,7 +214,7 @@ def audits() -> tuple[Audit, ...]:
         ("sentence_codes, responses", one, _runs(lambda: code_cases(CodeNoise.RESPONSES, 11), million, 400)),
         ("sentence_codes, counts", one, _runs(lambda: code_cases(CodeNoise.COUNTS, 12), million, 400)),
         ("clipped_cosine", one, _runs(lambda: candidate_cases(ClippedCosine, 13), million, 2_000)),
-        ("deep_candidate", one, _runs(lambda: candidate_cases(DeepCandidate, 14), million, 2_000)),
+        ("deep_candidate", one, _runs(lambda: candidate_cases(DeepCandidate, 14), 300_000, 2_000)),
         ("document_selection", whole, _runs(lambda: selection_cases(15), million, 2_000)),
     ]
     return tuple(

@@ -119,7 +119,9 @@ class Planted(Rows):
         chosen = chosen[self._inside[chosen]]
         for start in range(0, len(chosen), 256):
             self.current = chosen[start : start + 256]
-            copies = [part.__class__(*(_repeat(each, len(self.current)) for each in _fields(part))) for part in text.parts]
+            copies = [
+                part.__class__(*(_repeat(each, len(self.current)) for each in _fields(part))) for part in text.parts
+            ]
             yield self.current, Batch(tuple(copies), text.labels.repeat(len(self.current)))
 
 
@@ -162,7 +164,9 @@ def one_run(method: Method) -> Found:
 
     def own(self: PrivateGradient, batch: Batch) -> Tensors:
         rows = planted.current
-        return {name: 10 * CLIP * directions[name][rows].reshape(each.shape) for name, each in real(self, batch).items()}
+        return {
+            name: 10 * CLIP * directions[name][rows].reshape(each.shape) for name, each in real(self, batch).items()
+        }
 
     planned = plan(ONE_RUN_NOISE, delta=ONE_RUN_DELTA, rows=count, batch=count)
     with pytest.MonkeyPatch.context() as patch:
