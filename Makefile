@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants clean
+.PHONY: setup run test test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -95,6 +95,14 @@ soak: setup
 ## mutants: seed bugs in the ledger's scripts and see that the tests catch each (2 minutes)
 mutants: setup
 	PYTHONPATH=.:tests $(BIN)/python -m soak.mutants
+
+## audit: attack every mechanism that carries a guarantee, plant bugs, write docs/reference/audits.md (30 to 60 minutes)
+audit: setup
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python -m audits
+
+## audit-quick: the same with few runs; writes no page
+audit-quick: setup
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python -m audits --quick
 
 ## clean: remove what setup and the tools made; the ledger in $(DATA_DIR) stays
 clean:

@@ -1,0 +1,360 @@
+"""Audits end to end: raw text goes to a running gateway over HTTP, and the released vectors and words are attacked.
+
+Neighbours are searched among short public sentences, with the shipped encoder and packs loaded here for the law alone.
+Copies of a document in a request are released independently, so each counts as a run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from audits.kit import Audit, Case, FloatArray, Found, Scale, audit, by_law
+from audits.sentences import exponential_law, permute_and_flip_law
+from audits.texts import word_law
+from audits.vectors import vector_pack
+from gateway_kit import Gateway, Tenant
+
+from core.amounts import NANO
+from core.mechanisms import fill_pricing
+from core.mechanisms.clipped_cosine import ClippedCosine, clip_level
+from core.mechanisms.depth import SENSITIVITY, DeepCandidate
+from core.mechanisms.document_selection import DocumentSelection, subset_size
+from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pack_facts import CodeNoise
+from core.mechanisms.pricing import protection
+from core.mechanisms.sentence_codes import SentenceCodes
+from core.mechanisms.vectors.mechanism import vector_mechanism
+from core.mechanisms.vectors.pricing import ADJACENCY_ALL
+from core.mechanisms.vectors.spec import PACK_DIMENSION, vector_spec
+from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism
+from core.mechanisms.word_vectors import shipped
+from core.text.segment import sentences
+from gpu_workers import packs
+from gpu_workers.encoder import Encoder
+
+POOL = (
+    "No.",
+    "Yes.",
+    "What a film!",
+    "Buy gold now!",
+    "The pitcher threw a perfect game.",
+    "God is love.",
+    "My graphics card overheats.",
+    "Send bids for the bicycle by mail.",
+    "The rocket reached orbit.",
+    "I hated every minute of it.",
+    "A masterpiece, funny and moving.",
+    "The court ruled against the state.",
+    "Encrypt it with a longer key.",
+    "He takes two pills a day.",
+    "Doctors found no cure.",
+    "The engine needs oil.",
+    "1 2 3 4 5 6 7 8 9",
+    "?",
+)
+RUNS = 10_240
+_DOCUMENTS = 256
+
+
+@lru_cache(maxsize=1)
+def tenant() -> Tenant:
+    """Of a gateway of this process, which ends with it."""
+    folder = tempfile.TemporaryDirectory(prefix="audit-")
+    gateway = Gateway(Path(folder.name) / "data", {"PRIVACY_GATEWAY_TAGGER": "off"})
+
+    def stop() -> None:
+        gateway.stop()
+        folder.cleanup()
+
+    atexit.register(stop)
+    return gateway.tenant(epsilon=1e6)
+
+
+@lru_cache(maxsize=1)
+def _encoder() -> Encoder:
+    return Encoder()
+
+
+@lru_cache(maxsize=1)
+def _pack() -> DomainPack:
+    return DomainPack.load(Path(packs.__file__).parent / "general.safetensors")
+
+
+def posted(path: str, body: dict[str, Any]) -> Any:
+    answer = tenant().http.post(path, json=body)
+    if answer.status_code != 200:
+        raise RuntimeError(f"{path}: {answer.status_code} {answer.text[:300]}")
+    return answer.json()["data"]
+
+
+def vectors_of(data: list[dict[str, Any]]) -> np.ndarray:
+    return np.stack([np.frombuffer(base64.b64decode(row["embedding"]), dtype="<f4") for row in data])
+
+
+def embedded(text: str, mechanism: str, epsilon: float, runs: int) -> np.ndarray:
+    """Released vectors of `runs` copies of a text."""
+    body = {"epsilon": epsilon, "mechanism": mechanism, "encoding_format": "base64"}
+    found = []
+    for start in range(0, runs, _DOCUMENTS):
+        documents = [{"text": text}] * min(_DOCUMENTS, runs - start)
+        found.append(vectors_of(posted("/embed/sentdp", {"documents": documents, **body})))
+    return np.concatenate(found)
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Pairs of texts of one or two sentences that differ in one, as the gateway cuts them."""
+    pairs = list(permutations(POOL, 2))
+    rng = np.random.default_rng(101)
+    for first, second in (pairs[i] for i in rng.permutation(len(pairs))):
+        yield first, second
+        other = first if rng.random() < 0.5 else str(rng.choice(POOL))
+        if len(sentences(f"{other} {first}")) == len(sentences(f"{other} {second}")) == 2:
+            yield f"{other} {first}", f"{other} {second}"
+
+
+def vectors(text: str) -> torch.Tensor:
+    return torch.from_numpy(_encoder().encode(sentences(text)))
+
+
+def selection_law(kind: type, text: str, epsilon: float) -> FloatArray:
+    """The law of the candidate that is released."""
+    mechanism = _mechanism(kind)
+    nano, pack = round(epsilon * NANO), _pack()
+    if isinstance(mechanism, DocumentSelection):
+        size = pack.info.candidates
+        law = np.ones(size)
+        law[mechanism.subsets([vectors(text)], subset_size(size, nano))[0]] = np.exp(epsilon)
+        return np.asarray(law / law.sum())
+    scores = mechanism.scores([vectors(text)], [nano])[0].astype(np.float64)
+    if kind is DeepCandidate:
+        return exponential_law(scores, epsilon, SENSITIVITY)
+    return permute_and_flip_law(scores, epsilon, clip_level(pack.info.knobs_for(nano).threshold, pack.info.dimension))
+
+
+@lru_cache(maxsize=4)
+def _mechanism(kind: type) -> Any:
+    return kind(_pack())
+
+
+def selection_cases(kind: Any, epsilon: float) -> Iterator[Case]:
+    released = _pack().recoded if kind is DeepCandidate else _pack().candidates
+    places: dict[bytes, int] = {}  # of candidates that are alike, the first
+    for index, row in enumerate(np.asarray(released, dtype="<f4")):
+        places.setdefault(row.tobytes(), index)
+    for pair in texts():
+        ratio, law = by_law(*(selection_law(kind, text, epsilon) for text in pair))
+
+        def draw(side: int, runs: int, pair: tuple[str, str] = pair, ratio: FloatArray = ratio) -> FloatArray:
+            found = embedded(pair[side], kind.name, epsilon, runs)
+            return np.asarray(ratio[[places[row.tobytes()] for row in found]])
+
+        yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
+
+
+def code_cases(epsilon: float) -> Iterator[Case]:
+    """The histogram is read off a release by the nearest sum of the public vectors that it is made of."""
+    mechanism, pack = SentenceCodes(_pack()), _pack()
+    table = pack.code_tables[pack.info.row_for(round(epsilon * NANO))]
+    inverse = np.linalg.pinv(table.vectors.astype(np.float64))
+    for pair in texts():
+        codes = [mechanism.codes([vectors(text)], table.size) for text in pair]
+        histograms = [np.bincount(each, minlength=table.size).astype(np.float64) for each in codes]
+        if (histograms[0] == histograms[1]).all():
+            continue
+        law = None
+        if table.noise is CodeNoise.RESPONSES and len(codes[0]) == 1:
+            kept = np.exp(epsilon) / (np.exp(epsilon) + table.size - 1)
+            other = (1 - kept) / (table.size - 1)
+            law_of = [np.where(histogram > 0, kept, other) for histogram in histograms]
+            _, law = by_law(law_of[0], law_of[1])
+        elif table.noise is CodeNoise.RESPONSES:
+            continue  # two responses show less than one
+
+        def draw(
+            side: int, runs: int, pair: Any = pair, histograms: Any = histograms, count: int = len(codes[0])
+        ) -> FloatArray:
+            found = embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64)
+            if table.noise is CodeNoise.RESPONSES:
+                nearest = _nearest(found - table.offset, table.vectors)
+                return np.asarray((histograms[0][nearest] - histograms[1][nearest]) * epsilon)
+            noisy = np.rint((found - table.offset) * count @ inverse)
+            far, near = (np.abs(noisy - histogram).sum(axis=1) for histogram in (histograms[1], histograms[0]))
+            return np.asarray(far - near)
+
+        yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
+
+
+def _nearest(rows: FloatArray, centres: np.ndarray) -> np.ndarray:
+    wide = centres.astype(np.float64)
+    return np.asarray(((wide * wide).sum(axis=1) - 2 * rows @ wide.T).argmin(axis=1))
+
+
+def text_vector_cases(epsilon: float) -> Iterator[Case]:
+    """`/embed/vector` with texts: the trained codebook, to which texts go by default."""
+    spec = vector_spec(mechanism="codebook", dimension=PACK_DIMENSION, epsilon=epsilon, projection="pca")
+    mechanism = vector_mechanism(spec, None, vector_pack())
+    assert isinstance(mechanism, TrainedCodebookMechanism)
+    known = np.asarray(mechanism.vectors, dtype="<f4")
+    places = {row.tobytes(): index for index, row in enumerate(known)}
+    codes = mechanism.codes(_encoder().encode(list(POOL)))
+    for one, other in permutations(range(len(POOL)), 2):
+        laws = np.ones((2, len(known)))
+        laws[0, codes[one]] = laws[1, codes[other]] = np.exp(epsilon)
+        laws /= laws.sum(axis=1, keepdims=True)
+        ratio, law = by_law(laws[0], laws[1])
+
+        def draw(side: int, runs: int, pair: Any = (POOL[one], POOL[other]), ratio: FloatArray = ratio) -> FloatArray:
+            body = {"texts": [pair[side]] * runs, "epsilon": epsilon, "encoding_format": "base64"}
+            return np.asarray(ratio[[places[row.tobytes()] for row in vectors_of(posted("/embed/vector", body))]])
+
+        yield Case(f"'{POOL[one]}' and '{POOL[other]}'", epsilon, draw, law)
+
+
+def laplace_cases(epsilon: float) -> Iterator[Case]:
+    """`/embed/vector` with vectors as JSON, of one dimension; the claim is the distance after clipping."""
+    for one, other in ((1.0, -1.0), (1e300, -3.0), (1.0, 0.0), (-0.5, 0.5)):
+
+        def draw(side: int, runs: int, pair: tuple[float, float] = (one, other)) -> FloatArray:
+            body = {"vectors": [[pair[side]]] * runs, "epsilon": epsilon, "mechanism": "laplace"}
+            data = posted("/embed/vector", {**body, "encoding_format": "base64"})
+            released = vectors_of(data)[:, 0].astype(np.float64)
+            near, far = np.clip(pair, -1, 1)
+            return np.asarray(np.abs(released - far) - np.abs(released - near))
+
+        yield Case(f"{one:g} and {other:g}", epsilon * float(abs(np.subtract(*np.clip((one, other), -1, 1)))), draw)
+
+
+def sanitised(text: str, runs: int, fill: dict[str, Any]) -> list[str]:
+    """What comes out of `runs` copies of a text of which every word is masked."""
+    found: list[str] = []
+    for start in range(0, runs, _DOCUMENTS):
+        documents = [{"text": text}] * min(_DOCUMENTS, runs - start)
+        body = {"documents": documents, "mask": {"techniques": ["all"]}, "fill": fill}
+        found += [row["text"] for row in posted("/sanitize", body)]
+    return found
+
+
+def word_cases(epsilon: float) -> Iterator[Case]:
+    """`metric_dp` words of the shipped vocabulary."""
+    known = shipped()
+    places = {word: index for index, word in enumerate(known.words)}
+    rng = np.random.default_rng(102)
+    while True:
+        pair = [*(known.words[i] for i in rng.integers(len(known.words), size=2)), "zworykin"]
+        pair = [pair[i] for i in rng.permutation(3)[:2]]
+        rows = known.rows(pair).astype(np.float64) / known.scale
+        distance = float(np.linalg.norm(rows[0] - rows[1]))
+        if distance < 0.5:
+            continue
+        ratio, law = by_law(*(word_law(known, word, epsilon) for word in pair))
+
+        def draw(side: int, runs: int, pair: list[str] = pair, ratio: FloatArray = ratio) -> FloatArray:
+            drawn = sanitised(pair[side], runs, {"mode": "metric_dp", "epsilon": epsilon})
+            return np.asarray(ratio[[places[word] for word in drawn]])
+
+        yield Case(f"'{pair[0]}' and '{pair[1]}', {distance:.2f} apart", epsilon * distance, draw, law)
+
+
+def fill_cases(scope: str, epsilon: float) -> Iterator[Case]:
+    """The fill `dp`; the event is that the words come out unchanged."""
+    pairs = [("good", "house"), ("the", "water"), ("zworykin", "good"), ("good", "zworykin")]
+    if scope == "slot":
+        pairs += [(f"the {one}", f"the {other}") for one, other in pairs]
+    for pair in pairs:
+
+        def draw(side: int, runs: int, pair: tuple[str, str] = pair) -> FloatArray:
+            drawn = sanitised(pair[side], runs, {"mode": "dp", "epsilon": epsilon, "scope": scope})
+            return np.asarray([float(text == pair[0]) - float(text == pair[1]) for text in drawn])
+
+        yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, event="the first text comes out unchanged")
+
+
+def audits() -> tuple[Audit, ...]:
+    def run(
+        cases: Callable[[], Iterator[Case]], runs: int = RUNS, pairs: int = 400, pilot: int = 2_048
+    ) -> Callable[[Scale], Found]:
+        """A twentieth of the runs of other audits, `runs` at most."""
+
+        def go(scale: Scale) -> Found:
+            return audit(cases(), Scale(min(scale.runs // 20, runs), min(scale.pairs, pairs), pilot), batch=2_048)
+
+        return go
+
+    one, whole = protection("sentence_codes").adjacency, protection("document_selection").adjacency
+    place = fill_pricing.PLACE.split(",")[0]
+    rows = [
+        (
+            "http-sentence-codes-counts",
+            "/embed/sentdp, sentence_codes, counts",
+            "pure",
+            one,
+            run(lambda: code_cases(3.0), pairs=4),
+        ),
+        (
+            "http-sentence-codes-responses",
+            "/embed/sentdp, sentence_codes, responses",
+            "pure",
+            one,
+            run(lambda: code_cases(6.0), pairs=60),
+        ),
+        (
+            "http-clipped-cosine",
+            "/embed/sentdp, clipped_cosine",
+            "pure",
+            one,
+            run(lambda: selection_cases(ClippedCosine, 3.0), pairs=120),
+        ),
+        (
+            "http-deep-candidate",
+            "/embed/sentdp, deep_candidate",
+            "pure",
+            one,
+            run(lambda: selection_cases(DeepCandidate, 3.0), pairs=120),
+        ),
+        (
+            "http-document-selection",
+            "/embed/sentdp, document_selection",
+            "pure",
+            whole,
+            run(lambda: selection_cases(DocumentSelection, 3.0), pairs=120),
+        ),
+        ("http-text-vectors", "/embed/vector, texts", "pure", ADJACENCY_ALL, run(lambda: text_vector_cases(3.0))),
+        (
+            "http-laplace",
+            "/embed/vector, laplace as JSON",
+            "metric",
+            "any two vectors",
+            run(lambda: laplace_cases(1.0), runs=50_000, pairs=4),
+        ),
+        (
+            "http-words",
+            "/sanitize, metric_dp",
+            "metric",
+            "any two words",
+            run(lambda: word_cases(9.0), runs=50_000, pairs=200),
+        ),
+        (
+            "http-fill-slot",
+            "/sanitize, dp, slot",
+            "pure",
+            place,
+            run(lambda: fill_cases("slot", 8.0), runs=10_240, pairs=8, pilot=512),
+        ),
+        (
+            "http-fill-document",
+            "/sanitize, dp, document",
+            "pure",
+            fill_pricing.ANY,
+            run(lambda: fill_cases("document", 8.0), runs=10_240, pairs=4, pilot=512),
+        ),
+    ]
+    return tuple(Audit(name, "over HTTP", *rest) for name, *rest in rows)

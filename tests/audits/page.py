@@ -1,0 +1,97 @@
+"""The page of a full run: docs/reference/audits.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+from audit_kit import ERROR_RATE
+from audits.bug import Bug
+from audits.kit import Audit, Found
+
+_TOP = Path(__file__).with_name("page_top.md")
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """`found`: what the audit found, or the error that kept it from running."""
+
+    audit: Audit
+    found: Found | str
+    seconds: float
+
+    @property
+    def ratio(self) -> float:
+        return self.found.bound / self.found.claim if isinstance(self.found, Found) else math.nan
+
+    def fails(self, *, bar: bool) -> bool:
+        return not isinstance(self.found, Found) or not (self.audit.bar if bar else -math.inf) <= self.ratio <= 1
+
+    def line(self, *, bar: bool) -> str:
+        head = f"{self.audit.name:<32}{self.seconds:6.0f} s  "
+        if isinstance(self.found, str):
+            return f"{head}FAILED\n{self.found}"
+        found = self.found
+        said = "FAILED" if self.fails(bar=bar) else "held"
+        return f"{head}{found.bound:7.3f} of {found.claim:.3f} ({self.ratio:.2f})  {said}"
+
+    def cells(self) -> tuple[str, ...]:
+        if isinstance(self.found, str):
+            return (self.audit.mechanism, self.audit.claim, self.audit.adjacency, "did not run", "", "", "")
+        found = self.found
+        pairs = f" (best of {found.pairs:,})" if found.pairs > 1 else ""
+        bound = f"{found.bound:.3f} of {found.claim:.3f}" + (
+            f" {self.audit.unit}" if self.audit.unit != "epsilon" else ""
+        )
+        return (
+            self.audit.mechanism,
+            self.audit.claim,
+            self.audit.adjacency,
+            found.attack + pairs,
+            bound,
+            f"{self.ratio:.2f}",
+            f"{found.runs:,}",
+        )
+
+
+@dataclass(frozen=True)
+class BugRow:
+    """`caught`: what its detector said; None where the bug survived."""
+
+    bug: Bug
+    caught: str | None
+
+    def line(self) -> str:
+        return f"{self.bug.mechanism + ': ' + self.bug.name:<64} {self.caught or 'SURVIVED'}"
+
+    def cells(self) -> tuple[str, ...]:
+        bug = self.bug
+        return bug.name, bug.step, self.caught or "**survived**", bug.detector.name
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def written(audits: Sequence[AuditRow], bugs: Sequence[BugRow], *, commit: str, minutes: float) -> str:
+    """The whole page."""
+    held = sum(not row.fails(bar=True) for row in audits)
+    caught = sum(row.caught is not None for row in bugs)
+    figures = (
+        f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`: {held} of {len(audits)} audits held, {caught} of "
+        f"{len(bugs)} planted bugs caught, {minutes:.0f} minutes. Error rate of each bound: {ERROR_RATE:g}."
+    )
+    head = ("mechanism", "claim", "adjacency", "strongest attack", "bound", "ratio", "runs")
+    parts = [_TOP.read_text().rstrip(), "## Last run", figures]
+    for group, rows in groupby(audits, key=lambda row: row.audit.group):
+        parts += [f"### {group.capitalize()}", table(head, [row.cells() for row in rows])]
+    parts.append("## Planted bugs")
+    for mechanism, planted in groupby(bugs, key=lambda row: row.bug.mechanism):
+        cells = [row.cells() for row in planted]
+        parts += [f"### {mechanism}", table(("bug", "step of the proof", "caught by", "detector"), cells)]
+    return "\n\n".join(parts) + "\n"

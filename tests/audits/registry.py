@@ -1,0 +1,30 @@
+"""Every audit and every planted bug, in the order of the page. A further module is one row of either list."""
+
+from __future__ import annotations
+
+from audits import (
+    bugs_sentences,
+    bugs_tables,
+    bugs_texts,
+    bugs_training,
+    bugs_vectors,
+    compositions,
+    over_http,
+    sentences,
+    sequences,
+    tables,
+    texts,
+    training,
+    vectors,
+)
+from audits.bug import Bug
+from audits.kit import Audit
+
+AUDITS: tuple[Audit, ...] = tuple(
+    audit
+    for module in (sentences, vectors, texts, tables, training, compositions, sequences, over_http)
+    for audit in module.audits()
+)
+BUGS: tuple[Bug, ...] = tuple(
+    bug for module in (bugs_sentences, bugs_vectors, bugs_texts, bugs_tables, bugs_training) for bug in module.BUGS
+)
