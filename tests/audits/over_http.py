@@ -30,7 +30,7 @@ from core.mechanisms.depth import SENSITIVITY, DeepCandidate
 from core.mechanisms.document_selection import DocumentSelection, subset_size
 from core.mechanisms.domain_pack import DomainPack
 from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.pricing import protection
+from core.mechanisms.protection import protection
 from core.mechanisms.sentence_codes import SentenceCodes
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL

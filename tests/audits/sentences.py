@@ -21,7 +21,7 @@ from core.mechanisms.depth import SENSITIVITY, DeepCandidate
 from core.mechanisms.document_selection import DocumentSelection, subset_size
 from core.mechanisms.domain_pack import CodeTable, DomainPack
 from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.pricing import protection
+from core.mechanisms.protection import protection
 from core.mechanisms.release import CandidateMechanism
 from core.mechanisms.sentence_codes import SentenceCodes
 
