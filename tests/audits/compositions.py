@@ -14,8 +14,9 @@ import torch
 from audits.kit import Audit, Case, FloatArray, Found, Law, Scale, audit, by_law
 from audits.sentences import DIMENSION, candidate_cases, code_pack, selection_cases
 
+from core.accounting.divisions import filter_arms
 from core.accounting.events import PrivacyEvent
-from core.accounting.filters import Sums, admits, cost_of, filter_arms
+from core.accounting.filters import Sums, admits, cost_of
 from core.amounts import FEMTO, NANO
 from core.mechanisms.clipped_cosine import ClippedCosine
 from core.mechanisms.pack_facts import CodeNoise
