@@ -26,7 +26,7 @@ import uvloop
 
 from benchmarks.redis_peer import Peer, PeerResult, aof_bytes, available
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
-from core.amounts import EPSILON_MAX, NANO
+from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import attached, socket_path
 from core.ledger.keys import MasterKey
@@ -42,7 +42,7 @@ SUBJECTS_A_RELEASE = 100
 ENTRIES = 1_000_000
 READS = 500
 PARTS = ("throughput", "memory", "journal")
-LIMITS = {unit: Limit(EPSILON_MAX * NANO) for unit in Unit}
+LIMITS = {unit: Limit(EPSILON_MAX * NANO, FEMTO // 10**6) for unit in Unit}  # every arm is offered
 
 
 def event(unit: Unit) -> PrivacyEvent:

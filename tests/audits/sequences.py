@@ -303,8 +303,8 @@ def audits() -> tuple[Audit, ...]:
     adjacency = "replace one record"
     return (
         Audit(
-            "ledger sequences certified",
-            "composition",
+            "ledger-certified",
+            "compositions",
             "what the ledger admits, composed by privacy loss distributions",
             "(epsilon, delta) of the account",
             adjacency,
@@ -312,8 +312,8 @@ def audits() -> tuple[Audit, ...]:
             unit="of the limit",
         ),
         Audit(
-            "ledger sequences adaptive",
-            "composition",
+            "ledger-adaptive",
+            "compositions",
             "what the ledger admits, chosen by the realised loss",
             f"({ADAPTIVE[0]:g}, {ADAPTIVE[1]:g})",
             adjacency,
