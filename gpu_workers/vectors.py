@@ -71,13 +71,14 @@ class VectorReleaser:
             for task in tasks:
                 own = encoded[start : start + len(task.texts or ())]
                 start += len(own)
-                answers.append(guarded(self._release, task, own if task.vectors is None else task.vectors.read()))
+                answers.append(guarded(self._release, task, own))
             return answers
 
         return draw
 
-    def _release(self, task: VectorTask, vectors: Array) -> int:
-        """How many rows were released. Raises TaskFailed where the task's shapes do not fit its spec."""
+    def _release(self, task: VectorTask, encoded: Array) -> int:
+        """How many rows were released: of the task's vectors, else of `encoded`. Raises TaskFailed for unfit shapes."""
+        vectors = encoded if task.vectors is None else task.vectors.read()
         if task.released.shape != (len(vectors), task.spec.output_dimension):
             raise TaskFailed(reason="shape")
         mechanism = self._mechanism(task.spec, task.tenant)

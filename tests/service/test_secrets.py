@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 
+from service.cli import _show_key
 from service.cli_jobs import KEY_VARIABLE, gateway_client
 from service.house import House
 from service.settings import Settings
@@ -101,6 +103,21 @@ def test_a_command_refuses_a_variable_that_cannot_be_a_key(monkeypatch: pytest.M
         pass
 
     assert KEY[:-1] not in str(caught.value)
+
+
+def test_a_key_file_is_written_whole_and_a_key_that_cannot_be_written_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new" / "tenant.key"
+    _show_key("acme", KEY, path, False)
+    with pytest.raises(typer.Exit):
+        _show_key("acme", KEY, tmp_path, False)
+
+    said = capsys.readouterr()
+    assert path.read_text() == f"{KEY}\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "key create" in said.err
+    assert KEY not in said.out + said.err
 
 
 def test_a_command_sends_the_whole_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
