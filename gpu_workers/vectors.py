@@ -77,10 +77,7 @@ class VectorReleaser:
         return draw
 
     def _release(self, task: VectorTask, encoded: Array) -> int:
-        """How many rows were released: the task's own, or those of its texts.
-
-        Raises TaskFailed where the task's shapes do not fit its spec.
-        """
+        """How many rows were released: of the task's vectors, else of `encoded`. Raises TaskFailed for unfit shapes."""
         vectors = encoded if task.vectors is None else task.vectors.read()
         if task.released.shape != (len(vectors), task.spec.output_dimension):
             raise TaskFailed(reason="shape")
