@@ -17,6 +17,7 @@ import torch
 
 from core.accounting.events import Unit
 from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pack_facts import CodeNoise, InvalidPack
 from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
@@ -95,19 +96,31 @@ class Embedder:
         together: defaultdict[tuple[StampedFile | str, str], list[int]] = defaultdict(list)
         for index, task in enumerate(tasks):
             together[task.pack or task.domain, task.mechanism].append(index)
+        mechanisms = {
+            (domain, name): self._mechanism(domain, name, [tasks[index] for index in indices])
+            for (domain, name), indices in together.items()
+        }
         released: dict[int, EmbedRelease] = {}
-        for (domain, name), indices in together.items():
-            if isinstance(domain, str):
-                mechanism = self._mechanisms[domain, name]
-            else:
-                encodes = any(tasks[index].embeddings is None for index in indices)
-                mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
+        for key, indices in together.items():
+            mechanism = mechanisms[key]
             drawn = mechanism.release(
                 [documents[index] for index in indices], [tasks[index].epsilon_nano for index in indices]
             )
             for index, vector in zip(indices, drawn, strict=True):
                 released[index] = EmbedRelease(vector=vector, space=mechanism.space)
         return [released[index] for index in range(len(tasks))]
+
+    def _mechanism(self, domain: StampedFile | str, name: str, tasks: Sequence[EmbedTask]) -> SentenceMechanism:
+        """What releases these tasks. Raises InvalidPack, before anything is drawn, where the pack is not theirs."""
+        if isinstance(domain, str):
+            mechanism = self._mechanisms[domain, name]
+        else:
+            encodes = any(task.embeddings is None for task in tasks)
+            mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
+        for task in tasks:
+            if task.by_counts and mechanism.pack.code_table(task.epsilon_nano).noise is not CodeNoise.COUNTS:
+                raise InvalidPack("the pack is not the one that the release was priced for")
+        return mechanism
 
     def _sentences(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
         """Each document's sentence vectors `float32 [k, d]`, encoded together."""

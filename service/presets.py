@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from core.errors import InvalidInput
 from core.mechanisms.pricing import SentenceMechanism
 from core.mechanisms.vectors.spec import vector_spec
+from service.domains import DEFAULT_NAME
 from service.domains import NAME as DOMAIN_NAME
 from service.settings import Settings
 
@@ -35,7 +36,7 @@ class SentDPPreset(_Model):
     endpoint: Literal["sentdp"]
     mechanism: SentenceMechanism
     epsilon: float = Field(gt=0)
-    domain: str = Field("general", pattern=f"^{DOMAIN_NAME}$")
+    domain: str = Field(DEFAULT_NAME, pattern=f"^{DOMAIN_NAME}$")
     subject: SubjectRule = "user"
 
 

@@ -176,7 +176,7 @@ def _value(result: Result | None) -> float | None:
 
 
 def _interval(interval: Interval | None) -> dict[str, Any] | str | None:
-    """Both ends and what they claim, or the word "vacuous"; null where none is offered (orders 2 and 3, exact answers)."""
+    """Both ends and what they claim, or "vacuous"; null where none is offered (orders 2 and 3, exact answers)."""
     if interval is None:
         return None
     if interval.low is None:

@@ -15,8 +15,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field, model_validator
 
 from core.accounting.events import PrivacyEvent
+from core.amounts import cost_nano
 from core.errors import InvalidInput
 from core.ledger.records import Charge
+from core.mechanisms.pack_facts import DomainPackInfo
 from core.mechanisms.pricing import Protection, SentenceMechanism, protection, sentence_event
 from core.stamped_file import StampedFile
 from core.text.segment import sentences
@@ -24,7 +26,7 @@ from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask
 from service.auth import Caller, caller
 from service.body import JsonRoute
-from service.domains import Domain
+from service.domains import DEFAULT_NAME, Domain
 from service.house import House, house
 from service.release import Release, release
 from service.settings import Settings
@@ -62,14 +64,14 @@ class SentDPRequest(Strict):
     documents: list[Document] = Field(min_length=1)
     epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
     mechanism: SentenceMechanism = "sentence_codes"
-    domain: str = Field("general", max_length=64)
+    domain: str = Field(DEFAULT_NAME, max_length=64)
     subject: str | None = _SUBJECT
     normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")
     encoding_format: Literal["float", "base64"] = "float"
 
 
-def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
-    """The event that each document costs. Looks at the parameters, never at a document.
+def price(body: SentDPRequest, settings: Settings, pack: DomainPackInfo) -> PrivacyEvent:
+    """The event that each document costs. Looks at the parameters and the domain's public facts, never at a document.
 
     Raises:
         InvalidInput: epsilon outside the operator's range, too many documents.
@@ -80,7 +82,8 @@ def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
         )
-    return sentence_event(body.mechanism, body.epsilon)
+    noise = pack.knobs_for(cost_nano(body.epsilon)).code_noise
+    return sentence_event(body.mechanism, body.epsilon, noise)
 
 
 def charges_of(body: SentDPRequest, event: PrivacyEvent) -> list[Charge]:
@@ -136,6 +139,7 @@ def validate(
                 domain=body.domain,
                 epsilon_nano=event.epsilon_nano,
                 pack=pack,
+                by_counts=event.kind == "two_geometric",
             )
         )
     if total > settings.sentences_per_request_max:
@@ -183,8 +187,8 @@ async def embed_sentdp(
 
 def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
     """What `body` asks for in `domain`. Raises InvalidInput as `price`, `check_forms` and `validate` do."""
-    event = price(body, here.settings)
     pack = domain.info
+    event = price(body, here.settings, pack)
     check_forms(body, domain, here)
     protected = protection(body.mechanism)
     tasks = validate(body, here.settings, dimension=pack.dimension, event=event, pack=domain.file)
