@@ -19,6 +19,7 @@ from core.accounting.events import Unit
 from core.errors import GatewayError
 from core.guarded import guarded
 from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.pack_facts import CodeNoise, InvalidPack
 from core.mechanisms.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
@@ -116,14 +117,22 @@ class Embedder:
 
     def _drawn(self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]) -> list[EmbedRelease]:
         """The releases of documents of one domain by one mechanism."""
+        mechanism = self._mechanism(tasks)
+        vectors = mechanism.release(documents, [task.epsilon_nano for task in tasks])
+        return [EmbedRelease(vector=vector, space=mechanism.space) for vector in vectors]
+
+    def _mechanism(self, tasks: Sequence[EmbedTask]) -> SentenceMechanism:
+        """What releases these tasks. Raises InvalidPack, before anything is drawn, where the pack is not theirs."""
         domain, name = tasks[0].pack or tasks[0].domain, tasks[0].mechanism
         if isinstance(domain, str):
             mechanism = self._mechanisms[domain, name]
         else:
             encodes = any(task.embeddings is None for task in tasks)
             mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
-        vectors = mechanism.release(documents, [task.epsilon_nano for task in tasks])
-        return [EmbedRelease(vector=vector, space=mechanism.space) for vector in vectors]
+        for task in tasks:
+            if task.by_counts and mechanism.pack.code_table(task.epsilon_nano).noise is not CodeNoise.COUNTS:
+                raise InvalidPack("the pack is not the one that the release was priced for")
+        return mechanism
 
     def _sentences(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
         """Each document's sentence vectors `float32 [k, d]`, encoded together."""

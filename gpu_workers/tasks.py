@@ -22,7 +22,8 @@ class EmbedTask:
     """One document to release: its sentences (or windows of words), or their unit-normalised embeddings
     `float32 [k, d]`.
 
-    `pack` is the file of a domain that the worker has not loaded at its start.
+    `pack` is the file of a domain that the worker has not loaded at its start. `by_counts`: the price holds for noise
+    on counts alone, so that a pack with another noise is refused.
     """
 
     sentences: tuple[str, ...] | None
@@ -31,6 +32,7 @@ class EmbedTask:
     domain: str
     epsilon_nano: int
     pack: StampedFile | None = None
+    by_counts: bool = False
 
     @property
     def size(self) -> int:

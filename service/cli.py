@@ -93,6 +93,7 @@ def tenant_create(
     data_dir: DataDir = None,
 ) -> None:
     """Open a tenant with one account a unit; print its first API key."""
+    from service.domains import Domains
     from service.tenants import TenantTerms, open_tenant
 
     terms = TenantTerms(
@@ -104,7 +105,11 @@ def tenant_create(
         plans=dict(_plan(text) for text in plan or []),
         subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),
     )
-    key = _with_ledger(data_dir, lambda ledger, keys: open_tenant(ledger, keys, terms, certify=_certify))
+    settings = load_settings(data_dir)
+    domains = Domains(settings.data_dir, settings.domain_packs_dir)
+    key = _with_ledger(
+        data_dir, lambda ledger, keys: open_tenant(ledger, keys, terms, certify=_certify, domains=domains)
+    )
     _show_key(name, key, key_file, as_json)
 
 

@@ -22,6 +22,7 @@ from core.mechanisms.pack_facts import DomainPackInfo, InvalidPack
 from core.stamped_file import StampedFile, file_digest, stamped
 from gpu_workers.packs import pack_paths
 
+DEFAULT_NAME = "general"  # what a request that names no domain uses
 NAME = r"[a-z0-9][a-z0-9-]{0,63}"
 _CHECKED_MAX = 1024
 

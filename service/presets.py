@@ -19,6 +19,7 @@ from core.mechanisms.pricing import SentenceMechanism
 from core.mechanisms.protection import Segmentation
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
+from service.domains import DEFAULT_NAME
 from service.domains import NAME as DOMAIN_NAME
 from service.settings import Settings
 
@@ -37,7 +38,7 @@ class SentDPPreset(_Model):
     endpoint: Literal["sentdp"]
     mechanism: SentenceMechanism
     epsilon: float = Field(gt=0)
-    domain: str = Field("general", pattern=f"^{DOMAIN_NAME}$")
+    domain: str = Field(DEFAULT_NAME, pattern=f"^{DOMAIN_NAME}$")
     segmentation: Segmentation = "sentences"
     window_words: int = Field(WINDOW_WORDS, ge=1, le=WINDOW_WORDS_MAX)
     subject: SubjectRule = "user"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
 from core.accounting.events import PrivacyEvent, Unit
-from core.amounts import limit_femto, limit_nano
+from core.amounts import cost_nano, limit_femto, limit_nano
 from core.errors import InvalidInput
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.records import Limit, Plan, plan_signature
+from core.mechanisms.pack_facts import CodeNoise
 from core.mechanisms.pricing import SENTENCE_MECHANISMS, sentence_event
+from service.domains import DEFAULT_NAME, Domains
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -39,6 +41,9 @@ class UnitLimit:
 @dataclass(frozen=True)
 class TenantTerms:
     """What to open. `limits` replace the tenant's for single units; `plans` maps a mechanism to its frozen epsilon.
+
+    A plan of `sentence_codes` is for the noise that the domain `general` has at its epsilon. `sentence_codes:counts`
+    and `sentence_codes:responses` name it; the latter admits the releases of every domain.
 
     With `subject_epsilon` each subject has accounts of its own at that epsilon and the tenant's delta; the tenant's
     limits are then a quota over the sum of all subjects, and plans are those of the subjects.
@@ -67,7 +72,7 @@ def limit(terms: UnitLimit) -> Limit:
     return found
 
 
-async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify) -> str:
+async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify, domains: Domains) -> str:
     """Open the tenant with one account a unit and return its first API key, shown this once.
 
     The units of a plan's mechanism become plan accounts: they admit the largest number of releases whose certified
@@ -76,23 +81,23 @@ async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, cer
     Raises:
         InvalidInput, OutOfRange (a plan of not one release), TenantExists, LedgerUnavailable.
     """
+    events = [await _event(plan, epsilon, terms.name, domains) for plan, epsilon in terms.plans.items()]
     own = UnitLimit(terms.epsilon, terms.delta, terms.basic_delta)
     limits = {unit: limit(terms.limits.get(unit, own)) for unit in Unit}
     subjects = None
     if terms.subject_epsilon is not None:
         per_subject = limit(UnitLimit(terms.subject_epsilon, terms.delta, terms.basic_delta))
-        subjects = await _planned(dict.fromkeys(Unit, per_subject), terms.plans, certify)
+        subjects = await _planned(dict.fromkeys(Unit, per_subject), events, certify)
     else:
-        limits = await _planned(limits, terms.plans, certify)
+        limits = await _planned(limits, events, certify)
     await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
     return await keys.create(terms.name)
 
 
-async def _planned(limits: dict[Unit, Limit], plans: Mapping[str, Number], certify: Certify) -> dict[Unit, Limit]:
-    """The limits with every unit of a plan's mechanism turned into that plan."""
+async def _planned(limits: dict[Unit, Limit], events: Sequence[PrivacyEvent], certify: Certify) -> dict[Unit, Limit]:
+    """The limits with every unit of a planned event turned into its plan."""
     planned = dict(limits)
-    for mechanism, epsilon in plans.items():
-        event = _event(mechanism, epsilon)
+    for event in events:
         for unit in event.debited_units:
             if planned[unit].plan is not None:
                 raise InvalidInput("two plans for one unit", field="plans")
@@ -108,10 +113,16 @@ async def _planned(limits: dict[Unit, Limit], plans: Mapping[str, Number], certi
     return planned
 
 
-def _event(mechanism: str, epsilon: Number) -> PrivacyEvent:
+async def _event(plan: str, epsilon: Number, tenant: str, domains: Domains) -> PrivacyEvent:
+    mechanism, _, noise = plan.partition(":")
     if mechanism not in SENTENCE_MECHANISMS:
         raise InvalidInput(f"a plan is for one of {', '.join(SENTENCE_MECHANISMS)}", field="plans")
+    if noise and (mechanism != "sentence_codes" or noise not in set(CodeNoise)):
+        raise InvalidInput(f"only sentence_codes has a noise to name, {' or '.join(CodeNoise)}", field="plans")
     try:
-        return sentence_event(mechanism, epsilon)
+        epsilon_nano = cost_nano(epsilon)
+        if mechanism == "sentence_codes" and not noise:
+            noise = (await domains.find(tenant, DEFAULT_NAME)).info.knobs_for(epsilon_nano).code_noise
+        return sentence_event(mechanism, epsilon, CodeNoise(noise) if noise else None)
     except ValueError:
         raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None

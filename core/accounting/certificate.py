@@ -5,9 +5,10 @@ of them; the inputs may be chosen adaptively. Adjacency: that of the event. A fi
 lets the parameters be chosen on the way and admits fewer releases.
 
 Several bounds hold for one plan and the least is certified: the exact composition of Gaussian and of equal pure
-releases, the privacy loss distribution of Laplace noise, and the Renyi bound, whose least order may be taken because
-the plan is fixed. The exponential mechanism has no known dominating pair of its own under adaptive inputs: as a pure
-mechanism it composes exactly, and its Renyi divergence, that of bounded range, is usually the better bound by far.
+releases (two-sided geometric noise on two counts is two of them, `filters.divergence`), the privacy loss distribution
+of Laplace noise, and the Renyi bound, whose least order may be taken because the plan is fixed. The exponential
+mechanism has no known dominating pair of its own under adaptive inputs: as a pure mechanism it composes exactly, and
+its Renyi divergence, that of bounded range, is usually the better bound by far.
 Evaluations are pure and picklable, milliseconds but for Laplace noise: up to some seconds, so not on an event loop.
 """
 
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from core.accounting.events import PrivacyEvent
+from core.accounting.events import Adjacency, PrivacyEvent
 from core.accounting.filters import divergence
 from core.accounting.plans import COUNT_MAX, DELTA_MIN, Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, check_count
 from core.accounting.pld import certified_epsilon
@@ -42,22 +43,29 @@ class PlanCertificate:
     accountant: str
 
 
-def plan_event(event: PrivacyEvent) -> PlanEvent:
-    """The dominating pair of one release, for the fixed-plan accountants.
+def copies(event: PrivacyEvent) -> int:
+    """How many releases of its `plan_event` one release is."""
+    return 2 if event.kind == "two_geometric" else 1
 
-    Every event replaces one unit: by another value, or, under metric adjacency, by another point of a domain whose
-    diameter is in its epsilon. So the plan's adjacency is replace-one.
+
+def plan_event(event: PrivacyEvent) -> PlanEvent:
+    """The dominating pair of one release, or of one of its equal `copies`, for the fixed-plan accountants.
+
+    The plan's adjacency is replace-one, that of every event that has such a pair.
 
     Raises:
-        UnsupportedEvent: an event with an (epsilon, delta) of its own and nothing else.
+        UnsupportedEvent: an event with an (epsilon, delta) of its own and nothing else, or under metric adjacency,
+            where the pair depends on the distance and only the sum of epsilons holds at every distance.
         OutOfRange: a parameter outside what the accountants compute with.
     """
+    if event.adjacency is Adjacency.METRIC:
+        raise UnsupportedEvent("a plan under metric adjacency is the sum of its releases")
     if event.noise_multiplier is not None:
         return Gaussian(event.noise_multiplier, PlanAdjacency.REPLACE_ONE)
     if event.kind == "approximate" or event.delta_femto > 0:
         raise UnsupportedEvent("a plan needs an event of a pure kind or Gaussian noise")
     noise = Laplace if event.kind in ("permute_and_flip", "laplace") else Pure
-    return noise(epsilon_of(event.epsilon_nano), PlanAdjacency.REPLACE_ONE)
+    return noise(epsilon_of(event.epsilon_nano) / copies(event), PlanAdjacency.REPLACE_ONE)
 
 
 def certify(event: PrivacyEvent, *, count: int, delta_femto: int) -> PlanCertificate:
@@ -135,7 +143,8 @@ def _quick(event: PrivacyEvent, plan: PlanEvent | None, delta: float, count: int
     if not isinstance(plan, Gaussian):
         answers.append((count * event.epsilon_nano, "basic"))
     if delta and plan is not None and not isinstance(plan, Laplace):
-        answers.append((_rounded_up(certified_epsilon(((plan, count),), delta)), "exact"))
+        exact = certified_epsilon(((plan, copies(event) * count),), delta)
+        answers.append((_rounded_up(exact), "exact"))
     if delta and event.kind in ("exponential", "permute_and_flip", "laplace"):
         answers.append((_rounded_up(_renyi_epsilon(event.kind, epsilon_of(event.epsilon_nano), delta, count)), "rdp"))
     return min(answers)

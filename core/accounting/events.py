@@ -52,6 +52,7 @@ KINDS = frozenset(
     {
         "exponential",  # exponential mechanism with weights e^(eps u / 2 Delta): eps-bounded range
         "permute_and_flip",  # pure eps, not bounded range: priced as Laplace
+        "two_geometric",  # two-sided geometric noise of eps / 2 on two numbers, each of which moves by 1
         "laplace",  # Laplace noise on one number, scale = sensitivity / eps
         "pure",  # pure eps and nothing else
         "metric",  # metric DP whose domain's diameter D is enforced by clipping: pure at eps * D

@@ -65,6 +65,7 @@ def cost_of(event: PrivacyEvent) -> Cost:
 
     A number above COUNTED_MAX is one that its arm cannot price. An event of a pure kind that carries a delta is
     approximate: basic composition only. So is an event under metric adjacency, whose epsilon is per unit of distance.
+    `two_geometric` is two pure releases of half its epsilon, on every arm.
     """
     basic = 0 < event.epsilon_nano <= COUNTED_MAX and event.delta_femto <= COUNTED_MAX
     square: int | None = None
@@ -74,10 +75,11 @@ def cost_of(event: PrivacyEvent) -> Cost:
     elif event.noise_multiplier is not None:
         rho = (*_gaussian_nano(event.noise_multiplier), gaussian_square_nano(event.noise_multiplier))
     elif event.kind != "approximate" and event.delta_femto == 0:
-        square = -(-(event.epsilon_nano**2) // NANO)
+        parts = 2 if event.kind == "two_geometric" else 1
+        square = -(-(event.epsilon_nano**2) // (parts * NANO))
         rho = (
             *(_rho_nano(event.kind, event.epsilon_nano, alpha) for alpha in _ALPHAS),
-            pure_square_nano(event.epsilon_nano),
+            parts * pure_square_nano(-(-event.epsilon_nano // parts)),
         )
     return Cost(
         epsilon_nano=event.epsilon_nano if basic else None,
@@ -111,19 +113,34 @@ def divergence(kind: str, epsilon: float, alpha: float) -> float:
         rho = _bounded_range(epsilon, alpha)
     elif kind in ("permute_and_flip", "laplace"):
         rho = _laplace(epsilon, alpha)
+    elif kind == "two_geometric":
+        rho = 2 * _randomised_response(epsilon / 2, alpha)
     else:
         rho = _randomised_response(epsilon, alpha)
     return min(rho * (1 + 1e-12) + 1e-14, epsilon)
 
 
 def _randomised_response(epsilon: float, alpha: float) -> float:
-    """The largest divergence of a pure mechanism, that of randomised response (Mironov 2017, Proposition 5)."""
+    """The largest divergence of a pure mechanism, that of randomised response (Mironov 2017, Proposition 5).
+
+    Also exactly that of two-sided geometric noise Z, P(Z = z) proportional to e^(-epsilon |z|), on a number that moves
+    by 1: the loss epsilon (|z - 1| - |z|) is epsilon for z <= 0, which has probability 1 / (1 + e^-epsilon), else
+    -epsilon. On two numbers with independent noise the divergences add up.
+    """
     ratio = math.log1p(math.exp(-epsilon)) - math.log1p(math.exp(-(2 * alpha - 1) * epsilon))
     return epsilon - ratio / (alpha - 1)
 
 
 def _laplace(epsilon: float, alpha: float) -> float:
-    """Laplace noise of scale 1/epsilon times the sensitivity (Mironov 2017, Proposition 6)."""
+    """Laplace noise of scale 1/epsilon times the sensitivity (Mironov 2017, Proposition 6).
+
+    Permute-and-flip is dominated by it. It returns the index with the largest score plus exponential noise of rate
+    r = epsilon / (2 Delta). For a set S of indices let A be the largest noisy score outside S, B inside, and F the
+    distribution function of A - B. A maximum of shifted exponential variables has a hazard of at most r, hence
+    F' <= r min(F, 1 - F): the slope of the Laplace distribution function L at the same height, times r. A neighbour
+    moves the difference by at most 2 Delta, so P'[S] <= F(2 Delta) <= L(L^-1(P[S]) + epsilon), which Laplace noise
+    attains for a half-line. In full: docs/concepts/accounting.md.
+    """
     falling = (alpha - 1) * math.expm1(-(2 * alpha - 1) * epsilon) / (2 * alpha - 1)
     return epsilon + math.log1p(falling) / (alpha - 1)
 

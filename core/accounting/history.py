@@ -18,7 +18,7 @@ from core.accounting.contract import Direction, Kind, Result
 from core.accounting.edgeworth import estimate
 from core.accounting.filters import GAUSSIAN, Sums
 from core.accounting.gaussian import epsilon_of_gaussian
-from core.accounting.loss_cumulants import CUMULANTS
+from core.accounting.loss_cumulants import CUMULANTS, TWO_RESPONSES
 from core.accounting.plans import check_delta
 from core.amounts import NANO, delta_of, epsilon_of
 
@@ -95,7 +95,9 @@ def _edgeworth(count: int, moments: tuple[float, ...] | None, pure_nano: int | N
     if count == 0:
         return Result(0.0, Kind.BOUND, "nothing was released")
     if pure_nano is not None and count <= BINOMIAL_COUNT_MAX:
-        return Result(epsilon_of_pure(delta, epsilon_of(pure_nano), count), Kind.ESTIMATE, _BINOMIAL)
+        copies, epsilon_nano = (1, pure_nano) if pure_nano < TWO_RESPONSES else (2, pure_nano - TWO_RESPONSES)
+        value = epsilon_of_pure(delta, epsilon_of(epsilon_nano) / copies, copies * count)
+        return Result(value, Kind.ESTIMATE, _BINOMIAL)
     if moments is None:
         return Result(None, Kind.VACUOUS, "not every release has a privacy loss that is known")
     x, y = np.array(moments[:CUMULANTS]), np.array(moments[CUMULANTS:])

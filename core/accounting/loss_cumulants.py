@@ -12,6 +12,7 @@ from core.accounting.events import Adjacency, PrivacyEvent
 from core.amounts import NANO
 
 CUMULANTS = 5
+TWO_RESPONSES = 2**52  # above every epsilon in nano; the sum stays below 2^53
 _SERIES_MAX = 20.0
 
 
@@ -19,9 +20,9 @@ _SERIES_MAX = 20.0
 def moments_of(event: PrivacyEvent) -> tuple[float, ...] | None:
     """Cumulants 1 to 5 of X, then 1 to 5 of Y, of the event's dominating pair; cumulants add over releases.
 
-    Randomised response for `pure`, `metric` and `exponential`, Laplace noise for `laplace` and `permute_and_flip`,
-    Gaussian noise for `gaussian`. None where no pair is known: an (epsilon, delta) and nothing else, and under
-    metric adjacency, where it depends on the distance.
+    Randomised response for `pure`, `metric` and `exponential`, two of them at half epsilon for `two_geometric`, Laplace
+    noise for `laplace` and `permute_and_flip`, Gaussian noise for `gaussian`. None where no pair is known: an
+    (epsilon, delta) and nothing else, and under metric adjacency, where it depends on the distance.
     """
     if event.adjacency is Adjacency.METRIC:
         return None
@@ -31,7 +32,12 @@ def moments_of(event: PrivacyEvent) -> tuple[float, ...] | None:
     if event.kind == "approximate" or event.delta_femto > 0:
         return None
     epsilon = event.epsilon_nano / NANO
-    y = _laplace(epsilon) if event.kind in ("laplace", "permute_and_flip") else _randomised_response(epsilon)
+    if event.kind in ("laplace", "permute_and_flip"):
+        y = _laplace(epsilon)
+    elif event.kind == "two_geometric":
+        y = tuple(2 * cumulant for cumulant in _randomised_response(epsilon / 2))
+    else:
+        y = _randomised_response(epsilon)
     # both pairs are symmetric: X is distributed as -Y
     return (-y[0], y[1], -y[2], y[3], -y[4], *y)
 
@@ -39,11 +45,14 @@ def moments_of(event: PrivacyEvent) -> tuple[float, ...] | None:
 def pure_epsilon_nano(event: PrivacyEvent) -> int | None:
     """The epsilon of an event whose dominating pair is randomised response, else None.
 
-    A history of such events of one epsilon composes exactly, as a binomial.
+    Of `two_geometric`, whose pair is two of them at half epsilon, TWO_RESPONSES plus epsilon. A history of events of
+    one such number composes exactly, as a binomial.
     """
-    if event.kind in ("pure", "metric", "exponential") and event.delta_femto == 0:
-        return event.epsilon_nano
-    return None
+    if event.delta_femto > 0:
+        return None
+    if event.kind == "two_geometric":
+        return TWO_RESPONSES + event.epsilon_nano
+    return event.epsilon_nano if event.kind in ("pure", "metric", "exponential") else None
 
 
 def _randomised_response(epsilon: float) -> tuple[float, ...]:

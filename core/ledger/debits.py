@@ -14,7 +14,7 @@ from core.accounting.loss_cumulants import CUMULANTS, moments_of, pure_epsilon_n
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import InvalidInput
 from core.ledger.keys import MasterKey
-from core.ledger.records import Charge, plan_signature
+from core.ledger.records import Charge, plan_signature, worst_signature
 from core.ledger.vectors import (
     COUNT,
     DELTA,
@@ -63,10 +63,10 @@ def _vector(events: Events, orders: Orders, room: Vector | None = None) -> Vecto
 
 
 @lru_cache(maxsize=4096)
-def _plan(events: Events) -> str:
-    """The signature of the plan that admits them."""
-    signatures = {plan_signature(event) for event, _ in events}
-    return signatures.pop() if len(signatures) == 1 else MIXED_PLAN
+def _plans(events: Events) -> tuple[str, str]:
+    """The signatures of the plans that admit them: their own, and that of the worst noise."""
+    own, worst = ({sign(event) for event, _ in events} for sign in (plan_signature, worst_signature))
+    return own.pop() if len(own) == 1 else MIXED_PLAN, worst.pop() if len(worst) == 1 else MIXED_PLAN
 
 
 @lru_cache(maxsize=4096)
@@ -123,7 +123,7 @@ class Debits:
     def args(self, orders: Mapping[Account, Orders]) -> dict[str, object]:
         """The arguments `accounts`, `subjects` and `losses` of reserve.lua."""
         return {
-            "accounts": [[" ".join(orders[account]), _plan(events)] for account, events in self._rows.items()],
+            "accounts": [[" ".join(orders[account]), *_plans(events)] for account, events in self._rows.items()],
             "subjects": self.subjects,
             "losses": [_loss(events) for events in self._rows.values()],
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from core.accounting.events import Adjacency, PrivacyEvent, Unit
@@ -83,6 +83,17 @@ def plan_signature(event: PrivacyEvent) -> str:
     """The mechanism and every parameter that prices it: two releases of one signature cost the same."""
     noise = "" if event.noise_multiplier is None else repr(event.noise_multiplier)
     return f"{event.mechanism}/{event.kind}/{event.epsilon_nano}/{event.delta_femto}/{noise}"
+
+
+def worst_signature(event: PrivacyEvent) -> str:
+    """The signature of the plan that admits every release of this mechanism at this epsilon, whatever its noise.
+
+    That of kind `pure`: of all releases with this pure epsilon, what it was certified for costs the most. An event with
+    a delta or Gaussian noise has its own.
+    """
+    if event.noise_multiplier is not None or event.kind == "approximate" or event.delta_femto > 0:
+        return plan_signature(event)
+    return plan_signature(replace(event, kind="pure"))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 -- With `estimate` it stops before the first write and tells what it would have decided.
 --
 -- ARGV[2] is the JSON text of the debits, one row an account: {unit, subject hash or "", vector}. It goes into the
--- journal as it is. args.accounts has, row by row, the orders of the vector's Renyi costs and the plan that the
--- release follows. args.subjects says whether "all", "some" or "none" of the charges name a subject; where they do,
+-- journal as it is. args.accounts has, row by row, the orders of the vector's Renyi costs and the two plans that
+-- admit the release. args.subjects says whether "all", "some" or "none" of the charges name a subject; where they do,
 -- the rows without a subject are the sums over all of them. args.losses is kept for the settlement.
 local mode = redis.call("HGET", KEYS[1], "mode")
 if not mode then
@@ -148,7 +148,7 @@ for i, debit in ipairs(debits) do
       a.limit = limit -- an account that is opened here is opened with it
     end
     fits[i] = admits(a.limit, a.plan, total)
-    if a.plan ~= "" and a.plan ~= args.accounts[i][2] then
+    if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then
       if not refused or refused.outcome ~= "plan-mismatch" then
         refused = { outcome = "plan-mismatch", account = state_of(a) }
       end

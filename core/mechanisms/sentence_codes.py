@@ -9,7 +9,8 @@ The pack names one of two ways of noise for each epsilon:
 * `responses`: every code goes through k-ary randomised response at epsilon. Replacing one sentence changes the input
   of one response, whose output probabilities stay within e^eps; the other responses are independent of it.
 * `counts`: the histogram of codes plus independent two-sided geometric noise, P(z) proportional to exp(-eps |z| / 2)
-  in each bin. Replacing one sentence takes 1 from one bin and gives 1 to another: L1 sensitivity 2.
+  in each bin. Replacing one sentence takes 1 from one bin and gives 1 to another: L1 sensitivity 2. As the noise of
+  the two bins is independent, this is exactly two randomised responses at eps / 2 (`core.accounting.filters`).
 
 Released: offset + sum_n H(n)/k * vectors(n), H the noisy histogram: the expected mean embedding of a public document
 given such codes, a linear map fitted on public documents. Post-processing of H, k and public tables.

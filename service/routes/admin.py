@@ -38,7 +38,9 @@ class LimitBody(Strict):
 class NewTenant(LimitBody):
     """Body of `POST /admin/tenants`: a limit for every unit, and other limits for single units.
 
-    `plans` maps a mechanism to its frozen epsilon: its units then admit only that, as often as is certified.
+    `plans` maps a mechanism to its frozen epsilon: its units then admit only that, as often as is certified. A plan of
+    `sentence_codes` is for the noise of the domain `general` at its epsilon; `sentence_codes:responses` admits every
+    domain's releases, and fewer.
     """
 
     name: str
@@ -67,7 +69,8 @@ async def create_tenant(body: NewTenant, here: Here) -> dict[str, str]:
         subject_epsilon=body.subject_epsilon,
     )
     certify = partial(here.calculations.run, "largest_count")
-    return {"tenant": body.name, "key": await open_tenant(here.ledger, here.keys, terms, certify=certify)}
+    key = await open_tenant(here.ledger, here.keys, terms, certify=certify, domains=here.domains)
+    return {"tenant": body.name, "key": key}
 
 
 @router.get("/tenants", summary="All tenants")

@@ -145,8 +145,8 @@ Priced = tuple[Sequence[Charge], dict[str, Any]]  # the charges, and what the pr
 
 
 async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House) -> Priced:
-    event = sentdp.price(body, here.settings)
-    await here.domains.find(who.tenant, body.domain)
+    domain = await here.domains.find(who.tenant, body.domain)
+    event = sentdp.price(body, here.settings, domain.info)
     return sentdp.charges_of(body, event), sentdp.facts_of(body)
 
 

@@ -20,8 +20,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field, model_validator
 
 from core.accounting.events import PrivacyEvent
+from core.amounts import cost_nano
 from core.errors import InvalidInput
 from core.ledger.records import Charge
+from core.mechanisms.pack_facts import DomainPackInfo
 from core.mechanisms.pricing import SentenceMechanism, sentence_event, words_event
 from core.mechanisms.protection import Form, Protection, Segmentation, protection
 from core.stamped_file import StampedFile
@@ -30,7 +32,7 @@ from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask
 from service.auth import Caller, caller
 from service.body import JsonRoute
-from service.domains import Domain
+from service.domains import DEFAULT_NAME, Domain
 from service.house import House, house
 from service.release import Release, release
 from service.reuse import Part, Parts
@@ -83,7 +85,7 @@ class SentDPRequest(Strict):
     documents: list[Document] = Field(min_length=1)
     epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
     mechanism: SentenceMechanism = "sentence_codes"
-    domain: str = Field("general", max_length=64)
+    domain: str = Field(DEFAULT_NAME, max_length=64)
     subject: str | None = _SUBJECT
     segmentation: Segmentation = Field(
         "sentences",
@@ -98,8 +100,9 @@ class SentDPRequest(Strict):
     encoding_format: Literal["float", "base64"] = "float"
 
 
-def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
-    """The event that each document costs. Looks at the parameters and at the documents' forms, never at a text.
+def price(body: SentDPRequest, settings: Settings, pack: DomainPackInfo) -> PrivacyEvent:
+    """The event that each document costs. Looks at the parameters, the documents' forms and the domain's public facts,
+    never at a text.
 
     Raises:
         InvalidInput: epsilon outside the operator's range, too many documents, windows of anything but text.
@@ -110,12 +113,13 @@ def price(body: SentDPRequest, settings: Settings) -> PrivacyEvent:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
         )
+    noise = pack.knobs_for(cost_nano(body.epsilon)).code_noise
     if body.segmentation == "sentences":
-        return sentence_event(body.mechanism, body.epsilon)
+        return sentence_event(body.mechanism, body.epsilon, noise)
     for index, document in enumerate(body.documents):
         if document.form != "text":
             raise InvalidInput("windows of words are made of `text`", field=f"documents.{index}")
-    return words_event(body.mechanism, body.epsilon)
+    return words_event(body.mechanism, body.epsilon, noise)
 
 
 def protection_of(body: SentDPRequest) -> Protection:
@@ -185,6 +189,7 @@ def validate(
                 domain=body.domain,
                 epsilon_nano=event.epsilon_nano,
                 pack=pack,
+                by_counts=event.kind == "two_geometric",
             )
         )
     if total > settings.sentences_per_request_max:
@@ -232,8 +237,8 @@ async def embed_sentdp(
 
 def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
     """What `body` asks for in `domain`. Raises InvalidInput as `price`, `check_forms` and `validate` do."""
-    event = price(body, here.settings)
     pack = domain.info
+    event = price(body, here.settings, pack)
     check_forms(body, domain, here)
     count = protection_of(body).count
     tasks = validate(body, here.settings, dimension=pack.dimension, event=event, pack=domain.file)

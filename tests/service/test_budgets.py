@@ -32,6 +32,31 @@ def test_a_plan_admits_its_certified_number_of_releases_and_nothing_else(gateway
     assert releases == {"limit": count, "committed": count, "reserved": 0, "remaining": 0}
 
 
+def test_a_plan_is_for_the_noise_that_the_pack_uses(gateway: Gateway) -> None:
+    """The general pack adds noise to counts at epsilon 0.1 and to each code at epsilon 8."""
+
+    def count(plan: str, epsilon: float) -> int:
+        tenant = gateway.tenant(epsilon=10, delta=1e-6, plans={plan: epsilon})
+        assert tenant.embed(epsilon=epsilon).status_code == 200
+        return tenant.account()["plan"]["releases"]["limit"]
+
+    assert count("sentence_codes", 0.1) == count("sentence_codes:counts", 0.1) == 685
+    assert count("sentence_codes:responses", 0.1) == 346  # what a plan was before counts had a price of their own
+    assert count("sentence_codes", 8) == count("sentence_codes:responses", 8) == 1
+    other = gateway.tenant(epsilon=10, delta=1e-6, plans={"sentence_codes:counts": 8})
+    assert other.embed(epsilon=8).json()["code"] == "plan-mismatch"
+
+
+def test_noise_on_counts_costs_half_the_square(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=10, delta=1e-6)
+    tenant.embed(epsilon=0.5)
+    arms = {(arm["name"], arm["order"]): arm["spent"] for arm in tenant.account()["arms"]}
+    assert arms["basic", None] == 0.5
+    assert arms["squares", None] == 0.125
+    lines = {line["name"]: line for line in tenant.account()["accountants"]}
+    assert 0.49 < lines["edgeworth"]["epsilon"] < 0.5
+
+
 def test_a_delta_buys_more_small_releases_and_the_account_shows_by_which_rule(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=1, delta=1e-6)
     assert tenant.embed([{"text": "A. B."}] * 40, epsilon=0.02, mechanism="deep_candidate").status_code == 200
@@ -67,6 +92,9 @@ def test_the_accountants_tell_what_was_spent_and_how_sure_they_are(gateway: Gate
     [
         ({"plans": {"clipped_cosine": 11}}, "epsilon"),
         ({"plans": {"no-such": 1}}, "plans"),
+        ({"plans": {"sentence_codes:nothing": 1}}, "plans"),
+        ({"plans": {"clipped_cosine:counts": 1}}, "plans"),
+        ({"plans": {"sentence_codes": -1}}, "plans"),
         ({"plans": {"clipped_cosine": -1}}, "plans"),
         ({"plans": {"clipped_cosine": 1, "deep_candidate": 1}}, "plans"),
         ({"delta": 1e-6, "basic_delta": 1e-5}, "basic_delta"),

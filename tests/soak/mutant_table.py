@@ -23,6 +23,7 @@ _WRITE_CLAIM = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "
 _WRITE_OVERDUE = 'redis.call("ZADD", base .. "overdue", deadline, args.release)'
 _WRITE_DENIED = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)'
 _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-account" })\n  end'
+_OTHER_PLAN = 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then'
 _DENY = "elseif not fits[i] and not refused then"
 _RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2])'
 _SETTLE_JOURNAL = "journal(transition, args.release, r.mechanism, args.reason, r.amounts)"
@@ -68,10 +69,11 @@ ADMISSION = (
     ),
     bug("plan-admits-one-more", "reserve", ("total[COUNT] <= limit[COUNT]", "total[COUNT] <= limit[COUNT] + 1")),
     bug("plan-admits-one-less", "reserve", ("total[COUNT] <= limit[COUNT]", "total[COUNT] < limit[COUNT]")),
+    bug("plan-signature-unchecked", "reserve", (_OTHER_PLAN, "if false then")),
     bug(
-        "plan-signature-unchecked",
+        "plan-for-the-worst-noise-refuses-better",
         "reserve",
-        ('if a.plan ~= "" and a.plan ~= args.accounts[i][2] then', "if false then"),
+        (_OTHER_PLAN, 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] then'),
     ),
     bug("division-not-chosen", "reserve", ("a.limit = limit --", "--")),
     bug("division-never-written", "reserve", ("if #divided > 0 then", "if false then")),

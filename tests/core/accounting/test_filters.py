@@ -30,7 +30,7 @@ from core.accounting.gaussian import epsilon_of_gaussian
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import UnitMismatch
 
-PURE_KINDS = ("pure", "metric", "exponential", "permute_and_flip", "laplace")
+PURE_KINDS = ("pure", "metric", "exponential", "permute_and_flip", "laplace", "two_geometric")
 MICRO = 10**9  # a delta of 1e-6, in femto
 
 epsilons = st.one_of(
@@ -72,6 +72,11 @@ def true_divergence(kind: str, epsilon_nano: int, order: str) -> mpmath.mpf:
         t = mpmath.log((alpha - 1) * mpmath.exp(epsilon) * -mpmath.expm1(-alpha * epsilon) / (alpha * rise))
         assert moment(t) >= max(moment(t * (1 - mpmath.mpf("1e-3"))), moment(t * (1 + mpmath.mpf("1e-3"))))
         return mpmath.log(moment(t)) / (alpha - 1)
+    if kind == "two_geometric":
+        # P(z) ~ f^|z| against P(z - 1): the sums over z <= 0 and z >= 1 of each of two equal, independent numbers
+        f = mpmath.exp(-epsilon / 2)
+        one = (f ** (1 - alpha) + f**alpha) / (1 + f)
+        return 2 * mpmath.log(one) / (alpha - 1)
     p = 1 / (1 + mpmath.exp(-epsilon))
     q = mpmath.exp(-epsilon) * p
     return mpmath.log(p**alpha * q ** (1 - alpha) + q**alpha * p ** (1 - alpha)) / (alpha - 1)
@@ -140,13 +145,31 @@ class TestCosts:
         index = COST_ORDERS.index(order)
         assert true[index] <= rho[index] <= true[index] + 1
 
-    @given(epsilon_nano=epsilons)
-    def test_a_square_is_rounded_up_or_not_priced(self, epsilon_nano: int) -> None:
-        square = cost_of(event("pure", epsilon_nano)).square_nano
+    @given(epsilon_nano=epsilons, kind=st.sampled_from(["pure", "two_geometric"]))
+    def test_a_square_is_rounded_up_or_not_priced(self, epsilon_nano: int, kind: str) -> None:
+        square = cost_of(event(kind, epsilon_nano)).square_nano
+        unit = NANO if kind == "pure" else 2 * NANO  # two releases of half of it
         if square is None:
-            assert epsilon_nano**2 > (COUNTED_MAX - 1) * NANO
+            assert epsilon_nano**2 > (COUNTED_MAX - 1) * unit
         else:
-            assert (square - 1) * NANO < epsilon_nano**2 <= square * NANO
+            assert (square - 1) * unit < epsilon_nano**2 <= square * unit
+
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+    def test_two_noisy_counts_cost_what_their_histograms_do(self, epsilon: float) -> None:
+        """The definition, over a window of both counts: one of them loses 1, the other gains 1."""
+        window = range(-400, 401)
+        weight = [math.exp(-epsilon / 2 * abs(z)) for z in window]
+        total = math.fsum(weight)
+        costs = cost_of(event("two_geometric", round(epsilon * NANO))).rho_nano
+        assert costs is not None
+        for order, rho in zip(FILTER_ORDERS[:6], costs[:6], strict=True):
+            alpha, moments = float(order), []
+            for shift in (-1, 1):
+                losses = [epsilon / 2 * (abs(z - shift) - abs(z)) for z in window]
+                moments.append(
+                    math.fsum(w / total * math.exp((alpha - 1) * x) for w, x in zip(weight, losses, strict=True))
+                )
+            assert rho / NANO == pytest.approx(math.log(moments[0] * moments[1]) / (alpha - 1), rel=1e-6)
 
     def test_each_arm_takes_only_what_it_can_price(self) -> None:
         alone = cost_of(event("gaussian", noise=5.0))
@@ -316,9 +339,10 @@ def admitted(arms: Arms, charge: Sums) -> int:
     ("made", "least", "plan_epsilon"),
     [
         (event("pure", NANO // 10), 305, lambda count: epsilon_of_pure(1e-6, 0.1, count)),
+        (event("two_geometric", NANO // 10), 610, lambda count: epsilon_of_pure(1e-6, 0.05, 2 * count)),
         (event("gaussian", noise=5.0), 83, lambda count: epsilon_of_gaussian(1e-6, math.sqrt(count) / 5)),
     ],
-    ids=["pure 0.1", "gaussian 5"],
+    ids=["pure 0.1", "two noisy counts 0.1", "gaussian 5"],
 )
 def test_a_filter_admits_nearly_as_much_as_its_best_order(made: PrivacyEvent, least: int, plan_epsilon) -> None:
     """At (10, 1e-6): far more than basic composition, and never more than the tight certificate of a fixed plan."""

@@ -84,12 +84,15 @@ def cumulants_by_sum(epsilon: float, *, laplace: bool) -> list[float]:
 
 class TestCumulants:
     @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.1, 1, 5, 19.9, 20.1, 60])
-    @pytest.mark.parametrize("kind", ["pure", "exponential", "metric", "laplace", "permute_and_flip"])
+    @pytest.mark.parametrize("kind", ["pure", "exponential", "metric", "laplace", "permute_and_flip", "two_geometric"])
     def test_they_are_those_of_the_definition(self, kind: str, epsilon: float) -> None:
         found = moments_of(event(kind, epsilon))
         assert found is not None
         with mpmath.workdps(60):
-            expected = cumulants_by_sum(epsilon, laplace=kind in ("laplace", "permute_and_flip"))
+            if kind == "two_geometric":
+                expected = [2 * value for value in cumulants_by_sum(round(epsilon * NANO) / NANO / 2, laplace=False)]
+            else:
+                expected = cumulants_by_sum(epsilon, laplace=kind in ("laplace", "permute_and_flip"))
 
         scale = math.sqrt(expected[1])
         for power, (x, y, true) in enumerate(zip(found[:5], found[5:], expected, strict=True), start=1):
@@ -204,6 +207,14 @@ def test_no_history_is_too_long_or_too_strange() -> None:
             assert isinstance(line.epsilon, Result)
             assert (line.epsilon.value is None) == (line.epsilon.kind in (Kind.VACUOUS, Kind.NO_UNIQUE_ROOT))
             assert line.epsilon.value is None or math.isfinite(line.epsilon.value)
+
+
+@pytest.mark.parametrize("count", [1, 10, 1000])
+def test_a_history_of_two_noisy_counts_is_exact_and_mixes_with_no_other(count: int) -> None:
+    made = event("two_geometric", 0.3)
+    alone = lines((made, count))["edgeworth"].epsilon
+    assert (alone.value, "exact" in alone.note) == (epsilon_of_pure(DELTA, 0.15, 2 * count), True)
+    assert "exact" not in lines((made, count), (event("pure", 0.3), count))["edgeworth"].epsilon.note
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])

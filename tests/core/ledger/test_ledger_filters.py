@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -38,7 +39,11 @@ def event(kind: str, epsilon: float = 0, *, noise: float | None = None, delta_fe
 
 
 EVENTS = st.one_of(
-    st.builds(event, st.sampled_from(["pure", "exponential", "laplace", "permute_and_flip"]), st.floats(0.01, 4)),
+    st.builds(
+        event,
+        st.sampled_from(["pure", "exponential", "laplace", "permute_and_flip", "two_geometric"]),
+        st.floats(0.01, 4),
+    ),
     st.builds(lambda noise: event("gaussian", noise=noise), st.floats(0.5, 20)),
     st.builds(
         lambda epsilon, delta: event("approximate", epsilon, delta_femto=delta), st.floats(0.01, 1), st.integers(1, 10)
@@ -142,6 +147,24 @@ def test_a_plan_counts_its_releases_and_admits_nothing_else(go, ledger):
     assert state.plan == plan
     assert (state.total.count, state.remaining.epsilon_nano) == (4, 3 * NANO // 2)
     assert admitted(go, ledger, planned, 20) == 3
+
+
+def test_a_plan_for_the_worst_noise_admits_any_noise_of_its_mechanism_and_no_other_way_round(go, ledger):
+    """Accounts that were opened before counts had a price of their own go on."""
+    worst = event("pure", 0.5)
+    counts = replace(event("two_geometric", 0.5), mechanism=worst.mechanism)
+    noisy = replace(event("gaussian", 0.5, noise=5.0, delta_femto=1), mechanism=worst.mechanism)
+    for planned, good, bad in ((worst, (counts, worst), noisy), (counts, (counts,), worst)):
+        tenant = f"plan-{planned.kind.replace('_', '-')}"
+        plan = Plan(plan_signature(planned), 3)
+        go(ledger.open_tenant(tenant, limits=limits(100) | {Unit.SENTENCE: Limit(NANO, MICRO_DELTA, plan=plan)}))
+        go(ledger.reserve(tenant, [Charge(made) for made in good]))
+        for charges in ([Charge(bad)], [Charge(counts), Charge(bad)]):
+            with pytest.raises(PlanMismatch):
+                go(ledger.reserve(tenant, charges))
+        go(ledger.reserve(tenant, [Charge(counts)] * (3 - len(good))))
+        with pytest.raises(BudgetExhausted):
+            go(ledger.reserve(tenant, [Charge(counts)]))
 
 
 def test_each_subject_has_a_plan_of_its_own(go, ledger):

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from core.accounting.events import Adjacency, Guarantee, Unit
+from core.mechanisms.pack_facts import CodeNoise
 from core.mechanisms.pricing import SENTENCE_MECHANISMS, sentence_event
 
 
@@ -18,6 +19,13 @@ def test_an_event_states_what_the_mechanism_proves(name: str, kind: str) -> None
     assert (event.mechanism, event.kind, event.epsilon_nano, event.delta_femto) == (name, kind, 10**8, 0)
     assert (event.unit, event.adjacency) == (Unit.SENTENCE, Adjacency.REPLACE_ONE)
     assert event.guarantee is Guarantee.PURE_DP
+
+
+def test_codes_by_counts_cost_less_than_by_responses_and_others_ignore_the_noise() -> None:
+    assert sentence_event("sentence_codes", 1, CodeNoise.COUNTS).kind == "two_geometric"
+    assert sentence_event("sentence_codes", 1, CodeNoise.RESPONSES) == sentence_event("sentence_codes", 1)
+    for name in SENTENCE_MECHANISMS[1:]:
+        assert sentence_event(name, 1, CodeNoise.COUNTS) == sentence_event(name, 1)
 
 
 def test_every_mechanism_has_a_price() -> None:

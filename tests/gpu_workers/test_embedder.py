@@ -1,0 +1,40 @@
+"""What the embed role refuses before it draws anything."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from core.mechanisms.domain_pack import DomainPack, InvalidPack
+from core.mechanisms.pack_facts import CodeNoise
+from core.mechanisms.sentence import sentence_mechanism
+from gpu_workers.embedder import Embedder
+from gpu_workers.messages import WorkerOptions
+from gpu_workers.packs import pack_paths
+from gpu_workers.tasks import EmbedTask
+
+
+def test_a_pack_with_another_noise_than_was_priced_releases_nothing() -> None:
+    """The front end prices by the facts that it read; the worker may have loaded the file at another time."""
+    pack = DomainPack.load(pack_paths()["general"])
+    by_noise = {knobs.code_noise: round(knobs.epsilon * 10**9) for knobs in pack.info.knobs}
+    mechanism = sentence_mechanism("sentence_codes", pack, "cpu")
+    embedder = Embedder(WorkerOptions())
+    embedder._encoder = SimpleNamespace(device="cpu")  # no sentence is encoded here
+    embedder._mechanisms["general", "sentence_codes"] = mechanism
+    drawn: list[int] = []
+    release = mechanism.release
+    mechanism.release = lambda documents, epsilons: drawn.extend(epsilons) or release(documents, epsilons)  # type: ignore[method-assign]
+
+    def task(noise: CodeNoise, *, by_counts: bool) -> EmbedTask:
+        rows = np.eye(2, pack.info.dimension, dtype=np.float32)
+        return EmbedTask(None, rows, "sentence_codes", "general", by_noise[noise], by_counts=by_counts)
+
+    fine = [task(CodeNoise.COUNTS, by_counts=True), task(CodeNoise.COUNTS, by_counts=False)]
+    assert len(embedder._documents([*fine, task(CodeNoise.RESPONSES, by_counts=False)])) == 3
+    drawn.clear()
+    with pytest.raises(InvalidPack):
+        embedder._documents([*fine, task(CodeNoise.RESPONSES, by_counts=True)])
+    assert not drawn
