@@ -297,7 +297,7 @@ def audits() -> tuple[Audit, ...]:
             "/embed/sentdp, sentence_codes, counts",
             "pure",
             one,
-            run(lambda: code_cases(3.0), pairs=4),
+            run(lambda: code_cases(3.0), pairs=3, pilot=1_024),
         ),
         (
             "http-sentence-codes-responses",
@@ -347,14 +347,14 @@ def audits() -> tuple[Audit, ...]:
             "/sanitize, dp, slot",
             "pure",
             place,
-            run(lambda: fill_cases("slot", 8.0), runs=10_240, pairs=8, pilot=512),
+            run(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512),
         ),
         (
             "http-fill-document",
             "/sanitize, dp, document",
             "pure",
             fill_pricing.ANY,
-            run(lambda: fill_cases("document", 8.0), runs=10_240, pairs=4, pilot=512),
+            run(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512),
         ),
     ]
     return tuple(Audit(name, "over HTTP", *rest) for name, *rest in rows)
