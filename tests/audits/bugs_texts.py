@@ -19,7 +19,7 @@ from core.mechanisms.token_selection import GRID
 from core.mechanisms.word_selection import ExponentialWords
 from core.mechanisms.word_vectors import WordVectors
 from core.mechanisms.words import LaplaceWords
-from core.text import fill_left_to_right
+from core.text import fill_dp, fill_left_to_right
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Blank
 from core.text.policy import DOCUMENT, SLOT
@@ -141,7 +141,7 @@ def _select(broken: Callable[[Any, Any, int], int]) -> Callable[[pytest.MonkeyPa
         def select(scored: Any, own: Any, *, epsilon_nano: int) -> int:
             return broken(scored, own, epsilon_nano)
 
-        for module in (texts, token_selection, texts.fill_dp):
+        for module in (texts, token_selection, fill_dp):
             patch.setattr(module, "select", select)
 
     return plant

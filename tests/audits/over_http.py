@@ -23,7 +23,7 @@ from audits.texts import word_law
 from audits.vectors import vector_pack
 from gateway_kit import Gateway, Tenant
 
-from core.amounts import NANO
+from core.amounts import EPSILON_MAX, NANO
 from core.mechanisms import fill_pricing
 from core.mechanisms.clipped_cosine import ClippedCosine, clip_level
 from core.mechanisms.depth import SENSITIVITY, DeepCandidate
@@ -76,7 +76,7 @@ def tenant() -> Tenant:
         folder.cleanup()
 
     atexit.register(stop)
-    return gateway.tenant(epsilon=1e6)
+    return gateway.tenant(epsilon=EPSILON_MAX)
 
 
 @lru_cache(maxsize=1)
@@ -297,7 +297,7 @@ def audits() -> tuple[Audit, ...]:
             "/embed/sentdp, sentence_codes, counts",
             "pure",
             one,
-            run(lambda: code_cases(3.0), pairs=4),
+            run(lambda: code_cases(3.0), pairs=3, pilot=1_024),
         ),
         (
             "http-sentence-codes-responses",
@@ -340,21 +340,21 @@ def audits() -> tuple[Audit, ...]:
             "/sanitize, metric_dp",
             "metric",
             "any two words",
-            run(lambda: word_cases(9.0), runs=50_000, pairs=200),
+            run(lambda: word_cases(9.0), runs=20_480, pairs=200),
         ),
         (
             "http-fill-slot",
             "/sanitize, dp, slot",
             "pure",
             place,
-            run(lambda: fill_cases("slot", 8.0), runs=10_240, pairs=8, pilot=512),
+            run(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512),
         ),
         (
             "http-fill-document",
             "/sanitize, dp, document",
             "pure",
             fill_pricing.ANY,
-            run(lambda: fill_cases("document", 8.0), runs=10_240, pairs=4, pilot=512),
+            run(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512),
         ),
     ]
     return tuple(Audit(name, "over HTTP", *rest) for name, *rest in rows)

@@ -86,7 +86,7 @@ def written(audits: Sequence[AuditRow], bugs: Sequence[BugRow], *, commit: str, 
         f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`: {held} of {len(audits)} audits held, {caught} of "
         f"{len(bugs)} planted bugs caught, {minutes:.0f} minutes. Error rate of each bound: {ERROR_RATE:g}."
     )
-    head = ("mechanism", "claim", "adjacency", "strongest attack", "bound", "ratio", "runs")
+    head = ("mechanism", "guarantee", "adjacency", "strongest attack", "bound of the claim", "ratio", "runs")
     parts = [_TOP.read_text().rstrip(), "## Last run", figures]
     for group, rows in groupby(audits, key=lambda row: row.audit.group):
         parts += [f"### {group.capitalize()}", table(head, [row.cells() for row in rows])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from audits import (
+    bugs_samplers,
     bugs_sentences,
     bugs_tables,
     bugs_texts,
@@ -20,11 +21,8 @@ from audits import (
 from audits.bug import Bug
 from audits.kit import Audit
 
-AUDITS: tuple[Audit, ...] = tuple(
-    audit
-    for module in (sentences, vectors, texts, tables, training, compositions, sequences, over_http)
-    for audit in module.audits()
-)
-BUGS: tuple[Bug, ...] = tuple(
-    bug for module in (bugs_sentences, bugs_vectors, bugs_texts, bugs_tables, bugs_training) for bug in module.BUGS
-)
+_AUDITED = (sentences, vectors, texts, tables, training, compositions, sequences, over_http)
+_PLANTED = (bugs_samplers, bugs_sentences, bugs_vectors, bugs_texts, bugs_tables, bugs_training)
+
+AUDITS: tuple[Audit, ...] = tuple(audit for module in _AUDITED for audit in module.audits())
+BUGS: tuple[Bug, ...] = tuple(bug for module in _PLANTED for bug in module.BUGS)

@@ -167,9 +167,7 @@ def test_a_plan_is_searched_up_to_the_largest_count() -> None:
 
 @pytest.mark.parametrize(("epsilon", "limit"), [(1e-8, 1e-5), (200, 1000)])
 def test_epsilons_outside_the_exact_composition_are_summed(epsilon: float, limit: float) -> None:
-    plan = largest_count(
-        event("metric", epsilon, unit=Unit.VECTOR), epsilon_nano=round(limit * NANO), delta_femto=MICRO
-    )
+    plan = largest_count(event("metric", epsilon), epsilon_nano=round(limit * NANO), delta_femto=MICRO)
 
     assert (plan.count, plan.accountant) == (round(limit / epsilon), "basic")
 
