@@ -170,7 +170,11 @@ def from_below(plan: Plan, delta: float, interval: float) -> float:
         total = part if total is None else total.compose(part)
     assert total is not None
     # it counts the tails that it cuts, 1e-15 of each part, as an infinite loss even here
-    return float(total.get_epsilon_for_delta(delta + 2e-15 * len(plan)))
+    try:
+        least = float(total.get_epsilon_for_delta(delta + 2e-15 * len(plan)))
+    except OverflowError:
+        return 0.0  # which says nothing
+    return least if least <= LIBRARY_EPSILON_MAX else 0.0
 
 
 def random_plan(rng: random.Random, adjacency: PlanAdjacency) -> Plan:
@@ -194,8 +198,6 @@ def check_mixture(plan: Plan, delta: float, adjacency: PlanAdjacency) -> int:
     """How many bounds were compared; each is above the library's value from below."""
     interval = max(grid_interval(tuple(plan), 0.1), 2e-5)
     least = from_below(plan, delta, interval)
-    if least > LIBRARY_EPSILON_MAX:
-        return 0
     accounts: list[Accountant] = [
         BasicAccountant(adjacency),
         RdpAccountant(adjacency),
