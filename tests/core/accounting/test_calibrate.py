@@ -60,6 +60,7 @@ def test_the_certified_noise_meets_the_target_and_wastes_nothing(
     assert tight > epsilon
 
 
+@pytest.mark.long
 def test_a_loose_target_gets_the_least_noise_that_is_taken() -> None:
     found = calibrate_noise(1000.0, 1e-5, sampling_rate=0.5, steps=1)
     assert found.noise_multiplier == NOISE_MULTIPLIER_MIN
