@@ -23,7 +23,7 @@ Secret = TypeVar("Secret")
 
 
 def write_secret(path: Path, content: bytes, *, replace: bool = False) -> None:
-    """Write `content` to a draft beside `path`, then give it that name; makes missing folders with mode 0700.
+    """Write `content` to a draft beside `path`, then give it that name. A missing folder is made with mode 0700.
 
     Raises: FileExistsError where something has that name already. With `replace` a regular file gives way, and for
     anything else (a link, a device) the call raises OSError.

@@ -148,7 +148,13 @@ class Settings(BaseSettings):
     def _redis_url_has_its_password(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        address = urlsplit(value)
+        try:
+            address = urlsplit(value)
+            readable = address.port is None or address.port > 0
+        except ValueError:  # its message would show a part of the password
+            readable = False
+        if not readable:
+            raise ValueError("REDIS_URL cannot be read; percent-encode /, #, ?, [ and ] in the password")
         if not address.scheme:
             raise ValueError("REDIS_URL is redis://..., rediss://... or unix://...")
         if "@" in address.netloc and not (address.password or parse_qs(address.query).get("password")):

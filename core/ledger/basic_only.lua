@@ -10,11 +10,23 @@ local function lowered(limit)
   return new, changed
 end
 
+-- A plan under metric adjacency was certified at distance 1. It admits nothing beyond what it has counted.
+local function ended(a)
+  local limit = { unpack(a.limit) }
+  limit[COUNT] = math.min(a.limit[COUNT], a.committed[COUNT] + a.held[COUNT])
+  return limit, limit[COUNT] < a.limit[COUNT]
+end
+
 local accounts = {}
 for _, name in ipairs(args.names) do
   local a = read_account(name)
-  if a and a.adjacency == "metric" and a.plan == "" then
-    local limit, changed = lowered(a.limit)
+  if a and a.adjacency == "metric" then
+    local limit, changed
+    if a.plan == "" then
+      limit, changed = lowered(a.limit)
+    else
+      limit, changed = ended(a)
+    end
     if changed then
       a.limit = limit
       accounts[#accounts + 1] = a

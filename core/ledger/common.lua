@@ -112,6 +112,7 @@ local function read_account(name)
   local a = {
     name = name, unit = f[1], subject = f[2], adjacency = f[3], guarantee = f[4], orders = f[5], plan = f[6],
     limit = cmsgpack.unpack(f[7]), committed = cmsgpack.unpack(f[8]), held = cmsgpack.unpack(f[9]), divisions = {},
+    offered = f[10],
   }
   if f[10] and a.committed[COUNT] + a.held[COUNT] == 0 then
     a.divisions = cmsgpack.unpack(f[10])

@@ -8,6 +8,7 @@ then. It admits nothing more; the journal has an entry `limit` for it, and the a
 from __future__ import annotations
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Unit
+from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.client import LedgerClient
 
@@ -16,9 +17,15 @@ _BATCH = 200
 
 
 async def migrate(client: LedgerClient) -> int:
-    """Migrate every tenant; returns how many limits were lowered. Raises LedgerUnavailable."""
-    if await client.call("GET", names.VERSION_KEY) == VERSION:
+    """Migrate every tenant; returns how many limits were lowered.
+
+    Raises LedgerUnavailable, also for a ledger that a newer version of the gateway has brought up to date.
+    """
+    found = await client.call("GET", names.VERSION_KEY)
+    if found == VERSION:
         return 0
+    if found is not None:
+        raise LedgerUnavailable("A newer version of the gateway has brought this ledger up to date.")
     lowered = 0
     for tenant in await client.call("SMEMBERS", names.TENANTS_KEY):
         for unit in Unit:

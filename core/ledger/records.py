@@ -125,7 +125,8 @@ class AccountState:
 
     `committed` and `reserved` are sums of epsilon and delta, as basic composition has them; on an account with
     further arms or a plan they may pass the limit, which still holds. Open holds count in every arm.
-    `history` is there in answers of `LedgerReader` only.
+    `divisions`, the limits out of which a first release chooses, and `history` are there in answers of `LedgerReader`
+    only.
     """
 
     account: str
@@ -138,6 +139,7 @@ class AccountState:
     limit_vector: Vector
     committed_vector: Vector
     held_vector: Vector
+    divisions: tuple[Vector, ...] = ()
     history: History | None = None
 
     @property

@@ -68,8 +68,9 @@ def mechanism_label(charges: Sequence[Charge]) -> str:
 
 
 def account_state(tenant: str, row: Sequence[Any]) -> AccountState:
-    """The state that `state_of` in common.lua wrote, with or without the history."""
-    unit, subject, adjacency, guarantee, orders, plan, limit, committed, held, *history = row
+    """The state that `state_of` in common.lua wrote; that of accounts.lua goes on with divisions and history."""
+    unit, subject, adjacency, guarantee, orders, plan, limit, committed, held, *rest = row
+    divisions, *history = rest or [()]
     return AccountState(
         account=account_id(tenant, Unit(unit), subject or None),
         unit=Unit(unit),
@@ -81,6 +82,7 @@ def account_state(tenant: str, row: Sequence[Any]) -> AccountState:
         limit_vector=tuple(limit),
         committed_vector=tuple(committed),
         held_vector=tuple(held),
+        divisions=tuple(map(tuple, divisions)),
         history=_history(*history) if history else None,
     )
 

@@ -26,6 +26,10 @@ KEY = "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
         ("REDIS_URL", "redis://:@canary:6379/0"),
         ("REDIS_URL", "redis://gateway:@canary:6379/0"),
         ("REDIS_URL", "redis://gateway@canary:6379/0"),
+        ("REDIS_URL", "redis://gateway:canary/tail@host:6379/0"),
+        ("REDIS_URL", "redis://gateway:canary#tail@host:6379/0"),
+        ("REDIS_URL", "redis://gateway:[canary]@host:6379/0"),
+        ("REDIS_URL", "redis://gateway:canary\u2100@host:6379/0"),
         ("PRIVACY_GATEWAY_REDIS_URL", "unix://gateway@/canary.sock?password="),
     ],
 )

@@ -92,6 +92,8 @@ ADMISSION = (
     bug("metric-square-arm-kept", "basic_only", ("i == SQUARE or i > NO_RHO", "i > NO_RHO")),
     bug("metric-renyi-arms-kept", "basic_only", ("i == SQUARE or i > NO_RHO", "i == SQUARE")),
     bug("metric-first-renyi-arm-kept", "basic_only", ("i > NO_RHO", "i > NO_RHO + 1")),
+    bug("metric-plans-kept", "basic_only", ("limit, changed = ended(a)", "")),
+    bug("divisions-not-read", "accounts", ("a.offered and cmsgpack.unpack(a.offered) or {}", "{}")),
     bug("metric-terms-of-subjects-kept", "basic_only", ("terms[7] = lowered(terms[7])", "")),
     bug("holds-do-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.committed[j] + number")),
     bug("committed-does-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.held[j] + number")),

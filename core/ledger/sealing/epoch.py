@@ -53,7 +53,9 @@ class EpochFile:
         try:
             write_secret(self.path, content, replace=True)
         except OSError as error:
-            raise LedgerUnavailable(f"The epoch file {self.path} cannot be written.") from error
+            raise LedgerUnavailable(
+                f"The epoch file {self.path} cannot be written, or is not a regular file."
+            ) from error
 
 
 async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:

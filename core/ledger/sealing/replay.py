@@ -11,6 +11,7 @@ from core.ledger.vectors import COUNT, Vector
 
 _Key = tuple[str, str]  # unit, subject hash or ""
 LISTED_MAX = 1000
+METRIC_ADJACENCY = "metric-adjacency"  # the reason that basic_only.lua gives
 
 
 def _key(amount: EntryAmount) -> _Key:
@@ -52,6 +53,7 @@ class JournalReplay:
             key = (state.unit.value, state.subject_hash or "")
             replay._counters[key] = _counters_of(state)
             replay._names[key] = state.account
+            replay._divisions[key] = state.divisions
             if not state.within_limit:
                 replay._lowered.add(key)  # it was sealed so: its limit was lowered before
         return replay
@@ -145,20 +147,22 @@ class JournalReplay:
         )
 
     def _limit(self, entry: JournalEntry, changed: EntryAmount) -> None:
-        """A limit changes in two ways: an unused account takes another of its divisions, or it falls."""
+        """A limit changes in two ways: the migration lowers it, or an unused account takes one of its divisions."""
         counters = self._counters.get(_key(changed))
         if counters is None:
             self._fault(entry, "changes an account that was not opened")
             return
         before, after = counters["limit"], changed.vector
         counters["limit"] = after
-        if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
-            self._lowered.add(_key(changed))
+        if entry.reason == METRIC_ADJACENCY:
+            if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
+                self._lowered.add(_key(changed))
+            else:
+                self._fault(entry, "lowers a limit to one that is higher")
             return
         if counters["committed"][COUNT] + counters["held"][COUNT] > 0:
-            self._fault(entry, "raises the limit of an account that is in use")
-        offered = self._divisions.get(_key(changed))
-        if offered is not None and after not in offered:
+            self._fault(entry, "changes the limit of an account that is in use")
+        if after not in self._divisions.get(_key(changed), ()):
             self._fault(entry, "gives an account a limit that it was not opened with")
 
     def _add(self, entry: JournalEntry, change: EntryAmount, counter: str, sign: int) -> None:

@@ -17,7 +17,7 @@ from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, Priv
 from core.accounting.filters import FILTER_ORDERS, Sums, admits, cost_of
 from core.accounting.loss_cumulants import moments_of
 from core.amounts import FEMTO, NANO
-from core.errors import BudgetExhausted, InvalidInput, PlanMismatch
+from core.errors import BudgetExhausted, InvalidInput, LedgerUnavailable, PlanMismatch, UnknownAccount
 from core.ledger import names
 from core.ledger.records import Charge, Limit, Plan, plan_signature
 
@@ -404,6 +404,26 @@ def test_a_ledger_of_an_earlier_version_keeps_the_basic_arm_of_metric_accounts(g
     report = go(ledger.audit())
     assert report.ok
     assert report.tenants[0].over == ("old/vector", f"old/vector/{SUBJECT[:16]}")
+
+
+def test_a_metric_plan_of_an_earlier_version_ends_at_what_it_has_counted(go, ledger, client):
+    arms = filter_arms(NANO, MICRO_DELTA)
+    signature = plan_signature(vector_event(0.01))
+    limit = [1000, *[-1] * (6 + len(arms.orders))]
+    terms = [["vector", "", "metric", f"{NANO} {MICRO_DELTA}", " ".join(arms.orders), signature, limit]]
+    args = {"operation": "plan", "mode": "tenant", "accounts": terms, "subject_accounts": []}
+    go(client.call("SADD", names.TENANTS_KEY, "plan"))
+    go(client.run("open", key=names.tenant_key("plan"), args=args))
+    go(client.run("basic_only", key=names.tenant_key("plan"), args={"names": [], "unit": "vector"}))
+    assert go(ledger.migrate()) == 1
+    with pytest.raises((BudgetExhausted, UnknownAccount)):
+        go(ledger.reserve("plan", [Charge(vector_event(0.01))]))
+
+
+def test_a_ledger_of_a_newer_version_is_refused(go, ledger, client):
+    go(client.call("SET", names.VERSION_KEY, "999"))
+    with pytest.raises(LedgerUnavailable):
+        go(ledger.migrate())
 
 
 def test_subjects_that_come_after_the_migration_add_up_too(go, ledger, client):

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgpack
+import orjson
 import pytest
 from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
 
@@ -169,6 +171,19 @@ async def edit_own_account(book):
     await book.admin.call("HSET", account, *(part for pair in changed.items() for part in pair))
 
 
+async def raise_an_unused_limit(book):
+    """A limit and an entry that says so, for an account without a release."""
+    account, seq = "{acme}:account:record", int(await book.admin.call("HGET", "{acme}:tenant", "seq")) + 1
+    limit = list((await book.ledger.account("acme", "acme/record")).limit_vector)
+    limit[1] *= 1000
+    entry = {"transition": "limit", "release": "", "mechanism": "", "reason": "first-release", "at_ms": "1"}
+    entry["amounts"] = orjson.dumps([["record", "", limit]]).decode()
+    fields = [part for pair in entry.items() for part in pair]
+    await book.admin.call("XADD", "{acme}:journal", f"{seq}-0", *fields)
+    await book.admin.call("HSET", "{acme}:tenant", "seq", seq)
+    await book.admin.call("HSET", account, "limit", msgpack.packb(limit))
+
+
 async def delete_own_account(book):
     await book.admin.call("DEL", "{acme}:account:record")
 
@@ -261,6 +276,7 @@ TAMPERING = [
     (delete_journal_tail, "Entry 7 of the tenant acme is not the one", "acme: gap 6"),
     (cut_journal_and_number, "acme is at entry 5 and was sealed up to 7", "was sealed up to entry 7"),
     (delete_unsealed_entry, "tenant acme since seal 3", "acme: gap 9"),
+    (raise_an_unused_limit, "does not explain", "gives an account a limit that it was not opened with"),
     (edit_own_account, "tenant acme since seal 3", "acme/token: committed"),
     (delete_own_account, "acme/record is missing", "acme/record is missing"),
     (edit_subject_account, None, "clinic/sentence/"),
