@@ -26,7 +26,7 @@ from core.mechanisms.sentence import sentence_mechanism
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from core.stamped_file import StampedFile
 from gpu_workers.encoder import Encoder
-from gpu_workers.messages import WorkerOptions
+from gpu_workers.messages import UnfitDevice, WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
@@ -47,7 +47,7 @@ class Embedder:
         """Load the encoder and every pack, check the device, release a canary.
 
         Returns: public facts for `/models` and `/domains`.
-        Raises: RuntimeError when this device cannot compute scores exactly, InvalidPack for a broken pack.
+        Raises: UnfitDevice when this device cannot compute scores exactly, InvalidPack for a broken pack.
         """
         options = self._options
         if options.threads:
@@ -57,7 +57,7 @@ class Embedder:
             device = "cuda:0" if torch.cuda.is_available() else "cpu"
         self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=device)
         if not self._encoder.self_check():
-            raise RuntimeError("on this device a sentence's vector depends on its companions in the batch")
+            raise UnfitDevice("on this device a sentence's vector depends on its companions in the batch")
         self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
         own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
         for name, path in pack_paths(own).items():
@@ -65,7 +65,7 @@ class Embedder:
             for mechanism in SENTENCE_MECHANISMS:
                 loaded = sentence_mechanism(mechanism, pack, self._encoder.device)
                 if not loaded.self_check():
-                    raise RuntimeError("this device does not compute scores exactly")
+                    raise UnfitDevice("this device does not compute scores exactly")
                 self._mechanisms[name, mechanism] = loaded
         canary = [
             EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in self._mechanisms

@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gpu_workers.packed_bert import PackedBert
+from gpu_workers.packed_bert import Group, PackedBert
 
 
 @dataclass(frozen=True)
 class EncoderModel:
-    """`tokenizer` is one of the tokenizers library; `pooling` is `mean` or `cls`; `packed` where the model can be."""
+    """`tokenizer` is one of the tokenizers library; `pooling` is `mean` or `cls`.
+
+    `hidden` gives the last hidden states `[sentences, length, d]` of each group; `packed` is the same, where the model
+    takes groups of several lengths in one call.
+    """
 
     tokenizer: Any
     pad_id: int
     pooling: str
     length_max: int
     dimension: int
+    hidden: Callable[[Sequence[Group]], list[torch.Tensor]]
     packed: PackedBert | None
-    transformer: Callable[[], Any]  # the model as transformers runs it
 
 
 def bundled_path() -> Path:
@@ -56,14 +61,15 @@ def bundled_on_cpu(dtype: torch.dtype) -> EncoderModel:
 
     path = bundled_path()
     weights, config = bundled_weights()
+    packed = PackedBert({name: tensor.to(dtype) for name, tensor in weights.items()}, config)
     return EncoderModel(
         tokenizer=Tokenizer.from_file(str(path / "tokenizer.json")),
         pad_id=config["pad_token_id"],
         pooling="mean",
         length_max=json.loads((path / "sentence_bert_config.json").read_text())["max_seq_length"],
         dimension=config["hidden_size"],
-        packed=PackedBert({name: tensor.to(dtype) for name, tensor in weights.items()}, config),
-        transformer=lambda: _sentence_transformer(path, torch.device("cpu"), dtype)[0].model,
+        hidden=packed,
+        packed=packed,
     )
 
 
@@ -83,15 +89,26 @@ def model_of(path: Path, device: torch.device, dtype: torch.dtype) -> EncoderMod
     config = bert.config.to_dict() | {"architectures": [type(bert).__name__]}
     # on other devices the kernels are chosen by the number of rows, which packing would let vary freely
     packable = device.type == "cpu" and PackedBert.supports(config)
+    packed = PackedBert(bert.state_dict(), config) if packable else None
     return EncoderModel(
         tokenizer=transformer.tokenizer.backend_tokenizer,
         pad_id=int(transformer.tokenizer.pad_token_id or 0),
         pooling=pooling,
         length_max=int(model.max_seq_length or 512),
         dimension=int(model.get_embedding_dimension() or 0),
-        packed=PackedBert(bert.state_dict(), config) if packable else None,
-        transformer=lambda: bert,
+        hidden=packed or partial(_hidden, bert),
+        packed=packed,
     )
+
+
+def _hidden(transformer: Any, groups: Sequence[Group]) -> list[torch.Tensor]:
+    """One call of a transformers model for each group."""
+    states = []
+    for ids, mask in groups:
+        # A ready 4-D mask is passed on as it is; a 2-D one would be dropped whenever a batch has no padding.
+        seen = mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
+        states.append(transformer(input_ids=ids, attention_mask=seen).last_hidden_state)
+    return states
 
 
 def _sentence_transformer(path: Path, device: torch.device, dtype: torch.dtype) -> Any:

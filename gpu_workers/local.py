@@ -31,7 +31,7 @@ from core.errors import (
 )
 from gpu_workers import metrics
 from gpu_workers.engine import Role, RoleStatus, Task
-from gpu_workers.messages import Batch, Done, Ready, Stage, WorkerOptions
+from gpu_workers.messages import Batch, Done, Failed, Ready, Stage, WorkerOptions
 from gpu_workers.process import WorkerProcess
 
 log = logging.getLogger("privacy_gateway.engine")
@@ -89,6 +89,7 @@ class _Slot:
     process: WorkerProcess | None = None
     ready: bool = False
     stage: str = "not started"
+    failure: str = ""  # why the last start ended before the worker was ready
     facts: Mapping[str, Any] = field(default_factory=dict)
     in_flight: dict[int, tuple[float, list[_Pending]]] = field(default_factory=dict)
     deaths_in_a_row: int = 0
@@ -130,7 +131,7 @@ class Lane:
         best = next((slot for slot in self._slots if slot.ready), self._slots[0])
         return RoleStatus(
             ready=best.ready,
-            stage=best.stage,
+            stage=f"{best.stage}; the last start failed: {best.failure}" if best.failure else best.stage,
             queued=len(self._queue),
             facts=dict(best.facts),
         )
@@ -271,8 +272,11 @@ class Lane:
         match message:
             case Stage(name):
                 slot.stage = name
+            case Failed(reason):
+                slot.failure = reason
             case Ready(facts):
                 slot.ready, slot.stage, slot.facts, slot.deaths_in_a_row = True, "ready", facts, 0
+                slot.failure = ""
                 self._was_ready = True
                 metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
             case Done(batch_id, results, seconds):

@@ -14,6 +14,13 @@ INFILL_BUNDLED, INFILL_OFF = "bundled", "off"
 InfillSource = str | Endpoint  # one of those two, the folder of a language model, or an endpoint
 
 
+class UnfitDevice(RuntimeError):
+    """This device does not compute what a guarantee relies on: the worker must not serve.
+
+    The message is public: `/readyz` and `/models` show it.
+    """
+
+
 @dataclass(frozen=True)
 class WorkerOptions:
     """What a worker needs to load. Paths and names come from the operator's settings, never from a request."""
@@ -35,6 +42,13 @@ class Stage:
     """A step of loading, shown to whoever waits."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The worker ends without having become ready. `reason` is public."""
+
+    reason: str
 
 
 @dataclass(frozen=True)

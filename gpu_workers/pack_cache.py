@@ -13,6 +13,7 @@ from core.mechanisms.release import SentenceMechanism
 from core.mechanisms.sentence import sentence_mechanism
 from core.stamped_file import StampedFile
 from gpu_workers.file_cache import FileCache
+from gpu_workers.messages import UnfitDevice
 
 
 class PackCache:
@@ -25,7 +26,7 @@ class PackCache:
     def mechanism(self, file: StampedFile, name: str, encoder_fingerprint: str | None) -> SentenceMechanism:
         """The mechanism over that pack. With `encoder_fingerprint` the pack must be of that encoder.
 
-        Raises: InvalidPack; RuntimeError when this device does not compute the pack's scores exactly.
+        Raises: InvalidPack; UnfitDevice when this device does not compute the pack's scores exactly.
         """
         made_for, mechanisms = self._loaded.get(file)
         if encoder_fingerprint is not None and encoder_fingerprint != made_for:
@@ -36,5 +37,5 @@ class PackCache:
         pack = DomainPack.load(Path(file.path))
         mechanisms = {name: sentence_mechanism(name, pack, self._device) for name in SENTENCE_MECHANISMS}
         if not all(mechanism.self_check() for mechanism in mechanisms.values()):
-            raise RuntimeError("this device does not compute scores exactly")
+            raise UnfitDevice("this device does not compute scores exactly")
         return pack.info.encoder_fingerprint, mechanisms

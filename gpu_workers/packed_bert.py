@@ -7,6 +7,7 @@ processors most of a small batch's time goes into reading the weights, and one p
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -85,8 +86,34 @@ class PackedBert:
         self._type = weights["embeddings.token_type_embeddings.weight"][0]
         self._norm = pair("embeddings.LayerNorm")
         self._layers = [layer(f"encoder.layer.{i}") for i in range(config["num_hidden_layers"])]
-        self._heads = int(config["num_attention_heads"])
+        self._inner = len(weights["encoder.layer.0.intermediate.dense.bias"])
+        self.heads = int(config["num_attention_heads"])
         self._eps = float(config["layer_norm_eps"])
+
+    @property
+    def width(self) -> int:
+        """d: numbers of a hidden state."""
+        return self._words.shape[1]
+
+    @property
+    def linear_shapes(self) -> list[tuple[int, int]]:
+        """(out, in) of the linear layers, which are the same in every layer."""
+        return [
+            (3 * self.width, self.width),
+            (self.width, self.width),
+            (self._inner, self.width),
+            (self.width, self._inner),
+        ]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._words.dtype
+
+    def first_layer(self) -> PackedBert:
+        """The same model up to its first layer: the kernels and shapes of every layer, for a fraction of the time."""
+        shallow = copy.copy(self)
+        shallow._layers = self._layers[:1]
+        return shallow
 
     def fix_ranges(self) -> None:
         """Each `RangedLinear` becomes 8-bit, for the range that it has seen."""
@@ -117,7 +144,7 @@ class PackedBert:
             hidden = hidden + added
         hidden = self._normalised(hidden + embedding(positions, self._positions), self._norm)
         for layer in self._layers:
-            attended = self._attend(layer.query_key_value(hidden), groups)
+            attended = self.attend(layer.query_key_value(hidden), groups)
             hidden = self._normalised(layer.attention_output(attended) + hidden, layer.attention_norm)
             wide = gelu(layer.intermediate(hidden))
             hidden = self._normalised(layer.output(wide) + hidden, layer.output_norm)
@@ -127,12 +154,13 @@ class PackedBert:
     def _normalised(self, hidden: torch.Tensor, norm: _Pair) -> torch.Tensor:
         return layer_norm(hidden, hidden.shape[1:], *norm, eps=self._eps)
 
-    def _attend(self, packed: torch.Tensor, groups: Sequence[Group]) -> torch.Tensor:
+    def attend(self, packed: torch.Tensor, groups: Sequence[Group]) -> torch.Tensor:
+        """Attention inside each sentence: queries, keys and values `[tokens, 3 d]` to `[tokens, d]`."""
         width = packed.shape[1] // 3
         attended = []
         blocks = torch.split(packed, [ids.numel() for ids, _ in groups])
         for block, (ids, mask) in zip(blocks, groups, strict=True):
-            heads = block.view(*ids.shape, 3, self._heads, width // self._heads)
+            heads = block.view(*ids.shape, 3, self.heads, width // self.heads)
             query, key, value = heads.permute(2, 0, 3, 1, 4)
             # the mask is passed even where nothing is padded: no kernel is chosen by what a batch looks like
             seen = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)

@@ -22,15 +22,18 @@ from gpu_workers.engine import Role
 from gpu_workers.messages import Batch, WorkerOptions
 from gpu_workers.shared import send_blocks
 
-# OpenMP threads that spin at a barrier fight the front end and Redis for the cores: measured on two busy cores, a
-# small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
-_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE"}
+# OMP_WAIT_POLICY: OpenMP threads that spin at a barrier fight the front end and Redis for the cores: measured on two
+# busy cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
+# MKL_CBWR: MKL's float32 products then have one rounding for any number of rows, at the same speed. Without it they
+# depend on that number on Intel processors, and the encoder has to fill up its batches. Intel promises it for the
+# number of threads and for alignment; for the number of rows the encoder's self-check measures it.
+WORKER_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "MKL_CBWR": "AUTO,STRICT"}
 
 
 def _environment() -> dict[str, str]:
     """The gateway's environment without its settings: keys and passwords stay with the gateway."""
     own = {k: v for k, v in os.environ.items() if not k.startswith("PRIVACY_GATEWAY_") and k != "REDIS_URL"}
-    return _ENVIRONMENT | own
+    return WORKER_ENVIRONMENT | own
 
 
 class ChildProcess:

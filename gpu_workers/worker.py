@@ -23,7 +23,7 @@ from typing import Any, NoReturn, Protocol
 from core.errors import GatewayError, Started, TaskFailed
 from core.guarded import guarded
 from gpu_workers.engine import Role
-from gpu_workers.messages import INFILL_OFF, Batch, Done, Ready, Stage, WorkerOptions
+from gpu_workers.messages import INFILL_OFF, Batch, Done, Failed, Ready, Stage, UnfitDevice, WorkerOptions
 from gpu_workers.shared import receive_blocks
 
 Draw = Callable[[], Sequence[Any]]
@@ -89,12 +89,11 @@ def serve(connection: Connection, role: Role) -> NoReturn:
     connection.send(Stage("importing"))
     try:
         handler = make_handler(role, options)
-    except Exception as error:
-        raise LoadFailed from error
-    connection.send(Stage("loading models"))
-    try:
+        connection.send(Stage("loading models"))
         facts = handler.warm_up()
     except Exception as error:
+        # any other message may name files: standard error has it, `/readyz` needs no key
+        connection.send(Failed(str(error) if isinstance(error, UnfitDevice) else type(error).__name__))
         raise LoadFailed from error
     connection.send(Ready(facts))
     while True:

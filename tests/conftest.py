@@ -9,6 +9,11 @@ from collections.abc import Iterator
 import pytest
 from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
 
+from gpu_workers.process import WORKER_ENVIRONMENT
+
+# models that run inside a test compute as in a worker, which reads these when it loads its libraries
+for _name, _value in WORKER_ENVIRONMENT.items():
+    os.environ.setdefault(_name, _value)
 # tests run side by side: more threads of each would only wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

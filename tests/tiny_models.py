@@ -120,6 +120,17 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
     return folder
 
 
+def sentence_encoder(folder: Path, family: str) -> Path:
+    """A random encoder of sentences, in the form of sentence-transformers: mean pooling, 40 tokens, dimension 32."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import AutoModel
+
+    model = Transformer(str(checkpoint(folder / "model", family, AutoModel)), max_seq_length=40)
+    SentenceTransformer(modules=[model, Pooling(32)]).save(str(folder / "encoder"))
+    return folder / "encoder"
+
+
 def _teach(model: Any, tokenizer: PreTrainedTokenizerFast) -> None:
     """By steps until every word of fresh rows is told right, with room: rounding differs between machines."""
     torch.set_num_threads(1)  # so small a model is slower on more

@@ -1,11 +1,22 @@
-"""The encoder: each vector a function of its own sentence, whatever the batch."""
+"""The encoder: each vector a function of its own sentence, whatever the batch.
 
-from collections.abc import Iterator
+Packed batches need not be independent of companions: on some processors they are not. What must hold on every one is
+that vectors are, in the mode that the self-check has chosen, and that an encoder which cannot be made so is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tiny_models import sentence_encoder
 
+from gpu_workers import packed_bert
 from gpu_workers.encoder import Encoder, fastest_dtype, weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
 
@@ -36,14 +47,29 @@ def encoder(request: pytest.FixtureRequest) -> Encoder:
     return Encoder(dtype=request.param)
 
 
-def test_vectors_ignore_their_companions_bitwise(encoder: Encoder) -> None:
-    chosen = SENTENCES[:4] + SENTENCES[4::4]
-    alone = np.concatenate([encoder.encode([sentence]) for sentence in chosen])
-    for seed, size in enumerate((2, 3, 5, 9, 16, 33, len(chosen), 150)):
-        order = np.random.default_rng(seed).integers(0, len(chosen), size)
-        assert np.array_equal(encoder.encode([chosen[i] for i in order]), alone[order])
-    assert encoder.self_check()
-    assert encoder.facts()["fixed_batches"] is False
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Tiny encoders: one that can be packed, and one that cannot."""
+    return {family: sentence_encoder(tmp_path_factory.mktemp(family), family) for family in ("bert", "roberta")}
+
+
+def moved(encoder: Encoder, sentences: Sequence[str], sizes: Sequence[int]) -> int:
+    """How many vectors differ in any bit from that of the sentence alone, in batches of these sizes."""
+    alone = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
+    count = 0
+    for seed, size in enumerate(sizes):
+        order = np.random.default_rng(seed).integers(0, len(sentences), size)
+        batch = encoder.encode([sentences[i] for i in order])
+        count += int((batch != alone[order]).any(axis=1).sum())
+    return count
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_vectors_ignore_their_companions_bitwise(dtype: torch.dtype) -> None:
+    encoder = Encoder(dtype=dtype)
+    if not encoder.self_check():
+        pytest.skip("no worker serves on this processor")
+    assert moved(encoder, SENTENCES[:4] + SENTENCES[4::4], (2, 3, 5, 9, 16, 33, 65, 150)) == 0
 
 
 def test_vectors_are_unit_float32(encoder: Encoder) -> None:
@@ -70,32 +96,141 @@ def test_the_bundled_encoder_is_the_same_as_an_operators_copy_of_it(encoder: Enc
     assert copy.facts() | {"name": encoder.name} == encoder.facts()
 
 
-def test_a_device_that_is_not_invariant_gets_fixed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that changes with the number of rows is caught, and harmless once every batch has one size."""
-    encoder = Encoder(dtype=torch.float32)
-    monkeypatch.setattr(encoder, "_packed", None)  # as on a device other than a CPU
-    forward = Encoder._forward
+CALLS = count()
+SIZES = (2, 5, 17, 60, 90)
+SMALL = [" ".join(["the parcel was lost again"] * n)[: 3 + 7 * n] for n in range(1, 9)]
 
-    def depends_on_rows(self: Encoder, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return forward(self, ids, mask) * (1 + 1e-6 * len(ids))
 
-    monkeypatch.setattr(Encoder, "_forward", depends_on_rows)
-    monkeypatch.setattr(encoder, "_tokens_max", 256)
-    assert not encoder._invariant()
+def break_kernel(
+    monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> None:
+    """Encoders that are made from now on run `change(first operand, result)` after the kernel."""
+    right = getattr(packed_bert, name)
+
+    def broken(first: torch.Tensor, *others: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        return change(first, right(first, *others, **named))
+
+    monkeypatch.setattr(packed_bert, name, broken)
+
+
+@pytest.mark.parametrize("tokens", [8, 16, 200, 344, 504, 512])
+def test_a_linear_kernel_that_differs_at_one_number_of_rows_is_noticed(
+    small: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tokens: int
+) -> None:
+    """Libraries choose kernels by the number of rows: any one number may have a rounding of its own."""
+    break_kernel(monkeypatch, "linear", lambda rows, out: out * (1 + 1e-6 * (len(rows) == tokens)))
+    encoder = Encoder(small["bert"], dtype=torch.float32)
+    assert encoder.self_check()
+    assert encoder.facts()["fixed_batches"] is True
+    assert moved(encoder, SMALL, SIZES) == 0
+
+
+@pytest.mark.parametrize(("sentences", "length"), [(2, 8), (7, 24), (12, 40)])
+def test_an_attention_kernel_that_differs_at_one_size_is_noticed(
+    small: dict[str, Path], monkeypatch: pytest.MonkeyPatch, sentences: int, length: int
+) -> None:
+    def change(query: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return out * (1 + 1e-6 * ((query.shape[0], query.shape[2]) == (sentences, length)))
+
+    break_kernel(monkeypatch, "scaled_dot_product_attention", change)
+    encoder = Encoder(small["bert"], dtype=torch.float32)
+    assert encoder.self_check()
+    assert encoder.facts()["fixed_batches"] is True
+    assert moved(encoder, SMALL, SIZES) == 0
+
+
+def test_bfloat16_hides_no_kernel_that_sums_in_another_order(
+    small: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is rounded to 8 bits seldom shows how it was summed; the check looks where it does."""
+    right = packed_bert.linear
+
+    def in_two(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        if len(rows) != 344:
+            return right(rows, weight, bias)
+        half = rows.shape[1] // 3
+        parts = (
+            rows[:, :half].float() @ weight[:, :half].float().t(),
+            rows[:, half:].float() @ weight[:, half:].float().t(),
+        )
+        return (parts[0] + parts[1] + bias.float()).to(rows.dtype)
+
+    monkeypatch.setattr(packed_bert, "linear", in_two)
+    encoder = Encoder(small["bert"], dtype=torch.bfloat16)
     assert encoder.self_check()
     assert encoder.facts()["fixed_batches"] is True
 
 
-def test_a_device_that_cannot_be_made_invariant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = Encoder(dtype=torch.float32)
-    monkeypatch.setattr(encoder, "_packed", None)  # as on a device other than a CPU
-    forward = Encoder._forward
-    calls = iter(range(1, 10**6))
-    monkeypatch.setattr(
-        Encoder, "_forward", lambda self, ids, mask: forward(self, ids, mask) * (1 + 1e-6 * next(calls))
-    )
-    monkeypatch.setattr(encoder, "_tokens_max", 64)
-    assert not encoder.self_check()
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda rows, out: out + 1e-6 * out.mean(dim=0), id="companions"),
+        pytest.param(lambda rows, out: out * (1 + 1e-6 * (torch.arange(len(out)) % 16 > 8)[:, None]), id="position"),
+        pytest.param(lambda rows, out: out * (1 + 1e-6 * next(CALLS)), id="time"),
+    ],
+)
+def test_an_encoder_that_cannot_be_made_independent_is_refused(
+    small: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> None:
+    break_kernel(monkeypatch, "linear", change)
+    assert not Encoder(small["bert"], dtype=torch.float32).self_check()
+
+
+def test_a_model_that_cannot_be_packed_runs_only_shapes_that_were_checked(
+    small: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder(small["roberta"], dtype=torch.float32)
+    shapes = seen_shapes(encoder, monkeypatch)
+    assert encoder.self_check()
+    assert encoder.facts()["packed"] is False
+    checked = set(shapes)
+    assert moved(encoder, SMALL, SIZES) == 0
+    assert shapes == checked
+
+
+def test_a_model_that_cannot_be_packed_falls_back_to_one_shape_a_length(
+    small: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder(small["roberta"], dtype=torch.float32)
+    hidden = encoder._model.hidden
+
+    def by_rows(groups: Sequence[packed_bert.Group]) -> list[torch.Tensor]:
+        return [states * (1 + 1e-6 * len(states)) for states in hidden(groups)]
+
+    monkeypatch.setattr(encoder, "_model", replace(encoder._model, hidden=by_rows))
+    assert encoder.self_check()
+    assert encoder.facts()["fixed_batches"] is True
+    shapes = seen_shapes(encoder, monkeypatch)
+    assert moved(encoder, SMALL, SIZES) == 0
+    assert len(shapes) == len({length for _, length in shapes})
+
+
+def seen_shapes(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, ...]]:
+    """Fills up with the shapes of ids that the model runs from now on."""
+    shapes: set[tuple[int, ...]] = set()
+    hidden = encoder._model.hidden
+
+    def noted(groups: Sequence[packed_bert.Group]) -> list[torch.Tensor]:
+        shapes.update(tuple(ids.shape) for ids, _ in groups)
+        return hidden(groups)
+
+    monkeypatch.setattr(encoder, "_model", replace(encoder._model, hidden=noted))
+    return shapes
+
+
+def test_another_number_of_threads_than_was_checked_is_refused(small: dict[str, Path]) -> None:
+    encoder = Encoder(small["bert"])
+    assert encoder.self_check()
+    encoder.encode(SMALL)
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(RuntimeError, match="threads"):
+            encoder.encode(SMALL)
+    finally:
+        torch.set_num_threads(2)
+    encoder.encode(SMALL)
 
 
 def test_long_sentences_are_truncated() -> None:
