@@ -35,7 +35,7 @@ import torch
 from gpu_workers.packed_bert import PackedBert, dense
 
 STEP = 8  # a padded length is a multiple of it
-_LARGE = 2.0**9  # of queries and keys: what their products leave by rounding then moves a softmax by a percent
+_LARGE = 2.0**18  # of scores: what their products leave by rounding then moves a softmax by a percent
 _MIXED_SENTENCES = 12
 _MIXED_SIZES = (3, 30)
 
@@ -74,7 +74,7 @@ def packed_is_independent(
     return (
         all(_linear_is_independent(out, inner, bert.dtype, tokens_max) for out, inner in bert.linear_shapes)
         and _layer_is_independent(bert.first_layer(), sentences, tokens_max)
-        and all(_attention_is_independent(bert, pool, length, max(1, tokens_max // length)) for length in lengths)
+        and _attention_is_independent(bert, pool, lengths, tokens_max)
     )
 
 
@@ -105,26 +105,40 @@ def _layer_is_independent(layer: PackedBert, sentences: Sentences, tokens_max: i
     return all(torch.equal(states(slice(count)), alone[:count]) for count in range(2, most + 1))
 
 
-def _attention_is_independent(bert: PackedBert, pool: Pool, length: int, most: int) -> bool:
+def _attention_is_independent(bert: PackedBert, pool: Pool, lengths: Sequence[int], tokens_max: int) -> bool:
     """Whether attention and pooling treat sentences alike, by numbers whose sums of products cancel.
 
     Query and key cancel, which leaves of a score what was rounded. In every other head the second of two equal keys
     has the negative value of the first, which leaves the same of the sum over values.
     """
-    generator = torch.Generator().manual_seed(length)
+    generator = torch.Generator().manual_seed(bert.width)
     size = bert.width // bert.heads
-    shape = (most, length, bert.heads, size // 2)
-    query, key = (torch.randn(shape, generator=generator) * _LARGE for _ in range(2))
-    value = torch.randn((most, length, bert.heads, size), generator=generator)
-    pairs = (length - STEP) // 2  # the last tokens may be masked
-    if pairs:
-        key[:, pairs : 2 * pairs] = key[:, :pairs]
-        value[:, pairs : 2 * pairs, ::2], value[:, 2 * pairs :, ::2] = -value[:, :pairs, ::2], 0
+    numbers = torch.randn((max(tokens_max, *lengths), 3, bert.heads, size), generator=generator)
     other = torch.randperm(size // 2, generator=generator)
-    query, key = torch.cat([query, -query[..., other]], dim=-1), torch.cat([key, key[..., other]], dim=-1)
-    packed = torch.stack([query, key, value], dim=2).view(most * length, 3 * bert.width).to(bert.dtype)
-    ends = torch.randint(length - STEP + 1, length + 1, (most, 1), generator=generator)
-    mask = torch.arange(length) < ends
+    query, key = numbers[:, 0], numbers[:, 1]
+    query[..., size // 2 :] = -query[..., other]
+    key[..., size // 2 :] = key[..., other]
+    query *= _LARGE
+    for length in lengths:
+        most = max(1, tokens_max // length)
+        packed = numbers[: most * length].clone().view(most, length, 3, bert.heads, size)
+        pairs = (length - STEP) // 2  # the last tokens may be masked
+        packed[:, pairs : 2 * pairs, 1] = packed[:, :pairs, 1]
+        packed[:, pairs : 2 * pairs, 2, ::2] = -packed[:, :pairs, 2, ::2]
+        packed[:, 2 * pairs :, 2, ::2] *= pairs == 0
+        ends = torch.randint(length - STEP + 1, length + 1, (most, 1), generator=generator)
+        mask = torch.arange(length) < ends
+        if not _length_is_independent(bert, pool, packed.view(most * length, -1).to(bert.dtype), mask):
+            return False
+    return True
+
+
+def _length_is_independent(bert: PackedBert, pool: Pool, packed: torch.Tensor, mask: torch.Tensor) -> bool:
+    """Whether sentences of one padded length are alike alone and together.
+
+    Shapes: `packed` `[sentences x length, 3 d]`, `mask` `[sentences, length]`.
+    """
+    most, length = mask.shape
 
     def attended(first: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
         # of the group's ids only the shape counts
@@ -132,12 +146,11 @@ def _attention_is_independent(bert: PackedBert, pool: Pool, length: int, most: i
         states = states.view(end - first, length, bert.width)
         return states, pool(states.float(), mask[first:end])
 
-    single = [attended(row, row + 1) for row in range(most)]
-    alone = torch.cat([states for states, _ in single]), torch.cat([pooled for _, pooled in single])
+    alone = [torch.cat(parts) for parts in zip(*(attended(row, row + 1) for row in range(most)), strict=True)]
     return all(
-        torch.equal(states, alone[0][:count]) and torch.equal(pooled, alone[1][:count])
+        torch.equal(whole, parts[:count])
         for count in range(2, most + 1)
-        for states, pooled in [attended(0, count)]
+        for whole, parts in zip(attended(0, count), alone, strict=True)
     )
 
 

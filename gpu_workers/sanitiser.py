@@ -33,7 +33,7 @@ from core.text.policy import (
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect, sanitize
-from gpu_workers.messages import INFILL_OFF, TAGGER_OFF, InfillSource
+from gpu_workers.messages import INFILL_OFF, TAGGER_OFF, InfillSource, UnfitDevice
 
 if TYPE_CHECKING:
     from gpu_workers.filler import Filler
@@ -95,7 +95,7 @@ class Sanitiser:
         }
 
     def warm_up(self) -> dict[str, object]:
-        """Public facts of this worker. Raises CanaryMissed, or whatever keeps a list from loading."""
+        """Public facts of this worker. Raises CanaryMissed, UnfitDevice, or whatever keeps a list from loading."""
         for name in self._lists.names:
             self._lists.words(name)
         if self._names:
@@ -127,6 +127,8 @@ class Sanitiser:
         }
 
     def _check_words(self, policy: MaskPolicy) -> None:
+        if not self._vocabulary.self_check():
+            raise UnfitDevice("this device does not compute distances between words exactly")
         known = set(self._vocabulary.words)
         for result in self.run(
             [SanitizeTask(CANARY, policy, METRIC_DP, _CANARY_EPSILON_NANO, mechanism) for mechanism in MECHANISMS]

@@ -94,6 +94,16 @@ class WordVectors:
         products += squares[:, None]
         return products
 
+    def self_check(self) -> bool:
+        """Whether this processor's distances of codes are exact, in batches of several sizes."""
+        sample = self.codes[:: max(1, len(self.codes) // ROWS_AT_ONCE)][:ROWS_AT_ONCE]
+        wide, codes = sample.astype(np.float64), self.codes.astype(np.float64)
+        # float64 holds every partial sum exactly
+        squares = (wide * wide).sum(axis=1)[:, None] + (codes * codes).sum(axis=1) - 2 * (wide @ codes.T)
+        return all(
+            np.array_equal(self.squared_distances(sample[:count]), squares[:count]) for count in (1, len(sample))
+        )
+
     def nearest(self, rows: npt.NDArray[Any]) -> list[str]:
         """The word nearest to each row of `[n, d]`, in units of codes; of equally near ones, the first."""
         chosen: list[str] = []

@@ -34,11 +34,12 @@ SENTENCES = ["", "No.", "   ", "ok " * 300] + [f"{s} {v}{e}" for s in SUBJECTS f
 
 
 @pytest.fixture(scope="module", autouse=True)
-def two_threads() -> Iterator[None]:
-    """As a worker has more than one: kernels may share out rows by their number."""
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """More than one by default, as a worker has: kernels may share out rows by their number."""
     before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
+    count: int = request.config.getoption("--threads")
+    torch.set_num_threads(count)
+    yield count
     torch.set_num_threads(before)
 
 
@@ -220,16 +221,16 @@ def seen_shapes(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> set[tuple[
     return shapes
 
 
-def test_another_number_of_threads_than_was_checked_is_refused(small: dict[str, Path]) -> None:
+def test_another_number_of_threads_than_was_checked_is_refused(small: dict[str, Path], threads: int) -> None:
     encoder = Encoder(small["bert"])
     assert encoder.self_check()
     encoder.encode(SMALL)
-    torch.set_num_threads(3)
+    torch.set_num_threads(threads + 1)
     try:
         with pytest.raises(RuntimeError, match="threads"):
             encoder.encode(SMALL)
     finally:
-        torch.set_num_threads(2)
+        torch.set_num_threads(threads)
     encoder.encode(SMALL)
 
 

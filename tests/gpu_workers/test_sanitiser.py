@@ -5,9 +5,11 @@ import pickle
 import pytest
 
 from core.errors import GatewayError, InvalidInput, RecogniserFailed, TaskFailed
+from core.mechanisms.word_vectors import WordVectors
 from core.text import mask_entity
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers import sanitiser
+from gpu_workers.messages import UnfitDevice
 from gpu_workers.sanitiser import CanaryMissed, Sanitiser
 
 SECRET = "jo.doe@corp.internal"
@@ -26,6 +28,13 @@ def test_warm_up_refuses_a_worker_that_misses_planted_data(monkeypatch, entity):
     table = {**mask_entity.recognisers(), entity: ()}
     monkeypatch.setattr(mask_entity, "recognisers", lambda: table)
     with pytest.raises(CanaryMissed, match=entity):
+        Sanitiser().warm_up()
+
+
+def test_warm_up_refuses_a_processor_whose_distances_are_inexact(monkeypatch):
+    exact = WordVectors.squared_distances
+    monkeypatch.setattr(WordVectors, "squared_distances", lambda self, rows: exact(self, rows) + 1)
+    with pytest.raises(UnfitDevice, match="distances"):
         Sanitiser().warm_up()
 
 
