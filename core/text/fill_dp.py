@@ -3,7 +3,8 @@
 One draw is `token_selection.select`: epsilon for replacing the slot's own original by anything else, as long as the
 model reads it nowhere. It does not: `core.text.fill_left_to_right` shows it the kept text, the words released at slots
 to the left, and masks at slots to the right. So an original moves its own draw alone, and what comes later reads that
-draw's outcome, which is post-processing.
+draw's outcome, which is post-processing. That holds for all documents of a batch together: however companions move the
+last digits of the model's numbers, no original of any document went into them.
 
 * scope `slot`. A slot is a masked region, whatever stands in it, or with the technique `all` a word. Each draw has eps.
   Guarantee: eps for replacing what stands in one slot by anything else, given the mask pattern and the kept text, which

@@ -39,7 +39,8 @@ class Question:
 
 
 class MaskedLM:
-    """Guarantee: logits at a position depend on the document's own pieces alone, up to rounding.
+    """Logits at a position depend on the document's own pieces alone, up to rounding. No privacy guarantee relies on
+    it: no original reaches the model (`core.text.fill_dp`).
 
     `mask`: the id that hides a piece. `size`: of the vocabulary. `window`: pieces that are read together.
     """

@@ -83,6 +83,8 @@ def _label(name: str) -> _Label:
 class EntityTagger:
     """Guarantee: every piece of every document is read, with context on both sides, or `tag` raises.
 
+    Documents are read together, and companions may move the last digits of a probability. No privacy guarantee relies
+    on the tagger: which places are masked is public.
     `types`: what it can find. A word is tagged whole: its pieces' probabilities are averaged.
     """
 
