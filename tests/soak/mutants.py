@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # quick ones first: a run stops at the first failure
 TESTS = ("budget", "releases", "mutants", "filters", "machine")
 TESTS_OF = {
-    "accounts": ("mutants", "series"),
+    "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),
     "seal": ("seals", "epoch"),
     "job": ("job_holds", "jobs"),

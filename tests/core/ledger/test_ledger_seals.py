@@ -418,3 +418,14 @@ def test_many_accounts_are_audited_in_pages_while_the_ledger_works(go, book, mon
     (subject, *_) = go(book.admin.call("KEYS", "{clinic}:account:token:*"))
     go(book.admin.call("DEL", subject))
     assert "is missing" in go(book.faults())
+
+
+def test_a_first_release_after_a_seal_may_divide_delta_anew(go, book):
+    go(book.ledger.open_tenant("fresh", limits=limits(10, 10**9)))
+    go(book.sealer.seal())
+    go(book.ledger.reserve("fresh", [charge(1, delta_femto=10**9)]))
+    entries = go(book.ledger.journal("fresh", limit=100)).entries
+    assert [entry.transition for entry in entries] == ["open", "limit", "reserve"]
+    go(book.fresh_sealer().check())
+    assert go(book.sealer.seal()) is not None
+    assert go(book.faults()) == ""
