@@ -6,7 +6,16 @@ import math
 
 from core.accounting.contract import Accountant, Kind, Result
 from core.accounting.gaussian import epsilon_of_gaussian
-from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian, simplest
+from core.accounting.plans import (
+    Gaussian,
+    Laplace,
+    PlanAdjacency,
+    PlanEvent,
+    Pure,
+    RandomAllocation,
+    SubsampledGaussian,
+    simplest,
+)
 from core.errors import UnsupportedEvent
 
 
@@ -27,6 +36,8 @@ class BasicAccountant(Accountant):
 
     def _check(self, event: PlanEvent) -> None:
         event = simplest(event)
+        if isinstance(event, RandomAllocation):
+            raise UnsupportedEvent("basic composition does not price random allocation")
         if isinstance(event, SubsampledGaussian) and event.adjacency is PlanAdjacency.REPLACE_ONE:
             raise UnsupportedEvent("basic composition prices Poisson sampling under add-remove adjacency only")
 
@@ -34,7 +45,7 @@ class BasicAccountant(Accountant):
         event = simplest(event)
         if isinstance(event, Pure | Laplace):
             self._pure += event.epsilon * count * (1 + 1e-15)
-        else:
+        elif not isinstance(event, RandomAllocation):  # which `_check` refused
             self._noisy[event] = self._noisy.get(event, 0) + count
 
     def _epsilon(self, delta: float) -> Result:

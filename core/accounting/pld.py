@@ -14,11 +14,22 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.privacy_accountant import NeighboringRelation
 
+from core.accounting import random_allocation
 from core.accounting.binomial import epsilon_of_pure
 from core.accounting.contract import Accountant, Kind, Result
 from core.accounting.gaussian import epsilon_of_gaussian
 from core.accounting.moments import loss_moments
-from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian, simplest
+from core.accounting.plans import (
+    Gaussian,
+    Laplace,
+    PlanAdjacency,
+    PlanEvent,
+    Pure,
+    RandomAllocation,
+    SubsampledGaussian,
+    simplest,
+)
+from core.errors import UnsupportedEvent
 
 INTERVAL_DEFAULT = 1e-4
 FINE, COARSE = 0.05, 0.3  # grid intervals as parts of one release's standard deviation
@@ -36,6 +47,8 @@ def certified_epsilon(
     (default: fine enough for about 4 digits, within POINTS_MAX points). `optimistic` gives a lower bound instead,
     up to the same discretisation. Without an `interval`, plans of Gaussian events only and of one pure event are
     solved exactly. Infinite if the truncated tails alone exceed `delta`.
+
+    Raises: UnsupportedEvent for an `optimistic` answer about random allocation.
     """
     plan = tuple((simplest(event), count) for event, count in plan)
     noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
@@ -119,6 +132,10 @@ def _distribution(event: PlanEvent, step: float, optimistic: bool) -> google.Pri
         return google.from_gaussian_mechanism(
             event.noise_multiplier, sampling_prob=event.sampling_rate, neighboring_relation=relation, **options
         )
+    if isinstance(event, RandomAllocation):
+        if optimistic:
+            raise UnsupportedEvent("random allocation has no lower bound")
+        return random_allocation.distribution(event, step)
     if isinstance(event, Laplace):
         return google.from_laplace_mechanism(1 / event.epsilon, **options)
     # the worst pure mechanism is binary randomised response, which keeps the truth with odds e^eps
@@ -155,6 +172,9 @@ def _spread(event: PlanEvent) -> tuple[float, float]:
     """Standard deviation and reach of the loss of one release."""
     if isinstance(event, Pure | Laplace):
         return event.epsilon * (0.5 if isinstance(event, Pure) else 0.4), 2 * event.epsilon
+    if isinstance(event, RandomAllocation):
+        loss = random_allocation.spread(event)
+        return loss.deviation, 2 * loss.reach
     mu = 1 / event.noise_multiplier
     if isinstance(event, Gaussian):
         return mu, 2 * _TAIL_X * mu
