@@ -20,7 +20,7 @@ from torch import nn
 
 from core.accounting.answers import Certificate
 from core.accounting.pld import certified_epsilon
-from core.finetune.plan import PrivacyPlan
+from core.finetune.plan import PrivacyPlan, Sampling
 from gpu_workers.finetune import gradients
 from gpu_workers.finetune.batches import Batch, Rows
 from gpu_workers.finetune.gradients import Tensors
@@ -65,11 +65,11 @@ class Watched(Trained):
         return released
 
 
-def plan(noise: float) -> PrivacyPlan:
-    return PrivacyPlan(math.inf, DELTA, CANARIES, BATCH, STEPS, noise, Certificate(math.inf, DELTA, 0.0))
+def plan(noise: float, sampling: Sampling) -> PrivacyPlan:
+    return PrivacyPlan(math.inf, DELTA, CANARIES, BATCH, STEPS, noise, Certificate(math.inf, DELTA, 0.0), sampling)
 
 
-def scores(noise: float) -> tuple[np.ndarray, np.ndarray]:
+def scores(noise: float, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:
     """What the attacker found along each canary's gradient in whole trainings, and which canaries were in."""
     found, truth = [], []
     for _ in range(ROUNDS):
@@ -77,16 +77,16 @@ def scores(noise: float) -> tuple[np.ndarray, np.ndarray]:
         nn.init.zeros_(model.weight)
         watched = Watched(model)
         inside = np.random.default_rng().random(CANARIES) < 0.5
-        training = PrivateTraining(model, watched, plan(noise), Memory(), clip_norm=CLIP)  # type: ignore[arg-type]
+        training = PrivateTraining(model, watched, plan(noise, sampling), Memory(), clip_norm=CLIP)  # type: ignore[arg-type]
         training.run(Canaries(inside), None, lambda _: None)
         found.append(watched.total)
         truth.append(inside)
     return np.concatenate(found), np.concatenate(truth)
 
 
-def epsilon_found(noise: float) -> float:
+def epsilon_found(noise: float, sampling: Sampling = Sampling.POISSON) -> float:
     """A lower bound on epsilon at DELTA, true with probability 1 - ERROR_RATE: Clopper and Pearson's limits."""
-    total, inside = scores(noise)
+    total, inside = scores(noise, sampling)
     event = total > STEPS * BATCH / CANARIES * CLIP + 0.55 * NOISE * CLIP * STEPS**0.5
     often, seldom = int(event[inside].sum()), int(event[~inside].sum())
     low = stats.beta.ppf(ERROR_RATE / 2, often, inside.sum() - often + 1) if often else 0.0
@@ -94,16 +94,25 @@ def epsilon_found(noise: float) -> float:
     return math.log((low - DELTA) / high) if low > DELTA else -math.inf
 
 
-def certified() -> float:
-    return certified_epsilon(((plan(NOISE).event(), STEPS),), DELTA)
+def certified(sampling: Sampling = Sampling.POISSON) -> float:
+    made = plan(NOISE, sampling)
+    return certified_epsilon(((made.event(), made.releases),), DELTA)
 
 
-def test_canaries_tell_no_more_than_the_certificate() -> None:
-    assert epsilon_found(NOISE) <= certified()
+@pytest.mark.parametrize("sampling", list(Sampling))
+def test_canaries_tell_no_more_than_the_certificate(sampling: Sampling) -> None:
+    assert epsilon_found(NOISE, sampling) <= certified(sampling)
 
 
-def test_half_the_noise_is_caught() -> None:
-    assert epsilon_found(NOISE / 2) > certified()
+@pytest.mark.parametrize("sampling", list(Sampling))
+def test_half_the_noise_is_caught(sampling: Sampling) -> None:
+    assert epsilon_found(NOISE / 2, sampling) > certified(sampling)
+
+
+def test_rows_that_join_every_step_of_an_epoch_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PrivateTraining, "_batch", lambda _: np.arange(CANARIES))
+    sampling = Sampling.RANDOM_ALLOCATION
+    assert epsilon_found(NOISE, sampling) > certified(sampling)
 
 
 def test_missing_clipping_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
