@@ -26,6 +26,11 @@ class Method(StrEnum):
     FULL = "full"
 
 
+class Sampling(StrEnum):
+    POISSON = "poisson"
+    RANDOM_ALLOCATION = "random_allocation"
+
+
 def finetune(
     data: Annotated[Path, typer.Option(help='The private rows, JSON lines of {"text", "label"}.')],
     label: Annotated[list[str], typer.Option(help="A label's name; once for each, declared.")],
@@ -37,6 +42,7 @@ def finetune(
     public: Annotated[Path | None, typer.Option(help="Public rows, of which metrics are shown.")] = None,
     epochs: Annotated[float | None, typer.Option(help="How often a row is expected to be read; or --steps.")] = None,
     steps: Annotated[int | None, typer.Option(help="Of the training.")] = None,
+    sampling: Annotated[Sampling | None, typer.Option(help="How rows join steps.  [default: poisson]")] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help='Rows have a "text_pair" as well.')] = False,
     method: Annotated[Method, typer.Option(help="What is trained.")] = Method.LORA,
     model: Annotated[str, typer.Option(help="The encoder, one of the gateway's.")] = "bundled",
@@ -66,6 +72,7 @@ def finetune(
         "batch": batch,
         "epochs": epochs,
         "steps": steps,
+        "sampling": sampling.value if sampling else None,
         "rank": rank,
         "pieces_max": pieces_max,
         "learning_rate": learning_rate,

@@ -1,18 +1,18 @@
-"""python -m benchmarks.finetune --data DATA [--parts multipliers,accuracy,speed]: see docs/reference/benchmarks.md."""
+"""python -m benchmarks.finetune --data DATA [--parts PARTS]: see docs/reference/benchmarks.md."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from benchmarks.finetune import accuracy, multipliers, speed
+from benchmarks.finetune import accuracy, multipliers, sampling, speed
 from benchmarks.finetune.tasks import TASKS
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Private fine-tuning: noise, accuracy, speed.")
     parser.add_argument("--data", type=Path, required=True, help="folder of the evaluation data")
-    parser.add_argument("--parts", default="multipliers,accuracy,speed")
+    parser.add_argument("--parts", default="multipliers,accuracy,sampling,speed")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--methods", default="lora,rgp")
     parser.add_argument("--seeds", type=int, default=3)
@@ -39,6 +39,9 @@ def main() -> None:
             processes=chosen.processes,
         )
         accuracy.show(chosen.cache, size, tasks=tasks, methods=methods, seeds=chosen.seeds)
+    if "sampling" in parts:
+        sampling.show_noise()
+        sampling.show_accuracy(chosen.data, chosen.cache, tasks=tasks[:1], seeds=chosen.seeds)
     if "speed" in parts:
         speed.show(chosen.data, rounds=chosen.rounds, steps=chosen.timed_steps)
 

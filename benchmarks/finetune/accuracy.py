@@ -75,6 +75,25 @@ def noises(plan: PrivacyPlan) -> dict[str, float]:
 
 def train_once(data: Path, cache: Path, run: Run) -> str:
     """Train and keep the accuracy on the development rows, measured once, at the end; a line to show."""
+    file = run.kept_in(cache)
+    if file.exists():
+        return f"{file.stem}: kept"
+    plan = run.size.plan()
+    free: dict[str, float | None] = {}
+    if run.calibration == NON_PRIVATE:
+        free = {
+            "clip_norm": _NEVER_CLIPPED,
+            "rate": _RATES_WITHOUT_NOISE.get(run.method),
+            "head_rate": _HEAD_RATE_WITHOUT_NOISE,
+        }
+    plan = replace(plan, noise_multiplier=noises(plan)[run.calibration])
+    return trained(data, file, plan, task=run.task, method=run.method, seed=run.seed, **free)
+
+
+def trained(
+    data: Path, file: Path, plan: PrivacyPlan, *, task: str, method: str, seed: int, **free: float | None
+) -> str:
+    """Train by the plan and keep the accuracy in `file`; a line to show."""
     import torch
 
     from gpu_workers.finetune.base import load_base
@@ -84,35 +103,18 @@ def train_once(data: Path, cache: Path, run: Run) -> str:
     from gpu_workers.finetune.methods import Method, prepare
     from gpu_workers.finetune.training import PrivateTraining
 
-    file = run.kept_in(cache)
-    if file.exists():
-        return f"{file.stem}: kept"
     torch.set_num_threads(1)
     device = torch.device("cpu")
-    task = glue(data, run.task, rows=run.size.rows, seed=run.seed)
-    plan = run.size.plan()
-    torch.manual_seed(run.seed)  # of the adapters' start; batches and noise have no seed
+    glued = glue(data, task, rows=plan.rows, seed=seed)
+    torch.manual_seed(seed)  # of the adapters' start; batches and noise have no seed
     base = load_base(None, device=device, pieces_max=PIECES_MAX)
-    model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
+    model = Classifier(base, labels=len(glued.labels), pairs=glued.pairs)
     private, public = (
-        Rows(base, split.texts, [task.labels.index(label) for label in split.labels], device=device)
-        for split in (task.private, task.public)
+        Rows(base, split.texts, [glued.labels.index(label) for label in split.labels], device=device)
+        for split in (glued.private, glued.public)
     )
-    free: dict[str, float | None] = {}
-    if run.calibration == NON_PRIVATE:
-        free = {
-            "clip_norm": _NEVER_CLIPPED,
-            "rate": _RATES_WITHOUT_NOISE.get(run.method),
-            "head_rate": _HEAD_RATE_WITHOUT_NOISE,
-        }
     begun = time.process_time()
-    training = PrivateTraining(
-        model,
-        prepare(model, Method(run.method)),
-        replace(plan, noise_multiplier=noises(plan)[run.calibration]),
-        NoCheckpoint(),
-        **free,
-    )
+    training = PrivateTraining(model, prepare(model, Method(method)), plan, NoCheckpoint(), **free)
     training.run(private, None, lambda _: None)
     seconds = time.process_time() - begun
     accuracy = measure(model, public).accuracy

@@ -6,8 +6,19 @@ import math
 
 from core.accounting.contract import Accountant, Kind, Result
 from core.accounting.gaussian import epsilon_of_gaussian
-from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian, simplest
+from core.accounting.plans import (
+    Gaussian,
+    Laplace,
+    PlanAdjacency,
+    PlanEvent,
+    Pure,
+    RandomAllocation,
+    SubsampledGaussian,
+    simplest,
+)
 from core.errors import UnsupportedEvent
+
+_Priced = Gaussian | SubsampledGaussian | Laplace | Pure
 
 
 class BasicAccountant(Accountant):
@@ -22,16 +33,19 @@ class BasicAccountant(Accountant):
 
     def __init__(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> None:
         super().__init__(adjacency)
-        self._counts: dict[PlanEvent, int] = {}
+        self._counts: dict[_Priced, int] = {}
 
     def _check(self, event: PlanEvent) -> None:
         event = simplest(event)
+        if isinstance(event, RandomAllocation):
+            raise UnsupportedEvent("basic composition does not price random allocation")
         if isinstance(event, SubsampledGaussian) and event.adjacency is PlanAdjacency.REPLACE_ONE:
             raise UnsupportedEvent("basic composition prices Poisson sampling under add-remove adjacency only")
 
     def _add(self, event: PlanEvent, count: int) -> None:
         event = simplest(event)
-        self._counts[event] = self._counts.get(event, 0) + count
+        if not isinstance(event, RandomAllocation):  # which `_check` refuses
+            self._counts[event] = self._counts.get(event, 0) + count
 
     def _epsilon(self, delta: float) -> Result:
         noisy = sum(count for event, count in self._counts.items() if not isinstance(event, Pure | Laplace))
@@ -40,7 +54,7 @@ class BasicAccountant(Accountant):
         return Result(total * (1 + 1e-15), Kind.BOUND)
 
 
-def _one(event: PlanEvent, delta: float) -> float:
+def _one(event: _Priced, delta: float) -> float:
     if isinstance(event, Pure | Laplace):
         return event.epsilon
     mu = 1 / event.noise_multiplier

@@ -8,6 +8,7 @@ them in a process pool.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from scipy.optimize import brentq
 
@@ -16,11 +17,14 @@ from core.accounting.contract import Direction
 from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian
 from core.accounting.plans import (
+    ALLOCATION_NOISE_MAX,
+    ALLOCATION_NOISE_MIN,
     COUNT_MAX,
     NOISE_MULTIPLIER_MAX,
     NOISE_MULTIPLIER_MIN,
     Gaussian,
     PlanEvent,
+    RandomAllocation,
     SubsampledGaussian,
     check_count,
     check_delta,
@@ -102,19 +106,21 @@ def _central_limit_noise(epsilon: float, delta: float, rate: float, steps: int) 
 class _Search:
     """Certified epsilon as a function of the noise, with the bracket of what was seen."""
 
-    def __init__(self, epsilon: float, delta: float, rate: float, steps: int) -> None:
-        self.target, self.delta, self.rate, self.steps = epsilon, delta, rate, steps
+    def __init__(self, epsilon: float, delta: float, event: Callable[[float], PlanEvent], count: int) -> None:
+        """`event`: the plan event, released `count` times, at a noise multiplier within `range`."""
+        self.target, self.delta, self.event, self.count = epsilon, delta, event, count
+        self.range = (NOISE_MULTIPLIER_MIN, NOISE_MULTIPLIER_MAX)
         self.evaluations = 0
 
     def epsilon(self, noise: float, share: float) -> tuple[float, float]:
-        plan: tuple[tuple[PlanEvent, int], ...] = ((SubsampledGaussian(self.rate, noise), self.steps),)
+        plan = ((self.event(min(max(noise, self.range[0]), self.range[1])), self.count),)
         interval = grid_interval(plan, share)
         self.evaluations += 1
         return certified_epsilon(plan, self.delta, interval=interval), interval
 
     def solve(self, seed: float, share: float, slack: float, slope: float) -> tuple[float, float, float, float]:
         """Noise, its certified epsilon in [target (1 - slack), target], the grid, and d ln(eps) / d ln(noise)."""
-        low, high = math.log(NOISE_MULTIPLIER_MIN), math.log(NOISE_MULTIPLIER_MAX)
+        low, high = map(math.log, self.range)
         aim = math.log(self.target) - slack / 2
         here = math.log(seed)
         before: tuple[float, float] | None = None
@@ -163,7 +169,31 @@ def calibrate_noise(epsilon: float, delta: float, *, sampling_rate: float, steps
         seed = estimated_noise(epsilon, delta, sampling_rate=sampling_rate, steps=steps)
     except (NoUniqueRoot, OutOfRange):
         seed = _central_limit_noise(epsilon, delta, sampling_rate, steps)
-    search = _Search(epsilon, delta, sampling_rate, steps)
+    return _solved(_Search(epsilon, delta, lambda noise: SubsampledGaussian(sampling_rate, noise), steps), seed)
+
+
+def calibrate_allocation(epsilon: float, delta: float, *, steps: int, epochs: int) -> CalibratedNoise:
+    """The least noise multiplier, to 1e-3, with which `epochs` epochs of random allocation are (epsilon, delta)-DP.
+
+    Guarantee: as of `calibrate_noise`, for `steps` steps in each epoch. The multiplier is never below
+    ALLOCATION_NOISE_MIN. Takes some seconds.
+
+    Raises:
+        OutOfRange: an argument outside its range, or no noise multiplier within range that meets the target.
+    """
+    _check_target(epsilon, delta)
+    check_count(epochs)
+    search = _Search(epsilon, delta, lambda noise: RandomAllocation(steps, noise), epochs)
+    search.range = low, high = ALLOCATION_NOISE_MIN, ALLOCATION_NOISE_MAX
+    if search.epsilon(low, COARSE)[0] <= epsilon:
+        certified, interval = search.epsilon(low, FINE)
+        return CalibratedNoise(low, Certificate(certified, delta, interval), low, search.evaluations)
+    seed = _central_limit_noise(epsilon, delta, 1 / steps, steps * epochs)
+    return _solved(search, min(max(seed, 1.1 * low), high / 1.1))
+
+
+def _solved(search: _Search, seed: float) -> CalibratedNoise:
+    epsilon, delta = search.target, search.delta
     coarse, coarse_epsilon, _, slope = search.solve(seed, COARSE, 0.01, -2.0)
     fine_epsilon, _ = search.epsilon(coarse, FINE)
     shift = (math.log(epsilon) - _SLACK / 2 - math.log(max(fine_epsilon, 1e-300))) / slope

@@ -19,6 +19,8 @@ from core.errors import OutOfRange
 NOISE_MULTIPLIER_MIN = 0.05
 NOISE_MULTIPLIER_MAX = 1e7
 SAMPLING_RATE_MIN = 1e-9
+ALLOCATION_NOISE_MIN, ALLOCATION_NOISE_MAX = 0.2, 1e3  # what the grids of `random_allocation` are made for
+EPOCH_STEPS_MAX = 1_000_000
 PURE_EPSILON_MIN = 1e-6
 PURE_EPSILON_MAX = 100.0
 COUNT_MAX = 10**9
@@ -87,6 +89,24 @@ class SubsampledGaussian:
 
 
 @dataclass(frozen=True)
+class RandomAllocation:
+    """One epoch of DP-SGD: each unit joins one of `steps` steps, chosen uniformly; each sum gets Gaussian noise.
+
+    Units join independently of each other. `noise_multiplier` is as in `SubsampledGaussian`. Raises OutOfRange.
+    """
+
+    steps: int
+    noise_multiplier: float
+    adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 1 <= self.steps <= EPOCH_STEPS_MAX:
+            raise OutOfRange(f"an epoch has between 1 and {EPOCH_STEPS_MAX} steps", field="steps")
+        low, high = ALLOCATION_NOISE_MIN, ALLOCATION_NOISE_MAX
+        check_number(self.noise_multiplier, field="noise_multiplier", low=low, high=high)
+
+
+@dataclass(frozen=True)
 class Laplace:
     """Laplace noise on one number, scale = sensitivity / `epsilon`. Raises OutOfRange."""
 
@@ -108,7 +128,7 @@ class Pure:
         check_number(self.epsilon, field="epsilon", low=PURE_EPSILON_MIN, high=PURE_EPSILON_MAX)
 
 
-PlanEvent = Gaussian | SubsampledGaussian | Laplace | Pure
+PlanEvent = Gaussian | SubsampledGaussian | RandomAllocation | Laplace | Pure
 
 
 def simplest(event: PlanEvent) -> PlanEvent:

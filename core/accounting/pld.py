@@ -15,14 +15,24 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.privacy_accountant import NeighboringRelation
 
+from core.accounting import random_allocation
 from core.accounting.binomial import epsilon_of_pure
 from core.accounting.contract import Accountant, Kind, Result
 from core.accounting.gaussian import epsilon_of_gaussian
 from core.accounting.moments import loss_moments
-from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian, simplest
+from core.accounting.plans import (
+    Gaussian,
+    Laplace,
+    PlanAdjacency,
+    PlanEvent,
+    Pure,
+    RandomAllocation,
+    SubsampledGaussian,
+    simplest,
+)
 from core.errors import UnsupportedEvent
 
-Other = SubsampledGaussian | Laplace | Pure  # what is not plainly Gaussian
+Other = SubsampledGaussian | RandomAllocation | Laplace | Pure  # what is not plainly Gaussian
 
 INTERVAL_DEFAULT = 1e-4
 FINE, COARSE = 0.05, 0.3  # grid intervals as parts of one release's standard deviation
@@ -47,7 +57,8 @@ def certified_epsilon(
     solved exactly. Infinite if the truncated tails and the rounding alone exceed `delta`.
 
     Raises:
-        UnsupportedEvent: a plan whose distribution does not fit COMPOSED_POINTS_MAX points or a double.
+        UnsupportedEvent: a plan whose distribution does not fit COMPOSED_POINTS_MAX points or a double; an `optimistic`
+            answer about random allocation.
     """
     plan = tuple((simplest(event), count) for event, count in plan)
     mu, others = _parts(plan)
@@ -155,6 +166,10 @@ def _distribution(event: Other, step: float, optimistic: bool) -> google.Privacy
         return google.from_gaussian_mechanism(
             event.noise_multiplier, sampling_prob=event.sampling_rate, neighboring_relation=relation, **options
         )
+    if isinstance(event, RandomAllocation):
+        if optimistic:
+            raise UnsupportedEvent("random allocation has no lower bound")
+        return random_allocation.distribution(event, step)
     if isinstance(event, Laplace):
         return google.from_laplace_mechanism(1 / event.epsilon, **options)
     # the worst pure mechanism is binary randomised response, which keeps the truth with odds e^eps
@@ -197,6 +212,9 @@ def _spread(event: Other) -> tuple[float, float]:
     """Standard deviation and reach of the loss of one release."""
     if isinstance(event, Pure | Laplace):
         return event.epsilon * (0.5 if isinstance(event, Pure) else 0.4), 2 * event.epsilon
+    if isinstance(event, RandomAllocation):
+        loss = random_allocation.spread(event)
+        return loss.deviation, 2 * loss.reach
     mu = 1 / event.noise_multiplier
     if event.adjacency is PlanAdjacency.REPLACE_ONE:
         return event.sampling_rate * mu, 4 * mu * (_TAIL_X + mu)

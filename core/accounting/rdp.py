@@ -18,7 +18,16 @@ from dp_accounting.rdp import RdpAccountant as GoogleRdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS, compute_epsilon
 
 from core.accounting.contract import Accountant, Kind, Result
-from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian, simplest
+from core.accounting.plans import (
+    Gaussian,
+    Laplace,
+    PlanAdjacency,
+    PlanEvent,
+    Pure,
+    RandomAllocation,
+    SubsampledGaussian,
+    simplest,
+)
 from core.errors import UnsupportedEvent
 
 Array = npt.NDArray[np.float64]
@@ -51,9 +60,11 @@ def _rho(event: PlanEvent) -> tuple[float, ...]:
             google.compose(GaussianDpEvent(event.noise_multiplier))
         elif isinstance(event, Laplace):
             google.compose(LaplaceDpEvent(1 / event.epsilon))
-        else:
+        elif isinstance(event, SubsampledGaussian):
             with _quiet():
                 google.compose(PoissonSampledDpEvent(event.sampling_rate, GaussianDpEvent(event.noise_multiplier)))
+        else:
+            raise UnsupportedEvent
         rho = google.rdp
     rho = np.where(np.isfinite(rho), np.maximum(rho, 0.0), np.inf) + _SLACK / (ORDERS - 1)
     return tuple(rho.tolist())
@@ -73,6 +84,8 @@ class RdpAccountant(Accountant):
 
     def _check(self, event: PlanEvent) -> None:
         event = simplest(event)
+        if isinstance(event, RandomAllocation):
+            raise UnsupportedEvent("the Renyi cost of random allocation is not computed")
         if isinstance(event, SubsampledGaussian) and event.adjacency is PlanAdjacency.REPLACE_ONE:
             raise UnsupportedEvent("the Renyi cost of Poisson sampling is known under add-remove adjacency only")
 

@@ -1,10 +1,16 @@
-"""The plan of a private fine-tuning: sampling rate, steps and noise, frozen before a row is read, and its certificate.
+"""The plan of a private fine-tuning: sampling, steps and noise, frozen before a row is read, and its certificate.
 
-Guarantee: `PrivacyPlan.steps` steps of DP-SGD by `core.finetune.poisson` and `core.finetune.noise` at the plan's noise
-multiplier are (certificate.epsilon, delta)-DP for one row, certified by privacy loss distributions. Adjacency:
-add-remove, with Poisson sampling: every row joins a step's batch by a coin of its own, of bias batch / rows. Public:
-the number of rows as the caller declares it, the expected batch, the steps, the labels' names. The declared number
-sets the coin's bias and the steps; it is not counted from the data, so that it is the same for both neighbours.
+Guarantee: `PrivacyPlan.steps` steps of DP-SGD, with batches by the plan's sampling and noise by `core.finetune.noise`
+at the plan's noise multiplier, are (certificate.epsilon, delta)-DP for one row, certified by privacy loss
+distributions. Adjacency: add-remove. Sampling:
+
+* Poisson (`core.finetune.poisson`): every row joins a step's batch by a coin of its own, of bias batch / rows.
+* random allocation (`core.finetune.random_allocation`): in each epoch every row joins exactly one of its steps, chosen
+  uniformly and independently of other rows.
+
+Public: the number of rows as the caller declares it, the expected batch, the steps, the labels' names. The declared
+number sets the coin's bias or the steps of an epoch; it is not counted from the data, so that it is the same for both
+neighbours.
 
 The Edgeworth estimate only seeds the search (`core.accounting.calibrate`). EW-Tune (Behnia et al. 2022) sets the noise
 by the estimate itself, which costs more than it says: docs/concepts/private-fine-tuning.md.
@@ -14,13 +20,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 from core.accounting.answers import Certificate, Line
-from core.accounting.calibrate import calibrate_noise
+from core.accounting.calibrate import calibrate_allocation, calibrate_noise
 from core.accounting.compare import compare
 from core.accounting.gaussian import epsilon_of_gaussian
 from core.accounting.plans import (
     PlanAdjacency,
+    RandomAllocation,
     SubsampledGaussian,
     check_count,
     check_delta,
@@ -37,9 +45,20 @@ STEPS_MAX = 1_000_000
 _UNISON_DEVIATIONS_MIN = 20.0
 
 
+class Sampling(StrEnum):
+    """How rows join batches."""
+
+    POISSON = "poisson"
+    RANDOM_ALLOCATION = "random_allocation"
+
+
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What will be run, and what that costs. `batch` is the expected size of a batch; `epsilon` is the target."""
+    """What will be run, and what that costs. `epsilon` is the target.
+
+    `batch` is the expected size of a batch. With random allocation an epoch has round(rows / batch) steps, and `steps`
+    is a multiple of that.
+    """
 
     epsilon: float
     delta: float
@@ -48,43 +67,78 @@ class PrivacyPlan:
     steps: int
     noise_multiplier: float
     certificate: Certificate
+    sampling: Sampling = Sampling.POISSON
 
     @property
     def sampling_rate(self) -> float:
-        """The probability of a row to be in a step's batch, batch / rows, rounded up."""
+        """Of Poisson sampling: the probability of a row to be in a step's batch, batch / rows, rounded up."""
         return _rate(self.rows, self.batch)
 
-    def event(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> SubsampledGaussian:
-        """One step, for the accountants."""
-        return SubsampledGaussian(self.sampling_rate, self.noise_multiplier, adjacency)
+    @property
+    def epoch_steps(self) -> int:
+        """Of random allocation: the steps of an epoch."""
+        return epoch_steps(rows=self.rows, batch=self.batch)
+
+    @property
+    def releases(self) -> int:
+        """How many releases of `event` the plan composes: its steps, or the epochs of random allocation."""
+        return self.steps if self.sampling is Sampling.POISSON else self.steps // self.epoch_steps
+
+    def event(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> SubsampledGaussian | RandomAllocation:
+        """One release, for the accountants: a step, or an epoch of random allocation."""
+        if self.sampling is Sampling.POISSON:
+            return SubsampledGaussian(self.sampling_rate, self.noise_multiplier, adjacency)
+        return RandomAllocation(self.epoch_steps, self.noise_multiplier, adjacency)
 
 
-def steps_of(*, rows: int, batch: int, epochs: float) -> int:
-    """The steps in which a row is expected to be read `epochs` times, at least 1. Raises OutOfRange."""
+def epoch_steps(*, rows: int, batch: int) -> int:
+    """The steps of an epoch of random allocation: rows / batch, rounded. A step expects rows / steps rows."""
+    return max(1, round(rows / batch))
+
+
+def steps_of(*, rows: int, batch: int, epochs: float, sampling: Sampling = Sampling.POISSON) -> int:
+    """The steps in which a row is expected to be read `epochs` times, at least 1.
+
+    Raises OutOfRange, also for a part of an epoch of random allocation.
+    """
     _check_rows(rows, batch)
     check_number(epochs, field="epochs", low=1e-6, high=EPOCHS_MAX)
-    return max(1, round(epochs * rows / batch))
+    if sampling is Sampling.POISSON:
+        return max(1, round(epochs * rows / batch))
+    if epochs != round(epochs):
+        raise OutOfRange("random allocation takes a whole number of epochs", field="epochs")
+    return round(epochs) * epoch_steps(rows=rows, batch=batch)
 
 
-def plan_training(*, epsilon: float, delta: float, rows: int, batch: int, steps: int) -> PrivacyPlan:
+def plan_training(
+    *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: Sampling = Sampling.POISSON
+) -> PrivacyPlan:
     """The plan with the least noise that is certified (epsilon, delta)-DP. Takes up to some seconds.
 
-    Raises OutOfRange as `check_training`, else as `calibrate_noise`.
+    Raises OutOfRange as `check_training`, else as `calibrate_noise` and `calibrate_allocation`.
     """
-    check_training(epsilon=epsilon, delta=delta, rows=rows, batch=batch, steps=steps)
-    found = calibrate_noise(epsilon, delta, sampling_rate=_rate(rows, batch), steps=steps)
-    return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, found.certificate)
+    check_training(epsilon=epsilon, delta=delta, rows=rows, batch=batch, steps=steps, sampling=sampling)
+    if sampling is Sampling.POISSON:
+        found = calibrate_noise(epsilon, delta, sampling_rate=_rate(rows, batch), steps=steps)
+    else:
+        each = epoch_steps(rows=rows, batch=batch)
+        found = calibrate_allocation(epsilon, delta, steps=each, epochs=steps // each)
+    return PrivacyPlan(epsilon, delta, rows, batch, steps, found.noise_multiplier, found.certificate, sampling)
 
 
-def check_training(*, epsilon: float, delta: float, rows: int, batch: int, steps: int) -> None:
+def check_training(
+    *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: Sampling = Sampling.POISSON
+) -> None:
     """What can be refused of a plan before its noise is searched for.
 
     Raises OutOfRange, which names the field: fewer than ROWS_MIN rows or fewer than a batch (`rows`, `batch`); a delta
     above 1 / rows, by which one row could be handed out whole (`delta`); an epsilon at which nothing can be learnt,
-    with the smallest that can (`epsilon`); no steps, or too many (`steps`).
+    with the smallest that can (`epsilon`); no steps, too many, or a part of an epoch of random allocation (`steps`).
     """
     _check_rows(rows, batch)
     check_count(steps)
+    if sampling is Sampling.RANDOM_ALLOCATION and steps % (each := epoch_steps(rows=rows, batch=batch)):
+        raise OutOfRange(f"with random allocation, steps must be a multiple of {each}, an epoch", field="steps")
     if steps > STEPS_MAX:
         raise OutOfRange(f"steps must be at most {STEPS_MAX}", field="steps")
     check_delta(delta)
@@ -114,7 +168,7 @@ def by_every_accountant(plan: PrivacyPlan) -> tuple[Line, ...]:
 
     The line of `pld` is the certificate, to the last digit: on its own loss grid.
     """
-    return compare(plan.event(), plan.steps, plan.delta, interval=plan.certificate.loss_interval or None)
+    return compare(plan.event(), plan.releases, plan.delta, interval=plan.certificate.loss_interval or None)
 
 
 def replace_one_epsilon(plan: PrivacyPlan) -> float:
@@ -123,7 +177,7 @@ def replace_one_epsilon(plan: PrivacyPlan) -> float:
     That is what an account of records is kept in (`core.accounting.events`).
     """
     event = plan.event(PlanAdjacency.REPLACE_ONE)
-    return certified_epsilon(((event, plan.steps),), plan.delta)
+    return certified_epsilon(((event, plan.releases),), plan.delta)
 
 
 def _rate(rows: int, batch: int) -> float:

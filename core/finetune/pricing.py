@@ -15,7 +15,7 @@ from core.accounting.answers import Certificate
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, cost_nano, delta_of, limit_femto
 from core.errors import InvalidInput, OutOfRange
-from core.finetune.plan import PrivacyPlan, plan_training, replace_one_epsilon
+from core.finetune.plan import PrivacyPlan, Sampling, plan_training, replace_one_epsilon
 
 MECHANISM = "dp_sgd"
 
@@ -50,7 +50,9 @@ class TrainingBudget:
         return asdict(self)
 
 
-def training_budget(*, epsilon: float, delta: float, rows: int, batch: int, steps: int) -> TrainingBudget:
+def training_budget(
+    *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: str = Sampling.POISSON
+) -> TrainingBudget:
     """The plan of least noise that is certified (epsilon, delta)-DP under add-remove, and its cost.
 
     Delta is rounded down to ledger units before the noise is found. Takes up to some seconds, so not on an event loop.
@@ -62,7 +64,14 @@ def training_budget(*, epsilon: float, delta: float, rows: int, batch: int, step
         delta_femto = limit_femto(delta)
     except ValueError:
         raise InvalidInput("Delta must be a number between 0 and 1.", field="delta") from None
-    plan = plan_training(epsilon=epsilon, delta=delta_of(delta_femto), rows=rows, batch=batch, steps=steps)
+    plan = plan_training(
+        epsilon=epsilon,
+        delta=delta_of(delta_femto),
+        rows=rows,
+        batch=batch,
+        steps=steps,
+        sampling=Sampling(sampling),
+    )
     replaced = replace_one_epsilon(plan)
     if not math.isfinite(replaced) or replaced > EPSILON_MAX:
         raise OutOfRange("for replacing one row nothing is certified of this plan", field="epsilon")
@@ -73,4 +82,6 @@ def budget_of(stored: Mapping[str, Any]) -> TrainingBudget:
     """What `TrainingBudget.stored` gave."""
     plan = dict(stored["plan"])
     certificate = Certificate(**plan.pop("certificate"))
-    return TrainingBudget(PrivacyPlan(**plan, certificate=certificate), stored["epsilon_nano"], stored["delta_femto"])
+    sampling = Sampling(plan.pop("sampling", Sampling.POISSON))  # jobs from before there was a choice have none
+    found = PrivacyPlan(**plan, certificate=certificate, sampling=sampling)
+    return TrainingBudget(found, stored["epsilon_nano"], stored["delta_femto"])

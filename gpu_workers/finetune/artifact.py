@@ -38,6 +38,7 @@ class ClassifierInfo:
     noise_multiplier: float
     epsilon: float
     delta: float
+    sampling: str = "poisson"  # `random_allocation`: each row in one of round(rows / batch) steps of each epoch
 
 
 def save_classifier(path: Path, info: ClassifierInfo, tensors: Mapping[str, torch.Tensor]) -> None:

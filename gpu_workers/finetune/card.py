@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from core.accounting.answers import Line
 from core.accounting.contract import Kind
+from core.finetune.plan import Sampling, epoch_steps
 from gpu_workers.finetune.artifact import ClassifierInfo
 from gpu_workers.finetune.evaluation import Metrics
 from gpu_workers.jobs.card import cell
@@ -38,7 +39,7 @@ def classifier_card(
             f"| labels | {cell(', '.join(info.labels))} |",
             f"| texts a row | {2 if info.pairs else 1}, {info.pieces_max} word pieces at most |",
             f"| rows, as declared (public) | {info.rows} |",
-            f"| steps | {info.steps}, Poisson sampled, {info.batch} rows expected in each |",
+            f"| steps | {info.steps}, {_sampling(info)} |",
             f"| clipping norm | {info.clip_norm:g} |",
             f"| noise multiplier | {info.noise_multiplier:.6g} |",
             *scores,
@@ -59,6 +60,13 @@ def classifier_card(
             "",
         ]
     )
+
+
+def _sampling(info: ClassifierInfo) -> str:
+    if info.sampling == Sampling.POISSON:
+        return f"Poisson sampled, {info.batch} rows expected in each"
+    epoch = epoch_steps(rows=info.rows, batch=info.batch)
+    return f"random allocation: each row in one of the {epoch} steps of each epoch"
 
 
 def up(epsilon: float) -> str:

@@ -1,14 +1,16 @@
 """The private training loop: it can be stopped at any moment and goes on where its last checkpoint was.
 
-Guarantee: what is told, and the weights at the end, are a function of the releases of at most `plan.steps` steps of the
-plan and of public data: (plan.certificate.epsilon, delta)-DP for one row, add-remove. A step's release is used for
-nothing that leaves before a checkpoint that holds it is on the disk. Steps after the last checkpoint die with the
-process: when it goes on, they are drawn anew, batch and noise, and the first draw was never told to anybody. So there
-is one release for each step, and as many steps as the plan has.
+Guarantee: what is told, and the weights at the end, are a function of the releases of at most `plan.steps` steps of
+the plan and of public data: (plan.certificate.epsilon, delta)-DP for one row, add-remove. A step's release is used
+for nothing that leaves before a checkpoint that holds it is on the disk. Steps after the last checkpoint die with the
+process: when it goes on, they are made anew with fresh noise, and their first releases were not used by anything that
+left. So there is one release for each step, and as many steps as the plan has. Batches of Poisson sampling are drawn
+anew as well. With random allocation a checkpoint in the middle of an epoch holds the steps of the rows, so that each
+row is in one step of the epoch: an epoch is allocated anew only where no step of it is in a checkpoint.
 
 What is told: steps done, an estimate of the time left, metrics on the caller's public rows; at fixed steps. Never a
-loss of private rows, a gradient's norm, or a batch's size. (Time is not hidden; between two tellings it is the time of
-many steps.)
+loss of private rows, a gradient's norm, or a batch's size. (Time is not hidden; between two tellings it is the time
+of many steps.)
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
-from core.finetune.plan import PrivacyPlan
+from core.finetune.plan import PrivacyPlan, Sampling
 from core.finetune.poisson import poisson_batch
+from core.finetune.random_allocation import random_allocation
+from core.mechanisms.sampling import IntArray
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.evaluation import Metrics, measure
@@ -72,6 +77,7 @@ class PrivateTraining:
         Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
         """
         self.step = 0
+        self._allocation: IntArray | None = None  # of random allocation: each row's step in the epoch
         self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
         self._clip_norm, self._batch_pieces = clip_norm, batch_pieces
         self._schedule = Schedule(steps=plan.steps, rate=rate or trained.rate, warmup=max(1, plan.steps // 10))
@@ -107,8 +113,7 @@ class PrivateTraining:
 
     def _one_step(self, rows: Rows) -> None:
         self._trained.begin(self.step)
-        chosen = poisson_batch(rows=self._plan.rows, batch=self._plan.batch)
-        batches = (batch for _, batch in rows.batches(chosen, pieces_max=self._batch_pieces))
+        batches = (batch for _, batch in rows.batches(self._batch(), pieces_max=self._batch_pieces))
         released = self._trained.gradients(self._gradient.step(batches))
         for name, parameter in self._trained.optimised.items():
             parameter.grad = released[name]
@@ -117,6 +122,18 @@ class PrivateTraining:
         self._optimiser.step()
         self._optimiser.zero_grad()
         self.step += 1
+
+    def _batch(self) -> IntArray:
+        """The rows of this step."""
+        plan = self._plan
+        if plan.sampling is Sampling.POISSON:
+            return poisson_batch(rows=plan.rows, batch=plan.batch)
+        place = self.step % plan.epoch_steps
+        if place == 0:
+            self._allocation = random_allocation(rows=plan.rows, steps=plan.epoch_steps)
+        if self._allocation is None:
+            raise RuntimeError("an epoch has begun without an allocation")
+        return np.flatnonzero(self._allocation == place)
 
     def _due(self, times: int) -> bool:
         """At about `times` steps, evenly spread, and at the last."""
@@ -132,6 +149,7 @@ class PrivateTraining:
             "steps": plan.steps,
             "noise_multiplier": plan.noise_multiplier,
             "clip_norm": self._clip_norm,
+            "sampling": plan.sampling.value,
             **asdict(plan.certificate),
         }
 
@@ -142,6 +160,8 @@ class PrivateTraining:
             "parameters": {name: tensor.detach() for name, tensor in self._trained.optimised.items()},
             "optimiser": self._optimiser.state_dict(),
         }
+        if self._allocation is not None and self.step % self._plan.epoch_steps:
+            state["allocation"] = torch.from_numpy(self._allocation)
         buffer = io.BytesIO()
         torch.save(state, buffer)
         self._checkpoint.write(buffer.getvalue())
@@ -150,12 +170,17 @@ class PrivateTraining:
     def _restore(self, saved: bytes) -> None:
         device = next(iter(self._trained.optimised.values())).device
         state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
-        if state["plan"] != self._facts() or state["parameters"].keys() != self._trained.optimised.keys():
+        # checkpoints from before there was a choice do not say
+        if {"sampling": Sampling.POISSON.value} | state["plan"] != self._facts() or state[
+            "parameters"
+        ].keys() != self._trained.optimised.keys():
             raise ValueError("the checkpoint is of another plan or model")
         for name, parameter in self._trained.optimised.items():
             parameter.copy_(state["parameters"][name])
         self._optimiser.load_state_dict(state["optimiser"])
         self.step = state["step"]
+        if "allocation" in state:
+            self._allocation = state["allocation"].cpu().numpy()
 
 
 def _groups(trained: Trained, rate: float, head_rate: float) -> list[dict[str, Any]]:

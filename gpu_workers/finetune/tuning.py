@@ -107,4 +107,5 @@ def _info(base: Base, task: Task, plan: PrivacyPlan) -> ClassifierInfo:
         noise_multiplier=plan.noise_multiplier,
         epsilon=plan.certificate.epsilon,
         delta=plan.delta,
+        sampling=plan.sampling.value,
     )

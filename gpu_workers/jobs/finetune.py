@@ -142,6 +142,7 @@ def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
         "rows": info.rows,
         "batch": info.batch,
         "steps": info.steps,
+        "sampling": info.sampling,
         "clip_norm": info.clip_norm,
         "noise_multiplier": info.noise_multiplier,
         "metrics": None if made.metrics is None else asdict(made.metrics),

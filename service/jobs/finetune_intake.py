@@ -20,7 +20,7 @@ from service.strict import Strict
 if TYPE_CHECKING:
     from core.finetune.pricing import TrainingBudget
 
-_PLAN = ("epsilon", "delta", "rows", "batch", "steps")
+_PLAN = ("epsilon", "delta", "rows", "batch", "steps", "sampling")
 
 
 class FinetuneFields(Strict):
@@ -34,7 +34,12 @@ class FinetuneFields(Strict):
     epsilon: float = Field(gt=0, description="Of the run for one row more or less; replacing one costs more.")
     delta: float = Field(gt=0, lt=1)
     rows: int = Field(ge=1, description="The number of private rows, declared: it is public.")
-    batch: int = Field(ge=1, description="Rows expected in a step; each joins by a coin of bias batch / rows.")
+    batch: int = Field(ge=1, description="Rows expected in a step.")
+    sampling: Literal["poisson", "random_allocation"] = Field(
+        "poisson",
+        description="`poisson`: each row joins a step by a coin of bias batch / rows. `random_allocation`: each row "
+        "joins exactly one of the round(rows / batch) steps of an epoch; whole epochs only.",
+    )
     epochs: float | None = Field(None, gt=0, description="How often a row is expected to be read; or `steps`.")
     steps: int | None = Field(None, ge=1)
     rank: int = Field(RANK, ge=1, le=RANK_MAX, description="Of adapters or carriers; `full` has none.")
@@ -76,7 +81,7 @@ def settled_fields(here: House, fields: FinetuneFields) -> FinetuneFields:
     Raises InvalidInput; OutOfRange, with the smallest epsilon that is enough.
     """
     # late: with scipy, which a front end without such jobs does without
-    from core.finetune.plan import check_training, steps_of
+    from core.finetune.plan import Sampling, check_training, steps_of
 
     settings = here.settings
     check_labels(fields.labels)
@@ -87,7 +92,7 @@ def settled_fields(here: House, fields: FinetuneFields) -> FinetuneFields:
         raise InvalidInput("give exactly one of epochs and steps", field="epochs")
     steps = fields.steps
     if fields.epochs is not None:
-        steps = steps_of(rows=fields.rows, batch=fields.batch, epochs=fields.epochs)
+        steps = steps_of(rows=fields.rows, batch=fields.batch, epochs=fields.epochs, sampling=Sampling(fields.sampling))
     if steps is None or steps > settings.finetune_steps_max:
         raise InvalidInput(f"at most {settings.finetune_steps_max} steps", field="steps" if fields.steps else "epochs")
     if not settings.epsilon_min <= fields.epsilon <= settings.epsilon_max:
@@ -95,7 +100,7 @@ def settled_fields(here: House, fields: FinetuneFields) -> FinetuneFields:
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
         )
     settled = fields.model_copy(update={"steps": steps, "epochs": None})
-    check_training(**settled.model_dump(include=set(_PLAN)))
+    check_training(**settled.model_dump(include=set(_PLAN)) | {"sampling": Sampling(fields.sampling)})
     return settled
 
 

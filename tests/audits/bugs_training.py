@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,24 @@ import pytest
 import torch
 from audits.bug import Bug, check, over_claim
 from audits.checks import in_two_children
-from audits.training import CLIP, NOISE, orthogonal
+from audits.training import CANARIES as ROWS
+from audits.training import CLIP, NOISE, Canaries, Watched, orthogonal, plan
+from finetune_kit import Memory
 from randomgen import AESCounter
 from scipy import stats
 from torch import nn
 
-from core.finetune import noise, poisson
+from core.finetune import noise, poisson, random_allocation
+from core.finetune.plan import Sampling
 from gpu_workers.finetune import gradients
 from gpu_workers.finetune import training as loop
 from gpu_workers.finetune.batches import Batch
 from gpu_workers.finetune.gradients import PrivateGradient, Tensors
 
 CANARIES = over_claim("canaries in whole trainings", lambda: orthogonal(NOISE, 12))
+ALLOCATED = over_claim(
+    "canaries in whole trainings by random allocation", lambda: orthogonal(NOISE, 12, Sampling.RANDOM_ALLOCATION)
+)
 _ROOM = 1 + 1e-5
 _UNIT = gradients.UNIT * CLIP  # of the integers of a clipped sum
 
@@ -122,6 +129,29 @@ def _batches_are_poisson() -> bool:
     return 0.8 < variance < 1.25 and stats.chi2.sf(spread, 40) > 1e-6 and stats.chi2.cdf(spread, 40) > 1e-6
 
 
+def _rows_join_one_step_of_each_epoch() -> bool:
+    """A training of two epochs of two steps: every row is in one step of each, and the epochs differ."""
+    model = nn.Linear(ROWS, 2, bias=False)
+    chosen: list[np.ndarray] = []
+
+    class Recorded(Canaries):
+        def batches(self, rows: np.ndarray, *, pieces_max: int) -> Iterator[tuple[np.ndarray, Batch]]:
+            chosen.append(rows)
+            return super().batches(rows, pieces_max=pieces_max)
+
+    planned = plan(NOISE, sampling=Sampling.RANDOM_ALLOCATION)
+    training = loop.PrivateTraining(model, Watched(model), planned, Memory(), clip_norm=CLIP)  # type: ignore[arg-type]
+    training.run(Recorded(np.zeros(ROWS, dtype=bool)), None, lambda _: None)
+    epochs = [np.sort(np.concatenate(chosen[first : first + 2])) for first in (0, 2)]
+    return all(np.array_equal(rows, np.arange(ROWS)) for rows in epochs) and not np.array_equal(chosen[0], chosen[2])
+
+
+def _rows_are_allocated_independently() -> bool:
+    """The size of a step's batch is binomial."""
+    sizes = [int((loop.random_allocation(rows=40, steps=4) == 0).sum()) for _ in range(2_000)]
+    return 0.8 < float(np.var(sizes)) / (40 * 0.25 * 0.75) < 1.25
+
+
 def _children_sample_apart() -> bool:
     one, other = in_two_children(lambda: poisson.poisson_batch(rows=4_000, batch=500).tobytes())
     return one != other
@@ -131,6 +161,8 @@ SENSITIVITY = check("one row moves the clipped sum by C at most", _one_row_moves
 MEAN = check("the mean is over the expected batch", _mean_is_over_the_expected_batch)
 EMPTY = check("an empty batch's release is fresh Gaussian noise in every tensor", _an_empty_batch_is_noise)
 POISSON = check("batches are Poisson samples", _batches_are_poisson)
+EPOCHS = check("every row is in one step of each epoch, chosen anew", _rows_join_one_step_of_each_epoch)
+ALLOCATION = check("rows are allocated independently", _rows_are_allocated_independently)
 FORKS = check("forked samplers draw apart", _children_sample_apart)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -270,6 +302,30 @@ def _four_releases(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(loop.PrivateTraining, "_one_step", broken)
 
 
+def _every_step_of_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(loop.PrivateTraining, "_batch", lambda self: np.arange(self._plan.rows))
+
+
+def _allocated_once(patch: pytest.MonkeyPatch) -> None:
+    """The allocation of the first epoch serves all epochs."""
+    patch.setattr(loop, "random_allocation", cache(random_allocation.random_allocation))
+
+
+def _poisson_in_place_of_an_allocation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        loop.PrivateTraining,
+        "_batch",
+        lambda self: poisson.poisson_batch(rows=self._plan.rows, batch=self._plan.batch),
+    )
+
+
+def _equal_parts(patch: pytest.MonkeyPatch) -> None:
+    def broken(*, rows: int, steps: int) -> Any:
+        return np.random.default_rng().permutation(rows) % steps
+
+    patch.setattr(loop, "random_allocation", broken)
+
+
 _OF = "training"
 
 BUGS: tuple[Bug, ...] = (
@@ -302,4 +358,14 @@ BUGS: tuple[Bug, ...] = (
     Bug("the first rows of the table", _OF, "independently of all others", _in_order, POISSON),
     Bug("coins from a seeded generator", _OF, "integers from the operating system's CSPRNG", _seeded_coins, FORKS),
     Bug("four releases a step", _OF, "as many releases as the plan has steps", _four_releases, CANARIES),
+    Bug(
+        "rows in every step of an epoch",
+        _OF,
+        "with random allocation a row joins one step of an epoch",
+        _every_step_of_an_epoch,
+        ALLOCATED,
+    ),
+    Bug("Poisson sampling for random allocation", _OF, "exactly one step", _poisson_in_place_of_an_allocation, EPOCHS),
+    Bug("one allocation for all epochs", _OF, "each epoch has an allocation of its own", _allocated_once, EPOCHS),
+    Bug("steps of equal size", _OF, "rows are allocated independently", _equal_parts, ALLOCATION),
 )

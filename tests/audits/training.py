@@ -28,7 +28,7 @@ from torch import nn
 
 from core.accounting.answers import Certificate
 from core.accounting.pld import certified_epsilon
-from core.finetune.plan import PrivacyPlan
+from core.finetune.plan import PrivacyPlan, Sampling
 from gpu_workers.finetune.batches import Batch, Rows
 from gpu_workers.finetune.gradients import PrivateGradient, Tensors
 from gpu_workers.finetune.methods import Method, Trained
@@ -76,23 +76,31 @@ class Watched(Trained):
         return released
 
 
-def plan(noise: float, *, delta: float = DELTA, rows: int = CANARIES, batch: int = BATCH) -> PrivacyPlan:
-    return PrivacyPlan(math.inf, delta, rows, batch, STEPS, noise, Certificate(math.inf, delta, 0.0))
+def plan(
+    noise: float,
+    *,
+    delta: float = DELTA,
+    rows: int = CANARIES,
+    batch: int = BATCH,
+    sampling: Sampling = Sampling.POISSON,
+) -> PrivacyPlan:
+    return PrivacyPlan(math.inf, delta, rows, batch, STEPS, noise, Certificate(math.inf, delta, 0.0), sampling)
 
 
 def certified(planned: PrivacyPlan) -> float:
-    return certified_epsilon(((planned.event(), planned.steps),), planned.delta)
+    return certified_epsilon(((planned.event(), planned.releases),), planned.delta)
 
 
-def orthogonal(noise: float, rounds: int) -> Found:
+def orthogonal(noise: float, rounds: int, sampling: Sampling = Sampling.POISSON) -> Found:
     """A lower bound on epsilon at DELTA from `rounds` trainings."""
+    planned = plan(noise, sampling=sampling)
     often = seldom = members = 0
     for _ in range(rounds):
         model = nn.Linear(CANARIES, 2, bias=False)
         nn.init.zeros_(model.weight)
         watched = Watched(model)
         inside = np.random.default_rng().random(CANARIES) < 0.5
-        training = PrivateTraining(model, watched, plan(noise), Memory(), clip_norm=CLIP)  # type: ignore[arg-type]
+        training = PrivateTraining(model, watched, planned, Memory(), clip_norm=CLIP)  # type: ignore[arg-type]
         training.run(Canaries(inside), None, lambda _: None)
         expected = watched.releases * BATCH / CANARIES * CLIP
         event = watched.total > expected + 0.55 * NOISE * CLIP * watched.releases**0.5
@@ -101,7 +109,7 @@ def orthogonal(noise: float, rounds: int) -> Found:
     others = rounds * CANARIES - members
     bound = epsilon_bound(often, seldom, members, runs_of_neighbour=others, delta=DELTA)
     attack = f"{rounds} trainings of {CANARIES:,} orthogonal canaries; event: a large sum of releases along the canary"
-    return Found(bound, certified(plan(NOISE)), min(members, others), attack)
+    return Found(bound, certified(plan(NOISE, sampling=sampling)), min(members, others), attack)
 
 
 class Planted(Rows):
@@ -200,7 +208,15 @@ def audits() -> tuple[Audit, ...]:
             claim.format(DELTA),
             add,
             lambda scale: orthogonal(NOISE, rounds(scale)),
-        )
+        ),
+        Audit(
+            "training-random-allocation",
+            "training",
+            "dp_sgd, random allocation",
+            claim.format(DELTA),
+            add,
+            lambda scale: orthogonal(NOISE, rounds(scale), Sampling.RANDOM_ALLOCATION),
+        ),
     ]
     for method in Method:
         rows.append(

@@ -39,6 +39,8 @@ def test_files_in_and_a_classifier_out(gateway: Gateway, tmp_path: Path) -> None
     assert (info.labels, info.steps) == (LABELS, 3)
     assert "Epsilon by every accountant" in (tmp_path / "out" / "towns.md").read_text()
 
+    assert info.sampling == "poisson"
+
     again = run(gateway, tenant.key, tmp_path, method="lora")
     assert (again.returncode, again.stdout) == (0, made.stdout), "the same job"
     assert tenant.committed("record") == spent
@@ -46,6 +48,8 @@ def test_files_in_and_a_classifier_out(gateway: Gateway, tmp_path: Path) -> None
     assert other.returncode == 1
     assert "budget-exhausted" in other.stderr
     assert "give the tenant's API key" in run(gateway, "", tmp_path).stderr
+    part = run(gateway, tenant.key, tmp_path, sampling="random_allocation")
+    assert (part.returncode, "multiple of 5" in part.stderr) == (1, True)
     (tmp_path / "public.jsonl").write_text(json.dumps(["walrus"]))
     refused = run(gateway, tenant.key, tmp_path)
     assert (refused.returncode, refused.stderr) == (1, "error: line 1 of the public rows is no JSON object\n")

@@ -97,6 +97,22 @@ def test_killed_in_training_it_goes_on_and_is_charged_once(gateway: Gateway, own
     assert not files_holding(gateway, [PLANTED.encode()])
 
 
+def test_rows_can_be_allocated_to_the_steps_of_each_epoch(owner: Tenant, tiny: Path) -> None:
+    fields = {"model": "tiny", "steps": None, "epochs": 2.0, "sampling": "random_allocation"}
+    estimate = owner.http.post("/budget/estimate", json=terms(**fields)).json()
+    poisson = owner.http.post("/budget/estimate", json=terms(**fields | {"sampling": "poisson"})).json()
+    assert estimate["accounts"][0]["cost"] != poisson["accounts"][0]["cost"]
+    created = submit(owner, **fields)
+    assert created.status_code == 202, created.text
+    done = until(owner.http, created.json()["job_id"])
+    assert done["status"] == "succeeded", done
+    assert costs(done) == (estimate["accounts"][0]["cost"], NOTHING)
+    assert (done["result"]["sampling"], done["result"]["steps"]) == ("random_allocation", 10)
+    assert done["result"]["certificate"] == estimate["privacy"]["certificate"]
+    card = owner.http.get(f"/jobs/{done['job_id']}/card").text
+    assert "each row in one of the 5 steps of each epoch" in card
+
+
 def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     """What is wrong, the fields of the request, and a field or word of the answer."""
     row = labelled(1)[0]
@@ -117,6 +133,10 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "too many epochs", {"steps": None, "epochs": 900.0, "rows": 400, "batch": 1}, "epochs"
     yield "no length", {"steps": None}, "epochs"
     yield "two lengths", {"epochs": 3.0}, "epochs"
+    yield "no such sampling", {"sampling": "walrus"}, "sampling"
+    allocated = {"sampling": "random_allocation"}
+    yield "half an epoch", {"steps": None, "epochs": 2.5} | allocated, "whole number of epochs"
+    yield "steps that are no epochs", {"steps": 6} | allocated, "multiple of 5"
     yield "no rank", {"rank": 0}, "rank"
     yield "too many word pieces", {"pieces_max": 513}, "pieces_max"
     yield "no learning rate", {"learning_rate": 0.0}, "learning_rate"

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from core.accounting.contract import Kind
-from core.accounting.plans import SubsampledGaussian
+from core.accounting.plans import PlanAdjacency, RandomAllocation, SubsampledGaussian
 from core.accounting.pld import certified_epsilon
 from core.errors import InvalidInput, OutOfRange
 from core.finetune.plan import (
     PrivacyPlan,
+    Sampling,
     by_every_accountant,
     plan_training,
     replace_one_epsilon,
@@ -56,6 +57,30 @@ def test_bounds_stand_above_the_certificate_and_estimates_are_marked(plan: Priva
 
 def test_replacing_a_row_costs_more_than_adding_one_and_less_than_two(plan: PrivacyPlan) -> None:
     assert plan.certificate.epsilon < replace_one_epsilon(plan) < 2.2 * plan.certificate.epsilon
+
+
+ALLOCATED = {"rows": 5_000, "batch": 249, "steps": 60, "sampling": Sampling.RANDOM_ALLOCATION}
+
+
+def test_random_allocation_is_certified_by_the_epoch() -> None:
+    allocated = plan_training(epsilon=4.0, delta=1e-5, **ALLOCATED)
+    event = allocated.event(PlanAdjacency.REPLACE_ONE)
+
+    assert event == RandomAllocation(20, allocated.noise_multiplier, PlanAdjacency.REPLACE_ONE)
+    assert allocated.releases == 3
+    assert 0.99 * 4.0 < allocated.certificate.epsilon <= 4.0 < replace_one_epsilon(allocated)
+    (certificate,) = (line.result for line in by_every_accountant(allocated) if line.name == "pld")
+    assert (certificate.kind, certificate.value) == (Kind.BOUND, allocated.certificate.epsilon)
+
+
+def test_random_allocation_takes_whole_epochs() -> None:
+    assert steps_of(rows=5_000, batch=249, epochs=3, sampling=Sampling.RANDOM_ALLOCATION) == 60
+    with pytest.raises(OutOfRange, match="whole number of epochs") as refusal:
+        steps_of(rows=5_000, batch=249, epochs=2.5, sampling=Sampling.RANDOM_ALLOCATION)
+    assert refusal.value.field == "epochs"
+    with pytest.raises(OutOfRange, match="multiple of 20") as refusal:
+        plan_training(epsilon=4.0, delta=1e-5, **ALLOCATED | {"steps": 61})  # type: ignore[arg-type]
+    assert refusal.value.field == "steps"
 
 
 def test_epochs_are_steps() -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from core.finetune.noise import noisy_sum
 from core.finetune.poisson import poisson_batch
+from core.finetune.random_allocation import random_allocation
 from core.mechanisms.vectors.noise import noise_generator
 
 ALARM = 1e-6  # the chance of a false one, for each test
@@ -43,6 +44,34 @@ def test_a_batch_may_be_empty_and_may_be_all() -> None:
     for rows, batch in ((10, 0), (10, 11)):
         with pytest.raises(ValueError, match="expected batch"):
             poisson_batch(rows=rows, batch=batch)
+
+
+def test_every_row_joins_a_uniform_step_of_its_own() -> None:
+    rows, steps, draws = 40, 7, 5_000
+    drawn = np.stack([random_allocation(rows=rows, steps=steps) for _ in range(draws)])
+    assert drawn.shape == (draws, rows)
+    assert (drawn.min(), drawn.max()) == (0, steps - 1)
+
+    counts = np.stack([(drawn == step).sum(axis=0) for step in range(steps)])
+    each = ((counts - draws / steps) ** 2 / (draws / steps)).sum()
+    assert stats.chi2.sf(each, rows * (steps - 1)) > ALARM
+
+    pairs = drawn[:, 0] * steps + drawn[:, 1]
+    together = ((np.bincount(pairs, minlength=steps**2) - draws / steps**2) ** 2 / (draws / steps**2)).sum()
+    assert stats.chi2.sf(together, steps**2 - 1) > ALARM
+
+    sizes = np.bincount((drawn == 0).sum(axis=1), minlength=rows + 1)
+    expected = draws * stats.binom.pmf(np.arange(rows + 1), rows, 1 / steps)
+    kept = expected >= 5
+    off = ((sizes[kept] - expected[kept]) ** 2 / expected[kept]).sum()
+    assert stats.chi2.sf(off, kept.sum()) > ALARM
+
+
+def test_an_allocation_needs_rows_and_steps() -> None:
+    assert random_allocation(rows=5, steps=1).tolist() == [0] * 5
+    for rows, steps in ((0, 3), (5, 0)):
+        with pytest.raises(ValueError, match="must be"):
+            random_allocation(rows=rows, steps=steps)
 
 
 def test_noise_is_normal_of_its_deviation_and_on_the_sum() -> None:

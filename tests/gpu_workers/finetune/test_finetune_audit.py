@@ -5,11 +5,13 @@ from audits.bug import Bug, tried
 from audits.bugs_training import BUGS
 from audits.training import NOISE, one_run, orthogonal
 
+from core.finetune.plan import Sampling
 from gpu_workers.finetune.methods import Method
 
 
-def test_canaries_tell_no_more_than_the_certificate() -> None:
-    found = orthogonal(NOISE, 12)
+@pytest.mark.parametrize("sampling", Sampling)
+def test_canaries_tell_no_more_than_the_certificate(sampling: Sampling) -> None:
+    found = orthogonal(NOISE, 12, sampling)
     assert found.bound <= found.claim
 
 

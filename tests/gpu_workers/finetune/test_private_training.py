@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from finetune_kit import CPU, LABELS, Memory, checkpoint, labels, texts, tiny
@@ -13,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from core.finetune.hyperparameters import Hyperparameters
-from core.finetune.plan import PrivacyPlan, by_every_accountant, plan_training, replace_one_epsilon
+from core.finetune.plan import PrivacyPlan, Sampling, by_every_accountant, plan_training, replace_one_epsilon
 from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import load_classifier, save_classifier
 from gpu_workers.finetune.batches import Rows
@@ -132,6 +134,68 @@ def test_an_interrupted_training_goes_on_and_makes_as_many_steps(
     assert made.metrics is not None
 
 
+@pytest.fixture(scope="module")
+def allocated() -> PrivacyPlan:
+    return plan_training(epsilon=50.0, delta=1e-3, rows=ROWS, batch=8, steps=24, sampling=Sampling.RANDOM_ALLOCATION)
+
+
+@pytest.fixture
+def read_rows(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The rows of each step that was begun."""
+    found: list[list[int]] = []
+    inner = Rows.batches
+
+    def batches(rows: Rows, chosen: np.ndarray, *, pieces_max: int) -> object:
+        if len(rows) == ROWS:  # not the public ones
+            found.append(chosen.tolist())
+        return inner(rows, chosen, pieces_max=pieces_max)
+
+    monkeypatch.setattr(Rows, "batches", batches)
+    return found
+
+
+@pytest.mark.parametrize("die_at", [None, 1, 5, 7, 8, 9, 13, 23])
+def test_random_allocation_reads_each_row_once_an_epoch_through_a_crash(
+    folder: Path,
+    allocated: PrivacyPlan,
+    steps_taken: StepsTaken,
+    read_rows: list[list[int]],
+    die_at: int | None,
+) -> None:
+    memory, told = Memory(), list[Progress]()
+    steps_taken.die_at = die_at
+    if die_at is not None:
+        with pytest.raises(Killed):
+            run(folder, allocated, memory=memory, told=told)
+        # what no checkpoint holds is read again
+        kept = told[-1].step if told else 0
+        del read_rows[kept:]
+        steps_taken.die_at = None
+    run(folder, allocated, memory=memory, told=told)
+
+    assert told[-1].step == len(read_rows) == 24
+    epochs = [sorted(row for rows in read_rows[start : start + 8] for row in rows) for start in (0, 8, 16)]
+    assert epochs == [list(range(ROWS))] * 3
+    assert read_rows[:8] != read_rows[8:16] != read_rows[16:]
+
+
+def test_a_training_goes_on_from_a_checkpoint_that_names_no_sampling(
+    folder: Path, plan: PrivacyPlan, steps_taken: StepsTaken
+) -> None:
+    memory = Memory()
+    steps_taken.die_at = 9
+    with pytest.raises(Killed):
+        run(folder, plan, memory=memory)
+    assert memory.state is not None
+    state = torch.load(io.BytesIO(memory.state), weights_only=True)
+    del state["plan"]["sampling"]
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    memory.state, steps_taken.die_at = buffer.getvalue(), None
+
+    assert run(folder, plan, memory=memory).metrics is not None
+
+
 def test_nothing_is_told_before_it_is_kept(folder: Path, plan: PrivacyPlan) -> None:
     memory = Memory()
     seen: list[tuple[int, int]] = []
@@ -149,8 +213,6 @@ def test_nothing_is_told_before_it_is_kept(folder: Path, plan: PrivacyPlan) -> N
 
 
 def _step_of(state: bytes) -> int:
-    import io
-
     return int(torch.load(io.BytesIO(state), weights_only=True)["step"])
 
 
@@ -161,7 +223,11 @@ def test_progress_holds_no_private_number(folder: Path, plan: PrivacyPlan) -> No
 def test_a_checkpoint_of_another_plan_is_refused(folder: Path, plan: PrivacyPlan) -> None:
     memory = Memory()
     run(folder, plan, memory=memory)
-    for other in (replace(plan, noise_multiplier=plan.noise_multiplier / 2), replace(plan, steps=STEPS + 10)):
+    for other in (
+        replace(plan, noise_multiplier=plan.noise_multiplier / 2),
+        replace(plan, steps=STEPS + 10),
+        replace(plan, sampling=Sampling.RANDOM_ALLOCATION),
+    ):
         with pytest.raises(ValueError, match="another plan"):
             run(folder, other, memory=memory)
 
@@ -248,3 +314,13 @@ def test_the_card_shows_the_certificate_and_every_accountant(folder: Path, plan:
     for name in ("rdp", "basic", "edgeworth, order 1", "add-remove", made.info.base_fingerprint):
         assert name in card
     assert float(card.split("**(")[1].split(",")[0]) >= plan.certificate.epsilon
+    assert "Poisson sampled, 16 rows expected" in card
+
+
+def test_the_card_says_how_rows_were_allocated(folder: Path, allocated: PrivacyPlan) -> None:
+    made = run(folder, allocated)
+
+    card = classifier_card("mine", made.info, by_every_accountant(allocated), replace_one=60.0, metrics=None)
+
+    assert "| steps | 24, random allocation: each row in one of the 8 steps of each epoch |" in card
+    assert "| pld (the certificate) | bound |" in card

@@ -1,0 +1,215 @@
+"""Random allocation: in each epoch every row joins one of t steps, chosen uniformly, and each sum gets Gaussian noise.
+
+Guarantee: `hockey_stick` returns upper bounds on delta(epsilon) of one epoch, and `distribution` a privacy loss
+distribution that dominates it, for add-remove and for replace-one. Gradients may be chosen adaptively: those of a
+step may depend on the releases of earlier steps. Epochs compose, since each has an allocation of its own. Rows are
+allocated independently, so the steps of the other rows may be taken as known. The noise multiplier s is the standard
+deviation over the clipping norm, which is the unit of length below.
+
+**Densities.** Let R be the law of the t releases without the row, and F_i the ratio of the densities of the release
+of step i with and without the row in it, given the earlier releases. With the row in a uniform step the releases have
+the density f = (F_1 + ... + F_t) / t relative to R. H_i and h are the same for another value of the row. Then
+
+    delta(log g) = E_R (p - g q)_+ = E_R (X_1 + ... + X_t)_+ / t,     X_i = p_i - g q_i,
+
+where (p_i, q_i) is (F_i, 1) for removing the row, (1, F_i) for adding it and (F_i, H_i) for replacing it.
+
+**The worst gradients.** Given the past, F_i and H_i are the density ratios of N(u, s^2) and N(v, s^2) to N(0, s^2),
+with |u|, |v| <= 1. Claim: X_i is at most X* in convex order, where X* has |u| = 1 and v = -u. The means are equal, so
+it is enough to compare E (X_i - c)_+ for all real c.
+
+* Replacing, c >= 0. Under N(u, s^2), A = 1 / F_i and B = H_i / F_i are lognormal variables of mean 1 with the
+  parameters |u| / s <= 1 / s and |u - v| / s <= 2 / s, and E_R (F_i - g H_i - c)_+ = E (1 - c A - g B)_+, which is
+  the constant 1 - c - g plus E (c A + g B - 1)_+. For X* the parameters are 1 / s and 2 / s, and A*, B* are
+  decreasing functions of one normal variable. Let a and b be the values of c A* and g B* where they add up to 1. Then
+  E (c A + g B - 1)_+ <= E (c A - a)_+ + E (g B - b)_+ <= E (c A* - a)_+ + E (g B* - b)_+ = E (c A* + g B* - 1)_+. The
+  first step is (x + y)_+ <= x_+ + y_+. The second holds since a lognormal variable of mean 1 grows in convex order
+  with its parameter. The last holds since c A* - a and g B* - b have the same sign everywhere.
+* Replacing, c < 0. By x_+ = x + (-x)_+, E (F_i - g H_i - c)_+ is a constant plus g E (H_i - F_i / g + c / g)_+, which
+  is the case above with u and v exchanged.
+* Removing and adding: F_i is a lognormal variable of mean 1 with the parameter |u| / s <= 1 / s.
+
+**Adaptive gradients.** Replace X_t, X_(t-1), ... in turn by independent copies of X*. Given the past, E psi(x + X_i)
+<= E psi(x + X*) for every convex psi, and E psi(x + X*) is a convex function of x. So delta(log g) is at most E (X*_1
++ ... + X*_t)_+ / t with independent X*_i. Constant gradients u and v = -u attain it.
+
+Sources: the pair of distributions for add-remove is that of Chua et al. 2024 ("balls and bins") and of Feldman and
+Shenfeld 2025 (arXiv 2502.08202). The proof for replacing a row and the numerical method (`rounded_sums`) are this
+project's. Outside checks: docs/adr/0021-random-allocation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld import privacy_loss_distribution as google
+from scipy.special import ndtr
+
+from core.accounting.plans import PlanAdjacency, RandomAllocation
+from core.accounting.rounded_sums import Grid, Law, total
+
+Array = npt.NDArray[np.float64]
+
+_SPACING, _SPACING_COARSE = 0.04, 0.1  # of a grid, at a noise multiplier of 1 or more
+_DEPTH = 0.01  # the smallest value of a grid, as a part of what a sum without its rare large terms varies by,
+_MANY_STEPS = 30  # for this number of terms or more
+_REACH = 9.5  # standard deviations of a Gaussian that a grid covers
+_KNOTS, _KNOTS_COARSE = 80, 32
+_COARSE_STEP = 0.2  # of the deviation of the loss: a caller who asks for a coarser grid gets an answer that is quick
+_TAIL = 1e-13  # delta of one epoch at the largest epsilon of its distribution
+_FLOOR = 1e-40  # smaller deltas are raised to it: dp-accounting takes logarithms of probabilities
+_NDTR_ERROR = 2.0**-44  # relative, of scipy's normal distribution function
+
+
+class Change(Enum):
+    """What is done to the row: (the factor of F, that of H, the constant) of p - g q, each as (a, b) for a + b g."""
+
+    REMOVE = ((1, 0), (0, 0), (0, -1))
+    ADD = ((0, 0), (0, 1), (1, 0))
+    REPLACE = ((1, 0), (0, 1), (0, 0))
+
+
+def hockey_stick(change: Change, *, noise: float, steps: int, epsilons: Array, coarse: bool = False) -> Array:
+    """Upper bounds on delta of one epoch at each epsilon >= 0, not increasing. `coarse`: looser, and faster."""
+    ratios = np.exp(epsilons)
+    gain, loss, constant = (a + b * ratios for a, b in change.value)
+    spread = math.expm1(noise**-2) * (gain**2 + loss**2) - 2 * gain * loss * math.expm1(-(noise**-2))
+    scale = np.sqrt(steps * spread)
+    peak = np.exp((_REACH + 1 / noise) / noise - noise**-2 / 2)
+    reach = np.max(np.maximum(peak * (gain + loss) + np.abs(constant), 2 * steps * (ratios - 1)) / scale)
+    spacing = (_SPACING_COARSE if coarse else _SPACING) * max(1.0, 1 / noise)
+    usual = min(1.0, min(1.0, math.sqrt(steps) * math.exp(-(noise**-2) / 2)) * np.min((gain + loss) / scale))
+    # small values count only where there are few terms
+    depth = _DEPTH * min(1.0, steps / _MANY_STEPS) ** 4
+    lowest = math.floor(math.log(depth * usual) / spacing)
+    grid = Grid(spacing, lowest, math.ceil(math.log(max(30.0, reach)) / spacing) - lowest)
+    found = total(_term(noise, gain, loss, constant, scale, grid), steps).positive_part * scale / steps
+    bounds: Array = np.minimum.accumulate(np.minimum(found, 1.0))
+    return bounds
+
+
+def _term(noise: float, gain: Array, loss: Array, constant: Array, scale: Array, grid: Grid) -> Law:
+    """gain F - loss H + constant, over `scale`: F = e^(z / s - 1 / 2 s^2), H = e^(-z / s - 1 / 2 s^2), z normal.
+
+    It increases with z. The probability of a cell of the grid and the expectation in it follow from the normal
+    distribution function, shifted by 1 / s for F and by -1 / s for H.
+    """
+    a, b, c = gain[:, None], loss[:, None], constant[:, None]
+    edges = np.concatenate([-grid.values[::-1], [0.0], grid.values]) * scale[:, None]
+    z = np.pad(_normal(edges - c, noise, a, b), ((0, 0), (1, 1)), constant_values=((0, 0), (-np.inf, np.inf)))
+    (mass, mass_error), (of_f, f_error), (of_h, h_error) = (
+        _inside(z - shift) for shift in (0.0, 1 / noise, -1 / noise)
+    )
+    mean = a * of_f - b * of_h + c * mass
+    error = a * f_error + b * h_error + np.abs(c) * mass_error
+    low, width = edges[:, :-1], np.diff(edges)
+    inner = slice(1, -1)
+    # rounded up: a little more mass, and a little more of it at the upper edge
+    most = mass + mass_error
+    above_low = (mean - np.pad(low, ((0, 0), (1, 1))) * mass)[:, inner]
+    raised = np.clip((above_low + error[:, inner] + np.abs(low) * mass_error[:, inner]) / width, 0.0, most[:, inner])
+    at = np.zeros_like(edges)
+    at[:, :-1] += most[:, inner] - raised
+    at[:, 1:] += raised
+    at[:, 0] += most[:, 0]
+    at[:, -1] += most[:, -1]
+    cut = np.maximum(mean[:, -1] - edges[:, -1] * mass[:, -1] + error[:, -1], 0.0) / scale
+    size = grid.size
+    return Law(grid, np.stack([at[:, size + 1 :], at[:, :size][:, ::-1]]), at[:, size].copy(), cut)
+
+
+def _normal(x: Array, noise: float, a: Array, b: Array) -> Array:
+    """The z at which a F - b H is `x`; one of a, b may be zero."""
+    half = noise**-2 / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up = np.log(np.maximum(x, 0.0) / a) + half
+        down = -np.log(np.maximum(-x, 0.0) / b) - half
+        both = np.arcsinh(x * math.exp(half) / (2 * np.sqrt(a * b))) + np.log(b / a) / 2
+    z: Array = noise * np.where(b == 0, up, np.where(a == 0, down, both))
+    return z
+
+
+def _inside(z: Array) -> tuple[Array, Array]:
+    """The normal probability between neighbours, and a bound on its error."""
+    below, above = ndtr(z), ndtr(-z)
+    right = z[:, :-1] > 0
+    found = np.where(right, above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1])
+    return np.maximum(found, 0.0), 2 * _NDTR_ERROR * np.where(right, above[:, :-1], below[:, 1:])
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of the privacy loss of one epoch: about its standard deviation, and the largest value that counts."""
+
+    deviation: float
+    reach: float
+
+
+@lru_cache(maxsize=256)
+def spread(event: RandomAllocation) -> Spread:
+    """What a grid for the losses of this event is chosen by: no bound is asked of it."""
+    noise, steps = event.noise_multiplier, event.steps
+    # one step has a loss of at most 2 (8 + 1 / s) / s, but for 1e-15
+    epsilons = np.geomspace(1e-3, 2 * (8 + 1 / noise) / noise, 40)
+    deltas = np.max(
+        [hockey_stick(each, noise=noise, steps=steps, epsilons=epsilons, coarse=True) for each in _changes(event)],
+        axis=0,
+    )
+    reach = float(epsilons[np.argmax(deltas <= _TAIL)]) if deltas[-1] <= _TAIL else float(epsilons[-1])
+    # E L_+^2 = 2 int_0^inf eps Pr(L > eps), and Pr(L > eps) is at most some delta(eps) from a little below
+    square = 2 * float(np.trapezoid(epsilons * deltas, epsilons))
+    return Spread(math.sqrt(square), reach)
+
+
+def distribution(event: RandomAllocation, step: float) -> google.PrivacyLossDistribution:
+    """A dominating privacy loss distribution of one epoch, on a grid of `step`."""
+    noise, steps, reach = event.noise_multiplier, event.steps, spread(event).reach
+    coarse = step > _COARSE_STEP * spread(event).deviation
+    knots = _KNOTS_COARSE if coarse else _KNOTS
+    # denser near zero, where most of the loss is
+    places = np.unique(np.ceil(reach / step * (np.arange(knots + 1) / knots) ** 1.5).astype(np.int64))
+    epsilons = np.asarray(places * step, dtype=np.float64)
+    deltas = [
+        hockey_stick(each, noise=noise, steps=steps, epsilons=epsilons, coarse=coarse) for each in _changes(event)
+    ]
+    return google.PrivacyLossDistribution(
+        *(_pmf(places, step, *pair) for pair in zip(deltas, deltas[::-1], strict=True))
+    )
+
+
+def _changes(event: RandomAllocation) -> tuple[Change, ...]:
+    if event.adjacency is PlanAdjacency.REPLACE_ONE:
+        return (Change.REPLACE,)  # the same in both orders
+    return (Change.REMOVE, Change.ADD)
+
+
+def _pmf(places: npt.NDArray[np.int64], step: float, deltas: Array, reverse: Array) -> pld_pmf.PLDPmf:
+    """Connect the dots between the bounds at `places * step`, and at the negative epsilons by those of the reverse.
+
+    For any pair delta(-eps) = 1 - e^-eps + e^-eps delta'(eps), where delta' is that of the pair in reverse order.
+    Delta is convex in e^eps, so it lies under the lower convex hull of upper bounds.
+    """
+    falls = np.exp(-places[:0:-1] * step)
+    found = np.concatenate([1 - falls + falls * reverse[:0:-1], deltas])
+    everywhere = np.concatenate([-places[:0:-1], places])
+    hull = np.minimum.accumulate(np.clip(_lower_hull(np.exp(everywhere * step), found), _FLOOR, 1.0))
+    return pld_pmf.create_pmf_pessimistic_connect_dots(step, everywhere, hull)
+
+
+def _lower_hull(x: Array, y: Array) -> Array:
+    """The greatest convex function under the points, at their places. `x` ascending."""
+    kept: list[int] = []
+    for i in range(len(x)):
+        while len(kept) > 1:
+            k, m = kept[-2:]
+            if (y[m] - y[k]) * (x[i] - x[m]) < (y[i] - y[m]) * (x[m] - x[k]):
+                break
+            kept.pop()
+        kept.append(i)
+    return np.interp(x, x[kept], y[kept])
