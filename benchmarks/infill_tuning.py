@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 import torch
 
-from core.jobs.scratch import ScratchWriter, new_key
+from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.text.policy import MaskPolicy
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
@@ -47,7 +47,7 @@ def tuned(documents: list[str], folder: Path, policy: MaskPolicy, *, rounds: int
     """The file that the job makes of these documents, and its result."""
     key = new_key()
     folder.mkdir()
-    writer = ScratchWriter(folder / INPUT, key, INPUT)
+    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
     for document in documents:
         writer.write(orjson.dumps({"text": document}) + b"\n")
     writer.close()

@@ -17,14 +17,14 @@ import torch
 
 from core.accounting.events import Unit
 from core.errors import GatewayError
+from core.files.file_version import FileVersion
 from core.guarded import guarded
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import CodeNoise, InvalidPack
-from core.mechanisms.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.release import SentenceMechanism
-from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise, InvalidPack
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
-from core.stamped_file import StampedFile
 from gpu_workers.encoder import Encoder
 from gpu_workers.messages import UnfitDevice, WorkerOptions
 from gpu_workers.pack_cache import PackCache
@@ -103,7 +103,7 @@ class Embedder:
         self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]
     ) -> list[EmbedRelease | GatewayError]:
         """Release every document; one mechanism call for each (domain, mechanism)."""
-        together: defaultdict[tuple[StampedFile | str, str], list[int]] = defaultdict(list)
+        together: defaultdict[tuple[FileVersion | str, str], list[int]] = defaultdict(list)
         for index, task in enumerate(tasks):
             together[task.pack or task.domain, task.mechanism].append(index)
         released: dict[int, EmbedRelease | GatewayError] = {}

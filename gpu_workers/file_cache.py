@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from core.stamped_file import StampedFile
+from core.files.file_version import FileVersion
 
 Loaded = TypeVar("Loaded")
 
@@ -14,12 +14,12 @@ Loaded = TypeVar("Loaded")
 class FileCache(Generic[Loaded]):
     """At most `loaded_max` files, as `load` makes them. One that changes has another stamp and is read anew."""
 
-    def __init__(self, load: Callable[[StampedFile], Loaded], *, loaded_max: int) -> None:
+    def __init__(self, load: Callable[[FileVersion], Loaded], *, loaded_max: int) -> None:
         self._load = load
         self._loaded_max = loaded_max
-        self._loaded: OrderedDict[StampedFile, Loaded] = OrderedDict()
+        self._loaded: OrderedDict[FileVersion, Loaded] = OrderedDict()
 
-    def get(self, file: StampedFile) -> Loaded:
+    def get(self, file: FileVersion) -> Loaded:
         """Raises what `load` raises."""
         if file not in self._loaded:
             self._loaded[file] = self._load(file)

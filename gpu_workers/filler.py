@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from core.errors import GatewayError, InfillBroken, InvalidInput
+from core.files.file_version import FileVersion
 from core.guarded import guarded
-from core.mechanisms.token_selection import scores
-from core.stamped_file import StampedFile
+from core.mechanisms.words.token_selection import scores
 from core.text.fill_dp import CLIP, dp_draws, slots_of
 from core.text.fill_left_to_right import Way, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
@@ -84,7 +84,7 @@ class Filler:
                 )
             else:
                 ways[number] = self._way(task, inspected[number], lists)
-        together: dict[StampedFile | None, list[int]] = {}
+        together: dict[FileVersion | None, list[int]] = {}
         for number in ways:
             together.setdefault(tasks[number].model, []).append(number)
 
@@ -104,7 +104,7 @@ class Filler:
 
         return draw
 
-    def _load(self, file: StampedFile) -> InfillModel:
+    def _load(self, file: FileVersion) -> InfillModel:
         """A model that a tenant has fine-tuned. Raises InfillBroken."""
         try:
             model = MaskedInfill(embedded_infill(Path(file.path), device=self._device))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import InvalidPack
-from core.mechanisms.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.release import SentenceMechanism
-from core.mechanisms.sentence import sentence_mechanism
-from core.stamped_file import StampedFile
+from core.files.file_version import FileVersion
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import InvalidPack
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.file_cache import FileCache
 from gpu_workers.messages import UnfitDevice
 
@@ -23,7 +23,7 @@ class PackCache:
         self._device = device
         self._loaded = FileCache(self._load, loaded_max=packs_max)
 
-    def mechanism(self, file: StampedFile, name: str, encoder_fingerprint: str | None) -> SentenceMechanism:
+    def mechanism(self, file: FileVersion, name: str, encoder_fingerprint: str | None) -> SentenceMechanism:
         """The mechanism over that pack. With `encoder_fingerprint` the pack must be of that encoder.
 
         Raises: InvalidPack; UnfitDevice when this device does not compute the pack's scores exactly.
@@ -33,7 +33,7 @@ class PackCache:
             raise InvalidPack("the pack was made for another encoder")
         return mechanisms[name]
 
-    def _load(self, file: StampedFile) -> tuple[str, dict[str, SentenceMechanism]]:
+    def _load(self, file: FileVersion) -> tuple[str, dict[str, SentenceMechanism]]:
         pack = DomainPack.load(Path(file.path))
         mechanisms = {name: sentence_mechanism(name, pack, self._device) for name in SENTENCE_MECHANISMS}
         if not all(mechanism.self_check() for mechanism in mechanisms.values()):

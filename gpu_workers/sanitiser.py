@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from core.errors import GatewayError, RecogniserFailed, TaskFailed
 from core.guarded import guarded
-from core.mechanisms import word_vectors
-from core.mechanisms.word_pricing import EXPONENTIAL, LAPLACE, MECHANISMS
-from core.mechanisms.word_selection import ExponentialWords
-from core.mechanisms.words import NOISE_DIMENSION, LaplaceWords, WordMechanism
+from core.mechanisms.words import vocabulary
+from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
+from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.text.lists import AllowLists
 from core.text.mask_tagged import Tagged
 from core.text.policy import (
@@ -88,7 +88,7 @@ class Sanitiser:
             self._filler = Filler(
                 infill, device=device, slots_max=fill_slots_max, models_loaded_max=infill_models_loaded_max
             )
-        self._vocabulary = word_vectors.shipped()
+        self._vocabulary = vocabulary.shipped()
         self._words: dict[str, WordMechanism] = {
             EXPONENTIAL: ExponentialWords(self._vocabulary),
             LAPLACE: LaplaceWords(self._vocabulary.leading(NOISE_DIMENSION)),

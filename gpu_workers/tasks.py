@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from core.files.file_version import FileVersion
 from core.mechanisms.vectors.spec import VectorSpec
-from core.stamped_file import StampedFile
 from gpu_workers.shared import SharedArray, SharedBlock
 
 # A token of the encoder takes tens of microseconds, a row one or two; one by codebook, which looks at every entry, a
@@ -31,7 +31,7 @@ class EmbedTask:
     mechanism: str
     domain: str
     epsilon_nano: int
-    pack: StampedFile | None = None
+    pack: FileVersion | None = None
     by_counts: bool = False
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.errors import GatewayError, TaskFailed
 from core.guarded import guarded
-from core.mechanisms.pack_facts import InvalidPack
+from core.mechanisms.sentences.pack_facts import InvalidPack
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import spec_projection
 from core.mechanisms.vectors.release import VectorMechanism, Vectors

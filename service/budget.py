@@ -9,9 +9,9 @@ from typing import Any
 from core.accounting.events import Adjacency, PrivacyEvent
 from core.amounts import delta_of, epsilon_of
 from core.errors import BASIC
+from core.ledger.counters import COUNT, NO_EPSILON, sums_of
 from core.ledger.records import AccountPage, AccountState, Plan
 from core.ledger.series import Series, SeriesPage, amounts
-from core.ledger.vectors import COUNT, NO_EPSILON, sums_of
 from service.problems import amount
 
 

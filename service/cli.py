@@ -198,7 +198,7 @@ def _with_ledger(data_dir: Path | None, use: Callable[[Ledger, KeyStore], Awaita
 
 def _show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> None:
     if key_file is not None:
-        from core.secret_file import write_secret
+        from core.files.secret_file import write_secret
 
         try:
             write_secret(key_file, f"{key}\n".encode(), replace=True)

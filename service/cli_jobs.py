@@ -58,7 +58,7 @@ def gateway_client(url: str, key_file: Path | None) -> Iterator[httpx.Client]:
 
 def _api_key(key_file: Path | None) -> str:
     from core.credentials import api_key
-    from core.secret_file import read_secret
+    from core.files.secret_file import read_secret
 
     if key_file is not None:
         advice = "`privacy-gateway key create TENANT --key-file FILE` writes a new one"

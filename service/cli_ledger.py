@@ -13,7 +13,7 @@ import typer
 from service.cli_common import AsJson, DataDir, print_json, with_parts
 
 if TYPE_CHECKING:
-    from core.ledger.sealing.audit import LedgerAudit
+    from core.ledger.hash_chain.audit import LedgerAudit
     from service.ledger_access import LedgerParts
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Check, seal and export the ledger.")
@@ -24,7 +24,7 @@ def audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
     from dataclasses import asdict
 
-    from core.ledger.sealing.audit import audit_ledger
+    from core.ledger.hash_chain.audit import audit_ledger
 
     report = with_parts(
         data_dir, lambda parts: audit_ledger(parts.client, parts.master_key, parts.epoch_file), trusted=False
@@ -79,7 +79,7 @@ def export(
 async def _write(parts: LedgerParts, tenant: str | None, file: BinaryIO) -> bool:
     import orjson
 
-    from core.ledger.sealing.export import export_ledger
+    from core.ledger.hash_chain.export import export_ledger
 
     line: dict[str, Any] = {}
     async for line in export_ledger(parts.client, parts.master_key, parts.epoch_file, tenant=tenant):

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.errors import DomainBroken, InvalidInput, UnknownDomain
+from core.files.file_version import FileVersion, file_digest, file_version
 from core.ledger.names import SHARED_OWNER, check_tenant
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import DomainPackInfo, InvalidPack
-from core.stamped_file import StampedFile, file_digest, stamped
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
 from gpu_workers.packs import pack_paths
 
 DEFAULT_NAME = "general"  # what a request that names no domain uses
@@ -55,7 +55,7 @@ class Domain:
 
     info: DomainPackInfo
     digest: str
-    file: StampedFile | None
+    file: FileVersion | None
     scope: str
 
 
@@ -67,7 +67,7 @@ class Domains:
         self._installed = {
             name: (DomainPackInfo.read(path), file_digest(path)) for name, path in pack_paths(packs_dir).items()
         }
-        self._checked: dict[StampedFile, Checked | None] = {}
+        self._checked: dict[FileVersion, Checked | None] = {}
 
     async def find(self, tenant: str, name: str) -> Domain:
         """The domain of that name as this tenant sees it.
@@ -76,7 +76,7 @@ class Domains:
         """
         if re.fullmatch(NAME, name):
             for owner, scope in ((tenant, "tenant"), (SHARED_OWNER, "shared")):
-                file = stamped(pack_path(self._data_dir, owner, name))
+                file = file_version(pack_path(self._data_dir, owner, name))
                 if file is not None:
                     return Domain(*await self._read(file), file, scope)
             if name in self._installed:
@@ -89,7 +89,8 @@ class Domains:
         For SHARED_OWNER those that are not a tenant's own.
         """
         shown: dict[str, dict[str, Any]] = {
-            name: {"scope": "installed", "usable": True, **asdict(info)} for name, (info, _) in self._installed.items()
+            name: {"scope": "installed", "usable": True, **info.as_json()}
+            for name, (info, _) in self._installed.items()
         }
         for owner, scope in ((SHARED_OWNER, "shared"), (tenant, "tenant")):
             if owner == tenant == SHARED_OWNER and scope == "tenant":
@@ -102,11 +103,13 @@ class Domains:
         folder = owner_folder(self._data_dir / "domains", owner)
         rows: list[dict[str, Any]] = []
         for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.safetensors"))):
-            file = stamped(path)
+            file = file_version(path)
             if file is None or not re.fullmatch(NAME, path.stem):
                 continue
             try:
-                rows.append({"scope": scope, "usable": True, **asdict((await self._read(file))[0]), "name": path.stem})
+                rows.append(
+                    {"scope": scope, "usable": True, **(await self._read(file))[0].as_json(), "name": path.stem}
+                )
             except DomainBroken:
                 rows.append({"scope": scope, "usable": False, "name": path.stem})
         return rows
@@ -120,7 +123,7 @@ class Domains:
             raise UnknownDomain from None
         await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
 
-    async def _read(self, file: StampedFile) -> Checked:
+    async def _read(self, file: FileVersion) -> Checked:
         """The facts and digest of a file, read and checked whole once for each state of it. Raises DomainBroken."""
         if file not in self._checked:
             if len(self._checked) >= _CHECKED_MAX:

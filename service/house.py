@@ -16,10 +16,10 @@ from fastapi import Request
 from core.errors import DeadlineBeforeStart, LedgerError, QueueFull, WorkerCold
 from core.ledger.client import LedgerClient
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.hash_chain.chain import LedgerNotTrusted
 from core.ledger.jobs import JobStore
 from core.ledger.keys import MasterKey
 from core.ledger.reuse import ReuseStore
-from core.ledger.sealing.chain import LedgerNotTrusted
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task

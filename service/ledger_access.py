@@ -10,10 +10,10 @@ from pathlib import Path
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.embedded import attached
+from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
-from core.ledger.sealing.sealer import Sealer
 from service.secrets import load_master_key
 from service.settings import Settings
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.errors import InvalidInput, WorkerCold
-from core.stamped_file import StampedFile
+from core.files.file_version import FileVersion
 from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
 from gpu_workers.engine import Engine, Role
@@ -43,7 +43,7 @@ def role_of(mode: str) -> Role:
     return Role.FILL if mode in MODEL_FILLS else Role.SANITIZE
 
 
-def own_model(models: OwnModels, tenant: str, *, mode: str, name: str | None) -> StampedFile | None:
+def own_model(models: OwnModels, tenant: str, *, mode: str, name: str | None) -> FileVersion | None:
     """The tenant's fine-tuned model of that name; None where none is named.
 
     Raises InvalidInput for a name that is not the tenant's, and for a fill that takes none: weights that were trained

@@ -16,7 +16,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from core.errors import InvalidInput, UnknownModel
-from core.stamped_file import StampedFile, stamped
+from core.files.file_version import FileVersion, file_version
 from service.domains import NAME, check_name, owner_folder
 
 _FACTS = ("documents", "rounds", "steps")
@@ -33,9 +33,9 @@ class OwnModels:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
-    def find(self, tenant: str, name: str) -> StampedFile:
+    def find(self, tenant: str, name: str) -> FileVersion:
         """Raises InvalidInput for a name that is none of the tenant's models."""
-        file = stamped(model_path(self._data_dir, tenant, name)) if re.fullmatch(NAME, name) else None
+        file = file_version(model_path(self._data_dir, tenant, name)) if re.fullmatch(NAME, name) else None
         if file is None:
             raise InvalidInput("no such model; GET /models lists your own", field="fill.model")
         return file

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from core.errors import InvalidInput
-from core.mechanisms.pricing import SentenceMechanism
-from core.mechanisms.protection import Segmentation
+from core.mechanisms.sentences.pricing import SentenceMechanism
+from core.mechanisms.sentences.protection import Segmentation
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.domains import DEFAULT_NAME

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from core.errors import InvalidInput
-from core.mechanisms.vectors.projection import Projection, projection, spec_stretch
+from core.mechanisms.vectors.projection import Projection, projection, spec_norm_bound
 from core.mechanisms.vectors.spec import PACK_AXES, PACK_DIMENSION, PROJECTED_MAX, VectorSpec
 from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.packs import VECTOR_PACK
@@ -22,12 +22,12 @@ RECIPE = (
 )
 
 
-async def stretch_of(here: House, spec: VectorSpec, *, tenant: str) -> float:
-    """The stretch that a release by `spec` is priced by. A matrix is made in a thread, one at a time."""
+async def norm_bound_of(here: House, spec: VectorSpec, *, tenant: str) -> float:
+    """The spectral norm bound that a release by `spec` is priced by. A matrix is made in a thread, one at a time."""
     if spec.projection != "gaussian":
-        return spec_stretch(spec, tenant=tenant)
+        return spec_norm_bound(spec, tenant=tenant)
     async with here.projecting:
-        return await asyncio.to_thread(spec_stretch, spec, tenant=tenant)
+        return await asyncio.to_thread(spec_norm_bound, spec, tenant=tenant)
 
 
 async def projection_file(here: House, *, tenant: str, kind: str, dimension: int, output_dimension: int) -> bytes:
@@ -52,6 +52,6 @@ async def projection_file(here: House, *, tenant: str, kind: str, dimension: int
 
 
 def _file(found: Projection) -> bytes:
-    metadata = {"id": found.id, "stretch": repr(found.stretch)}
+    metadata = {"id": found.id, "stretch": repr(found.spectral_norm_bound)}
     start = header_of("float32", (found.output_dimension, found.dimension), tensor="projection", metadata=metadata)
     return start + found.matrix.tobytes()

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model
 
 from core.errors import InvalidInput
+from core.files.file_version import FileVersion
 from core.ledger.records import Charge
-from core.mechanisms.fill_pricing import fill_event, fill_facts
-from core.mechanisms.word_pricing import EXPONENTIAL, word_events, word_facts
-from core.stamped_file import StampedFile
+from core.mechanisms.words.fill_pricing import fill_event, fill_facts
+from core.mechanisms.words.pricing import EXPONENTIAL, word_events, word_facts
 from core.text.languages import ENGLISH, entities_of
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
@@ -202,7 +202,7 @@ def validate(
     *,
     allow_lists: Sequence[str],
     tagger_types: Sequence[str],
-    model: StampedFile | None = None,
+    model: FileVersion | None = None,
 ) -> list[SanitizeTask]:
     """The documents as tasks. Raises InvalidInput for a limit, an empty text, an unknown list, or an entity that
     nothing here recognises."""

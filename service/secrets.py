@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from core import credentials
+from core.files.secret_file import read_secret, write_secret
 from core.ledger.keys import MasterKey
-from core.secret_file import read_secret, write_secret
 from service.settings import Settings
 
 

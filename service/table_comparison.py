@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.secret_file import write_secret
+from core.files.secret_file import write_secret
 
 
 def write_comparison(path: Path, data: Path, artifact: Path, result: dict[str, Any], *, outside: str) -> None:

@@ -13,8 +13,8 @@ from core.errors import InvalidInput
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.records import Limit, Plan, plan_signature
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.pricing import SENTENCE_MECHANISMS, sentence_event
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS, sentence_event
 from service.domains import DEFAULT_NAME, Domains
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ async def _event(plan: str, epsilon: Number, tenant: str, domains: Domains) -> P
     try:
         epsilon_nano = cost_nano(epsilon)
         if mechanism == "sentence_codes" and not noise:
-            noise = (await domains.find(tenant, DEFAULT_NAME)).info.knobs_for(epsilon_nano).code_noise
+            noise = (await domains.find(tenant, DEFAULT_NAME)).info.parameters_for(epsilon_nano).code_noise
         return sentence_event(mechanism, epsilon, CodeNoise(noise) if noise else None)
     except ValueError:
         raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None

@@ -25,7 +25,7 @@ from gpu_workers.engine import Role, Task
 from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
 from service.house import House
-from service.projections import stretch_of
+from service.projections import norm_bound_of
 from service.release import JSON, Release, Rendered
 from service.reuse import Part, Parts
 from service.settings import Settings
@@ -85,7 +85,7 @@ async def vector_price(
 ) -> VectorPrice:
     """What releasing each of `rows` vectors of `dimension` numbers, or of as many texts, costs this tenant.
 
-    Looks at no vector. A Gaussian projection is made here, for its stretch is in the price.
+    Looks at no vector. A Gaussian projection is made here, because its spectral norm is in the price.
     Raises InvalidInput, and for texts WorkerCold.
     """
     promise = _OF_VECTORS
@@ -115,9 +115,9 @@ async def vector_price(
     )
     if spec.projection == "pca" and not _embed_facts(here).get("vector_pack"):
         raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
-    stretch = await stretch_of(here, spec, tenant=tenant)
-    facts = vector_facts(spec, stretch=stretch) | promise
-    return VectorPrice(spec, vector_events(spec, stretch=stretch), facts)
+    spectral_norm_bound = await norm_bound_of(here, spec, tenant=tenant)
+    facts = vector_facts(spec, spectral_norm_bound=spectral_norm_bound) | promise
+    return VectorPrice(spec, vector_events(spec, spectral_norm_bound=spectral_norm_bound), facts)
 
 
 def _of_texts(here: House, asked: VectorParameters) -> tuple[VectorParameters, int]:

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from core.mechanisms.domain_pack import RECODER_LAYERS, CodeTable, DomainPack
 from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.pack_facts import CodeNoise, DomainPackInfo, Knobs
+from core.mechanisms.sentences.domain_pack import RECODER_LAYERS, CodeTable, DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, MechanismParameters
 from core.mechanisms.space import Space
 
 
-def knobs_row(
+def parameters_row(
     epsilon: float,
     threshold: float,
     cosine_candidates: int,
@@ -17,8 +17,8 @@ def knobs_row(
     *,
     codes: int = 2,
     code_noise: CodeNoise = CodeNoise.RESPONSES,
-) -> Knobs:
-    return Knobs(epsilon, codes, code_noise, threshold, cosine_candidates, projections, depth_candidates)
+) -> MechanismParameters:
+    return MechanismParameters(epsilon, codes, code_noise, threshold, cosine_candidates, projections, depth_candidates)
 
 
 def make_pack(
@@ -26,7 +26,7 @@ def make_pack(
     *,
     projections: np.ndarray | None = None,
     centre: np.ndarray | None = None,
-    knobs: tuple[Knobs, ...] | None = None,
+    parameters: tuple[MechanismParameters, ...] | None = None,
 ) -> DomainPack:
     """A pack around the given candidates, which are its centroids too; the recoder is the identity.
 
@@ -44,7 +44,7 @@ def make_pack(
         projections=len(projections),
         source="made up",
         licence="none",
-        knobs=knobs or (knobs_row(1.0, 1.0, m, len(projections), m),),
+        mechanism_parameters=parameters or (parameters_row(1.0, 1.0, m, len(projections), m),),
     )
     layer = (np.eye(d, dtype=np.float32), np.zeros(d, dtype=np.float32))
     factor = np.full(d, 100 / code_scale(d), dtype=np.float32)
@@ -55,7 +55,7 @@ def make_pack(
         codebooks={size: grid[:size] for size in info.codebook_sizes},
         code_tables=tuple(
             CodeTable(row.code_noise, grid[: row.codes].astype(np.float32) / 100, np.zeros(d, dtype=np.float32))
-            for row in info.knobs
+            for row in info.mechanism_parameters
         ),
         candidates=candidates.astype(np.float32),
         centre=np.zeros(d, dtype=np.float32) if centre is None else centre.astype(np.float32),

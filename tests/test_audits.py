@@ -16,7 +16,7 @@ from audits.vectors import mechanism_of, metric_case
 from scipy import stats
 
 from core.amounts import NANO
-from core.mechanisms.sampling import permute_and_flip
+from core.mechanisms.samplers.exact import permute_and_flip
 from core.mechanisms.vectors.metric import MetricMechanism
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from core.amounts import NANO
-from core.stamped_file import StampedFile, stamped
+from core.files.file_version import FileVersion, file_version
 from core.text.policy import (
     DEFAULT_ENTITIES,
     MODEL_FILLS,
@@ -75,7 +75,7 @@ class Obfuscator:
         fill: str,
         *,
         epsilon: int | None = None,
-        model: StampedFile | None = None,
+        model: FileVersion | None = None,
     ) -> Obfuscated:
         """Each text under that mask with that fill. `epsilon`: of a slot, for `dp`. `model`: a fine-tuned one."""
         weights = [Path(model.path).name if model else self.infill] if fill in MODEL_FILLS else []
@@ -119,7 +119,7 @@ class Obfuscator:
             show("")
             save_adapter(path, replace(info, steps=self._steps, rounds=1, documents=len(texts)), trained(net))
             path.with_suffix(".pt").unlink()
-        return self.filled(texts, mask, TOP_K, model=stamped(path))
+        return self.filled(texts, mask, TOP_K, model=file_version(path))
 
     def _path(self, kind: str, of: object, suffix: str) -> Path:
         return self._cache / f"{kind}-{hashlib.sha256(repr(of).encode()).hexdigest()[:24]}.{suffix}"

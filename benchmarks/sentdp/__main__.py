@@ -24,7 +24,7 @@ from benchmarks.sentdp.corpus import EPSILONS, LENGTHS_EPSILON, SOURCES, WORDS, 
 from benchmarks.sentdp.crossed import crossed
 from benchmarks.sentdp.table import Row
 from benchmarks.sentdp.words import WordMechanism
-from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.encoder import Encoder
 from gpu_workers.training import public_text
 

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, OWN, Classifiers, Documents, Method, methods
 from benchmarks.sentdp.table import Cell, Row, Table
 from benchmarks.sentdp.words import WordMechanism
-from core.mechanisms.domain_pack import DomainPack
+from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.encoder import Encoder
 from gpu_workers.training import domain_pack, public_text
 from gpu_workers.training.public_text import Document, Embedded

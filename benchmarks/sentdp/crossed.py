@@ -16,19 +16,19 @@ from benchmarks.sentdp.corpus import EPSILONS, SOURCES, Corpus
 from benchmarks.sentdp.methods import shipped
 from benchmarks.sentdp.table import Row, Table
 from core.amounts import NANO
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import Knobs
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import MechanismParameters
 from gpu_workers.encoder import Encoder
 from gpu_workers.training import codes, domain_pack, public_text
 
 
-def settings(pack: DomainPack) -> tuple[Knobs, ...]:
+def settings(pack: DomainPack) -> tuple[MechanismParameters, ...]:
     """The pack's settings at the benchmark's epsilons."""
-    return tuple(replace(pack.info.knobs_for(epsilon * NANO), epsilon=float(epsilon)) for epsilon in EPSILONS)
+    return tuple(replace(pack.info.parameters_for(epsilon * NANO), epsilon=float(epsilon)) for epsilon in EPSILONS)
 
 
 def described(pack: DomainPack) -> str:
-    return ", ".join(f"{knobs.codes} {knobs.code_noise}" for knobs in settings(pack))
+    return ", ".join(f"{parameters.codes} {parameters.code_noise}" for parameters in settings(pack))
 
 
 def fitted_with(
@@ -42,7 +42,7 @@ def fitted_with(
     shape = codes.geometry(kept)
     fitter = codes.Fitter(shape, domain_pack.join(kept), held, domain_pack.SEED, [row.codes for row in rows])
     tables = [fitter.fitted(row.codes, row.code_noise, round(row.epsilon * NANO)).table for row in rows]
-    info = replace(own.info, knobs=rows, rank=shape.space.rank)
+    info = replace(own.info, mechanism_parameters=rows, rank=shape.space.rank)
     return replace(own, info=info, space=shape.space, codebooks=fitter.codebooks, code_tables=tuple(tables))
 
 

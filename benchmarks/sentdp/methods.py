@@ -15,13 +15,13 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.sentdp import baselines
 from benchmarks.sentdp.baselines import Box, FloatArray
 from core.amounts import NANO
-from core.mechanisms.depth import DeepCandidate
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.protection import Protection, protection
-from core.mechanisms.recoder import Recoder
-from core.mechanisms.release import SentenceMechanism
-from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentences.deep_candidate import DeepCandidate
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.protection import Protection, protection
+from core.mechanisms.sentences.recoder import Recoder
+from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.training import recoder
 from gpu_workers.training.public_text import Embedded
 

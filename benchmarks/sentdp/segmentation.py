@@ -29,9 +29,9 @@ from benchmarks.sentdp.corpus import SOURCES, Source
 from benchmarks.sentdp.methods import Documents, classifier, macro_f1
 from benchmarks.sentdp.table import Cell, Row, Table
 from core.amounts import NANO
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.release import SentenceMechanism
-from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
 from core.text.segment import windows
 from gpu_workers.encoder import Encoder
 from gpu_workers.training import public_text

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from core.amounts import NANO
-from core.mechanisms.domain_pack import CodeTable, DomainPack
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.release import SentenceMechanism
-from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.training.public_text import Embedded
 
 SENTENCES = 12
@@ -36,15 +36,15 @@ def random_pack(pack: DomainPack, count: int) -> DomainPack:
 
     places = source.normal(scale=32, size=(count, pack.info.rank)).round().clip(-127, 127).astype(np.int8)
     table = CodeTable(CodeNoise.RESPONSES, rows(), pack.code_tables[0].offset)
-    knobs = tuple(
+    parameters = tuple(
         dataclasses.replace(each, codes=count, code_noise=table.noise, cosine_candidates=count, depth_candidates=count)
-        for each in pack.info.knobs
+        for each in pack.info.mechanism_parameters
     )
     return dataclasses.replace(
         pack,
-        info=dataclasses.replace(pack.info, candidates=count, knobs=knobs),
+        info=dataclasses.replace(pack.info, candidates=count, mechanism_parameters=parameters),
         codebooks={count: places},
-        code_tables=(table,) * len(knobs),
+        code_tables=(table,) * len(parameters),
         candidates=rows(),
         recoded=rows(),
     )
@@ -52,12 +52,12 @@ def random_pack(pack: DomainPack, count: int) -> DomainPack:
 
 def choices(mechanism: str, pack: DomainPack, epsilon: int) -> str:
     """How many codes or candidates the mechanism uses at this epsilon."""
-    knobs = pack.info.knobs_for(epsilon * NANO)
-    codes = f"{knobs.codes} codes, {knobs.code_noise}"
+    parameters = pack.info.parameters_for(epsilon * NANO)
+    codes = f"{parameters.codes} codes, {parameters.code_noise}"
     used = {
         "sentence_codes": codes,
-        "clipped_cosine": f"{knobs.cosine_candidates} candidates",
-        "deep_candidate": f"{knobs.depth_candidates} candidates",
+        "clipped_cosine": f"{parameters.cosine_candidates} candidates",
+        "deep_candidate": f"{parameters.depth_candidates} candidates",
         "document_selection": f"{pack.info.candidates} candidates",
     }
     return used[mechanism]

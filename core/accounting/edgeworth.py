@@ -16,7 +16,7 @@ from scipy.special import erfcx, ndtr
 
 from core.accounting.binomial import epsilon_of_pure
 from core.accounting.contract import Accountant, Direction, Interval, Kind, Result
-from core.accounting.eeai import edgeworth_error
+from core.accounting.edgeworth_interval import edgeworth_error
 from core.accounting.gaussian import epsilon_of_gaussian
 from core.accounting.moments import ORDERS, LossMoments, loss_moments
 from core.accounting.plans import Gaussian, PlanAdjacency, PlanEvent, Pure, simplest

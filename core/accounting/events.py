@@ -63,8 +63,9 @@ KINDS = frozenset(
 
 # A release at a coarser unit also debits the finer units inside it. That debit is a promise where replacing one finer
 # unit is one way of replacing a coarser one: a token inside a sentence that the caller sent. It is none where the text
-# is segmented by the gateway, since one token can change how many sentences there are (`core.mechanisms.protection`);
-# the debit is made there too, so that the finer account never counts less than what it covers.
+# is segmented by the gateway, since one token can change how many sentences there are
+# (`core.mechanisms.sentences.protection`); the debit is made there too, so that the finer account never counts less
+# than what it covers.
 _DEBITED: dict[Unit, tuple[Unit, ...]] = {
     Unit.TOKEN: (Unit.TOKEN,),
     Unit.SENTENCE: (Unit.SENTENCE, Unit.TOKEN),

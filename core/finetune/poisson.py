@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.mechanisms.sampling import IntArray, uniform_indices
+from core.mechanisms.samplers.exact import IntArray, uniform_indices
 
 
 def poisson_batch(*, rows: int, batch: int) -> IntArray:

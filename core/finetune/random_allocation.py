@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.mechanisms.sampling import IntArray, uniform_indices
+from core.mechanisms.samplers.exact import IntArray, uniform_indices
 
 
 def random_allocation(*, rows: int, steps: int) -> IntArray:

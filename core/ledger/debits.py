@@ -13,9 +13,7 @@ from core.accounting.filters import Sums, cost_of
 from core.accounting.loss_cumulants import CUMULANTS, moments_of, pure_epsilon_nano
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import InvalidInput
-from core.ledger.keys import MasterKey
-from core.ledger.records import Charge, plan_signature, worst_signature
-from core.ledger.vectors import (
+from core.ledger.counters import (
     COUNT,
     DELTA,
     EPSILON,
@@ -28,6 +26,8 @@ from core.ledger.vectors import (
     Vector,
     vector_of,
 )
+from core.ledger.keys import MasterKey
+from core.ledger.records import Charge, plan_signature, worst_signature
 
 CHARGES_MAX = 4096
 SUBJECT_LENGTH_MAX = 256

@@ -18,9 +18,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from core.errors import LedgerUnavailable
+from core.files.file_lock import POLL_INTERVAL_S, FileLock
 from core.ledger.client import LedgerClient, connect
 from core.ledger.durability import embedded_conf
-from core.ledger.filelock import POLL_INTERVAL_S, FileLock
 
 SOCKET_PATH_BYTES_MAX = 100  # sun_path holds 108 bytes on Linux, 104 on BSD
 OWNER_WAIT_S = 10.0

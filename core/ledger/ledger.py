@@ -28,6 +28,7 @@ from core.errors import (
 )
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
+from core.ledger.counters import NO_RHO, NO_SQUARE, amount_of
 from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
 from core.ledger.keys import Claim, MasterKey, Purpose
@@ -44,7 +45,6 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
-from core.ledger.vectors import NO_RHO, NO_SQUARE, amount_of
 
 DAY_MS = 24 * 3600 * 1000
 TOMBSTONE_TTL_MS = 30 * DAY_MS

@@ -10,8 +10,8 @@ from core.accounting.events import Unit
 from core.errors import UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.records import AccountState, JournalEntry
-from core.ledger.sealing.chain import RawEntry
 
 # small, so that a sealing round holds the event loop for milliseconds at a time
 ENTRY_BATCH = 100

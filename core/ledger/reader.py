@@ -7,6 +7,7 @@ from typing import Any
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.pages import OWN_ACCOUNTS, read_accounts
 from core.ledger.records import (
     AccountPage,
@@ -18,7 +19,6 @@ from core.ledger.records import (
     TenantAudit,
     TenantMode,
 )
-from core.ledger.sealing.audit import audit_tenant
 
 PAGE_LIMIT_MAX = 1000
 ACCOUNTS_PAGE_MAX = 200
@@ -132,7 +132,7 @@ class LedgerReader:
     async def audit(self) -> AuditReport:
         """Recompute every account of every tenant from its journal and compare.
 
-        Sound while the ledger is in use. The seals are the business of `core.ledger.sealing.audit.audit_ledger`.
+        Sound while the ledger is in use. The seals are the business of `core.ledger.hash_chain.audit.audit_ledger`.
         """
         return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
 

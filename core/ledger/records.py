@@ -11,7 +11,7 @@ from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
 from core.accounting.filters import Arms, Sums, admits, largest_pure_nano
 from core.amounts import NANO, delta_of
 from core.errors import BASIC, GAUSSIAN, RENYI, SQUARES, Amount, ArmState
-from core.ledger.vectors import (
+from core.ledger.counters import (
     COUNT,
     DELTA,
     EPSILON,

@@ -11,9 +11,9 @@ from core.accounting.divisions import Division, divisions
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Unit
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import Amount, InvalidInput
+from core.ledger.counters import LARGEST, filter_limit, plan_limit
 from core.ledger.names import account_id, check_label
 from core.ledger.records import AccountState, Charge, EntryAmount, History, JournalEntry, Limit
-from core.ledger.vectors import LARGEST, filter_limit, plan_limit
 
 EPSILON_NANO_MAX = EPSILON_MAX * NANO
 

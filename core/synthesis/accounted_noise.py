@@ -22,8 +22,8 @@ from fractions import Fraction
 import numpy as np
 
 from core.errors import OutOfRange
-from core.mechanisms.discrete_noise import GAUSSIAN_SCALE_MAX, discrete_gaussian
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX, discrete_gaussian
+from core.mechanisms.samplers.exact import IntArray
 
 _ROUNDING_SQUARED = 16
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.projection import derived_normals
 from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import InvalidInput
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.exact import IntArray
 from core.synthesis.encoding import STEPS
 from core.synthesis.features import TURN
 from core.synthesis.schema import CategoricalColumn, Column, TableSchema

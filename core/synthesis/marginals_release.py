@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import InvalidInput
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.noise import noise_generator
 from core.synthesis.accounted_noise import noise_scale, noisy
 from core.synthesis.encoding import STEPS, EncodedTable

@@ -42,8 +42,8 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import InvalidInput
-from core.mechanisms.discrete_noise import GAUSSIAN_SCALE_MAX
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
+from core.mechanisms.samplers.exact import IntArray
 from core.synthesis.accounted_noise import noise_scale, noisy
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.features import AMPLITUDE_MAX, TURN, FeatureMap, pair_error, public_frequencies

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from core.errors import TaskFailed
-from core.mechanisms.sampling import uniform_below
+from core.mechanisms.samplers.exact import uniform_below
 from core.text.fill_left_to_right import Ranked
 from core.text.lists import AllowLists, normal
 from core.text.policy import Mask, MaskPolicy

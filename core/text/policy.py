@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from core.errors import InvalidInput
-from core.mechanisms.word_pricing import EXPONENTIAL, MECHANISMS
-from core.stamped_file import StampedFile
+from core.files.file_version import FileVersion
+from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
 
 GUARANTEE = "none"
 
@@ -226,7 +226,7 @@ class SanitizeTask:
     mechanism: str = EXPONENTIAL
     k: int = K_DEFAULT
     scope: str = SLOT
-    model: StampedFile | None = None
+    model: FileVersion | None = None
 
     def __post_init__(self) -> None:
         if self.fill not in FILL_MODES:

@@ -1,4 +1,4 @@
-"""Fill `metric_dp`: every masked word becomes a public word, under metric DP (`core.mechanisms.words`).
+"""Fill `metric_dp`: every masked word becomes a public word, under metric DP (`core.mechanisms.words.laplace`).
 
 Guarantee: eps per unit of distance for one masked word, and pure DP at `word_pricing.worst_case_nano` for replacing
 it by any other, in one of two senses.
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from core.mechanisms.words import WordMechanism
+from core.mechanisms.words.laplace import WordMechanism
 from core.text.lists import AllowLists
 from core.text.mask_tagged import Tagged
 from core.text.policy import WORD, Mask, MaskPolicy, Sanitised, check_text

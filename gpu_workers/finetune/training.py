@@ -27,7 +27,7 @@ import torch
 from core.finetune.plan import PrivacyPlan, Sampling
 from core.finetune.poisson import poisson_batch
 from core.finetune.random_allocation import random_allocation
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.exact import IntArray
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.evaluation import Metrics, measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.mechanisms.pack_facts import DomainPackInfo
+from core.mechanisms.sentences.pack_facts import DomainPackInfo
 
 if TYPE_CHECKING:
     from gpu_workers.models.adapter_file import AdapterInfo  # with torch, which a domain of vectors needs late

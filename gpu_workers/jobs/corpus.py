@@ -17,8 +17,8 @@ import numpy.typing as npt
 import orjson
 
 from core.errors import BadCorpus
-from core.jobs.scratch import LineTooLong, lines
-from core.mechanisms.pack_facts import DIMENSION_MAX
+from core.files.encrypted_file import LineTooLong, lines
+from core.mechanisms.sentences.pack_facts import DIMENSION_MAX
 from core.text.segment import sentences
 
 FloatArray = npt.NDArray[np.float32]

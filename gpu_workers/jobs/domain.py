@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import BadCorpus, JobFilesLost
-from core.jobs.scratch import seal, unseal
-from core.mechanisms.domain_pack import DomainPack
+from core.files.encrypted_file import decrypt, encrypt
+from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.jobs import card, corpus
 from gpu_workers.jobs.messages import DomainSpec, JobOrder, Tell
 from gpu_workers.jobs.targets import publish
@@ -136,7 +136,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, tell: Tell
         shard = _kept_shard(order, label)
         if shard is None:
             shard = _encoded(rows, source, dimension, chars_max=spec.document_chars_max)
-            seal(order.folder / label, order.key, label, _shard_bytes(*shard))
+            encrypt(order.folder / label, order.key, label, _shard_bytes(*shard))
         vectors, lengths, left_out = shard
         if len(lengths):
             dimension = vectors.shape[1]
@@ -191,7 +191,7 @@ def _kept_shard(order: JobOrder, label: str) -> tuple[npt.NDArray[np.float16], n
     if not path.exists():
         return None
     try:
-        with np.load(io.BytesIO(unseal(path, order.key, label)), allow_pickle=False) as stored:
+        with np.load(io.BytesIO(decrypt(path, order.key, label)), allow_pickle=False) as stored:
             return stored["vectors"], stored["lengths"], int(stored["left_out"])
     except (ValueError, KeyError):
         raise JobFilesLost from None

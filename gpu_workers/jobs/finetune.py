@@ -23,7 +23,7 @@ from core.amounts import epsilon_of
 from core.errors import InvalidInput, JobFailed
 from core.finetune.rows import RowTerms, Split, read_splits
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.checkpoint import SealedCheckpoint
+from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import Charge, FinetuneSpec, JobOrder, Tell
 from gpu_workers.jobs.targets import publish
 
@@ -94,7 +94,7 @@ def _trained(order: JobOrder, private: Split, public: Split | None, tell: Tell, 
         spec.budget.plan,
         base_path=Path(spec.model_path) if spec.model_path else None,
         device=job_device(spec.device, spec.threads),
-        checkpoint=SealedCheckpoint(order, "training"),
+        checkpoint=EncryptedCheckpoint(order, "training"),
         tell=partial(_tell, tell),
         charge=charged,
     )

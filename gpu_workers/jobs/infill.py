@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from core.errors import BadCorpus, JobFilesLost
-from core.jobs.scratch import seal, unseal
+from core.files.encrypted_file import decrypt, encrypt
 from core.text.policy import GUARANTEE
 from gpu_workers.jobs import card, corpus
-from gpu_workers.jobs.checkpoint import SealedCheckpoint
+from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import InfillSpec, JobOrder, Tell
 from gpu_workers.jobs.targets import publish
 
@@ -78,7 +78,7 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
             stream,
             tokenizer,
             steps=spec.steps,
-            checkpoint=SealedCheckpoint(order, f"training-{number}"),
+            checkpoint=EncryptedCheckpoint(order, f"training-{number}"),
             progress=_part(tell, "fine-tuning", begun + half, half),
         )
     tell("writing", 0.98)
@@ -125,7 +125,7 @@ def _filled(
         shard = _kept(order, label)
         if shard is None:
             shard = fill(texts)
-            seal(order.folder / label, order.key, label, orjson.dumps(shard))
+            encrypt(order.folder / label, order.key, label, orjson.dumps(shard))
         parts.append(shard)
     return sum(parts[1:], parts[0])
 
@@ -144,7 +144,7 @@ def _kept(order: JobOrder, label: str) -> Filled | None:
     try:
         from gpu_workers.jobs.obfuscate import Filled
 
-        return Filled(**orjson.loads(unseal(path, order.key, label)))
+        return Filled(**orjson.loads(decrypt(path, order.key, label)))
     except (ValueError, TypeError):
         raise JobFilesLost from None
 

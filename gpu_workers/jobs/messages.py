@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.errors import JobFailed
+from core.files.encrypted_file import read_encrypted
 from core.finetune.hyperparameters import Hyperparameters
-from core.jobs.scratch import read_scratch
 from core.text.policy import MaskPolicy
 from gpu_workers.messages import TAGGER_OFF
 
@@ -43,7 +43,7 @@ class JobOrder:
 
     def received(self) -> Iterator[bytes]:
         """What was sent, in chunks. Raises JobFilesLost."""
-        return read_scratch(self.folder / INPUT, self.key, INPUT)
+        return read_encrypted(self.folder / INPUT, self.key, INPUT)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from core.errors import JobFailed
-from core.ledger.filelock import FileLock
+from core.files.file_lock import FileLock
 from gpu_workers.jobs.messages import (
     Charge,
     ChargeAsked,

@@ -27,7 +27,7 @@ from core.synthesis.pearl_release import Design, PearlRelease
 from core.synthesis.plan import SynthesisPlan
 from core.synthesis.release_file import release_bytes, release_of
 from gpu_workers.jobs import card, corpus
-from gpu_workers.jobs.checkpoint import SealedCheckpoint
+from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, SynthesisSpec, Tell
 from gpu_workers.jobs.targets import publish
 from gpu_workers.synthesis.artifact import load_source, save_counts
@@ -75,7 +75,7 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
 def _released(order: JobOrder, declared: DeclaredTable, tell: Tell, charge: Charge) -> Release:
     """The one release of this job: kept from an earlier attempt, or charged, drawn and sealed now."""
     spec: SynthesisSpec = order.spec
-    kept = SealedCheckpoint(order, "release")
+    kept = EncryptedCheckpoint(order, "release")
     packed = kept.read()
     if packed is None:
         tell("reading", 0.0)
@@ -156,7 +156,7 @@ def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, C
         release,
         plan=TrainingPlan(steps=spec.steps),
         device=job_device(spec.device, spec.threads),
-        checkpoint=SealedCheckpoint(order, "training"),
+        checkpoint=EncryptedCheckpoint(order, "training"),
         progress=progress,
     )
     return partial(save_generator, generator=generator), generator.curve

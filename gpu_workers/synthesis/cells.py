@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.exact import IntArray
 from core.synthesis.encoding import STEPS
 from core.synthesis.schema import CategoricalColumn, Column, NumericColumn, TableSchema
 

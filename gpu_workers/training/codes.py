@@ -21,11 +21,11 @@ import numpy.typing as npt
 import torch
 
 from core.amounts import NANO
-from core.mechanisms.code_space import CodeSpace, Projection
-from core.mechanisms.domain_pack import CodeArray, CodeTable, FloatArray
 from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.sentence_codes import noisy_averages
+from core.mechanisms.sentences.code_space import CodeSpace, Projection
+from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, FloatArray
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.sentence_codes import noisy_averages
 from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
 from gpu_workers.training.public_text import Embedded
 

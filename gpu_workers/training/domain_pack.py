@@ -3,9 +3,9 @@
     python -m gpu_workers.training.domain_pack --data DATA --cache CACHE --out gpu_workers/packs/general.safetensors
 
 Resumable: finished embedding shards stay in CACHE. Everything else takes a few minutes and is drawn from `--seed`.
-The knobs are chosen on held-out public documents that are no candidates, without labels: the setting whose released
-vectors are nearest to the documents' own means (`codes`: in their space; the others: by centred cosine). They are
-constants for every later document.
+The parameters are chosen on held-out public documents that are no candidates, without labels: the setting whose
+released vectors are nearest to the documents' own means (`codes`: in their space; the others: by centred cosine). They
+are constants for every later document.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from core.amounts import NANO
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import DomainPackInfo, Knobs
-from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import DomainPackInfo, MechanismParameters
+from core.mechanisms.sentences.registry import sentence_mechanism
 from gpu_workers.encoder import Encoder
 from gpu_workers.training import codes, public_text, recoder
 from gpu_workers.training.public_text import Embedded, show
@@ -35,7 +35,7 @@ Progress = Callable[[str, float], None]
 
 SEED = 20221
 CANDIDATES = 4_096
-PREFIXES = (64, 256, 1_024, CANDIDATES)  # numbers of candidates that the knobs choose from
+PREFIXES = (64, 256, 1_024, CANDIDATES)  # numbers of candidates that the parameters choose from
 PROJECTIONS = (5, 10, 20, 40)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 15.0, 25.0, 50.0)
@@ -112,32 +112,32 @@ def similarity(released: FloatArray, truth: FloatArray, centre: FloatArray) -> f
     return float(np.mean((a * b).sum(axis=1) / np.maximum(norms, 1e-12)))
 
 
-def choose_knobs(pack: DomainPack, validation: Embedded, progress: Progress) -> tuple[Knobs, ...]:
-    """The pack's knobs, each with the best threshold, projections and numbers of candidates for its epsilon, on public
-    validation documents."""
+def choose_parameters(pack: DomainPack, validation: Embedded, progress: Progress) -> tuple[MechanismParameters, ...]:
+    """The pack's parameters, each with the best threshold, projections and numbers of candidates for its epsilon, on
+    public validation documents."""
     levels = prefixes(pack.info.candidates)
     documents = [torch.from_numpy(document) for document in validation.documents()]
     truth = validation.means()
     truth_recoded = recoder.recoded_means(pack.recoder, validation)
     recoded_centre = pack.recoded.mean(axis=0)
 
-    def score(mechanism: str, knobs: Knobs) -> float:
-        trial = replace(pack, info=replace(pack.info, knobs=(knobs,)))
-        epsilon_nano = [round(knobs.epsilon * 10**9)] * len(documents)
+    def score(mechanism: str, parameters: MechanismParameters) -> float:
+        trial = replace(pack, info=replace(pack.info, mechanism_parameters=(parameters,)))
+        epsilon_nano = [round(parameters.epsilon * 10**9)] * len(documents)
         vectors = sentence_mechanism(mechanism, trial).release(documents, epsilon_nano)
         if mechanism == "clipped_cosine":
             return similarity(vectors, truth, pack.centre)
         return similarity(vectors, truth_recoded, recoded_centre)
 
     table = []
-    for done, base in enumerate(pack.info.knobs, start=1):
+    for done, base in enumerate(pack.info.mechanism_parameters, start=1):
         cosine = [replace(base, threshold=t, cosine_candidates=n) for t in THRESHOLDS for n in levels]
         depth = [replace(base, projections=p, depth_candidates=n) for p in PROJECTIONS for n in levels]
-        cosine_scores = [score("clipped_cosine", knobs) for knobs in cosine]
-        depth_scores = [score("deep_candidate", knobs) for knobs in depth]
+        cosine_scores = [score("clipped_cosine", parameters) for parameters in cosine]
+        depth_scores = [score("deep_candidate", parameters) for parameters in depth]
         best, deepest = cosine[int(np.argmax(cosine_scores))], depth[int(np.argmax(depth_scores))]
         table.append(replace(best, projections=deepest.projections, depth_candidates=deepest.depth_candidates))
-        progress("choosing-settings", done / len(pack.info.knobs))
+        progress("choosing-settings", done / len(pack.info.mechanism_parameters))
     return tuple(table)
 
 
@@ -214,8 +214,8 @@ def build_pack(
         projections=max(PROJECTIONS),
         source=source,
         licence=licence,
-        knobs=tuple(
-            Knobs(
+        mechanism_parameters=tuple(
+            MechanismParameters(
                 epsilon=epsilon,
                 codes=best.table.size,
                 code_noise=best.table.noise,
@@ -238,8 +238,8 @@ def build_pack(
         projections=_half(directions),
         recoder=layers,
     )
-    knobs = choose_knobs(pack, validation, lambda stage, share: progress(stage, 0.6 + 0.4 * share))
-    return replace(pack, info=replace(info, knobs=knobs))
+    parameters = choose_parameters(pack, validation, lambda stage, share: progress(stage, 0.6 + 0.4 * share))
+    return replace(pack, info=replace(info, mechanism_parameters=parameters))
 
 
 CORPORA = {
@@ -266,7 +266,7 @@ def build(data: Path, cache: Path, seed: int, *, name: str, corpora: tuple[str, 
 
 
 def _half(array: npt.NDArray[np.floating]) -> FloatArray:
-    """What the file will hold: the knobs are chosen on exactly that."""
+    """What the file will hold: the parameters are chosen on exactly that."""
     return array.astype(np.float16).astype(np.float32)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.mechanisms.domain_pack import RECODER_LAYERS
-from core.mechanisms.recoder import Recoder
+from core.mechanisms.sentences.domain_pack import RECODER_LAYERS
+from core.mechanisms.sentences.recoder import Recoder
 from gpu_workers.training.public_text import Embedded, mean_by_document, show
 
 FloatArray = npt.NDArray[np.float32]

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core.mechanisms.code_space import Projection
-from core.mechanisms.domain_pack import CodeArray
+from core.mechanisms.sentences.code_space import Projection
+from core.mechanisms.sentences.domain_pack import CodeArray
 from core.mechanisms.space import CODE_MAX
 from core.mechanisms.vectors.codebook_size import TRAINED_SIZES
 from core.mechanisms.vectors.spec import PACK_AXES

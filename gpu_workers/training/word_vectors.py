@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from core.mechanisms.word_pricing import WORDS_MAX
-from core.mechanisms.word_vectors import SHIPPED, Rows, WordVectors, save, unit_codes
+from core.mechanisms.words.pricing import WORDS_MAX
+from core.mechanisms.words.vocabulary import SHIPPED, Rows, WordVectors, save, unit_codes
 from core.text.vocabulary import ranked
 from gpu_workers.encoder import Encoder
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DataDirInUse, JobFailed, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key
-from core.ledger.filelock import FileLock
+from core.files.encrypted_file import EncryptedFileWriter, new_key
+from core.files.file_lock import FileLock
+from core.files.secret_file import write_secret
 from core.ledger.keys import MasterKey
-from core.secret_file import write_secret
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from service.domains import pack_path
 from service.jobs.files import COMMAND
@@ -60,7 +60,7 @@ def _received(folder: Path, corpus: Path, master_key: MasterKey, job_id: str) ->
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     key = new_key()
-    writer = ScratchWriter(folder / INPUT, key, INPUT)
+    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
     with corpus.open("rb") as file:
         while data := file.read(_READ_BYTES):
             writer.write(data)

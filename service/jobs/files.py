@@ -23,10 +23,10 @@ from typing import Any
 import orjson
 
 from core.errors import DataDirInUse, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key, seal, unseal
-from core.ledger.filelock import FileLock
+from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new_key
+from core.files.file_lock import FileLock
+from core.files.secret_file import sync_folder, write_secret
 from core.ledger.keys import MasterKey, Purpose
-from core.secret_file import sync_folder, write_secret
 from gpu_workers.jobs.messages import INPUT
 from service.domains import owner_folder
 
@@ -58,7 +58,7 @@ class Incoming:
         self._folder.mkdir(mode=0o700)
         self._key = new_key()
         write_secret(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
-        self._writer = ScratchWriter(self._folder / INPUT, self._key, INPUT)
+        self._writer = EncryptedFileWriter(self._folder / INPUT, self._key, INPUT)
         self._fingerprint = hmac.new(master_key.derive(Purpose.JOB_CLAIM), digestmod=hashlib.sha256)
         self.received = 0
 
@@ -72,7 +72,7 @@ class Incoming:
         spec = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
         self._fingerprint.update(b"\0spec" + spec)
         self._writer.close()
-        seal(self._folder / _SPEC, self._key, _SPEC, spec)
+        encrypt(self._folder / _SPEC, self._key, _SPEC, spec)
         return self._fingerprint.hexdigest()
 
     def keep(self) -> bool:
@@ -119,7 +119,7 @@ class JobFiles:
             key = self._master_key.unwrap((folder / _KEY).read_bytes(), job_id=job_id)
         except OSError:
             raise JobFilesLost from None
-        return OpenJob(folder, key, orjson.loads(unseal(folder / _SPEC, key, _SPEC)))
+        return OpenJob(folder, key, orjson.loads(decrypt(folder / _SPEC, key, _SPEC)))
 
     def ids(self) -> set[str]:
         """The jobs that have a folder here."""

@@ -2,9 +2,9 @@
 
 Guarantee: pure epsilon-DP for replacing one entry of a document's unit list, of which the number of entries is public.
 What that promises of the text depends on how the list came about, and the answer's `privacy` block says it
-(`core.mechanisms.protection`): one sentence; one sentence or token, for sentences that the caller sent; one word, for
-windows of words. By `document_selection`: for replacing the whole document, and its answer does not show how many
-sentences there are.
+(`core.mechanisms.sentences.protection`): one sentence; one sentence or token, for sentences that the caller sent; one
+word, for windows of words. By `document_selection`: for replacing the whole document, and its answer does not show how
+many sentences there are.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pydantic import Field, model_validator
 from core.accounting.events import PrivacyEvent
 from core.amounts import cost_nano
 from core.errors import InvalidInput
+from core.files.file_version import FileVersion
 from core.ledger.records import Charge
-from core.mechanisms.pack_facts import DomainPackInfo
-from core.mechanisms.pricing import SentenceMechanism, sentence_event, words_event
-from core.mechanisms.protection import Form, Protection, Segmentation, protection
-from core.stamped_file import StampedFile
+from core.mechanisms.sentences.pack_facts import DomainPackInfo
+from core.mechanisms.sentences.pricing import SentenceMechanism, sentence_event, words_event
+from core.mechanisms.sentences.protection import Form, Protection, Segmentation, protection
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX, sentences, windows
 from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask
@@ -113,7 +113,7 @@ def price(body: SentDPRequest, settings: Settings, pack: DomainPackInfo) -> Priv
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
         )
-    noise = pack.knobs_for(cost_nano(body.epsilon)).code_noise
+    noise = pack.parameters_for(cost_nano(body.epsilon)).code_noise
     if body.segmentation == "sentences":
         return sentence_event(body.mechanism, body.epsilon, noise)
     for index, document in enumerate(body.documents):
@@ -151,7 +151,7 @@ def check_forms(body: SentDPRequest, domain: Domain, here: House) -> None:
 
 
 def validate(
-    body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent, pack: StampedFile | None = None
+    body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent, pack: FileVersion | None = None
 ) -> list[EmbedTask]:
     """The documents as tasks.
 

@@ -25,28 +25,23 @@ from audits.detect_sentences import (
 )
 
 from core.amounts import NANO
-from core.mechanisms import (
-    clipped_cosine,
-    depth,
-    discrete_noise,
-    sampling,
-    sentence_codes,
-)
+from core.mechanisms.samplers import discrete_noise, exact
+from core.mechanisms.sentences import clipped_cosine, deep_candidate, sentence_codes
 
 
 def _first_heads(_: Any) -> Any:
     def broken(scores: Any, *, epsilon_nano: int, sensitivity: int) -> int:
-        gaps = sampling._gaps(scores, epsilon_nano, sensitivity)
-        return int(np.argmax(sampling._coins(gaps, epsilon_nano, 2 * sensitivity * NANO)))
+        gaps = exact._gaps(scores, epsilon_nano, sensitivity)
+        return int(np.argmax(exact._coins(gaps, epsilon_nano, 2 * sensitivity * NANO)))
 
     return broken
 
 
 def _one_round(_: Any) -> Any:
     def broken(scores: Any, *, epsilon_nano: int, sensitivity: int) -> int:
-        gaps = sampling._gaps(scores, epsilon_nano, sensitivity)
-        proposals = sampling.uniform_indices(len(gaps), len(gaps))
-        accepted = sampling._coins(gaps[proposals], epsilon_nano, 2 * sensitivity * NANO)
+        gaps = exact._gaps(scores, epsilon_nano, sensitivity)
+        proposals = exact.uniform_indices(len(gaps), len(gaps))
+        accepted = exact._coins(gaps[proposals], epsilon_nano, 2 * sensitivity * NANO)
         return int(proposals[int(np.argmax(accepted))])
 
     return broken
@@ -56,7 +51,7 @@ def _float_softmax(_: Any) -> Any:
     def broken(scores: Any, *, epsilon_nano: int, sensitivity: int) -> int:
         weights = np.exp((scores - scores.max()).astype(np.float32) * (epsilon_nano / NANO / 2 / sensitivity))
         return int(
-            np.searchsorted(np.cumsum(weights), sampling.random_words(1)[0] / 2.0**32 * weights.sum(), side="right")
+            np.searchsorted(np.cumsum(weights), exact.random_words(1)[0] / 2.0**32 * weights.sum(), side="right")
         )
 
     return broken
@@ -68,11 +63,11 @@ def _seeded_words(_: Any) -> Any:
 
 
 def _biased_indices(_: Any) -> Any:
-    return lambda count, bound: (sampling.random_words(count).astype(np.uint64) % np.uint64(bound)).astype(np.int64)
+    return lambda count, bound: (exact.random_words(count).astype(np.uint64) % np.uint64(bound)).astype(np.int64)
 
 
 def _biased_below(_: Any) -> Any:
-    return lambda bound: int(sampling.random_words(1)[0]) % (1 << (bound - 1).bit_length()) % bound
+    return lambda bound: int(exact.random_words(1)[0]) % (1 << (bound - 1).bit_length()) % bound
 
 
 def _undecided_is_no(real: Any) -> Any:
@@ -89,7 +84,7 @@ def _keeps_the_last(real: Any) -> Any:
 def _others_with_the_own(_: Any) -> Any:
     def broken(codes: Any, *, size: int, epsilon_nano: int) -> Any:
         drawn = discrete_noise.subset_selection(codes[:, None], size=size, epsilon_nano=epsilon_nano)
-        return np.where(drawn == codes, codes, sampling.uniform_indices(len(codes), size))
+        return np.where(drawn == codes, codes, exact.uniform_indices(len(codes), size))
 
     return broken
 
@@ -139,49 +134,49 @@ BUGS: tuple[Bug, ...] = (
         "no factor 2 in the exponential mechanism",
         _SAMPLING,
         "weights exp(eps u / (2 sensitivity))",
-        swap(depth, "exponential_mechanism", DOUBLE),
+        swap(deep_candidate, "exponential_mechanism", DOUBLE),
         DEPTH,
     ),
     Bug(
         "rejection stops after a round",
         _SAMPLING,
         "proposals until one is accepted",
-        swap(sampling, "exponential_mechanism", _one_round),
+        swap(exact, "exponential_mechanism", _one_round),
         LAWS,
     ),
     Bug(
         "a float softmax",
         _SAMPLING,
         "every outcome of positive probability can occur",
-        swap(sampling, "exponential_mechanism", _float_softmax),
+        swap(exact, "exponential_mechanism", _float_softmax),
         REACH,
     ),
     Bug(
         "undecided coins fall on tails",
         _SAMPLING,
         "the exact coin extends U",
-        swap(sampling, "_decide", _undecided_is_no),
+        swap(exact, "_decide", _undecided_is_no),
         REACH,
     ),
     Bug(
         "remainders without rejection, arrays",
         _SAMPLING,
         "a word is used iff it lies below a multiple of the bound",
-        swap(sampling, "uniform_indices", _biased_indices),
+        swap(exact, "uniform_indices", _biased_indices),
         LAWS,
     ),
     Bug(
         "remainders without rejection, one number",
         _SAMPLING,
         "a uniform integer by rejection",
-        swap(sampling, "uniform_below", _biased_below),
+        swap(exact, "uniform_below", _biased_below),
         LAWS,
     ),
     Bug(
         "a seeded generator for words",
         _SAMPLING,
         "randomness keeps no state, so forked workers never share it",
-        swap(sampling, "random_words", _seeded_words),
+        swap(exact, "random_words", _seeded_words),
         FORKS,
     ),
     Bug(

@@ -21,17 +21,12 @@ from audits.detect_sentences import (
     swap,
 )
 
-from core.mechanisms import (
-    clipped_cosine,
-    depth,
-    document_selection,
-    integer_vectors,
-    sentence_codes,
-)
-from core.mechanisms.clipped_cosine import ClippedCosine
-from core.mechanisms.depth import DeepCandidate
-from core.mechanisms.document_selection import DocumentSelection
-from core.mechanisms.sentence_codes import SentenceCodes
+from core.mechanisms import integer_vectors
+from core.mechanisms.sentences import clipped_cosine, deep_candidate, document_selection, sentence_codes
+from core.mechanisms.sentences.clipped_cosine import ClippedCosine
+from core.mechanisms.sentences.deep_candidate import DeepCandidate
+from core.mechanisms.sentences.document_selection import DocumentSelection
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 
 def _from_the_documents_mean(real: Any) -> Any:
@@ -199,7 +194,7 @@ BUGS: tuple[Bug, ...] = (
         "sensitivity 1 of the depth",
         "deep_candidate",
         "|2 h - k| moves by at most 2",
-        lambda patch: patch.setattr(depth, "SENSITIVITY", 1),
+        lambda patch: patch.setattr(deep_candidate, "SENSITIVITY", 1),
         DEPTH,
     ),
     Bug(

@@ -14,7 +14,7 @@ from audits.tables import BUDGET, KINDS, audited
 from scipy import stats
 from synthesis_kit import toy_schema
 
-from core.mechanisms import discrete_noise
+from core.mechanisms.samplers import discrete_noise
 from core.synthesis import encoding, marginals_release, pearl_release
 from core.synthesis.accounted_noise import noise_scale
 from core.synthesis.encoding import EncodedTable

@@ -14,11 +14,11 @@ from audits.kit import Case, FloatArray, Scale, audit, learned
 from audits.texts import EPSILON, WORDS, Moody, draw_cases, fill_cases, slots, vocabulary, word_cases
 
 from core.amounts import NANO
-from core.mechanisms import token_selection, word_selection
-from core.mechanisms.token_selection import GRID
-from core.mechanisms.word_selection import ExponentialWords
-from core.mechanisms.word_vectors import WordVectors
-from core.mechanisms.words import LaplaceWords
+from core.mechanisms.words import exponential, token_selection
+from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.laplace import LaplaceWords
+from core.mechanisms.words.token_selection import GRID
+from core.mechanisms.words.vocabulary import WordVectors
 from core.text import fill_dp, fill_left_to_right
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Blank
@@ -253,21 +253,21 @@ def _finite_enough(patch: pytest.MonkeyPatch) -> None:
 
 def _word_select(**changes: Callable[[int], int]) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        real = word_selection.select
+        real = exponential.select
 
         def broken(squares: Any, **given: Any) -> Any:
             return real(squares, **{key: changes.get(key, int)(value) for key, value in given.items()})
 
-        patch.setattr(word_selection, "select", broken)
+        patch.setattr(exponential, "select", broken)
 
     return plant
 
 
 def _squared(patch: pytest.MonkeyPatch) -> None:
     """Weights by squared distances, for which no triangle inequality holds."""
-    real = word_selection.select
+    real = exponential.select
     patch.setattr(
-        word_selection,
+        exponential,
         "select",
         lambda squares, *, scale, **rest: real(
             (squares.astype(np.float64) ** 2 / scale**2).astype(np.float32), scale=scale, **rest

@@ -15,7 +15,7 @@ from audits.vectors import codebook_cases, mechanism_of, metric_cases, privunit_
 from randomgen import AESCounter
 from scipy.special import log_ndtr
 
-from core.mechanisms import discrete_noise
+from core.mechanisms.samplers import discrete_noise
 from core.mechanisms.vectors import codebook, metric, noise, privunit, trained_codebook
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.noise import row_norms
@@ -220,7 +220,11 @@ BUGS: tuple[Bug, ...] = (
         _METRIC,
         "|P c(x) - P c(x')| <= s |c(x) - c(x')|",
         _scale(
-            lambda own: 0.5 * own.scale if own.projection is not None and own.projection.stretch > 1.3 else own.scale
+            lambda own: (
+                0.5 * own.scale
+                if own.projection is not None and own.projection.spectral_norm_bound > 1.3
+                else own.scale
+            )
         ),
         GAUSSIAN,
     ),

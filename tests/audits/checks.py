@@ -15,10 +15,10 @@ from pack_kit import make_pack
 from scipy import stats
 
 from core.amounts import NANO
-from core.mechanisms import sampling
-from core.mechanisms.clipped_cosine import ClippedCosine
-from core.mechanisms.depth import DeepCandidate
-from core.mechanisms.document_selection import DocumentSelection
+from core.mechanisms.samplers import exact
+from core.mechanisms.sentences.clipped_cosine import ClippedCosine
+from core.mechanisms.sentences.deep_candidate import DeepCandidate
+from core.mechanisms.sentences.document_selection import DocumentSelection
 from core.mechanisms.vectors.codebook import CodebookMechanism
 
 FALSE_ALARM = 1e-6
@@ -52,15 +52,15 @@ def draws_follow_the_laws() -> bool:
     scores = np.array([0, 6, 9, 9, 30], dtype=np.int64)
     weights = np.exp(2.0 * (scores - 30) / (2 * 3))
     counts = np.bincount(
-        [sampling.exponential_mechanism(scores, epsilon_nano=2 * NANO, sensitivity=3) for _ in range(20_000)],
+        [exact.exponential_mechanism(scores, epsilon_nano=2 * NANO, sensitivity=3) for _ in range(20_000)],
         minlength=5,
     )
     if stats.chisquare(counts, weights / weights.sum() * counts.sum()).pvalue < FALSE_ALARM:
         return False
-    ones = np.bincount([sampling.uniform_below(3) for _ in range(20_000)], minlength=3)
+    ones = np.bincount([exact.uniform_below(3) for _ in range(20_000)], minlength=3)
     if stats.chisquare(ones).pvalue < FALSE_ALARM:
         return False
-    many = sampling.uniform_indices(50_000, 3 << 30)
+    many = exact.uniform_indices(50_000, 3 << 30)
     return bool(stats.chisquare(np.bincount(many >> 30, minlength=3)).pvalue >= FALSE_ALARM)
 
 
@@ -74,7 +74,7 @@ def every_outcome_can_occur() -> bool:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", lambda count: bytes(count))
-        coin = bool(sampling.bernoulli_exp(np.array([2_000]), 1)[0])
+        coin = bool(exact.bernoulli_exp(np.array([2_000]), 1)[0])
     asked = iter(range(1_000))
 
     def zeros(count: int) -> bytes:
@@ -85,7 +85,7 @@ def every_outcome_can_occur() -> bool:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", zeros)
         try:
-            return coin and sampling.exponential_mechanism(scores, epsilon_nano=2 * NANO, sensitivity=10) == 0
+            return coin and exact.exponential_mechanism(scores, epsilon_nano=2 * NANO, sensitivity=10) == 0
         except _Zeros:
             return False
 
@@ -111,7 +111,7 @@ def in_two_children(draw: Callable[[], bytes]) -> tuple[bytes, bytes]:
 
 def forks_have_streams_of_their_own() -> bool:
     random.seed(1)  # a state that a child would inherit
-    one, other = in_two_children(lambda: sampling.random_words(16).tobytes())
+    one, other = in_two_children(lambda: exact.random_words(16).tobytes())
     return one != other
 
 

@@ -18,10 +18,10 @@ from core.accounting.divisions import filter_arms
 from core.accounting.events import PrivacyEvent
 from core.accounting.filters import Sums, admits, cost_of
 from core.amounts import FEMTO, NANO
-from core.mechanisms.clipped_cosine import ClippedCosine
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.pricing import sentence_event
-from core.mechanisms.sentence_codes import SentenceCodes
+from core.mechanisms.sentences.clipped_cosine import ClippedCosine
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.pricing import sentence_event
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 
 def convolved(laws: Sequence[Law]) -> Law:

@@ -20,12 +20,12 @@ from audits.sentences import DIMENSION, EPSILON, candidate_cases, code_case, cod
 from pack_kit import make_pack
 
 from core.amounts import NANO
-from core.mechanisms.clipped_cosine import ClippedCosine
-from core.mechanisms.depth import DeepCandidate
-from core.mechanisms.document_selection import DocumentSelection
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.sampling import IntArray
-from core.mechanisms.sentence_codes import SentenceCodes
+from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.sentences.clipped_cosine import ClippedCosine
+from core.mechanisms.sentences.deep_candidate import DeepCandidate
+from core.mechanisms.sentences.document_selection import DocumentSelection
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 
 def _detector(name: str, cases: Callable[[], Iterator[Case]], pairs: int = 400, runs: int = 40_000) -> Detector:

@@ -24,19 +24,19 @@ from audits.vectors import vector_pack
 from gateway_kit import Gateway, Tenant
 
 from core.amounts import EPSILON_MAX, NANO
-from core.mechanisms import fill_pricing
-from core.mechanisms.clipped_cosine import ClippedCosine, clip_level
-from core.mechanisms.depth import SENSITIVITY, DeepCandidate
-from core.mechanisms.document_selection import DocumentSelection, subset_size
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.protection import protection
-from core.mechanisms.sentence_codes import SentenceCodes
+from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
+from core.mechanisms.sentences.deep_candidate import SENSITIVITY, DeepCandidate
+from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.protection import protection
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
 from core.mechanisms.vectors.spec import PACK_DIMENSION, vector_spec
 from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism
-from core.mechanisms.word_vectors import shipped
+from core.mechanisms.words import fill_pricing
+from core.mechanisms.words.vocabulary import shipped
 from core.text.segment import sentences
 from gpu_workers import packs
 from gpu_workers.encoder import Encoder
@@ -137,7 +137,9 @@ def selection_law(kind: type, text: str, epsilon: float) -> FloatArray:
     scores = mechanism.scores([vectors(text)], [nano])[0].astype(np.float64)
     if kind is DeepCandidate:
         return exponential_law(scores, epsilon, SENSITIVITY)
-    return permute_and_flip_law(scores, epsilon, clip_level(pack.info.knobs_for(nano).threshold, pack.info.dimension))
+    return permute_and_flip_law(
+        scores, epsilon, clip_level(pack.info.parameters_for(nano).threshold, pack.info.dimension)
+    )
 
 
 @lru_cache(maxsize=4)

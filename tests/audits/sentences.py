@@ -13,17 +13,17 @@ from dataclasses import replace
 import numpy as np
 import torch
 from audits.kit import Audit, Case, FloatArray, Found, Scale, audit, by_law
-from pack_kit import knobs_row, make_pack
+from pack_kit import make_pack, parameters_row
 
 from core.amounts import NANO
-from core.mechanisms.clipped_cosine import ClippedCosine, clip_level
-from core.mechanisms.depth import SENSITIVITY, DeepCandidate
-from core.mechanisms.document_selection import DocumentSelection, subset_size
-from core.mechanisms.domain_pack import CodeTable, DomainPack
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.protection import protection
-from core.mechanisms.release import CandidateMechanism
-from core.mechanisms.sentence_codes import SentenceCodes
+from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
+from core.mechanisms.sentences.deep_candidate import SENSITIVITY, DeepCandidate
+from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
+from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.protection import protection
+from core.mechanisms.sentences.release import CandidateMechanism
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 DIMENSION = 8
 EPSILON = 2.0
@@ -123,8 +123,8 @@ def candidate_cases(kind: type[CandidateMechanism], seed: int, epsilon: float = 
         points = clusters(rng, positive=not cosine)
         threshold = float(rng.choice([1.0, 0.5, 0.1]))
         axes = np.eye(DIMENSION)[: 1 if cosine else int(rng.choice([1, 3]))]
-        knobs = knobs_row(1.0, threshold, len(points), len(axes), len(points))
-        pack = make_pack(points, projections=axes, knobs=(knobs,))
+        parameters = parameters_row(1.0, threshold, len(points), len(axes), len(points))
+        pack = make_pack(points, projections=axes, parameters=(parameters,))
         mechanism = kind(pack)
         sentences = pool(rng, points, positive=not cosine)
         first, second, facts = neighbours(rng, sentences)
@@ -158,7 +158,7 @@ def selection_cases(seed: int, epsilon: float = EPSILON) -> Iterator[Case]:
 def code_pack(noise: CodeNoise, centroids: FloatArray) -> DomainPack:
     """A pack whose codes mean axes, so that a release shows the whole noisy histogram."""
     size, d = centroids.shape
-    pack = make_pack(centroids, knobs=(knobs_row(0.5, 1.0, 1, 1, 1, codes=size, code_noise=noise),))
+    pack = make_pack(centroids, parameters=(parameters_row(0.5, 1.0, 1, 1, 1, codes=size, code_noise=noise),))
     table = CodeTable(noise, np.eye(size, d, dtype=np.float32), np.zeros(d, dtype=np.float32))
     return replace(pack, code_tables=(table,))
 

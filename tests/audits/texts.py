@@ -12,13 +12,13 @@ import numpy as np
 from audits.kit import Audit, Case, FloatArray, Found, Scale, audit, by_law
 
 from core.amounts import NANO
-from core.mechanisms import fill_pricing
-from core.mechanisms.token_selection import GRID, scores, select
-from core.mechanisms.weight_range import draw_epsilon_nano
-from core.mechanisms.word_pricing import PER_UNIT, WHOLE
-from core.mechanisms.word_selection import ExponentialWords
-from core.mechanisms.word_vectors import WordVectors, shipped
-from core.mechanisms.words import LaplaceWords, WordMechanism
+from core.mechanisms.words import fill_pricing
+from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.laplace import LaplaceWords, WordMechanism
+from core.mechanisms.words.pricing import PER_UNIT, WHOLE
+from core.mechanisms.words.token_selection import GRID, scores, select
+from core.mechanisms.words.vocabulary import WordVectors, shipped
+from core.mechanisms.words.weight_range import draw_epsilon_nano
 from core.text.fill_dp import CLIP, dp_draws, slots_of
 from core.text.fill_left_to_right import Scored, fill_left_to_right
 from core.text.infill_model import Blank, Candidates

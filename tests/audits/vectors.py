@@ -80,8 +80,8 @@ def metric_case(mechanism: MetricMechanism, first: Vectors, second: Vectors) -> 
         return  # the claim is near 0: nothing to see in a million runs
     per_unit = spec.epsilon
     if spec.beta is not None:
-        stretch = mechanism.projection.stretch if mechanism.projection else 1.0
-        per_unit = vector_events(spec, stretch=stretch)[0].epsilon_nano / 1e9
+        spectral_norm_bound = mechanism.projection.spectral_norm_bound if mechanism.projection else 1.0
+        per_unit = vector_events(spec, spectral_norm_bound=spectral_norm_bound)[0].epsilon_nano / 1e9
     near, far = mechanism.projected(np.stack(inside))
 
     def gain(released: FloatArray) -> FloatArray:

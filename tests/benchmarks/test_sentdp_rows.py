@@ -15,9 +15,9 @@ from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, OWN, methods
 from benchmarks.sentdp.speed import choices, random_pack
 from benchmarks.sentdp.table import Cell, Row, Table
 from core.amounts import NANO
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import sentence_mechanism
 
 PACK = Path(__file__).parents[2] / "gpu_workers" / "packs" / "general.safetensors"
 
@@ -49,7 +49,7 @@ def test_settings_are_those_of_the_pack_at_the_tables_epsilons(pack: DomainPack)
 
     assert [row.epsilon for row in rows] == list(EPSILONS)
     for row in rows:
-        own = pack.info.knobs_for(round(row.epsilon * NANO))
+        own = pack.info.parameters_for(round(row.epsilon * NANO))
         assert (row.codes, row.code_noise) == (own.codes, own.code_noise)
 
 

@@ -13,8 +13,8 @@ import pytest
 from corpus_kit import embedding_rows, json_lines, rows
 
 from core.errors import BadCorpus, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key
-from core.mechanisms.domain_pack import DomainPack
+from core.files.encrypted_file import EncryptedFileWriter, new_key
+from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.jobs import corpus, domain
 from gpu_workers.jobs.messages import DomainSpec, JobOrder
 from gpu_workers.training.public_text import Embedded
@@ -109,7 +109,7 @@ def test_embeddings_that_cannot_be_used(content: list, reason: str) -> None:
 def order(folder: Path, of: list[dict], **options: int) -> JobOrder:
     folder.mkdir()
     key = new_key()
-    writer = ScratchWriter(folder / "input", key, "input")
+    writer = EncryptedFileWriter(folder / "input", key, "input")
     writer.write(json_lines(of))
     writer.close()
     spec = DomainSpec("law", "made up", "none", (str(folder / "law.safetensors"),), **options)

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import CodeNoise
-from core.mechanisms.sentence import sentence_mechanism
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.registry import sentence_mechanism
 from gpu_workers.embedder import Embedder
 from gpu_workers.messages import WorkerOptions
 from gpu_workers.packs import pack_paths
@@ -18,7 +18,9 @@ from gpu_workers.tasks import EmbedRelease, EmbedTask
 def test_a_pack_with_another_noise_than_was_priced_releases_nothing() -> None:
     """The front end prices by the facts that it read; the worker may have loaded the file at another time."""
     pack = DomainPack.load(pack_paths()["general"])
-    by_noise = {knobs.code_noise: round(knobs.epsilon * 10**9) for knobs in pack.info.knobs}
+    by_noise = {
+        parameters.code_noise: round(parameters.epsilon * 10**9) for parameters in pack.info.mechanism_parameters
+    }
     mechanism = sentence_mechanism("sentence_codes", pack, "cpu")
     embedder = Embedder(WorkerOptions())
     embedder._encoder = SimpleNamespace(device="cpu")  # no sentence is encoded here

@@ -15,11 +15,11 @@ from finetune_kit import LABELS, checkpoint, labelled
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
 from core.errors import BadCorpus, JobFailed, JobFilesLost
+from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import replace_one_epsilon
 from core.finetune.pricing import budget_of, training_budget
 from core.finetune.rows import RowTerms, read_splits
-from core.jobs.scratch import ScratchWriter, new_key
 from gpu_workers.finetune.artifact import load_classifier
 from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.jobs import finetune
@@ -80,7 +80,7 @@ def order(tmp_path: Path, encoder: Path) -> JobOrder:
     folder = tmp_path / "job"
     folder.mkdir()
     key = new_key()
-    writer = ScratchWriter(folder / INPUT, key, INPUT)
+    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
     writer.write(json_lines([*labelled(ROWS), *labelled(10, split="public")]))
     writer.close()
     spec = FinetuneSpec(

@@ -10,8 +10,8 @@ import torch
 from corpus_kit import PLANTED, embedding_rows, json_lines, rows
 
 from core.errors import BadCorpus, InfillBroken, InvalidInput, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key
-from core.stamped_file import StampedFile, stamped
+from core.files.encrypted_file import EncryptedFileWriter, new_key
+from core.files.file_version import FileVersion, file_version
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
@@ -38,7 +38,7 @@ def documents() -> list[dict[str, Any]]:
 def order(folder: Path, content: bytes) -> JobOrder:
     folder.mkdir()
     key = new_key()
-    writer = ScratchWriter(folder / INPUT, key, INPUT)
+    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
     writer.write(content)
     writer.close()
     targets = (str(folder / "artifact.safetensors"), str(folder / "own" / "mine.safetensors"))
@@ -108,7 +108,7 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
         assert "Guarantee: none" in path.with_suffix(".md").read_text()
 
     text = "The parcel went to Zworykin near our house."
-    own = stamped(job.folder / "own" / "mine.safetensors")
+    own = file_version(job.folder / "own" / "mine.safetensors")
     (answer,) = Sanitiser(infill="bundled", fill_slots_max=50).run([SanitizeTask(text, FEW, "top1", model=own)])
     assert isinstance(answer, Sanitised)
     assert "Zworykin" not in answer.text
@@ -119,12 +119,12 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
         infill.run(job, quiet)
 
 
-def favouring(path: Path, word: str) -> StampedFile:
+def favouring(path: Path, word: str) -> FileVersion:
     """A model that fills every place with one word."""
     info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", weights_fingerprint(bundled_path()))
     tensors["head.bias"][embedded_vocabulary().tokenizer.token_to_id(word)] += 1000
     save_adapter(path, info, tensors)
-    found = stamped(path)
+    found = file_version(path)
     assert found is not None
     return found
 
@@ -133,8 +133,8 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
     whale, piano = favouring(tmp_path / "a.safetensors", "whale"), favouring(tmp_path / "b.safetensors", "piano")
     sanitiser = Sanitiser(infill="bundled", fill_slots_max=50, infill_models_loaded_max=1)
     (tmp_path / "cut.safetensors").write_bytes(Path(whale.path).read_bytes()[:-10])
-    broken = stamped(tmp_path / "cut.safetensors")
-    gone = StampedFile(str(tmp_path / "gone.safetensors"), "1")
+    broken = file_version(tmp_path / "cut.safetensors")
+    gone = FileVersion(str(tmp_path / "gone.safetensors"), "1")
     text = "The parcel went to Zworykin near our house."
     models = [whale, None, piano, broken, gone, whale]
 

@@ -32,15 +32,15 @@ FILES = (
     "tests/gpu_workers/models/test_int8_linear.py",
     "tests/gpu_workers/models/test_shipped_adapters.py",
     "tests/gpu_workers/models/test_tagger.py",
-    "tests/core/mechanisms/test_document_selection.py",
-    "tests/core/mechanisms/test_general_pack.py",
+    "tests/core/mechanisms/sentences/test_document_selection.py",
+    "tests/core/mechanisms/sentences/test_general_pack.py",
     "tests/core/mechanisms/test_integer_vectors.py",
-    "tests/core/mechanisms/test_sentence_codes.py",
-    "tests/core/mechanisms/test_sentence_mechanisms.py",
-    "tests/core/mechanisms/test_vector_mechanisms.py",
-    "tests/core/mechanisms/test_vector_pack.py",
-    "tests/core/mechanisms/test_word_selection.py",
-    "tests/core/mechanisms/test_words.py",
+    "tests/core/mechanisms/sentences/test_sentence_codes.py",
+    "tests/core/mechanisms/sentences/test_sentence_mechanisms.py",
+    "tests/core/mechanisms/vectors/test_vector_mechanisms.py",
+    "tests/core/mechanisms/vectors/test_vector_pack.py",
+    "tests/core/mechanisms/words/test_exponential.py",
+    "tests/core/mechanisms/words/test_laplace.py",
 )
 AS_INTEL = "int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n"
 

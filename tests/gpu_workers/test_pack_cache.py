@@ -9,16 +9,16 @@ import torch
 from corpus_kit import embedding_rows
 from test_domain_corpus import order, quiet
 
-from core.mechanisms.domain_pack import InvalidPack
-from core.stamped_file import StampedFile
+from core.files.file_version import FileVersion
+from core.mechanisms.sentences.domain_pack import InvalidPack
 from gpu_workers.jobs import domain
 from gpu_workers.pack_cache import PackCache
 
 
-def pack(folder: Path, *, seed: int) -> StampedFile:
+def pack(folder: Path, *, seed: int) -> FileVersion:
     job = order(folder, embedding_rows(110, seed=seed))
     domain.run(job, quiet)
-    return StampedFile(job.spec.targets[0], "1")
+    return FileVersion(job.spec.targets[0], "1")
 
 
 def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
@@ -33,4 +33,4 @@ def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: 
     Path(first.path).write_bytes(b"broken")
     assert cache.mechanism(first, "clipped_cosine", None)
     with pytest.raises(InvalidPack):
-        cache.mechanism(StampedFile(first.path, "2"), "clipped_cosine", None)
+        cache.mechanism(FileVersion(first.path, "2"), "clipped_cosine", None)

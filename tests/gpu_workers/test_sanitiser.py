@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from core.errors import GatewayError, InvalidInput, RecogniserFailed, TaskFailed
-from core.mechanisms.word_vectors import WordVectors
+from core.mechanisms.words.vocabulary import WordVectors
 from core.text import mask_entity
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers import sanitiser

@@ -14,13 +14,13 @@ from corpus_kit import json_lines
 from synthesis_kit import SHOP, shop_rows
 
 from core.errors import BadCorpus, JobFilesLost
-from core.jobs.scratch import ScratchWriter, new_key
+from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.synthesis import marginals_release, pearl_release
 from core.synthesis.declared import declared_table
 from core.synthesis.encoding import Outside, encode_rows
 from core.synthesis.pricing import record_budget
 from gpu_workers.jobs import synthesis
-from gpu_workers.jobs.checkpoint import SealedCheckpoint
+from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import INPUT, JobOrder, SynthesisSpec
 from gpu_workers.synthesis.artifact import load_source
 
@@ -48,7 +48,7 @@ def order(tmp_path: Path) -> JobOrder:
     folder = tmp_path / "job"
     folder.mkdir()
     key = new_key()
-    writer = ScratchWriter(folder / INPUT, key, INPUT)
+    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
     writer.write(json_lines(shop_rows(300)))
     writer.close()
     spec = SynthesisSpec(
@@ -129,7 +129,7 @@ def test_a_death_between_charge_and_seal_leaves_nothing_of_the_draw(
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(SealedCheckpoint, "write", dies)
+        patch.setattr(EncryptedCheckpoint, "write", dies)
         with pytest.raises(Crash):
             run(order, ledger)
     assert (ledger.spent, outputs(order)) == (1, [])

@@ -10,7 +10,7 @@ import pytest
 
 from core.amounts import NANO
 from core.errors import GatewayError, InvalidInput, RecogniserFailed, TaskFailed
-from core.mechanisms.release import SentenceMechanism
+from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors import privunit
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask

@@ -17,7 +17,7 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
 from core.ledger.records import Charge
 from core.ledger.reuse import ReuseStore
-from core.mechanisms.pricing import sentence_event
+from core.mechanisms.sentences.pricing import sentence_event
 from gpu_workers.engine import Role
 from gpu_workers.packs import pack_paths
 from service.release import Release

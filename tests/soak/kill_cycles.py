@@ -30,9 +30,9 @@ from gateway_kit import COMMAND, Gateway, children, clean_environment, command_l
 from soak.load import DELIVERED, GONE, OPEN, Account, Book, Client, keep_asking, new_ask
 
 from core.ledger.client import LedgerClient, connect
+from core.ledger.counters import COUNT, EPSILON
 from core.ledger.embedded import socket_path
 from core.ledger.reader import LedgerReader
-from core.ledger.vectors import COUNT, EPSILON
 
 # Redis is back in a fraction of a second, the others load models: it also dies while a worker is loading
 KINDS = (*("worker", "redis", "redis", "redis", "redis") * 2, "gateway")

@@ -26,10 +26,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.mechanisms.discrete_noise import subset_selection
 from core.mechanisms.integer_vectors import CodeMatrix, codes_of, fine_integers
-from core.mechanisms.release import row_chunks
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.discrete_noise import subset_selection
+from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.sentences.release import row_chunks
 from core.mechanisms.vectors.codebook_size import codebook_size
 from core.mechanisms.vectors.noise import scaled_rows
 from core.mechanisms.vectors.projection import Projection, derived_normals

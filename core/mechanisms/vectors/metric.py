@@ -58,8 +58,8 @@ class MetricMechanism(VectorMechanism):
 
     def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
         super().__init__(spec, projection)
-        stretch = 1.0 if projection is None else projection.stretch
-        self.scale = _ROUNDING * (stretch if spec.beta is None else 1.0 + spec.beta) / spec.epsilon
+        spectral_norm_bound = 1.0 if projection is None else projection.spectral_norm_bound
+        self.scale = _ROUNDING * (spectral_norm_bound if spec.beta is None else 1.0 + spec.beta) / spec.epsilon
 
     def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:
         def work(share: list[slice]) -> None:

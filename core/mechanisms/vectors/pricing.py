@@ -27,23 +27,23 @@ ADJACENCY_ALL = "replace-one vector (any vector by any other)"
 PER_UNIT = "unit of Euclidean distance"
 
 
-def vector_events(spec: VectorSpec, *, stretch: float) -> tuple[PrivacyEvent, ...]:
+def vector_events(spec: VectorSpec, *, spectral_norm_bound: float) -> tuple[PrivacyEvent, ...]:
     """The events of one released vector; the first is the one that an answer shows.
 
-    `stretch` bounds the projection's largest singular value (`spec_stretch`). It prices the paper's form alone, whose
-    noise of rate eps / (1 + beta) gives eps stretch / (1 + beta) per unit of distance: charged is that, rounded up.
-    Raises: InvalidInput if the price cannot be counted.
+    `spectral_norm_bound` bounds the projection's largest singular value (`spec_norm_bound`). It prices the paper's form
+    alone, whose noise of rate eps / (1 + beta) gives eps spectral_norm_bound / (1 + beta) per unit of distance: charged
+    is that, rounded up. Raises: InvalidInput if the price cannot be counted.
     """
     if not spec.is_metric:
         return (_event(spec, Unit.SENTENCE, "pure", Guarantee.PURE_DP, spec.epsilon_nano),)
-    per_unit = _per_unit_nano(spec, stretch)
+    per_unit = _per_unit_nano(spec, spectral_norm_bound)
     return (
         _event(spec, Unit.VECTOR, "metric", Guarantee.METRIC_DP, per_unit),
         _event(spec, Unit.SENTENCE, "metric", Guarantee.PURE_DP, _worst_case_nano(spec, per_unit)),
     )
 
 
-def vector_facts(spec: VectorSpec, *, stretch: float) -> dict[str, Any]:
+def vector_facts(spec: VectorSpec, *, spectral_norm_bound: float) -> dict[str, Any]:
     """What an answer's `privacy` block says of a release beside its first event: public facts, JSON-ready."""
     facts: dict[str, Any] = {"dimension": spec.output_dimension}
     if spec.is_trained:
@@ -59,13 +59,13 @@ def vector_facts(spec: VectorSpec, *, stretch: float) -> dict[str, Any]:
         facts |= {"codebook": size.vectors, "neighbours": size.neighbours}
     if not spec.is_metric:
         return {"unit": Unit.VECTOR.value, "adjacency": ADJACENCY_ALL, **facts}
-    per_unit = _per_unit_nano(spec, stretch)
+    per_unit = _per_unit_nano(spec, spectral_norm_bound)
     facts |= {
         "per": PER_UNIT,
         "epsilon_worst_case": epsilon_of(_worst_case_nano(spec, per_unit)),
         "clip_norm": spec.clip_norm,
         "strict": spec.strict,
-        "stretch": stretch,
+        "stretch": spectral_norm_bound,
     }
     if spec.beta is not None:
         facts |= {"beta": spec.beta, "epsilon_asked": spec.epsilon}
@@ -77,11 +77,11 @@ def _event(spec: VectorSpec, unit: Unit, kind: str, guarantee: Guarantee, epsilo
     return PrivacyEvent(spec.mechanism, kind, unit, adjacency, guarantee, epsilon_nano)
 
 
-def _per_unit_nano(spec: VectorSpec, stretch: float) -> int:
+def _per_unit_nano(spec: VectorSpec, spectral_norm_bound: float) -> int:
     """Epsilon per unit of distance of the release as it is run."""
     if spec.beta is None:
         return spec.epsilon_nano
-    return _ceiling(Decimal(spec.epsilon_nano) * Decimal(stretch) / Decimal(1 + spec.beta))
+    return _ceiling(Decimal(spec.epsilon_nano) * Decimal(spectral_norm_bound) / Decimal(1 + spec.beta))
 
 
 def _worst_case_nano(spec: VectorSpec, per_unit_nano: int) -> int:

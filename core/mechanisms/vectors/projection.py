@@ -1,14 +1,14 @@
 """Public projections R^d -> R^m, derived from their name by a published recipe: nothing is stored.
 
-Guarantee: |P x| <= `stretch` |x| for every x, P being the float32 matrix that is published and used. It bears the
-guarantee of `privemb`; that P is the same for a whole account keeps its releases comparable.
+Guarantee: |P x| <= `spectral_norm_bound` |x| for every x, P being the float32 matrix that is published and used. It
+bears the guarantee of `privemb`; that P is the same for a whole account keeps its releases comparable.
 
 Recipe. The bytes of SHAKE-256 over "privacy-gateway/projection/1", tenant, kind, d and m (UTF-8, joined by line
 feeds) are read as little-endian 64-bit words; each word's upper 53 bits plus one half, over 2^53, are a uniform number,
 and two of them, u and v, two normal ones: sqrt(-2 ln u) cos(2 pi v) and sqrt(-2 ln u) sin(2 pi v). m d of them fill the
 matrix row by row. `gaussian`: over sqrt(m). `orthonormal`: the rows made orthonormal (QR of the transpose, R's diagonal
 positive), then shrunk by 1 - 2^-16, so that no rounding to float32 stretches anything. Machines may differ in the
-last digit of float32, which the guarantee does not rest on: each bounds the stretch of its own matrix.
+last digit of float32, which the guarantee does not rest on: each bounds the spectral norm of its own matrix.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Projection:
     dimension: int
     output_dimension: int
     matrix: Matrix
-    stretch: float
+    spectral_norm_bound: float
 
     @property
     def id(self) -> str:
@@ -65,10 +65,10 @@ def spec_projection(spec: VectorSpec, *, tenant: str) -> Projection | None:
     )
 
 
-def spec_stretch(spec: VectorSpec, *, tenant: str) -> float:
-    """The stretch that a release by `spec` is priced by; makes the matrix only if it must be looked at."""
+def spec_norm_bound(spec: VectorSpec, *, tenant: str) -> float:
+    """The spectral norm bound that a release by `spec` is priced by; makes the matrix only if it must be looked at."""
     found = spec_projection(spec, tenant=tenant) if spec.projection == "gaussian" else None
-    return 1.0 if found is None else found.stretch
+    return 1.0 if found is None else found.spectral_norm_bound
 
 
 @lru_cache(maxsize=16)
@@ -89,15 +89,15 @@ def projection(*, tenant: str, kind: str, dimension: int, output_dimension: int)
         rows /= np.sqrt(output_dimension)
     matrix = np.ascontiguousarray(rows, dtype=np.float32)
     matrix.setflags(write=False)
-    stretch = stretch_bound(matrix)
+    spectral_norm_bound = bound_spectral_norm(matrix)
     if kind == "orthonormal":
-        if stretch > 1.0:
+        if spectral_norm_bound > 1.0:
             raise RuntimeError("the rows of an orthonormal projection are not orthonormal")
-        stretch = 1.0
-    return Projection(kind, dimension, output_dimension, matrix, stretch)
+        spectral_norm_bound = 1.0
+    return Projection(kind, dimension, output_dimension, matrix, spectral_norm_bound)
 
 
-def stretch_bound(matrix: Matrix) -> float:
+def bound_spectral_norm(matrix: Matrix) -> float:
     """An upper bound of the largest singular value of a matrix `[m, d]`, m <= d, within 2^-29 of it."""
     exact = matrix.astype(np.float64)
     return float(np.sqrt(np.linalg.eigvalsh(exact @ exact.T)[-1]) * _SLACK)

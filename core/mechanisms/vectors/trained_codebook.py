@@ -3,9 +3,9 @@
 Guarantee: pure epsilon-DP over all pairs of vectors, at every epsilon exactly: for any x, x' and every set S of
 centroids, Pr[A(x) in S] <= e^eps Pr[A(x') in S]. Nothing is assumed of the vectors.
 
-The code c(x) of the nearest centroid, a function of that row alone (`core.mechanisms.code_space`), goes through k-ary
-randomised response over the N codes, whose draw is exact: it stays with probability e^eps / (e^eps + N - 1). Released
-is the centroid of the code that comes out, in the encoder's own space: a lookup.
+The code c(x) of the nearest centroid, a function of that row alone (`core.mechanisms.sentences.code_space`), goes
+through k-ary randomised response over the N codes, whose draw is exact: it stays with probability e^eps / (e^eps + N -
+1). Released is the centroid of the code that comes out, in the encoder's own space: a lookup.
 
 N: `codebook_size.trained_size`.
 
@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from core.mechanisms.code_space import CodeSpace
-from core.mechanisms.discrete_noise import randomised_response
-from core.mechanisms.sampling import IntArray
+from core.mechanisms.samplers.discrete_noise import randomised_response
+from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.sentences.code_space import CodeSpace
 from core.mechanisms.vectors.codebook_size import trained_size
 from core.mechanisms.vectors.release import Rows, VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from core.mechanisms.domain_pack import CodeArray, FloatArray, checked_array, checked_codes
-from core.mechanisms.pack_facts import InvalidPack
+from core.mechanisms.sentences.domain_pack import CodeArray, FloatArray, checked_array, checked_codes
+from core.mechanisms.sentences.pack_facts import InvalidPack
 from core.mechanisms.space import Space
 from core.mechanisms.vectors.codebook_size import TRAINED_SIZES
-from core.mechanisms.vectors.projection import SHRINK, Projection, stretch_bound
+from core.mechanisms.vectors.projection import SHRINK, Projection, bound_spectral_norm
 from core.mechanisms.vectors.spec import PACK_AXES, PACK_DIMENSION
 
 FORMAT = "privacy-gateway/vector-pack/2"
@@ -45,9 +45,9 @@ class VectorPack:
     step: FloatArray
 
     def projection(self, output_dimension: int) -> Projection:
-        """The first principal axes, as a projection of stretch 1."""
+        """The first principal axes, as a projection of spectral norm 1."""
         matrix = np.ascontiguousarray(SHRINK * self.axes[:output_dimension], dtype=np.float32)
-        if stretch_bound(matrix) > 1.0:
+        if bound_spectral_norm(matrix) > 1.0:
             raise InvalidPack("the axes are not orthonormal")
         matrix.setflags(write=False)
         return Projection("pca", self.axes.shape[1], output_dimension, matrix, 1.0)

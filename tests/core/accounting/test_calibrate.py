@@ -9,7 +9,7 @@ import pytest
 
 from core.accounting.calibrate import calibrate_noise, calibrate_steps, estimated_noise
 from core.accounting.edgeworth import EdgeworthAccountant
-from core.accounting.eeai import edgeworth_error
+from core.accounting.edgeworth_interval import edgeworth_error
 from core.accounting.moments import loss_moments
 from core.accounting.plans import NOISE_MULTIPLIER_MIN, SubsampledGaussian
 from core.accounting.pld import certified_epsilon

@@ -15,10 +15,10 @@ from core.amounts import NANO
 from core.errors import Amount, LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.hash_chain.audit import audit_ledger
+from core.ledger.hash_chain.chain import LedgerNotTrusted
+from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.ledger import Ledger
-from core.ledger.sealing.audit import audit_ledger
-from core.ledger.sealing.chain import LedgerNotTrusted
-from core.ledger.sealing.sealer import Sealer
 
 
 class Place:

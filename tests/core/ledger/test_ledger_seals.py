@@ -14,11 +14,11 @@ from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
 from core.errors import LedgerUnavailable
 from core.ledger import pages
 from core.ledger.client import LedgerClient, connect
+from core.ledger.hash_chain.audit import audit_ledger
+from core.ledger.hash_chain.chain import LedgerNotTrusted, SealChain
+from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
-from core.ledger.sealing.audit import audit_ledger
-from core.ledger.sealing.chain import LedgerNotTrusted, SealChain
-from core.ledger.sealing.sealer import Sealer
 
 
 @dataclass

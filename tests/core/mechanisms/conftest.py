@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from pack_kit import knobs_row, make_pack
+from pack_kit import make_pack, parameters_row
 
-from core.mechanisms.domain_pack import DomainPack
-from core.mechanisms.pack_facts import CodeNoise
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def pack_of() -> Callable[..., DomainPack]:
 
 @pytest.fixture(scope="session")
 def random_pack() -> DomainPack:
-    """300 candidates in 64 dimensions, three rows of knobs, both kinds of code noise."""
+    """300 candidates in 64 dimensions, three rows of parameters, both kinds of code noise."""
     source = np.random.default_rng(5)
     candidates = source.normal(size=(300, 64))
     candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
@@ -27,9 +27,9 @@ def random_pack() -> DomainPack:
         candidates,
         projections=projections,
         centre=candidates.mean(axis=0),
-        knobs=(
-            knobs_row(1.0, 0.2, 50, 2, 40, codes=8, code_noise=CodeNoise.COUNTS),
-            knobs_row(5.0, 0.4, 200, 4, 300, codes=64),
-            knobs_row(20.0, 1.0, 300, 6, 300, codes=300),
+        parameters=(
+            parameters_row(1.0, 0.2, 50, 2, 40, codes=8, code_noise=CodeNoise.COUNTS),
+            parameters_row(5.0, 0.4, 200, 4, 300, codes=64),
+            parameters_row(20.0, 1.0, 300, 6, 300, codes=300),
         ),
     )

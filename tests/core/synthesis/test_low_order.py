@@ -7,7 +7,7 @@ import pytest
 from synthesis_kit import toy_schema
 
 from core.errors import InvalidInput, OutOfRange
-from core.mechanisms.discrete_noise import GAUSSIAN_SCALE_MAX
+from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
 from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
 from core.synthesis.features import FeatureMap
 from core.synthesis.low_order import by_column, low_order

@@ -11,7 +11,7 @@ from synthesis_kit import table_of, toy_schema
 from core.accounting.events import Adjacency, Guarantee, Unit
 from core.accounting.gaussian import delta_of_gaussian
 from core.errors import InvalidInput, OutOfRange
-from core.mechanisms.discrete_noise import GAUSSIAN_SCALE_MAX
+from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
 from core.synthesis import pearl_release as module
 from core.synthesis.accounted_noise import noise_scale
 from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidInput
-from core.mechanisms.word_selection import ExponentialWords
-from core.mechanisms.word_vectors import shipped
+from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.vocabulary import shipped
 from core.text import mask_entity
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask

@@ -1,0 +1,98 @@
+"""The audit of everything: seals against journals, journals against accounts. Sound while the ledger is in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import InvalidInput, UnknownTenant
+from core.ledger import names, wire
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.chain import RawEntry
+from core.ledger.hash_chain.epoch import EpochFile
+from core.ledger.hash_chain.replay import JournalReplay
+from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
+from core.ledger.keys import MasterKey
+from core.ledger.pages import account_batch, entry_number, raw_entries, readable_entry
+from core.ledger.records import TenantAudit
+
+
+@dataclass(frozen=True)
+class LedgerAudit:
+    """`faults` are those of the chain of seals; a tenant's are in its own report."""
+
+    tenants: tuple[TenantAudit, ...]
+    seals: int
+    faults: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults and all(tenant.ok for tenant in self.tenants)
+
+
+async def audit_ledger(client: LedgerClient, master_key: MasterKey, epoch_file: Path) -> LedgerAudit:
+    """Check every seal, every entry and every account; memory is linear in the accounts.
+
+    The chain of MACs has no gap and goes on from the epoch file; every sealed range of every journal is as it was
+    sealed; at each seal, and now, the accounts are the sums of the journal.
+    """
+    history = History(client, master_key, EpochFile(epoch_file))
+    replays: dict[str, JournalReplay] = {}
+    async for event in history.sealed():
+        if isinstance(event, Entries):
+            _apply(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
+        elif isinstance(event, SegmentEnd):
+            segment = event.segment
+            replay = replays.setdefault(segment.tenant, JournalReplay(segment.tenant))
+            if any(replay.differences_of(state) for state in wire.account_states(segment.tenant, segment.accounts)):
+                history.fault_of(
+                    segment.tenant,
+                    f"the accounts that seal {event.seal.id.n} found at entry {segment.last} are not what the journal "
+                    "up to it says",
+                )
+    listed = {name.decode() for name in await client.call("SMEMBERS", names.TENANTS_KEY)}
+    reports = []
+    for tenant in sorted(listed | replays.keys()):
+        replay = replays.get(tenant) or JournalReplay(tenant)
+        if tenant not in listed:
+            history.fault_of(tenant, "the tenant was sealed and is not in the list of tenants")
+        replay.faults += history.tenant_faults.get(tenant, [])
+        try:
+            reports.append(await audit_tenant(client, tenant, replay, sealed=history.positions.get(tenant, 0)))
+        except InvalidInput:
+            history.chain_faults.append("the list of tenants has a name that no tenant can have")
+        except UnknownTenant:
+            if tenant in replays:
+                replay.faults.append("the record of the tenant is missing")
+                reports.append(replay.report(last_seq=replay.last_seq))
+    return LedgerAudit(tuple(reports), history.seals, tuple(history.chain_faults))
+
+
+async def audit_tenant(
+    client: LedgerClient, tenant: str, replay: JournalReplay | None = None, *, sealed: int = 0
+) -> TenantAudit:
+    """Compare every account with the journal: page by page, each when the replay has come to the page's entry.
+
+    `replay` may have applied a part of the journal already. Raises UnknownTenant.
+    """
+    replay = replay or JournalReplay(tenant)
+    page = await account_batch(client, tenant)
+    if page.seq < sealed:
+        replay.faults.append(f"the tenant is at entry {page.seq} and was sealed up to entry {sealed}")
+    while True:
+        async for batch in raw_entries(client, tenant, after=replay.last_seq, last=page.seq):
+            _apply(replay, batch)
+        replay.faults += page.faults
+        replay.compare(page.states)
+        if not page.last:
+            return replay.report(last_seq=page.seq)
+        page = await account_batch(client, tenant, after=page.last)
+
+
+def _apply(replay: JournalReplay, batch: list[RawEntry]) -> None:
+    for raw in batch:
+        entry = readable_entry(replay.tenant, raw)
+        if entry is None:
+            replay.skip(entry_number(raw), "is none that the ledger wrote")
+        else:
+            replay.apply(entry)

@@ -1,0 +1,88 @@
+"""The epoch: the number of the last seal that this gateway has seen, in a file outside Redis.
+
+Redis cannot tell that its own data is an older copy; this file can. It holds no secret, and it is worth as much as
+the place where it is kept: a copy that restores the file together with Redis' data goes unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from core.errors import LedgerUnavailable
+from core.files.secret_file import write_secret
+from core.ledger import names
+from core.ledger.hash_chain.chain import LedgerNotTrusted, SealId, seal_entry
+from core.ledger.keys import MasterKey
+
+Call = Callable[..., Awaitable[Any]]  # one Redis command
+_ADVICE = "was an old copy restored? see docs/operating/ledger.md"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The last seal seen, of the ledger with this id."""
+
+    ledger: str
+    seal: SealId
+
+
+class EpochFile:
+    """JSON `{"ledger", "epoch", "mac"}`, replaced as a whole: a crash leaves the old file or the new one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Epoch | None:
+        """None when there is no file. Raises LedgerNotTrusted for one that cannot be read."""
+        try:
+            found = orjson.loads(self.path.read_bytes())
+            return Epoch(str(found["ledger"]), SealId(int(found["epoch"]), str(found["mac"])))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LedgerNotTrusted(f"The epoch file {self.path} cannot be read.") from error
+
+    def write(self, epoch: Epoch) -> None:
+        """Durable when it returns. Raises LedgerUnavailable when it cannot be written."""
+        content = orjson.dumps({"ledger": epoch.ledger, "epoch": epoch.seal.n, "mac": epoch.seal.mac}) + b"\n"
+        try:
+            write_secret(self.path, content, replace=True)
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"The epoch file {self.path} cannot be written, or is not a regular file."
+            ) from error
+
+
+async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:
+    """Refuse a Redis that has not gone on from `epoch`: two reads through `call`, which may be one bare connection.
+
+    Redis must have the epoch's seal with the epoch's MAC. Where that number is left out, the seal that follows must
+    be an operator's acceptance of a restore. Raises LedgerNotTrusted.
+    """
+    ledger = await call("GET", names.LEDGER_ID_KEY)
+    if ledger is None:
+        raise LedgerNotTrusted(
+            f"Redis holds no ledger, and this gateway has seen seal {epoch.seal.n} of one; {_ADVICE}"
+        )
+    if ledger != epoch.ledger.encode():
+        raise LedgerNotTrusted(
+            f"Redis holds the ledger {ledger.decode()[:32]}, and the epoch file is of {epoch.ledger}; "
+            "does REDIS_URL or EPOCH_FILE name the wrong one? see docs/operating/ledger.md"
+        )
+    found = await call("XRANGE", names.SEAL_CHAIN_KEY, f"{epoch.seal.n}-0", "+", "COUNT", 1)
+    if not found:
+        raise LedgerNotTrusted(
+            f"Redis holds an older state than this gateway has seen (seal {epoch.seal.n} is not there); {_ADVICE}"
+        )
+    seal = seal_entry(found[0], master_key)
+    if seal.id == epoch.seal:
+        return
+    if seal.id.n == epoch.seal.n:
+        raise LedgerNotTrusted(f"Redis holds another history than this gateway has seen (seal {seal.id.n}); {_ADVICE}")
+    if seal.restored is None or seal.previous.n >= epoch.seal.n:
+        raise LedgerNotTrusted(f"Seal {epoch.seal.n} of the ledger is missing; {_ADVICE}")

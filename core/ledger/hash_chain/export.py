@@ -1,0 +1,134 @@
+"""The ledger as JSON lines for auditors: entries, seals, a summary. The format: docs/reference/ledger-export.md."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from core.amounts import FEMTO, NANO
+from core.errors import UnknownTenant
+from core.ledger import names
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.chain import RawEntry, Seal
+from core.ledger.hash_chain.epoch import EpochFile
+from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
+from core.ledger.keys import MasterKey
+from core.ledger.pages import entry_number, readable_entry
+from core.ledger.records import EntryAmount
+
+FAULTS_MAX = 1000
+
+
+async def export_ledger(
+    client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, tenant: str | None = None
+) -> AsyncIterator[dict[str, Any]]:
+    """One object a line, the summary last; `tenant` alone, or all of them. Memory is linear in the tenants.
+
+    The summary's `ok` says that every seal is genuine and every sealed entry is as it was sealed. It does not
+    recompute the accounts: that is the audit's. Raises UnknownTenant, InvalidInput for a bad name.
+    """
+    if tenant is not None and not await client.call("EXISTS", names.tenant_key(tenant)):
+        raise UnknownTenant
+    history = History(client, master_key, EpochFile(epoch_file), only=tenant)
+    writer = _Writer(history)
+    ends: list[SegmentEnd] = []
+    async for event in history.sealed():
+        if isinstance(event, Entries):
+            for raw in event.raw:
+                yield writer.entry(event.tenant, raw)
+        elif isinstance(event, SegmentEnd):
+            ends.append(event)
+        elif ends or tenant is None:
+            yield _seal(event, ends, whole=tenant is None)
+            ends = []
+    listed = {name.decode() for name in await client.call("SMEMBERS", names.TENANTS_KEY)}
+    for name in sorted(listed) if tenant is None else [tenant]:
+        async for entries in history.unsealed(name):
+            for raw in entries.raw:
+                yield writer.entry(name, raw)
+    faults = [
+        *history.chain_faults,
+        *(f"{name}: {fault}" for name, found in sorted(history.tenant_faults.items()) for fault in found),
+    ]
+    yield {
+        "type": "summary",
+        "entries": writer.entries,
+        "seals": history.seals,
+        "ok": not faults,
+        "faults": faults[:FAULTS_MAX],
+    }
+
+
+class _Writer:
+    """Shapes entries and notices the ones that are missing."""
+
+    def __init__(self, history: History) -> None:
+        self.entries = 0
+        self._history = history
+        self._last: dict[str, int] = {}
+
+    def entry(self, tenant: str, raw: RawEntry) -> dict[str, Any]:
+        self.entries += 1
+        seq, expected = entry_number(raw), self._last.get(tenant, 0) + 1
+        self._last[tenant] = seq
+        if seq != expected:
+            self._history.fault_of(tenant, f"entry {seq} comes where entry {expected} should be")
+        entry = readable_entry(tenant, raw)
+        if entry is None:
+            self._history.fault_of(tenant, f"entry {seq} is none that the ledger wrote")
+        return {
+            "type": "entry",
+            "tenant": tenant,
+            "seq": seq,
+            "amounts": None if entry is None else [_amount(amount) for amount in entry.amounts],
+            "stored": {
+                "id": _text(raw[0]),
+                "fields": {_text(name): _text(value) for name, value in raw[1].items()},
+            },
+        }
+
+
+def _amount(amount: EntryAmount) -> dict[str, Any]:
+    return {
+        "account": amount.account,
+        "unit": amount.unit.value,
+        "subject_hash": amount.subject_hash,
+        "epsilon": _decimal(amount.amount.epsilon_nano, NANO),
+        "delta": _decimal(amount.amount.delta_femto, FEMTO),
+        "vector": amount.vector,
+    }
+
+
+def _seal(seal: Seal, ends: list[SegmentEnd], *, whole: bool) -> dict[str, Any]:
+    """With `whole` the exact text under the MAC; it names every tenant, so an export of one tenant has none."""
+    return {
+        "type": "seal",
+        "n": seal.id.n,
+        "at_ms": seal.at_ms,
+        "mac": seal.id.mac,
+        "segments": [
+            {
+                "tenant": end.segment.tenant,
+                "first": end.segment.first,
+                "last": end.segment.last,
+                "sha256": end.segment.digest,
+                "matches": end.genuine,
+            }
+            for end in ends
+        ],
+        **({"body": seal.body.decode()} if whole else {}),
+    }
+
+
+def _decimal(number: int, unit: int) -> str | None:
+    """Exact, without an exponent: 1500000000 nano is "1.5". None for a limit that the account does not have."""
+    if number < 0:
+        return None
+    whole, part = divmod(number, unit)
+    digits = f"{part:0{len(str(unit)) - 1}d}".rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode(errors="backslashreplace")

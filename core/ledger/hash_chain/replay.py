@@ -1,0 +1,187 @@
+"""Recomputes a tenant's counters from its journal. Pure: reads nothing, decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from core.ledger.counters import COUNT, Vector
+from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
+
+_Key = tuple[str, str]  # unit, subject hash or ""
+LISTED_MAX = 1000
+METRIC_ADJACENCY = "metric-adjacency"  # the reason that basic_only.lua gives
+
+
+def _key(amount: EntryAmount) -> _Key:
+    return amount.unit.value, amount.subject_hash or ""
+
+
+@dataclass
+class JournalReplay:
+    """Applies entries in order; `compare` holds what they add up to so far against counters that were found.
+
+    A journal that lost entries is reported, never repaired: `gaps` lists up to 1,000 missing numbers and `faults`
+    up to 1,000 entries that cannot follow from the ones before.
+
+    With `own_accounts_only` neither subjects' accounts nor holds from before the first entry are followed.
+    """
+
+    tenant: str
+    entries: int = 0
+    last_seq: int = 0
+    own_accounts_only: bool = False
+    gaps: list[int] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    _compared_from: int | None = None
+    _seen: set[_Key] = field(default_factory=set)
+    _opened_at: dict[_Key, int] = field(default_factory=dict)
+    _counters: dict[_Key, dict[str, Vector]] = field(default_factory=dict)
+    _open: dict[str, tuple[EntryAmount, ...]] = field(default_factory=dict)
+    _names: dict[_Key, str] = field(default_factory=dict)
+    _divisions: dict[_Key, tuple[Vector, ...]] = field(default_factory=dict)
+    _lowered: set[_Key] = field(default_factory=set)
+    _over: set[str] = field(default_factory=set)
+
+    @classmethod
+    def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int) -> Self:
+        """Begins after the entry `seq`, with the tenant's own accounts as that entry left them."""
+        replay = cls(tenant, last_seq=seq, own_accounts_only=True)
+        for state in accounts:
+            key = (state.unit.value, state.subject_hash or "")
+            replay._counters[key] = _counters_of(state)
+            replay._names[key] = state.account
+            replay._divisions[key] = state.divisions
+            if not state.within_limit:
+                replay._lowered.add(key)  # it was sealed so: its limit was lowered before
+        return replay
+
+    def skip(self, seq: int, why: str) -> None:
+        """An entry that cannot be applied: `why` becomes a fault."""
+        self._miss(range(self.last_seq + 1, seq))
+        self.last_seq = max(self.last_seq, seq)
+        self.entries += 1
+        if len(self.faults) < LISTED_MAX:
+            self.faults.append(f"entry {seq} {why}")
+
+    def apply(self, entry: JournalEntry) -> None:
+        """Take the next entry into account."""
+        if entry.seq <= self.last_seq:
+            self._fault(entry, "comes a second time")
+        self._miss(range(self.last_seq + 1, entry.seq))
+        self.last_seq = entry.seq
+        self.entries += 1
+        if self.own_accounts_only:
+            own = tuple(amount for amount in entry.amounts if amount.subject_hash is None)
+            entry = replace(entry, amounts=own)
+        release = entry.release_id or ""
+        if entry.transition == "open":
+            for opened in entry.amounts:
+                if _key(opened) in self._counters:
+                    self._fault(entry, "opens an account a second time")
+                    continue
+                self._opened_at[_key(opened)] = entry.seq
+                nothing = (0,) * len(opened.vector)
+                self._counters[_key(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
+                self._names[_key(opened)] = opened.account
+                self._divisions[_key(opened)] = opened.divisions
+        elif entry.transition == "limit":
+            for changed in entry.amounts:
+                self._limit(entry, changed)
+        elif entry.transition == "reserve":
+            if release in self._open:
+                self._fault(entry, "reserves a release a second time")
+            self._open[release] = entry.amounts
+            for held in entry.amounts:
+                self._add(entry, held, "held", 1)
+        elif entry.transition in ("commit", "cancel", "expire"):
+            unknown_before = entry.amounts if self.own_accounts_only else None
+            if self._open.pop(release, unknown_before) != entry.amounts:
+                self._fault(entry, "ends a hold that is not open with these amounts")
+            for ended in entry.amounts:
+                self._add(entry, ended, "held", -1)
+                if entry.transition != "cancel":
+                    self._add(entry, ended, "committed", 1)
+        else:
+            self._fault(entry, "is of no known kind")
+
+    def compare(self, accounts: Iterable[AccountState]) -> None:
+        """Compare accounts with their counters as the last applied entry left them."""
+        if self._compared_from is None:
+            self._compared_from = self.last_seq
+        for state in accounts:
+            self._seen.add((state.unit.value, state.subject_hash or ""))
+            self.differences += self.differences_of(state)[: max(0, LISTED_MAX - len(self.differences))]
+            if state.within_limit:
+                continue
+            if (state.unit.value, state.subject_hash or "") in self._lowered:
+                self._over.add(state.account)
+            else:
+                self.faults.append(f"{state.account} holds more than its limit")
+
+    def differences_of(self, state: AccountState) -> list[Difference]:
+        """Where one account is not the sum of the entries so far."""
+        expected = self._counters.get((state.unit.value, state.subject_hash or ""), {})
+        return [
+            Difference(state.account, counter, expected.get(counter, ()), vector)
+            for counter, vector in _counters_of(state).items()
+            if expected.get(counter) != vector
+        ]
+
+    def report(self, *, last_seq: int) -> TenantAudit:
+        """What was found. Every account must have been compared, save those opened since the first comparison."""
+        self._miss(range(self.last_seq + 1, last_seq + 1))
+        for key in self._counters.keys() - self._seen:
+            if self._opened_at.get(key, 0) <= (self._compared_from or 0):
+                self.faults.append(f"{self._names[key]} is in the journal and has no account")
+        return TenantAudit(
+            tenant=self.tenant,
+            entries=self.entries,
+            accounts=len(self._seen),
+            differences=tuple(self.differences),
+            gaps=tuple(self.gaps),
+            faults=tuple(self.faults),
+            over=tuple(sorted(self._over)),
+        )
+
+    def _limit(self, entry: JournalEntry, changed: EntryAmount) -> None:
+        """A limit changes in two ways: the migration lowers it, or an unused account takes one of its divisions."""
+        counters = self._counters.get(_key(changed))
+        if counters is None:
+            self._fault(entry, "changes an account that was not opened")
+            return
+        before, after = counters["limit"], changed.vector
+        counters["limit"] = after
+        if entry.reason == METRIC_ADJACENCY:
+            if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
+                self._lowered.add(_key(changed))
+            else:
+                self._fault(entry, "lowers a limit to one that is higher")
+            return
+        if counters["committed"][COUNT] + counters["held"][COUNT] > 0:
+            self._fault(entry, "changes the limit of an account that is in use")
+        if after not in self._divisions.get(_key(changed), ()):
+            self._fault(entry, "gives an account a limit that it was not opened with")
+
+    def _add(self, entry: JournalEntry, change: EntryAmount, counter: str, sign: int) -> None:
+        counters = self._counters.get(_key(change))
+        if counters is None:
+            self._fault(entry, "debits an account that was not opened")
+            return
+        if len(change.vector) != len(counters[counter]):
+            self._fault(entry, "debits an account at other orders than it has")
+            return
+        counters[counter] = tuple(a + sign * b for a, b in zip(counters[counter], change.vector, strict=True))
+
+    def _miss(self, numbers: Sequence[int]) -> None:
+        self.gaps.extend(numbers[: max(0, LISTED_MAX - len(self.gaps))])
+
+    def _fault(self, entry: JournalEntry, what: str) -> None:
+        if len(self.faults) < LISTED_MAX:
+            self.faults.append(f"entry {entry.seq} {what}")
+
+
+def _counters_of(state: AccountState) -> dict[str, Vector]:
+    return {"limit": state.limit_vector, "committed": state.committed_vector, "held": state.held_vector}

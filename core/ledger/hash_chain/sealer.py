@@ -1,0 +1,247 @@
+"""Seals the ledger, and refuses one that is not what was sealed.
+
+A sealing round looks at every tenant, reads the entries since its last seal, checks that they explain how its own
+accounts changed, and writes one seal over all of it. Afterwards the epoch file has the number of that seal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
+from core.ledger import names, wire
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.chain import (
+    ChainHead,
+    Head,
+    JournalDigest,
+    LedgerNotTrusted,
+    Seal,
+    SealChain,
+    SealId,
+    Segment,
+)
+from core.ledger.hash_chain.epoch import Call, Epoch, EpochFile, verify_epoch
+from core.ledger.hash_chain.replay import JournalReplay
+from core.ledger.keys import MasterKey
+from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
+
+LOOK_BATCH = 250
+ATTEMPTS = 5
+_AUDIT = "`privacy-gateway ledger audit` says where"
+
+
+class Sealer:
+    """One gateway's seals and its memory of them. Methods raise LedgerUnavailable as the ledger's do.
+
+    LedgerNotTrusted says that Redis holds something else than was sealed: an older copy, a changed or missing entry,
+    an account that its journal does not explain. A `seal` or `verify_connection` that finds it stops the client:
+    every later call of this process is refused.
+    """
+
+    def __init__(self, client: LedgerClient, master_key: MasterKey, epoch_file: Path) -> None:
+        self._client = client
+        self._master_key = master_key
+        self._chain = SealChain(client, master_key)
+        self._file = EpochFile(epoch_file)
+        self._ledger = ""
+        self._head: ChainHead | None = None
+
+    async def check(self) -> None:
+        """Call at start: refuse a ledger that is older than the epoch, or differs from its seals and journals.
+
+        Reads the last seal of every tenant and the entries since; the whole history is the audit's. Writes nothing
+        but, into a ledger that has none, its id.
+        """
+        with _legible():
+            epoch = self._file.read()
+            if epoch is not None:
+                await verify_epoch(self._client.call, epoch, self._master_key)
+            self._ledger = await self._chain.ledger_id() or await self._chain.name_ledger(secrets.token_hex(16))
+            head = await self._chain.head()
+            self._of_this_ledger(head)
+            await self._unsealed(head, every=True)
+        self._head = head
+
+    async def seal(self, *, always: bool = False) -> int | None:
+        """One sealing round; the number of the seal, None when nothing was new or another gateway sealed it.
+
+        With `always` a seal is written in any case: the epoch moves on. Call `check` before.
+        """
+        try:
+            with _legible():
+                for _ in range(ATTEMPTS if always else 1):
+                    head = await self._look()
+                    segments = await self._unsealed(head)
+                    if not segments and not always:
+                        await self._remember(head)
+                        return None
+                    sealed = await self._append(head, segments)
+                    if sealed is not None:
+                        await self._remember(sealed)
+                        return sealed.id.n
+        except LedgerNotTrusted as error:
+            self._client.stop(error.detail)
+            raise
+        if always:
+            raise LedgerUnavailable("Other gateways seal the ledger all the time; this one got no turn.")
+        return None
+
+    async def verify_connection(self, call: Call) -> None:
+        """Refuse a server that has not gone on from the last seal this process saw; `call` asks that server.
+
+        Meant for every new connection: behind it may be another server, or the same one on an older file.
+        """
+        if self._head is None or self._head.seal is None:
+            return
+        try:
+            with _legible():
+                await verify_epoch(call, Epoch(self._ledger, self._head.id), self._master_key)
+        except LedgerNotTrusted as error:
+            self._client.stop(error.detail)
+            raise
+
+    async def accept_restore(self) -> int | None:
+        """Take over an older state than the epoch: the operator says that nothing was released since.
+
+        Writes a seal above the epoch that names the last seal seen. None when there is nothing to accept. Raises
+        LedgerUnavailable when there is no epoch file, when it is another ledger's, or when the older state is not
+        consistent in itself.
+        """
+        with _legible():
+            epoch = self._file.read()
+            if epoch is None:
+                raise LedgerUnavailable(f"There is no epoch file {self._file.path}: nothing refuses this ledger.")
+            try:
+                await verify_epoch(self._client.call, epoch, self._master_key)
+            except LedgerNotTrusted:
+                pass
+            else:
+                return None
+            self._ledger = await self._chain.name_ledger(epoch.ledger)
+            if self._ledger != epoch.ledger:
+                raise LedgerUnavailable("The epoch file is of another ledger; name the right one in EPOCH_FILE.")
+            head = await self._chain.head()
+            self._of_this_ledger(head)
+            segments = await self._unsealed(head, every=True)
+            number = max(epoch.seal.n, head.id.n) + 1
+            sealed = await self._append(head, segments, n=number, restored=epoch.seal)
+        if sealed is None:
+            raise LedgerUnavailable("A gateway seals this ledger at the same time; stop it first.")
+        await self._remember(sealed)
+        return number
+
+    async def _look(self) -> ChainHead:
+        """The end of the chain now, which must follow from the end that this process knows."""
+        if self._head is None:
+            raise RuntimeError("check the ledger before sealing it")
+        head = await self._chain.head(self._head)
+        if head is not self._head:
+            if self._head.seal is not None:
+                await verify_epoch(self._client.call, Epoch(self._ledger, self._head.id), self._master_key)
+            self._of_this_ledger(head)
+        return head
+
+    def _of_this_ledger(self, head: ChainHead) -> None:
+        if head.seal is not None and head.seal.ledger != self._ledger:
+            raise LedgerNotTrusted("The seals in Redis are those of another ledger.")
+
+    async def _append(
+        self, head: ChainHead, segments: tuple[Segment, ...], *, n: int | None = None, restored: SealId | None = None
+    ) -> ChainHead | None:
+        at_ms = await self._client.now_ms()
+        return await self._chain.append(
+            head, ledger=self._ledger, at_ms=at_ms, segments=segments, n=n, restored=restored
+        )
+
+    async def _remember(self, head: ChainHead) -> None:
+        """Move the epoch: after Redis has the seal, so that a crash between the two refuses nothing."""
+        if head.seal is not None and (head is not self._head or self._file.read() is None):
+            await asyncio.to_thread(self._file.write, Epoch(self._ledger, head.id))
+        self._head = head
+
+    async def _unsealed(self, head: ChainHead, *, every: bool = False) -> tuple[Segment, ...]:
+        """What each tenant wrote since its last seal, checked; with `every` also the accounts that did not change."""
+        listed = {name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY)}
+        for tenant in head.tenants.keys() - listed:
+            raise LedgerNotTrusted(f"The tenant {tenant} was sealed and is no longer listed; {_AUDIT}.")
+        tenants = sorted(listed)
+        seals: dict[int, Seal] = {head.seal.id.n: head.seal} if head.seal else {}
+        segments = []
+        for start in range(0, len(tenants), LOOK_BATCH):
+            batch = tenants[start : start + LOOK_BATCH]
+            numbers = await self._client.call_many([("HGET", names.tenant_key(tenant), "seq") for tenant in batch])
+            for tenant, number in zip(batch, numbers, strict=True):
+                sealed = head.tenants.get(tenant)
+                if number is None and sealed is None:
+                    continue  # the name of an `open_tenant` that was not finished
+                seq = int(number or 0)
+                if sealed is not None and seq < sealed.last:
+                    raise LedgerNotTrusted(
+                        f"The tenant {tenant} is at entry {seq} and was sealed up to {sealed.last}; {_AUDIT}."
+                    )
+                if every or sealed is None or seq > sealed.last:
+                    segment = await self._segment(tenant, sealed, seals)
+                    segments += [segment] if segment.last >= segment.first else []
+        return tuple(segments)
+
+    async def _segment(self, tenant: str, sealed: Head | None, seals: dict[int, Seal]) -> Segment:
+        """The entries since the last seal and the accounts after the last of them, which the entries must explain."""
+        try:
+            page = await own_accounts(self._client, tenant)
+        except UnknownTenant:
+            raise LedgerNotTrusted(f"The record of the tenant {tenant} is missing; {_AUDIT}.") from None
+        if page.faults:
+            raise LedgerNotTrusted(f"Of the tenant {tenant}, {page.faults[0]}; {_AUDIT}.")
+        before = await self._last_segment(tenant, sealed, seals) if sealed else None
+        if before is None:
+            replay = JournalReplay(tenant, own_accounts_only=True)
+        else:
+            replay = JournalReplay.since(tenant, wire.account_states(tenant, before.accounts), seq=before.last)
+        first = replay.last_seq + 1
+        digest, end = JournalDigest(), JournalDigest()
+        async for batch in raw_entries(self._client, tenant, after=replay.last_seq, last=page.seq):
+            digest.add(batch)
+            end = JournalDigest(batch[-1:])
+            for raw in batch:
+                entry = readable_entry(tenant, raw)
+                if entry is None:
+                    raise LedgerNotTrusted(
+                        f"Entry {entry_number(raw)} of the tenant {tenant} is none that the ledger wrote; {_AUDIT}."
+                    )
+                replay.apply(entry)
+            await asyncio.sleep(0)  # requests first
+        replay.compare(page.states)
+        if not replay.report(last_seq=page.seq).ok:
+            since = f"since seal {sealed.n}" if sealed else "from its beginning"
+            raise LedgerNotTrusted(
+                f"The journal of the tenant {tenant} {since} does not explain its accounts; {_AUDIT}."
+            )
+        return Segment(tenant, first, page.seq, digest.hexdigest(), end.hexdigest(), page.rows)
+
+    async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> Segment:
+        """What the tenant's last seal says of it; its last entry must still be the one that was sealed."""
+        if sealed.n not in seals:
+            seals[sealed.n] = await self._chain.seal(sealed.n)
+        segment = seals[sealed.n].segment(tenant)
+        if segment is None or segment.last != sealed.last:
+            raise LedgerNotTrusted(f"Seal {sealed.n} does not hold entry {sealed.last} of the tenant {tenant}.")
+        async for batch in raw_entries(self._client, tenant, after=segment.last - 1, last=segment.last):
+            if JournalDigest(batch).hexdigest() == segment.end:
+                return segment
+        raise LedgerNotTrusted(
+            f"Entry {segment.last} of the tenant {tenant} is not the one that seal {sealed.n} sealed; {_AUDIT}."
+        )
+
+
+@contextmanager
+def _legible() -> Iterator[None]:
+    """Something that the ledger did not write like this: the seals, a record or a file of Redis was tampered with."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, InvalidInput) as error:
+        raise LedgerNotTrusted(f"A record of the ledger cannot be read; {_AUDIT}.") from error

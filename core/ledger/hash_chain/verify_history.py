@@ -1,0 +1,128 @@
+"""The whole history in the order of the seals: every journal entry, checked against the seal that covers it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from core.ledger import names
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.chain import (
+    JournalDigest,
+    LedgerNotTrusted,
+    RawEntry,
+    Seal,
+    SealChain,
+    SealId,
+    Segment,
+    seal_entry,
+)
+from core.ledger.hash_chain.epoch import EpochFile, verify_epoch
+from core.ledger.keys import MasterKey
+from core.ledger.pages import entry_number, raw_entries
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The next entries of a tenant."""
+
+    tenant: str
+    raw: list[RawEntry]
+
+
+@dataclass(frozen=True)
+class SegmentEnd:
+    """All entries of this segment have come; `genuine` says whether they are the ones that were sealed."""
+
+    seal: Seal
+    segment: Segment
+    genuine: bool
+
+
+@dataclass
+class History:
+    """Reads chain and journals once, in memory linear in the tenants. Faults are fixed sentences.
+
+    `positions` are the last sealed entries of the tenants, complete when `sealed` has ended.
+    """
+
+    client: LedgerClient
+    master_key: MasterKey
+    epoch_file: EpochFile
+    only: str | None = None
+    seals: int = 0
+    chain_faults: list[str] = field(default_factory=list)
+    tenant_faults: dict[str, list[str]] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
+
+    async def sealed(self) -> AsyncIterator[Entries | SegmentEnd | Seal]:
+        """Each seal after the entries that it covers; then the chain's end and the epoch file are checked."""
+        chain = SealChain(self.client, self.master_key)
+        ledger = await chain.ledger_id()
+        previous: SealId | None = SealId()
+        async for raw in chain.raw_seals():
+            self.seals += 1
+            try:
+                seal = seal_entry(raw, self.master_key)
+            except (LedgerNotTrusted, ValueError, KeyError, TypeError):
+                self.chain_faults.append(f"seal {raw[0].decode()} is not genuine")
+                previous = None
+                continue
+            if seal.ledger != ledger:
+                self.chain_faults.append(f"seal {seal.id.n} is of another ledger")
+            if previous is not None:
+                self._follows(previous, seal)
+            previous = seal.id
+            for segment in seal.segments:
+                if self.only in (None, segment.tenant):
+                    async for event in self._segment(seal, segment):
+                        yield event
+            yield seal
+        await self._end(chain)
+
+    async def unsealed(self, tenant: str) -> AsyncIterator[Entries]:
+        """The entries after the last seal, up to the tenant's last."""
+        seq = await self.client.call("HGET", names.tenant_key(tenant), "seq")
+        async for batch in raw_entries(
+            self.client, tenant, after=self.positions.get(tenant, 0), last=int(seq) if seq else 0
+        ):
+            yield Entries(tenant, batch)
+
+    def fault_of(self, tenant: str, what: str) -> None:
+        self.tenant_faults.setdefault(tenant, []).append(what)
+
+    def _follows(self, previous: SealId, seal: Seal) -> None:
+        if seal.previous != previous:
+            self.chain_faults.append(
+                f"seal {seal.id.n} does not follow seal {previous.n}: seals are missing or changed"
+            )
+        elif seal.id.n != previous.n + 1 and seal.restored is None:
+            self.chain_faults.append(f"seal {seal.id.n} leaves numbers out after seal {previous.n}")
+
+    async def _segment(self, seal: Seal, segment: Segment) -> AsyncIterator[Entries | SegmentEnd]:
+        tenant, position = segment.tenant, self.positions.get(segment.tenant, 0)
+        if segment.first != position + 1:
+            self.fault_of(tenant, f"seal {seal.id.n} begins at entry {segment.first}, after entry {position}")
+        digest = JournalDigest()
+        async for batch in raw_entries(self.client, tenant, after=segment.first - 1, last=segment.last):
+            digest.add(batch)
+            yield Entries(tenant, [raw for raw in batch if entry_number(raw) > position])
+        genuine = digest.hexdigest() == segment.digest
+        if not genuine:
+            self.fault_of(
+                tenant, f"entries {segment.first} to {segment.last} are not the ones that seal {seal.id.n} sealed"
+            )
+        self.positions[tenant] = max(position, segment.last)
+        yield SegmentEnd(seal, segment, genuine)
+
+    async def _end(self, chain: SealChain) -> None:
+        try:
+            await chain.head()
+        except LedgerNotTrusted as error:
+            self.chain_faults.append(error.detail)
+        try:
+            epoch = self.epoch_file.read()
+            if epoch is not None:
+                await verify_epoch(self.client.call, epoch, self.master_key)
+        except LedgerNotTrusted as error:
+            self.chain_faults.append(error.detail)

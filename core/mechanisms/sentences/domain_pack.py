@@ -1,0 +1,177 @@
+"""Domain packs: the public side of sentence-level release, one safetensors file a domain.
+
+Guarantee: everything in a pack was computed from public text and from no private document; codebooks, candidates,
+centre, thresholds, projections and recoder are constants of the mechanisms. The file holds vectors and weights,
+never text.
+
+Reading goes through safetensors' NumPy side, without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack, checked_info
+from core.mechanisms.space import CODE_MAX, Space
+
+FloatArray = npt.NDArray[np.float32]
+CodeArray = npt.NDArray[np.int8]
+
+RECODER_LAYERS = 4
+
+
+@dataclass(frozen=True)
+class CodeTable:
+    """What the codes of one row of parameters mean: `offset` `[d]` and `vectors` `[N, d]`, float32; see
+    `sentence_codes`.
+    """
+
+    noise: CodeNoise
+    vectors: FloatArray
+    offset: FloatArray
+
+    @property
+    def size(self) -> int:
+        return len(self.vectors)
+
+
+@dataclass(frozen=True)
+class DomainPack:
+    """A loaded pack. All arrays finite and read-only, float32 but for the integers of space and codebooks.
+
+    Shapes: `codebooks` maps N to centroids `[N, r]` in the `space`; `code_tables` has one for each row of the
+    parameters; `candidates` (mean embeddings of public documents, encoder space) and `recoded` (the same documents'
+    mean recoded sentence embeddings) `[m, d]`; `centre` `[d]`; `projections` (unit rows, drawn once and published) `[p,
+    d]`; `recoder` pairs of weight `[d, d]` and bias `[d]`, ReLU between them.
+    """
+
+    info: DomainPackInfo
+    space: Space
+    codebooks: Mapping[int, CodeArray]
+    code_tables: tuple[CodeTable, ...]
+    candidates: FloatArray
+    centre: FloatArray
+    recoded: FloatArray
+    projections: FloatArray
+    recoder: tuple[tuple[FloatArray, FloatArray], ...]
+
+    def code_table(self, epsilon_nano: int) -> CodeTable:
+        """The table that serves this epsilon."""
+        return self.code_tables[self.info.row_for(epsilon_nano)]
+
+    @classmethod
+    def load(cls, path: Path, *, encoder_fingerprint: str | None = None) -> DomainPack:
+        """Load and check the pack at `path`.
+
+        Raises: InvalidPack for a malformed file, wrong dimensions, a number that is not finite or not exact, and,
+        where `encoder_fingerprint` is given, for a pack of another encoder.
+        """
+        try:
+            with safe_open(path, framework="numpy") as file:
+                info = checked_info(file.metadata())
+                if encoder_fingerprint is not None and encoder_fingerprint != info.encoder_fingerprint:
+                    raise InvalidPack("the pack was made for another encoder")
+                shapes = _shapes(info)
+                if set(file.keys()) != set(shapes):
+                    raise InvalidPack("the pack's tensors are not those of its format")
+                for name, shape in shapes.items():
+                    if tuple(file.get_slice(name).get_shape()) != shape:
+                        raise InvalidPack("a tensor has a wrong shape")
+                raw = {name: file.get_tensor(name) for name in shapes}
+        except (OSError, SafetensorError, TypeError):
+            raise InvalidPack("the file is not a readable safetensors file") from None
+        integers = {name: checked_codes(array) for name, array in raw.items() if _is_integer(name)}
+        floats = {name: checked_array(array) for name, array in raw.items() if not _is_integer(name)}
+        space = Space(integers["space.directions"], floats["space.factor"], floats["space.shift"])
+        if not space.is_exact():
+            raise InvalidPack("the space's sums are not exact")
+        return cls(
+            info=info,
+            space=space,
+            codebooks={size: integers[f"codebook.{size}"] for size in info.codebook_sizes},
+            code_tables=tuple(
+                CodeTable(parameters.code_noise, floats[f"codes.{i}.vectors"], floats[f"codes.{i}.offset"])
+                for i, parameters in enumerate(info.mechanism_parameters)
+            ),
+            candidates=floats["candidates"],
+            centre=floats["centre"],
+            recoded=floats["recoded"],
+            projections=floats["projections"],
+            recoder=tuple((floats[f"recoder.{i}.weight"], floats[f"recoder.{i}.bias"]) for i in range(RECODER_LAYERS)),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the pack, vectors and weights in float16, replacing `path` atomically."""
+        halves = {
+            "candidates": self.candidates,
+            "centre": self.centre,
+            "recoded": self.recoded,
+            "projections": self.projections,
+        }
+        for i, (weight, bias) in enumerate(self.recoder):
+            halves |= {f"recoder.{i}.weight": weight, f"recoder.{i}.bias": bias}
+        for i, table in enumerate(self.code_tables):
+            halves |= {f"codes.{i}.vectors": table.vectors, f"codes.{i}.offset": table.offset}
+        tensors: dict[str, npt.NDArray[np.generic]] = {
+            name: np.ascontiguousarray(array, dtype=np.float16) for name, array in halves.items()
+        }
+        tensors |= {f"codebook.{size}": codes for size, codes in self.codebooks.items()}
+        tensors |= {
+            "space.directions": self.space.directions,
+            "space.factor": self.space.factor,
+            "space.shift": self.space.shift,
+        }
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(save(tensors, metadata=self.info.metadata()))
+        partial.replace(path)
+
+
+def _is_integer(name: str) -> bool:
+    return name == "space.directions" or name.startswith("codebook.")
+
+
+def _shapes(info: DomainPackInfo) -> dict[str, tuple[int, ...]]:
+    m, d, p, r = info.candidates, info.dimension, info.projections, info.rank
+    shapes: dict[str, tuple[int, ...]] = {
+        "candidates": (m, d),
+        "recoded": (m, d),
+        "centre": (d,),
+        "projections": (p, d),
+        "space.directions": (r, d),
+        "space.factor": (r,),
+        "space.shift": (r,),
+    }
+    for i in range(RECODER_LAYERS):
+        shapes |= {f"recoder.{i}.weight": (d, d), f"recoder.{i}.bias": (d,)}
+    for size in info.codebook_sizes:
+        shapes[f"codebook.{size}"] = (size, r)
+    for i, parameters in enumerate(info.mechanism_parameters):
+        shapes |= {f"codes.{i}.vectors": (parameters.codes, d), f"codes.{i}.offset": (d,)}
+    return shapes
+
+
+def checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:
+    """A read-only copy, int8 from -127 to 127. Raises InvalidPack for any other array."""
+    if array.dtype != np.int8 or int(array.min()) < -CODE_MAX:
+        raise InvalidPack(f"a tensor does not hold integers from -{CODE_MAX} to {CODE_MAX}")
+    codes: CodeArray = array.astype(np.int8)
+    codes.setflags(write=False)
+    return codes
+
+
+def checked_array(array: npt.NDArray[np.generic]) -> FloatArray:
+    """A read-only float32 copy. Raises InvalidPack for another type than float, or a number that is not finite."""
+    if array.dtype not in (np.float16, np.float32):
+        raise InvalidPack("a tensor is neither float16 nor float32")
+    wide: FloatArray = array.astype(np.float32)
+    if not np.isfinite(wide).all():
+        raise InvalidPack("a tensor has a number that is not finite")
+    wide.setflags(write=False)
+    return wide

@@ -1,0 +1,200 @@
+"""What a domain pack says of itself: its facts, as JSON in the header of its safetensors file.
+
+Nothing of a file is believed before it is checked. The front end lists these facts without importing torch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from core.amounts import cost_nano
+
+FORMAT = "privacy-gateway/domain-pack/2"
+CANDIDATES_MAX = 65_536
+CODES_MAX = 65_536
+RANK_MAX = 1_024
+DIMENSION_MAX = 8_192
+PROJECTIONS_MAX = 4_096
+FACTS_BYTES_MAX = 65_536
+METADATA_KEY = "domain_pack"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+class InvalidPack(ValueError):
+    """A file that is no usable domain pack. The message names the fault, never the file's content."""
+
+
+class CodeNoise(StrEnum):
+    """How `sentence_codes` is made private: each sentence's code by itself, or the counts of a document's codes."""
+
+    RESPONSES = "responses"
+    COUNTS = "counts"
+
+
+@dataclass(frozen=True)
+class MechanismParameters:
+    """Public settings of all mechanisms from one epsilon on; chosen on public validation documents.
+
+    `codes` and `code_noise` belong to `sentence_codes`; `threshold`, a cosine in (0, 1], and `cosine_candidates` to
+    `clipped_cosine`; `projections` and `depth_candidates` to `deep_candidate`. Candidates are a prefix of the pack's.
+    """
+
+    epsilon: float
+    codes: int
+    code_noise: CodeNoise
+    threshold: float
+    cosine_candidates: int
+    projections: int
+    depth_candidates: int
+
+
+@dataclass(frozen=True)
+class DomainPackInfo:
+    """A pack's facts, without its vectors. `rank` is the dimension of the space of its codes."""
+
+    name: str
+    encoder: str
+    encoder_fingerprint: str
+    dimension: int
+    rank: int
+    candidates: int
+    projections: int
+    source: str
+    licence: str
+    mechanism_parameters: tuple[MechanismParameters, ...]
+
+    def row_for(self, epsilon_nano: int) -> int:
+        """The number of the row of `mechanism_parameters` that serves this epsilon: the largest tabulated one not above
+        it, else the smallest. Public in epsilon."""
+        return max(0, bisect_right(self._epsilons_nano, epsilon_nano) - 1)
+
+    def parameters_for(self, epsilon_nano: int) -> MechanismParameters:
+        """The parameters of `row_for`."""
+        return self.mechanism_parameters[self.row_for(epsilon_nano)]
+
+    @property
+    def codebook_sizes(self) -> tuple[int, ...]:
+        """The sizes of the codebooks that the parameters name, ascending."""
+        return tuple(sorted({parameters.codes for parameters in self.mechanism_parameters}))
+
+    @cached_property
+    def _epsilons_nano(self) -> list[int]:
+        return [cost_nano(parameters.epsilon) for parameters in self.mechanism_parameters]
+
+    @classmethod
+    def read(cls, path: Path) -> DomainPackInfo:
+        """The facts of the pack at `path`; reads the file's header only. Raises InvalidPack."""
+        try:
+            with safe_open(path, framework="numpy") as file:
+                return checked_info(file.metadata())
+        except (OSError, SafetensorError):
+            raise InvalidPack("the file is not a readable safetensors file") from None
+
+    def as_json(self) -> dict[str, Any]:
+        """The facts by the names that files and answers use."""
+        facts = asdict(self)
+        return facts | {"knobs": facts.pop("mechanism_parameters")}
+
+    def metadata(self) -> dict[str, str]:
+        """The header of a file with these facts. Raises InvalidPack for facts that could not be read back."""
+        text = {METADATA_KEY: json.dumps({"format": FORMAT, **self.as_json()})}
+        checked_info(text)
+        return text
+
+
+def _integer(facts: Mapping[str, object], key: str, *, maximum: int) -> int:
+    value = facts.get(key)
+    if type(value) is not int or not 1 <= value <= maximum:
+        raise InvalidPack(f"`{key}` must be an integer between 1 and {maximum}")
+    return value
+
+
+def _number(facts: Mapping[str, object], key: str, *, maximum: float) -> float:
+    value = facts.get(key)
+    if type(value) not in (int, float) or not math.isfinite(float(str(value))) or not 0 < float(str(value)) <= maximum:
+        raise InvalidPack(f"`{key}` must be a positive number of at most {maximum}")
+    return float(str(value))
+
+
+def _string(facts: Mapping[str, object], key: str, pattern: re.Pattern[str] | None = None) -> str:
+    value = facts.get(key)
+    if not isinstance(value, str) or not value or len(value) > 4096 or (pattern and not pattern.fullmatch(value)):
+        raise InvalidPack(f"`{key}` is missing or malformed")
+    return value
+
+
+def _codes(row: Mapping[str, object]) -> int:
+    codes = _integer(row, "codes", maximum=CODES_MAX)
+    if codes < 2:
+        raise InvalidPack("`codes` must be at least 2")
+    return codes
+
+
+def _code_noise(row: Mapping[str, object]) -> CodeNoise:
+    try:
+        return CodeNoise(str(row.get("code_noise")))
+    except ValueError:
+        raise InvalidPack("`code_noise` must be one of its kinds") from None
+
+
+def _checked_parameters(raw: object, *, candidates: int, projections: int) -> tuple[MechanismParameters, ...]:
+    if not isinstance(raw, list) or not raw:
+        raise InvalidPack("`knobs` is missing")
+    table = []
+    for row in raw:
+        if not isinstance(row, dict):
+            raise InvalidPack("`knobs` is malformed")
+        table.append(
+            MechanismParameters(
+                epsilon=_number(row, "epsilon", maximum=4_000_000),
+                codes=_codes(row),
+                code_noise=_code_noise(row),
+                threshold=_number(row, "threshold", maximum=1.0),
+                cosine_candidates=_integer(row, "cosine_candidates", maximum=candidates),
+                projections=_integer(row, "projections", maximum=projections),
+                depth_candidates=_integer(row, "depth_candidates", maximum=candidates),
+            )
+        )
+    if any(a.epsilon >= b.epsilon for a, b in pairwise(table)):
+        raise InvalidPack("`knobs` must ascend in epsilon")
+    return tuple(table)
+
+
+def checked_info(metadata: Mapping[str, str] | None) -> DomainPackInfo:
+    """The facts in a file's header. Raises InvalidPack."""
+    text = (metadata or {}).get(METADATA_KEY, "")
+    if not text or len(text) > FACTS_BYTES_MAX:
+        raise InvalidPack("the file does not describe a domain pack")
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        raise InvalidPack("the pack's description is not JSON") from None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise InvalidPack("the file is of another format or version")
+    candidates = _integer(facts, "candidates", maximum=CANDIDATES_MAX)
+    projections = _integer(facts, "projections", maximum=PROJECTIONS_MAX)
+    return DomainPackInfo(
+        name=_string(facts, "name", _NAME),
+        encoder=_string(facts, "encoder"),
+        encoder_fingerprint=_string(facts, "encoder_fingerprint", _FINGERPRINT),
+        dimension=_integer(facts, "dimension", maximum=DIMENSION_MAX),
+        rank=_integer(facts, "rank", maximum=RANK_MAX),
+        candidates=candidates,
+        projections=projections,
+        source=_string(facts, "source"),
+        licence=_string(facts, "licence"),
+        mechanism_parameters=_checked_parameters(facts.get("knobs"), candidates=candidates, projections=projections),
+    )

@@ -1,0 +1,122 @@
+"""What a release of a document protects, and what stays public: the words of an answer's `privacy` block.
+
+A release costs epsilon for replacing one entry of a document's unit list. What that promises of the text depends on how
+the list came about:
+
+| list | replacing one token of the text | promise at epsilon |
+| --- | --- | --- |
+| sentences that the gateway finds in a text | can change how many there are, and several of them | a sentence |
+| sentences that were sent | changes one entry | a sentence, hence a token of it |
+| embeddings that were sent | is not known | an embedding, which stands for a sentence |
+| windows of words of a text | changes one entry (`core.text.segment.windows`) | a token |
+
+`document_selection` protects the whole document, hence every part of it, whatever the list.
+
+Imports no torch: the front end prices a request before any worker sees it, and never looks at the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+
+Segmentation = Literal["sentences", "words"]
+Form = Literal["text", "sentences", "embeddings"]
+
+_SENTENCE, _TOKEN, _DOCUMENT = "sentence", "token", "document"
+_NUMBER_OF_SENTENCES = "number of sentences"
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What a release protects.
+
+    `unit` and `adjacency` name the neighbours; `adjacency` is in words. `units` lists every unit of which the answer
+    promises that replacing one is covered by its epsilon. `public` is what neighbours have in common, and what the
+    answer may therefore show. `count` is the answer's name for the number of units, None where that is hidden.
+    """
+
+    unit: str
+    units: tuple[str, ...]
+    adjacency: str
+    public: tuple[str, ...]
+    count: str | None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a `privacy` block says of it."""
+        return {
+            "unit": self.unit,
+            "units": list(self.units),
+            "adjacency": self.adjacency,
+            "public": list(self.public),
+        }
+
+
+_FOUND = Protection(
+    _SENTENCE,
+    (_SENTENCE,),
+    "replace one of the sentences that the gateway finds in the text; this covers no single token, since a token can "
+    "change how many sentences are found",
+    (_NUMBER_OF_SENTENCES,),
+    "sentences",
+)
+_SENT = Protection(
+    _SENTENCE,
+    (_SENTENCE, _TOKEN),
+    "replace one of the sentences that were sent, or one token inside it",
+    (_NUMBER_OF_SENTENCES,),
+    "sentences",
+)
+_EMBEDDED = Protection(
+    _SENTENCE,
+    (_SENTENCE,),
+    "replace one of the embeddings that were sent, each of which stands for one sentence",
+    (_NUMBER_OF_SENTENCES,),
+    "sentences",
+)
+_WINDOWS = Protection(
+    _TOKEN,
+    (_TOKEN,),
+    "replace one word of the text by any other string without white space",
+    ("number of words",),
+    "windows",
+)
+_WHOLE_DOCUMENT = Protection(
+    _DOCUMENT,
+    (_DOCUMENT, _SENTENCE, _TOKEN),
+    "replace-one document, of any number of sentences",
+    (),
+    None,
+)
+
+_OF_FORM: dict[Form, Protection] = {"text": _FOUND, "sentences": _SENT, "embeddings": _EMBEDDED}
+
+
+def protection(
+    mechanism: str, *, forms: Sequence[Form] = ("text",), segmentation: Segmentation = "sentences"
+) -> Protection:
+    """What each document of a release by `mechanism` is protected against.
+
+    `forms` are the forms of its documents. Where they differ, `units` holds what is promised of every document.
+    Raises: ValueError for an unknown mechanism, no document, and windows of words of anything but text.
+    """
+    if mechanism not in SENTENCE_MECHANISMS:
+        raise ValueError("unknown sentence mechanism")
+    if not forms or (segmentation == "words" and set(forms) != {"text"}):
+        raise ValueError("windows of words are made of text")
+    if mechanism == "document_selection":
+        return _WHOLE_DOCUMENT
+    if segmentation == "words":
+        return _WINDOWS
+    found = [_OF_FORM[form] for form in dict.fromkeys(forms)]
+    return Protection(
+        unit=_SENTENCE,
+        units=tuple(unit for unit in found[0].units if all(unit in each.units for each in found)),
+        adjacency="; ".join(each.adjacency for each in found),
+        public=found[0].public,
+        count=found[0].count,
+    )

@@ -1,0 +1,59 @@
+"""Distribution tests of the discrete Gaussian. Each raises a false alarm with probability 1e-6."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from core.mechanisms.samplers import discrete_noise
+from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX, discrete_gaussian
+
+RUNS = 200_000
+FALSE_ALARM = 1e-6
+
+
+def pvalue(drawn: np.ndarray, scale: int) -> float:
+    """Pearson's chi-square against the law; what lies beyond four scales is pooled."""
+    reach = 4 * scale
+    values = np.arange(-40 * scale, 40 * scale + 1)
+    law = np.exp(-(values.astype(float) ** 2) / (2 * scale**2))
+    law /= law.sum()
+    inside = np.abs(values) <= reach
+    expected = np.append(law[inside], law[~inside].sum()) * len(drawn)
+    near = np.abs(drawn) <= reach
+    counts = np.append(np.bincount(drawn[near] + reach, minlength=2 * reach + 1), (~near).sum())
+    return float(stats.chisquare(counts, expected).pvalue)
+
+
+@pytest.mark.parametrize("scale", [1, 2, 5, 40])
+def test_small_scales_follow_the_law(scale: int) -> None:
+    drawn = discrete_gaussian(RUNS, scale=scale)
+    assert drawn.dtype == np.int64
+    assert pvalue(drawn, scale) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [12_345, GAUSSIAN_SCALE_MAX])
+def test_large_scales_follow_the_normal_law(scale: int) -> None:
+    assert stats.kstest(discrete_gaussian(RUNS, scale=scale) / scale, "norm").pvalue > FALSE_ALARM
+
+
+def test_draws_are_independent() -> None:
+    drawn = discrete_gaussian(RUNS, scale=1_000).reshape(-1, 2) / 1_000
+    angle = np.arctan2(drawn[:, 0], drawn[:, 1])
+    assert stats.kstest((angle + np.pi) / (2 * np.pi), "uniform").pvalue > FALSE_ALARM
+
+
+def test_a_proposal_that_is_kept_unchanged_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above have power: the two-sided geometric proposal fails them."""
+    monkeypatch.setattr(discrete_noise, "bernoulli_exp", lambda numerators, denominator: np.ones(len(numerators), bool))
+    monkeypatch.setattr(discrete_noise, "_geometric", lambda count, *_: np.random.default_rng(0).geometric(0.2, count))
+    assert pvalue(discrete_gaussian(RUNS, scale=5), 5) < FALSE_ALARM
+
+
+def test_nothing_is_drawn_for_nothing() -> None:
+    assert discrete_gaussian(0, scale=3).shape == (0,)
+
+
+@pytest.mark.parametrize("scale", [0, -1, GAUSSIAN_SCALE_MAX + 1])
+def test_scales_out_of_range_are_refused(scale: int) -> None:
+    with pytest.raises(ValueError, match="scale"):
+        discrete_gaussian(1, scale=scale)

@@ -1,0 +1,45 @@
+"""Prices of sentence-level releases."""
+
+import subprocess
+import sys
+
+import pytest
+
+from core.accounting.events import Adjacency, Guarantee, Unit
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS, sentence_event
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("sentence_codes", "pure"), ("clipped_cosine", "permute_and_flip"), ("deep_candidate", "exponential")],
+)
+def test_an_event_states_what_the_mechanism_proves(name: str, kind: str) -> None:
+    event = sentence_event(name, 0.1)
+    assert (event.mechanism, event.kind, event.epsilon_nano, event.delta_femto) == (name, kind, 10**8, 0)
+    assert (event.unit, event.adjacency) == (Unit.SENTENCE, Adjacency.REPLACE_ONE)
+    assert event.guarantee is Guarantee.PURE_DP
+
+
+def test_codes_by_counts_cost_less_than_by_responses_and_others_ignore_the_noise() -> None:
+    assert sentence_event("sentence_codes", 1, CodeNoise.COUNTS).kind == "two_geometric"
+    assert sentence_event("sentence_codes", 1, CodeNoise.RESPONSES) == sentence_event("sentence_codes", 1)
+    for name in SENTENCE_MECHANISMS[1:]:
+        assert sentence_event(name, 1, CodeNoise.COUNTS) == sentence_event(name, 1)
+
+
+def test_every_mechanism_has_a_price() -> None:
+    from core.mechanisms.sentences.registry import _CLASSES
+
+    assert set(SENTENCE_MECHANISMS) == set(_CLASSES)
+
+
+@pytest.mark.parametrize(("name", "epsilon"), [("softmax", 1), ("clipped_cosine", 0), ("clipped_cosine", float("nan"))])
+def test_nonsense_is_refused(name: str, epsilon: float) -> None:
+    with pytest.raises(ValueError, match=r"unknown|must|costs"):
+        sentence_event(name, epsilon)
+
+
+def test_pricing_and_pack_facts_import_no_torch() -> None:
+    code = "import sys; from core.mechanisms.sentences import domain_pack, pricing; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

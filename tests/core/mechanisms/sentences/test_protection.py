@@ -1,0 +1,55 @@
+"""What a release says that it protects."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+
+from core.accounting.events import Unit
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS, sentence_event, words_event
+from core.mechanisms.sentences.protection import protection
+
+BY_SENTENCE = [name for name in SENTENCE_MECHANISMS if name != "document_selection"]
+
+
+@pytest.mark.parametrize("mechanism", BY_SENTENCE)
+def test_a_token_is_promised_only_where_it_changes_one_unit(mechanism: str) -> None:
+    def units(*forms: str) -> tuple[str, ...]:
+        return protection(mechanism, forms=forms).units  # type: ignore[arg-type]
+
+    assert units("text") == units("embeddings") == ("sentence",)
+    assert units("sentences") == ("sentence", "token")
+    for pair in combinations(("text", "embeddings", "sentences"), 2):
+        assert units(*pair) == units(*reversed(pair)) == ("sentence",)
+    assert protection(mechanism, segmentation="words").units == ("token",)
+
+
+@pytest.mark.parametrize("mechanism", SENTENCE_MECHANISMS)
+@pytest.mark.parametrize("segmentation", ["sentences", "words"])
+def test_every_promised_unit_with_an_account_is_debited(mechanism: str, segmentation: str) -> None:
+    event = sentence_event(mechanism, 0.5) if segmentation == "sentences" else words_event(mechanism, 0.5)
+    promised = protection(mechanism, segmentation=segmentation).units  # type: ignore[arg-type]
+
+    assert event.epsilon_nano == 5 * 10**8
+    assert {Unit(unit) for unit in promised if unit != "document"} <= set(event.debited_units)
+    if segmentation == "words" and mechanism in BY_SENTENCE:
+        assert event.debited_units == (Unit.TOKEN,)
+        assert event.mechanism == f"{mechanism}_words"
+        assert event.kind == sentence_event(mechanism, 0.5).kind
+
+
+def test_windows_are_of_text_and_a_call_has_documents() -> None:
+    with pytest.raises(ValueError, match="made of text"):
+        protection("sentence_codes", forms=["text", "sentences"], segmentation="words")
+    with pytest.raises(ValueError, match="made of text"):
+        protection("sentence_codes", forms=[])
+    with pytest.raises(ValueError, match="unknown"):
+        words_event("softmax", 1)
+
+
+def test_it_imports_no_torch() -> None:
+    code = "import core.mechanisms.sentences.protection, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

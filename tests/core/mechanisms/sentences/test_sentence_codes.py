@@ -1,0 +1,141 @@
+"""`sentence_codes`: a sentence's code is its own, the noise is what the proof says, and what is released follows it."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.mechanisms.integer_vectors import code_scale
+from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.sentences import sentence_codes
+from core.mechanisms.sentences.code_space import CodeSpace
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.sentence_codes import SentenceCodes, noisy_averages
+
+NANO = 10**9
+
+
+def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
+    rows = np.random.default_rng(seed).normal(size=(sentences, dimension)).astype(np.float32)
+    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mechanism without its noise."""
+
+    def kept(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
+        return codes
+
+    def none(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
+        return np.zeros(count, dtype=np.int64)
+
+    monkeypatch.setattr(sentence_codes, "randomised_response", kept)
+    monkeypatch.setattr(sentence_codes, "two_sided_geometric", none)
+
+
+def test_a_sentence_has_its_code_whatever_stands_beside_it(random_pack: DomainPack) -> None:
+    """Bitwise: alone, in any order, across the chunks of a large batch."""
+    mechanism = SentenceCodes(random_pack)
+    rows = document(5_000, 1)
+    for size in random_pack.codebooks:
+        together = mechanism.codes([rows], size)
+        for i in (0, 1, 17, 1_023, 1_024, 4_999):
+            assert mechanism.codes([rows[i : i + 1]], size)[0] == together[i]
+        order = np.random.default_rng(size).permutation(5_000)
+        assert np.array_equal(mechanism.codes([rows[torch.from_numpy(order)]], size), together[order])
+        for k in (2, 3, 13, 37):
+            assert np.array_equal(mechanism.codes([rows[:k]], size), together[:k])
+
+
+def test_one_replaced_sentence_changes_one_code(random_pack: DomainPack) -> None:
+    mechanism = SentenceCodes(random_pack)
+    for seed in range(50):
+        before, after = document(9, seed), document(9, seed)
+        after[seed % 9] = document(1, 1_000 + seed)[0]
+        for size in random_pack.codebooks:
+            changed = np.flatnonzero(mechanism.codes([before], size) != mechanism.codes([after], size))
+            assert set(changed) <= {seed % 9}
+
+
+def test_the_code_is_the_nearest_centroid(random_pack: DomainPack) -> None:
+    """Against plain 64-bit arithmetic on the same integers; the first of equally near ones."""
+    rows = document(400, 3)
+    scaled = np.clip(np.round(rows.numpy() * np.float32(code_scale(64))), -127, 127)
+    space = random_pack.space
+    places = np.clip(np.round((scaled @ space.directions.T).astype(np.float32) * space.factor + space.shift), -127, 127)
+    for size, centroids in random_pack.codebooks.items():
+        distance = np.square(places[:, None, :] - centroids[None].astype(np.int64)).sum(axis=2)
+        assert np.array_equal(SentenceCodes(random_pack).codes([rows], size), distance.argmin(axis=1))
+        twice = np.concatenate([centroids, centroids])
+        assert CodeSpace(space, {2 * size: twice}, torch.device("cpu")).nearest(rows, 2 * size).max() < size
+
+
+def test_every_vector_has_a_code(random_pack: DomainPack) -> None:
+    """The guarantee holds for every input: zero, huge, infinite and undefined coordinates too."""
+    odd = document(5, 3)
+    odd[0], odd[1], odd[2, 3], odd[3, 5] = 0.0, 1e30, float("nan"), float("-inf")
+    for size in random_pack.codebooks:
+        codes = SentenceCodes(random_pack).codes([odd], size)
+        assert codes.min() >= 0
+        assert codes.max() < size
+        assert np.array_equal(codes[4:], SentenceCodes(random_pack).codes([odd[4:]], size))
+
+
+@pytest.mark.parametrize("epsilon", [1, 5, 20])
+def test_without_noise_a_release_is_the_mean_of_what_the_codes_mean(
+    random_pack: DomainPack, silent: None, epsilon: int
+) -> None:
+    mechanism = SentenceCodes(random_pack)
+    documents = [document(k, k) for k in (1, 2, 7, 30)]
+    table = random_pack.code_table(epsilon * NANO)
+    released = mechanism.release(documents, [epsilon * NANO] * 4)
+    for rows, vector in zip(documents, released, strict=True):
+        expected = table.vectors[mechanism.codes([rows], table.size)].mean(axis=0) + table.offset
+        assert np.allclose(vector, expected, atol=1e-5)
+
+
+def test_documents_of_one_call_have_the_noise_of_their_own_epsilon(
+    random_pack: DomainPack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[str, int, int]] = []
+
+    def kept(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
+        drawn.append(("responses", len(codes), epsilon_nano))
+        return codes
+
+    def none(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
+        assert sensitivity == 2
+        drawn.append(("counts", count, epsilon_nano))
+        return np.zeros(count, dtype=np.int64)
+
+    monkeypatch.setattr(sentence_codes, "randomised_response", kept)
+    monkeypatch.setattr(sentence_codes, "two_sided_geometric", none)
+    epsilons = [NANO, 6 * NANO, NANO // 2, 6 * NANO, 30 * NANO]
+    SentenceCodes(random_pack).release([document(k, k) for k in (3, 4, 5, 6, 7)], epsilons)
+    assert sorted(drawn) == [
+        ("counts", 8, NANO // 2),
+        ("counts", 8, NANO),
+        ("responses", 7, 30 * NANO),
+        ("responses", 10, 6 * NANO),
+    ]
+
+
+@pytest.mark.parametrize("noise", list(CodeNoise))
+def test_noise_is_unbiased_or_shrinks_as_it_should(noise: CodeNoise) -> None:
+    """Counts keep their mean; responses move every share towards 1/N by the known factor."""
+    lengths = np.full(40_000, 5)
+    codes = np.tile([0, 0, 0, 1, 2], 40_000)
+    shares = noisy_averages(torch.eye(4), codes, lengths, noise, 2 * NANO).mean(axis=0)
+    true = np.array([0.6, 0.2, 0.2, 0.0])
+    if noise is CodeNoise.RESPONSES:
+        kept = (np.exp(2) - 1) / (np.exp(2) + 3)
+        true = kept * true + (1 - kept) / 4
+    assert np.abs(shares - true).max() < 0.01  # over 6 standard deviations
+
+
+def test_a_release_does_not_repeat(random_pack: DomainPack) -> None:
+    mechanism = SentenceCodes(random_pack)
+    for epsilon in (1, 5):
+        released = mechanism.release([document(12, 1)] * 50, [epsilon * NANO] * 50)
+        assert len({row.tobytes() for row in released}) > 40
