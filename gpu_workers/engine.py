@@ -60,12 +60,19 @@ class Engine(Protocol):
         ...
 
     async def run(
-        self, role: Role, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event, apart: bool = False
+        self,
+        role: Role,
+        tasks: Sequence[Task],
+        *,
+        timeout_s: float,
+        client_disconnected: asyncio.Event,
+        isolate_failures: bool = False,
     ) -> list[Any]:
         """Run a group and return its results in order.
 
-        `gone` says that the client has left: a group of which nothing has started is dropped then. With `apart` a
-        started task that fails leaves its siblings alone: its error stands in its place among the results.
+        `client_disconnected` says that the client has left: a group of which nothing has started is dropped then. With
+        `isolate_failures` a started task that fails leaves its siblings alone: its error stands in its place among the
+        results.
 
         Raises:
             NotStarted: no task of the group reached a worker (queue full, worker cold, client gone, deadline):

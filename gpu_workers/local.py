@@ -41,7 +41,7 @@ RESTART_DELAY_S_MAX = 10.0
 
 
 @dataclass(frozen=True)
-class LaneOptions:
+class WorkerPoolOptions:
     """Limits of one lane, all of them settings of the gateway."""
 
     workers: Sequence[WorkerOptions]
@@ -58,13 +58,13 @@ class _Group:
     results: list[Any]
     done: asyncio.Future[None]
     unfinished: int
-    apart: bool = False
+    isolate_failures: bool = False
     started: bool = False
 
     def settle(self, index: int, result: Any) -> None:
         if self.done.done():
             return
-        if isinstance(result, GatewayError) and not (self.apart and self.started):
+        if isinstance(result, GatewayError) and not (self.isolate_failures and self.started):
             self.done.set_exception(result)
             return
         self.results[index] = result
@@ -95,10 +95,10 @@ class _Slot:
     deaths_in_a_row: int = 0
 
 
-class Lane:
+class WorkerPool:
     """The queue of one role and its workers. Lives on the event loop; no locks."""
 
-    def __init__(self, role: Role, options: LaneOptions) -> None:
+    def __init__(self, role: Role, options: WorkerPoolOptions) -> None:
         self.role = role
         self._options = options
         self._queue: deque[_Pending] = deque()
@@ -137,16 +137,21 @@ class Lane:
         )
 
     async def run(
-        self, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event, apart: bool = False
+        self,
+        tasks: Sequence[Task],
+        *,
+        timeout_s: float,
+        client_disconnected: asyncio.Event,
+        isolate_failures: bool = False,
     ) -> list[Any]:
-        group = self._admit(tasks, apart=apart)
-        left: asyncio.Future[Any] = asyncio.ensure_future(gone.wait())
+        group = self._admit(tasks, isolate_failures=isolate_failures)
+        left: asyncio.Future[Any] = asyncio.ensure_future(client_disconnected.wait())
         deadline = time.monotonic() + timeout_s
         try:
             either: set[asyncio.Future[Any]] = {group.done, left}
             await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not group.done.done() and not group.started:
-                raise self._refused(ClientGone() if gone.is_set() else DeadlineBeforeStart())
+                raise self._refused(ClientGone() if client_disconnected.is_set() else DeadlineBeforeStart())
             # started: the result is awaited even when the client has left, for it can fetch it by its key
             await asyncio.wait({group.done}, timeout=max(0.0, deadline - time.monotonic()))
             if not group.done.done():
@@ -158,14 +163,14 @@ class Lane:
             if not group.done.done():
                 self._withdraw(group)
 
-    def _admit(self, tasks: Sequence[Task], *, apart: bool) -> _Group:
+    def _admit(self, tasks: Sequence[Task], *, isolate_failures: bool) -> _Group:
         if self._stopping or not self._was_ready:
             raise self._refused(WorkerCold())
         if len(self._queue) + len(tasks) > self._options.queue_tasks_max:
             raise self._refused(QueueFull())
         now = time.monotonic()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        group = _Group(results=[None] * len(tasks), done=done, unfinished=len(tasks), apart=apart)
+        group = _Group(results=[None] * len(tasks), done=done, unfinished=len(tasks), isolate_failures=isolate_failures)
         self._queue.extend(_Pending(task, group, index, now) for index, task in enumerate(tasks))
         metrics.QUEUE_LENGTH.labels(self.role).set(len(self._queue))
         self._wake.set()
@@ -318,27 +323,35 @@ class Lane:
 class LocalEngine:
     """`Engine` over worker processes of this machine."""
 
-    def __init__(self, lanes: Mapping[Role, LaneOptions]) -> None:
-        self._options = dict(lanes)
-        self._lanes: dict[Role, Lane] = {}
+    def __init__(self, pools: Mapping[Role, WorkerPoolOptions]) -> None:
+        self._options = dict(pools)
+        self._pools: dict[Role, WorkerPool] = {}
 
     @property
     def roles(self) -> Sequence[Role]:
         return tuple(self._options)
 
     async def start(self) -> None:
-        self._lanes = {role: Lane(role, options) for role, options in self._options.items()}
-        for lane in self._lanes.values():
-            lane.start()
+        self._pools = {role: WorkerPool(role, options) for role, options in self._options.items()}
+        for pool in self._pools.values():
+            pool.start()
 
     async def stop(self) -> None:
-        await asyncio.gather(*(lane.stop() for lane in self._lanes.values()))
+        await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
 
     async def run(
-        self, role: Role, tasks: Sequence[Task], *, timeout_s: float, gone: asyncio.Event, apart: bool = False
+        self,
+        role: Role,
+        tasks: Sequence[Task],
+        *,
+        timeout_s: float,
+        client_disconnected: asyncio.Event,
+        isolate_failures: bool = False,
     ) -> list[Any]:
-        return await self._lanes[role].run(tasks, timeout_s=timeout_s, gone=gone, apart=apart)
+        return await self._pools[role].run(
+            tasks, timeout_s=timeout_s, client_disconnected=client_disconnected, isolate_failures=isolate_failures
+        )
 
     def status(self, role: Role) -> RoleStatus:
-        lane = self._lanes.get(role)
-        return lane.status() if lane else RoleStatus(ready=False, stage="not started", queued=0, facts={})
+        pool = self._pools.get(role)
+        return pool.status() if pool else RoleStatus(ready=False, stage="not started", queued=0, facts={})

@@ -1,7 +1,7 @@
 """Who calls: a tenant by its API key, or the operator by the admin key. The tenant comes from the key alone.
 
-`identify` runs before a body is read (`service/body.py`); the dependencies `caller` and `admin` then only say which of
-the two a route serves.
+`identify` runs before a body is read (`service/body.py`); the dependencies `require_tenant` and `require_admin` then
+only say which of the two a route serves.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ async def _look_up(request: Request, here: House) -> Caller | Admin | None:
     return None if tenant is None else Caller(tenant.name)
 
 
-async def caller(request: Request, _: Annotated[object, Depends(_documented)]) -> Caller:
+async def require_tenant(request: Request, _: Annotated[object, Depends(_documented)]) -> Caller:
     """The tenant. Raises HTTPException 403 for the admin key, which releases nothing."""
-    who = await identify(request)
-    if not isinstance(who, Caller):
+    caller = await identify(request)
+    if not isinstance(caller, Caller):
         raise HTTPException(403)
-    return who
+    return caller
 
 
-async def admin(request: Request, _: Annotated[object, Depends(_documented)]) -> None:
+async def require_admin(request: Request, _: Annotated[object, Depends(_documented)]) -> None:
     """Let only the admin key pass. Raises HTTPException 403 for a tenant's."""
     if not isinstance(await identify(request), Admin):
         raise HTTPException(403)
@@ -81,5 +81,5 @@ async def admin(request: Request, _: Annotated[object, Depends(_documented)]) ->
 
 async def job_owner(request: Request, _: Annotated[object, Depends(_documented)]) -> str:
     """Whose jobs and domains a request is about: the tenant's, or with the admin key the shared ones."""
-    who = await identify(request)
-    return who.tenant if isinstance(who, Caller) else SHARED_OWNER
+    caller = await identify(request)
+    return caller.tenant if isinstance(caller, Caller) else SHARED_OWNER

@@ -137,9 +137,9 @@ def _fetched(
     """Write what the job made; returns the files and the certificate."""
     out.mkdir(parents=True, exist_ok=True)
     base = f"/jobs/{job['job_id']}"
-    asked = {"format": kind} | ({} if rows is None else {"rows": rows})
+    params = {"format": kind} | ({} if rows is None else {"rows": rows})
     files = [out / f"{name}.{kind}", out / f"{name}.safetensors", out / f"{name}.html"]
-    with client.stream("POST", f"{base}/sample", json=asked) as answer:
+    with client.stream("POST", f"{base}/sample", json=params) as answer:
         save(answer, files[0])
     for path, part in zip(files[1:], ("artifact", "report"), strict=True):
         with client.stream("GET", f"{base}/{part}") as answer:

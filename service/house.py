@@ -23,7 +23,7 @@ from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
 from gpu_workers.engine import Engine, Role, Task
-from gpu_workers.local import LaneOptions, LocalEngine
+from gpu_workers.local import LocalEngine, WorkerPoolOptions
 from gpu_workers.messages import INFILL_OFF, WorkerOptions
 from gpu_workers.shared import SharedPool
 from service import canary, metrics
@@ -66,7 +66,7 @@ class House:
         self._sealing = False
         self.series = LedgerSeries(parts.client, points_max=settings.series_points_max, series_max=settings.series_max)
         self.reuse = _reuse(settings, parts.client, self.master_key)
-        self.engine: Engine = LocalEngine(_lanes(settings))
+        self.engine: Engine = LocalEngine(_worker_pools(settings))
         self.calculations = Calculations(
             workers=settings.accounting_workers,
             queue_max=settings.accounting_queue_max,
@@ -155,7 +155,9 @@ class House:
             return
         task = canary.task(role, self.tagger_types)
         try:
-            results = await self.engine.run(role, [Task(task, 1)], timeout_s=CANARY_S_MAX, gone=asyncio.Event())
+            results = await self.engine.run(
+                role, [Task(task, 1)], timeout_s=CANARY_S_MAX, client_disconnected=asyncio.Event()
+            )
         except (QueueFull, DeadlineBeforeStart):
             if self.engine.status(role).ready:
                 return  # busy is not broken
@@ -211,7 +213,7 @@ def _reuse(settings: Settings, client: LedgerClient, master_key: MasterKey) -> R
     return ReuseStore(client, master_key, retention_ms=retention_ms, places=settings.reuse_results_max)
 
 
-def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
+def _worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
     def options(device: str) -> WorkerOptions:
         return WorkerOptions(
             device=device,
@@ -226,8 +228,8 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             infill_models_loaded_max=settings.infill_models_loaded_max,
         )
 
-    def lane(*workers: WorkerOptions) -> LaneOptions:
-        return LaneOptions(
+    def pool(*workers: WorkerOptions) -> WorkerPoolOptions:
+        return WorkerPoolOptions(
             workers=workers,
             queue_tasks_max=settings.queue_tasks_max,
             batch_tokens_max=settings.batch_tokens_max,
@@ -235,13 +237,13 @@ def _lanes(settings: Settings) -> dict[Role, LaneOptions]:
             batch_seconds_max=settings.request_timeout_s,
         )
 
-    lanes = {
-        Role.EMBED: lane(*(options(device) for device in settings.devices)),
-        Role.SANITIZE: lane(options(settings.sanitize_device)),
+    pools = {
+        Role.EMBED: pool(*(options(device) for device in settings.devices)),
+        Role.SANITIZE: pool(options(settings.sanitize_device)),
     }
     if settings.infill_source != INFILL_OFF:
-        lanes[Role.FILL] = lane(options(settings.sanitize_device))
-    return lanes
+        pools[Role.FILL] = pool(options(settings.sanitize_device))
+    return pools
 
 
 def house(request: Request) -> House:

@@ -36,11 +36,12 @@ class Line:
 class LineReader:
     """Reads a request's body line by line. Some groups of lines wait, of at most the bytes of an ordinary body.
 
-    `gone` is set once the client has closed the connection, as far as the body has been read. `close` ends the reading.
+    `client_disconnected` is set once the client has closed the connection, as far as the body has been read. `close`
+    ends the reading.
     """
 
     def __init__(self, request: Request, settings: Settings) -> None:
-        self.gone = asyncio.Event()
+        self.client_disconnected = asyncio.Event()
         self._request = request
         self._settings = settings
         self._waiting: deque[Line] = deque()
@@ -102,9 +103,9 @@ class LineReader:
             with suppress(ClientDisconnect):
                 while (await self._request.receive())["type"] != "http.disconnect":
                     pass
-            self.gone.set()
+            self.client_disconnected.set()
         except ClientDisconnect:
-            self.gone.set()
+            self.client_disconnected.set()
         except Exception as error:  # whoever takes the next line raises it
             self._failure = error
         finally:

@@ -86,42 +86,42 @@ class Policies:
             if policy.serves(tenant) and (name == default or not bound)
         ]
 
-    def applied(self, asked: Asked, tenant: str) -> Asked:
+    def applied(self, params: Asked, tenant: str) -> Asked:
         """The request with its policy's mask, fill and name, or as it is where none applies.
 
         Raises:
             PolicyEnforced: the tenant's policy admits nothing else.
             InvalidInput: no such policy, or another tenant's; a policy and a mask.
         """
-        named = asked.model_fields_set
+        named = params.model_fields_set
         default = self._default_of(tenant)
         if default is not None and self._policies[default].enforced:
             policy = self._policies[default]
-            if not _admits(default, policy, asked):
+            if not _admits(default, policy, params):
                 raise PolicyEnforced
-            return asked.model_copy(update={"policy": default, "mask": policy.mask, "fill": policy.fill})
-        if asked.policy is not None and "mask" in named:
+            return params.model_copy(update={"policy": default, "mask": policy.mask, "fill": policy.fill})
+        if params.policy is not None and "mask" in named:
             raise InvalidInput("Name a policy or a mask, not both.", field="policy")
-        name = asked.policy if asked.policy is not None or "mask" in named else default
+        name = params.policy if params.policy is not None or "mask" in named else default
         if name is None:
-            return asked
+            return params
         if name not in self._policies or not self._policies[name].serves(tenant):
             raise InvalidInput("There is no such policy; GET /policies names yours.", field="policy")
         policy = self._policies[name]
-        fill = asked.fill if "fill" in named else policy.fill
-        return asked.model_copy(update={"policy": name, "mask": policy.mask, "fill": fill})
+        fill = params.fill if "fill" in named else policy.fill
+        return params.model_copy(update={"policy": name, "mask": policy.mask, "fill": fill})
 
     def _default_of(self, tenant: str) -> str | None:
         return self._defaults.get(tenant, self._defaults.get(EVERYBODY))
 
 
-def _admits(name: str, policy: Policy, asked: Terms) -> bool:
+def _admits(name: str, policy: Policy, params: Terms) -> bool:
     """Whether a request names nothing but what an enforced policy gives it anyway."""
-    named = asked.model_fields_set
+    named = params.model_fields_set
     return (
-        asked.policy in (None, name)
-        and ("mask" not in named or asked.mask == policy.mask)
-        and ("fill" not in named or asked.fill == policy.fill)
+        params.policy in (None, name)
+        and ("mask" not in named or params.mask == policy.mask)
+        and ("fill" not in named or params.fill == policy.fill)
     )
 
 

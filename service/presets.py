@@ -97,9 +97,9 @@ def load_presets(settings: Settings) -> dict[str, Preset]:
 
 def _check_vectors(name: str, preset: VectorPreset) -> None:
     """That the bundled encoder's vectors can be released so; what another one's dimension is, only its worker knows."""
-    asked = preset.parameters()
+    params = preset.parameters()
     try:
-        vector_spec(dimension=_BUNDLED_DIMENSION, output_dimension=asked.pop("dimension"), **asked)
+        vector_spec(dimension=_BUNDLED_DIMENSION, output_dimension=params.pop("dimension"), **params)
     except InvalidInput as error:
         raise PresetsRefused(f"the preset {name}: {error.field}: {error.detail}") from None
 

@@ -48,16 +48,16 @@ _PIECE_BYTES = 256 * 1024  # of an answer, written at once
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseRequest:
     """What a route asks for.
 
     `charges` is the price, the event that the answer shows first; none for work without a guarantee. `collect` makes
     the results that `render` takes from those of the tasks. `render` makes the answer from them and the common blocks:
     a JSON object, or the pieces of a file of another `media_type`.
     `privacy` adds to the answer's privacy block, or says it in other words. `fingerprint` tells the request's body from
-    any other, where the route has not read it as a whole. With `apart` a task that fails after its start leaves the
-    others alone: `render` gets its error in its place, and it is paid for like the others.
-    A release with `parts` may be answered from earlier ones, part by part.
+    any other, where the route has not read it as a whole. With `isolate_failures` a task that fails after its start
+    leaves the others alone: `render` gets its error in its place, and it is paid for like the others. A release with
+    `parts` may be answered from earlier ones, part by part.
     """
 
     charges: Sequence[Charge]
@@ -67,7 +67,7 @@ class Release:
     privacy: Mapping[str, Any] = field(default_factory=dict)
     media_type: str = JSON
     fingerprint: bytes | None = None
-    apart: bool = False
+    isolate_failures: bool = False
     collect: Callable[[list[Any]], Any] = list
     parts: Callable[[], Parts] | None = None
 
@@ -77,55 +77,57 @@ class Release:
         return self.charges[0].event
 
 
-async def release(here: House, request: Request, who: Caller, job: Release) -> Response:
-    """Run `job` for `who` and answer. Raises the errors of `core.errors`; see `service/problems.py`."""
+async def release(here: House, request: Request, caller: Caller, release_request: ReleaseRequest) -> Response:
+    """Run `release_request` for `caller` and answer. Raises the errors of `core.errors`; see `service/problems.py`."""
     key = idempotency_key(request)
     request.state.headers["Idempotency-Key"] = key  # on a problem, too: it is how a lost answer is asked for again
-    if not job.charges:
+    if not release_request.charges:
         started = time.perf_counter()
-        async with _client_gone(request) as gone:
-            body = await run_free(here, job, gone)
+        async with _client_gone(request) as client_disconnected:
+            body = await run_free(here, release_request, client_disconnected)
         request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
-        return _answer(body, job)
+        return _answer(body, release_request)
 
-    reuse = None if "idempotency-key" in request.headers else await Reuse.of(here, who.tenant, job)
+    reuse = None if "idempotency-key" in request.headers else await Reuse.of(here, caller.tenant, release_request)
     if reuse is not None:
         if not reuse.fresh:
             del request.state.headers["Idempotency-Key"]  # nothing is claimed under it
-            return _answer(_body(await reuse.answer(here.ledger)), job)
-        job = reuse.fresh_release()
+            return _answer(_body(await reuse.answer(here.ledger)), release_request)
+        release_request = reuse.fresh_release()
 
     claim = here.master_key.claim(
-        tenant=who.tenant,
+        tenant=caller.tenant,
         route=request.scope["route"].path,
         key=key,
-        body=await request.body() if job.fingerprint is None else job.fingerprint,
+        body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,
     )
-    outcome = await _reserve(here, who, job, claim)
+    outcome = await _reserve(here, caller, release_request, claim)
     request.state.headers["Release-Id"] = outcome.release_id
     if isinstance(outcome, Replay):
-        return _answer([_unpacked(outcome.response, job)], job, replayed=True)
+        return _answer([_unpacked(outcome.response, release_request)], release_request, replayed=True)
 
     with _a_failure_costs(request):
-        async with _client_gone(request) as gone:
-            body = await run_held(here, who, job, outcome, gone, stored=True)
+        async with _client_gone(request) as client_disconnected:
+            body = await run_held(here, caller, release_request, outcome, client_disconnected, stored=True)
     if reuse is not None:
         await reuse.keep(outcome.release_id)
-    return _answer(body, job)
+    return _answer(body, release_request)
 
 
-async def hold(here: House, who: Caller, job: Release) -> Reserved:
+async def hold(here: House, caller: Caller, release_request: ReleaseRequest) -> Reserved:
     """Reserve for a release that no key can ask for again. Raises as `Ledger.reserve`."""
-    outcome = await _reserve(here, who, job, None)
+    outcome = await _reserve(here, caller, release_request, None)
     if isinstance(outcome, Replay):
         raise TypeError("a replay of what nobody claimed")
     return outcome
 
 
-async def _reserve(here: House, who: Caller, job: Release, claim: Claim | None) -> Reserved | Replay:
+async def _reserve(
+    here: House, caller: Caller, release_request: ReleaseRequest, claim: Claim | None
+) -> Reserved | Replay:
     with metrics.stage("reserve"):
         return await here.ledger.reserve(
-            who.tenant, job.charges, hold_ttl_ms=int(here.settings.hold_ttl_s * 1000), claim=claim
+            caller.tenant, release_request.charges, hold_ttl_ms=int(here.settings.hold_ttl_s * 1000), claim=claim
         )
 
 
@@ -142,38 +144,44 @@ def _a_failure_costs(request: Request) -> Iterator[None]:
 
 
 async def run_held(
-    here: House, who: Caller, job: Release, held: Reserved, gone: asyncio.Event, *, stored: bool
+    here: House,
+    caller: Caller,
+    release_request: ReleaseRequest,
+    held: Reserved,
+    client_disconnected: asyncio.Event,
+    *,
+    stored: bool,
 ) -> list[Buffer]:
     """Run under a hold, make the answer, commit; the ledger keeps a `stored` answer for replays.
 
     Work that did not start refunds the hold; any other failure spends it.
     """
     try:
-        results = await _run(here, job, gone)
-        body = _body(job.render(job.collect(results), _with_guarantee(held, job)))
+        results = await _run(here, release_request, client_disconnected)
+        body = _body(release_request.render(release_request.collect(results), _with_guarantee(held, release_request)))
     except NotStarted as error:
-        await _settle(here, who.tenant, held.release_id, cancel=True, reason=error.code)
+        await _settle(here, caller.tenant, held.release_id, cancel=True, reason=error.code)
         raise
     except Exception as error:
         reason = error.code if isinstance(error, GatewayError) else "internal"
-        await _settle(here, who.tenant, held.release_id, cancel=False, reason=reason)
-        _count(who.tenant, job, outcome="lost")
+        await _settle(here, caller.tenant, held.release_id, cancel=False, reason=reason)
+        _count(caller.tenant, release_request, outcome="lost")
         raise
     with metrics.stage("commit"):
-        kept = await _packed(body, job, here.settings.response_stored_bytes_max) if stored else None
-        await here.ledger.commit(who.tenant, held.release_id, response=kept)
-    _count(who.tenant, job, outcome="released")
+        kept = await _packed(body, release_request, here.settings.response_stored_bytes_max) if stored else None
+        await here.ledger.commit(caller.tenant, held.release_id, response=kept)
+    _count(caller.tenant, release_request, outcome="released")
     return body
 
 
-async def run_free(here: House, job: Release, gone: asyncio.Event) -> list[Buffer]:
+async def run_free(here: House, release_request: ReleaseRequest, client_disconnected: asyncio.Event) -> list[Buffer]:
     """Work without a guarantee: nothing is held, charged or kept, and its timing may be told."""
     try:
-        results = await _run(here, job, gone)
+        results = await _run(here, release_request, client_disconnected)
     except Started as error:
         error.charged = False
         raise
-    return _body(job.render(job.collect(results), without_guarantee(job.privacy)))
+    return _body(release_request.render(release_request.collect(results), without_guarantee(release_request.privacy)))
 
 
 async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:
@@ -188,26 +196,30 @@ async def _settle(here: House, tenant: str, release_id: str, *, cancel: bool, re
         log.warning("hold-not-settled", extra={"fields": {"release_id": release_id, "code": error.code}})
 
 
-async def _run(here: House, job: Release, gone: asyncio.Event) -> list[Any]:
+async def _run(here: House, release_request: ReleaseRequest, client_disconnected: asyncio.Event) -> list[Any]:
     with metrics.stage("run"):
         return await here.engine.run(
-            job.role, job.tasks, timeout_s=here.settings.request_timeout_s, gone=gone, apart=job.apart
+            release_request.role,
+            release_request.tasks,
+            timeout_s=here.settings.request_timeout_s,
+            client_disconnected=client_disconnected,
+            isolate_failures=release_request.isolate_failures,
         )
 
 
 @asynccontextmanager
 async def _client_gone(request: Request) -> AsyncIterator[asyncio.Event]:
     """An event that is set when the client closes the connection. The body has been read by now."""
-    gone = asyncio.Event()
+    client_disconnected = asyncio.Event()
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        gone.set()
+        client_disconnected.set()
 
     watcher = asyncio.create_task(watch())
     try:
-        yield gone
+        yield client_disconnected
     finally:
         watcher.cancel()
 
@@ -226,10 +238,10 @@ def idempotency_key(request: Request) -> str:
     return offered
 
 
-def _with_guarantee(held: Reserved, job: Release) -> dict[str, Any]:
+def _with_guarantee(held: Reserved, release_request: ReleaseRequest) -> dict[str, Any]:
     return {
-        "privacy": {**job.event.told, "release_id": held.release_id, **job.privacy},
-        "budget": account_block(least_left(job.event, held.accounts)),
+        "privacy": {**release_request.event.privacy_block(), "release_id": held.release_id, **release_request.privacy},
+        "budget": account_block(least_left(release_request.event, held.accounts)),
     }
 
 
@@ -249,28 +261,28 @@ def _body(rendered: Rendered) -> list[Buffer]:
     return [orjson.dumps(rendered, option=_ORJSON)] if isinstance(rendered, dict) else rendered
 
 
-async def _packed(body: list[Buffer], job: Release, bytes_max: int) -> bytes | None:
+async def _packed(body: list[Buffer], release_request: ReleaseRequest, bytes_max: int) -> bytes | None:
     """The answer as the ledger keeps it; None for one that is too large. Noise as binary does not compress."""
     if sum(map(len, body)) > bytes_max:
         return None
     whole = b"".join(body)
-    if job.media_type != JSON:
+    if release_request.media_type != JSON:
         return whole
     if len(whole) < _PIECE_BYTES:
         return zlib.compress(whole, _STORED_LEVEL)
     return await asyncio.to_thread(zlib.compress, whole, _STORED_LEVEL)
 
 
-def _unpacked(stored: bytes, job: Release) -> bytes:
-    return zlib.decompress(stored) if job.media_type == JSON else stored
+def _unpacked(stored: bytes, release_request: ReleaseRequest) -> bytes:
+    return zlib.decompress(stored) if release_request.media_type == JSON else stored
 
 
-def _answer(body: list[Buffer], job: Release, *, replayed: bool = False) -> Response:
+def _answer(body: list[Buffer], release_request: ReleaseRequest, *, replayed: bool = False) -> Response:
     headers = {"Idempotency-Replayed": str(replayed).lower()}
-    if job.media_type == JSON:
+    if release_request.media_type == JSON:
         return Response(b"".join(body), headers=headers, media_type=JSON)
     headers["Content-Length"] = str(sum(map(len, body)))
-    return StreamingResponse(_pieces(body), headers=headers, media_type=job.media_type)
+    return StreamingResponse(_pieces(body), headers=headers, media_type=release_request.media_type)
 
 
 async def _pieces(body: list[Buffer]) -> AsyncIterator[Buffer]:
@@ -281,7 +293,7 @@ async def _pieces(body: list[Buffer]) -> AsyncIterator[Buffer]:
             yield view[start : start + _PIECE_BYTES]
 
 
-def _count(tenant: str, job: Release, *, outcome: str) -> None:
-    for charge in job.charges:
+def _count(tenant: str, release_request: ReleaseRequest, *, outcome: str) -> None:
+    for charge in release_request.charges:
         spent = epsilon_of(charge.event.epsilon_nano) * charge.times
         metrics.SPENT_EPSILON.labels(tenant, charge.event.unit.value, outcome).inc(spent)

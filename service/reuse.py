@@ -25,7 +25,7 @@ from service.budget import account_block, least_left
 from service.house import House
 
 if TYPE_CHECKING:
-    from service.release import Release, Rendered
+    from service.release import ReleaseRequest, Rendered
 
 log = logging.getLogger("privacy_gateway.reuse")
 
@@ -54,7 +54,7 @@ class Parts:
     """
 
     parts: Sequence[Part]
-    only: Callable[[Sequence[int]], Release]
+    only: Callable[[Sequence[int]], ReleaseRequest]
     pack: Callable[[Any], bytes]
     unpack: Callable[[bytes], Any]
 
@@ -66,7 +66,7 @@ class Reuse:
     """
 
     def __init__(
-        self, store: ReuseStore, tenant: str, whole: Release, parts: Parts, tags: Sequence[str], found: Found
+        self, store: ReuseStore, tenant: str, whole: ReleaseRequest, parts: Parts, tags: Sequence[str], found: Found
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -80,20 +80,20 @@ class Reuse:
         self._reused = sorted(set(range(len(tags))) - set(self.fresh))
 
     @classmethod
-    async def of(cls, here: House, tenant: str, job: Release) -> Reuse | None:
+    async def of(cls, here: House, tenant: str, release_request: ReleaseRequest) -> Reuse | None:
         """None where nothing is reused: by setting, or because the release has no parts.
 
         Raises WorkerCold until the worker that would release the parts has told its models, LedgerUnavailable.
         """
-        if here.reuse is None or job.parts is None:
+        if here.reuse is None or release_request.parts is None:
             return None
-        parts = job.parts()
+        parts = release_request.parts()
         tags = [here.reuse.tag(tenant, part.charges, [GATEWAY_VERSION, *part.origin]) for part in parts.parts]
         with metrics.stage("reuse"):
             found = await here.reuse.find(tenant, tags)
-        return cls(here.reuse, tenant, job, parts, tags, found)
+        return cls(here.reuse, tenant, release_request, parts, tags, found)
 
-    def fresh_release(self) -> Release:
+    def fresh_release(self) -> ReleaseRequest:
         """The release of the fresh parts, whose answer shows all parts."""
         own = self._parts.only(self.fresh) if self._reused else self._whole
         return replace(own, render=self._render, privacy=self._privacy)
@@ -103,7 +103,7 @@ class Reuse:
         event = self._whole.event
         estimate = await ledger.estimate(self._tenant, self._whole.charges)
         budget = account_block(least_left(event, [line.account for line in estimate.lines]))
-        rendered = self._render([], {"privacy": {**event.told, **self._privacy}, "budget": budget})
+        rendered = self._render([], {"privacy": {**event.privacy_block(), **self._privacy}, "budget": budget})
         self._count()
         return rendered
 

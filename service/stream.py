@@ -27,7 +27,7 @@ from service.body import nesting
 from service.house import House
 from service.json_lines import Line, LineReader
 from service.model_fills import role_of
-from service.release import Buffer, Release, hold, run_free, run_held, without_guarantee
+from service.release import Buffer, ReleaseRequest, hold, run_free, run_held, without_guarantee
 from service.sanitize import counts, engine_task, prepare, row
 from service.sanitize_request import Price, SanitizeRequest, Terms, TextDocument
 
@@ -63,9 +63,9 @@ class Stream:
     Raises InvalidInput where no document could be sanitised by them.
     """
 
-    def __init__(self, here: House, who: Caller, terms: Terms, lines: LineReader) -> None:
+    def __init__(self, here: House, caller: Caller, terms: Terms, lines: LineReader) -> None:
         self._here = here
-        self._who = who
+        self._caller = caller
         self._terms = terms
         self._lines = lines
         self._answers: dict[int, Buffer] = {}
@@ -131,26 +131,26 @@ class Stream:
         body = SanitizeRequest.model_construct(
             _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
         )
-        return prepare(self._here, self._who.tenant, body)
+        return prepare(self._here, self._caller.tenant, body)
 
     async def _release(self, parts: Sequence[_Part]) -> None:
         """One release of `parts`. Raises what ends the stream.
 
         Where the ledger refuses several documents together, each is asked for alone: what can be released is.
         """
-        job = Release(
+        release_request = ReleaseRequest(
             charges=[charge for part in parts for charge in part.cost.charges],
             role=self._role,
             tasks=[engine_task(task) for part in parts for task in part.tasks],
             render=lambda results, common: self._rendered(parts, results, common),
             privacy=parts[0].cost.facts,
-            apart=True,
+            isolate_failures=True,
         )
-        if self._lines.gone.is_set():
+        if self._lines.client_disconnected.is_set():
             raise ClientGone
         try:
-            await self._room(len(job.tasks))
-            await self._run(job, parts)
+            await self._room(len(release_request.tasks))
+            await self._run(release_request, parts)
         except (InvalidInput, BudgetExhausted) as error:
             if len(parts) > 1:
                 for part in parts:
@@ -163,14 +163,16 @@ class Stream:
             for part in parts:
                 self._refuse(part.index, part.line, problems.error_block(error))
 
-    async def _run(self, job: Release, parts: Sequence[_Part]) -> None:
-        if not job.charges:
-            rows = await run_free(self._here, job, self._lines.gone)
+    async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
+        if not release_request.charges:
+            rows = await run_free(self._here, release_request, self._lines.client_disconnected)
         else:
-            held = await hold(self._here, self._who, job)
+            held = await hold(self._here, self._caller, release_request)
             self._charged += len(parts)
             try:
-                rows = await run_held(self._here, self._who, job, held, self._lines.gone, stored=False)
+                rows = await run_held(
+                    self._here, self._caller, release_request, held, self._lines.client_disconnected, stored=False
+                )
             except NotStarted:
                 self._charged -= len(parts)
                 raise
@@ -190,7 +192,7 @@ class Stream:
             await asyncio.sleep(_ROOM_POLL_S)
 
     def _of_a_subject(self, account: str) -> bool:
-        return parse_account_id(self._who.tenant, account)[1] != ""
+        return parse_account_id(self._caller.tenant, account)[1] != ""
 
     def _rendered(self, parts: Sequence[_Part], results: list[Any], common: dict[str, Any]) -> list[Buffer]:
         rows: list[Buffer] = []
@@ -226,7 +228,9 @@ class Stream:
             "failed": self._written - self._released,
             "charged": self._charged,
             "complete": problem is None,
-            "privacy": {**charges[0].event.told, **facts} if charges else without_guarantee(facts)["privacy"],
+            "privacy": {**charges[0].event.privacy_block(), **facts}
+            if charges
+            else without_guarantee(facts)["privacy"],
             "budget": self._budget,
             "usage": {"documents": self._released, **self._usage},
         }

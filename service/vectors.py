@@ -1,4 +1,4 @@
-"""Private vectors, from a request's parameters to a `Release`; every route that releases vectors builds on this.
+"""Private vectors, from a request's parameters to a `ReleaseRequest`; every route that releases vectors builds on this.
 
 `vector_price` decides the spec and what one vector costs; `text_batch`, `vector_batch` and `file_batch` check what is
 to be released; `vector_release` puts them together. All of it comes before anything is reserved.
@@ -26,7 +26,7 @@ from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
 from service.house import House
 from service.projections import norm_bound_of
-from service.release import JSON, Release, Rendered
+from service.release import JSON, ReleaseRequest, Rendered
 from service.reuse import Part, Parts
 from service.settings import Settings
 from service.strict import Strict
@@ -81,7 +81,7 @@ class VectorBatch:
 
 
 async def vector_price(
-    here: House, *, tenant: str, asked: VectorParameters, rows: int, dimension: int | None = None
+    here: House, *, tenant: str, params: VectorParameters, rows: int, dimension: int | None = None
 ) -> VectorPrice:
     """What releasing each of `rows` vectors of `dimension` numbers, or of as many texts, costs this tenant.
 
@@ -90,28 +90,28 @@ async def vector_price(
     """
     promise = _OF_VECTORS
     if dimension is None:
-        asked, dimension = _of_texts(here, asked)
+        params, dimension = _of_texts(here, params)
         promise = _OF_TEXTS
     settings = here.settings
-    rows_max = settings.vectors_max if asked.mechanism != "codebook" else settings.codebook_vectors_max
+    rows_max = settings.vectors_max if params.mechanism != "codebook" else settings.codebook_vectors_max
     if rows > rows_max:
         raise InvalidInput(f"at most {rows_max} vectors a call by this mechanism", field="vectors")
-    if not settings.epsilon_min <= asked.epsilon <= settings.epsilon_max:
+    if not settings.epsilon_min <= params.epsilon <= settings.epsilon_max:
         raise InvalidInput(
             f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
         )
     if dimension > settings.vector_dimension_max:
         raise InvalidInput(f"at most {settings.vector_dimension_max} dimensions a vector", field="vectors")
     spec = vector_spec(
-        mechanism=asked.mechanism or "privemb",
+        mechanism=params.mechanism or "privemb",
         dimension=dimension,
-        epsilon=asked.epsilon,
-        output_dimension=asked.dimension,
-        clip_norm=asked.clip_norm,
-        projection=asked.projection,
-        strict=asked.strict,
-        beta=asked.beta,
-        delta=asked.delta,
+        epsilon=params.epsilon,
+        output_dimension=params.dimension,
+        clip_norm=params.clip_norm,
+        projection=params.projection,
+        strict=params.strict,
+        beta=params.beta,
+        delta=params.delta,
     )
     if spec.projection == "pca" and not _embed_facts(here).get("vector_pack"):
         raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
@@ -120,13 +120,13 @@ async def vector_price(
     return VectorPrice(spec, vector_events(spec, spectral_norm_bound=spectral_norm_bound), facts)
 
 
-def _of_texts(here: House, asked: VectorParameters) -> tuple[VectorParameters, int]:
+def _of_texts(here: House, params: VectorParameters) -> tuple[VectorParameters, int]:
     """The parameters with the defaults of texts, and the dimension of their vectors. Raises WorkerCold."""
     facts = _embed_facts(here)
-    if asked.mechanism is None:
-        projection = asked.projection or ("pca" if facts.get("vector_pack") else None)
-        asked = asked.model_copy(update={"mechanism": "codebook", "projection": projection})
-    return asked, int(facts["encoder"]["dimension"])
+    if params.mechanism is None:
+        projection = params.projection or ("pca" if facts.get("vector_pack") else None)
+        params = params.model_copy(update={"mechanism": "codebook", "projection": projection})
+    return params, int(facts["encoder"]["dimension"])
 
 
 def _embed_facts(here: House) -> Mapping[str, Any]:
@@ -186,7 +186,7 @@ def vector_release(
     dtype: str = FLOAT32,
     media_type: str = JSON,
     fingerprint: bytes | None = None,
-) -> Release:
+) -> ReleaseRequest:
     """The release of `batch`, each row charged; `render` gets the released vectors `[n, m]` of `dtype`.
 
     Raises QueueFull while there is no memory for the answer.
@@ -200,7 +200,7 @@ def vector_release(
         charges = price.charges(rows=1, subject=subject)
         how = [b"text", here.encoder_fingerprint.encode(), orjson.dumps(price.spec)]
 
-        def only(numbers: Sequence[int]) -> Release:
+        def only(numbers: Sequence[int]) -> ReleaseRequest:
             some = VectorBatch(len(numbers), texts=tuple(texts[number] for number in numbers))
             return vector_release(here, tenant=tenant, price=price, batch=some, subject=subject, render=render)
 
@@ -211,7 +211,7 @@ def vector_release(
             unpack=lambda content: np.frombuffer(content, dtype=dtype),
         )
 
-    return Release(
+    return ReleaseRequest(
         charges=price.charges(rows=batch.rows, subject=subject),
         role=Role.EMBED,
         tasks=[Task(task, task.weight)],

@@ -111,8 +111,7 @@ class PrivacyEvent:
         if ACCOUNT_ADJACENCY[self.unit] is not self.adjacency:
             raise UnitMismatch
 
-    @property
-    def told(self) -> dict[str, Any]:
+    def privacy_block(self) -> dict[str, Any]:
         """What an answer or a job says of its guarantee."""
         return {
             "guarantee": self.guarantee.value,

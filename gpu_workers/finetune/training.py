@@ -52,7 +52,7 @@ class Progress:
     metrics: Metrics | None
 
 
-Tell = Callable[[Progress], None]
+ReportProgress = Callable[[Progress], None]
 
 
 class PrivateTraining:
@@ -93,7 +93,7 @@ class PrivateTraining:
         if state is not None:
             self._restore(state)
 
-    def run(self, rows: Rows, public: Rows | None, tell: Tell) -> Metrics | None:
+    def run(self, rows: Rows, public: Rows | None, report: ReportProgress) -> Metrics | None:
         """Train to the plan's end; returns the metrics on the `public` rows, if there are any.
 
         `rows`: as many as the plan declares. Raises: ValueError for another number.
@@ -107,7 +107,7 @@ class PrivateTraining:
                 self._save()
                 metrics = measure(self._model, public) if public and self._due(_MEASUREMENTS) else None
                 pace = (time.monotonic() - begun) / (self.step - first)
-                tell(Progress(self.step, steps, pace * (steps - self.step), metrics))
+                report(Progress(self.step, steps, pace * (steps - self.step), metrics))
         self._gradient.close()
         return measure(self._model, public) if public else None
 

@@ -54,7 +54,7 @@ def fine_tune(
     base_path: Path | None,
     device: torch.device,
     checkpoint: Checkpoint,
-    tell: Callable[[Progress], None],
+    report: Callable[[Progress], None],
     charge: Callable[[], None] = lambda: None,
 ) -> FineTuned:
     """Train by the plan, or go on from the checkpoint. `charge` returns once the plan is paid for: it is called when
@@ -77,7 +77,7 @@ def fine_tune(
     rows = _rows(base, private, task, device)
     shown = _rows(base, public, task, device) if public else None
     charge()
-    metrics = training.run(rows, shown, tell)
+    metrics = training.run(rows, shown, report)
     return FineTuned(_info(base, task, plan), dict(trained.optimised), metrics)
 
 

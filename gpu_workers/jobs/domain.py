@@ -22,7 +22,7 @@ from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import decrypt, encrypt
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.jobs import card, corpus
-from gpu_workers.jobs.messages import DomainSpec, JobOrder, Tell
+from gpu_workers.jobs.messages import DomainSpec, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 from gpu_workers.training.public_text import Embedded, mean_by_document
 
@@ -59,10 +59,10 @@ class _Source:
         return OWN_ENCODER, hashlib.sha256(f"{OWN_ENCODER}-{dimension}".encode()).hexdigest()
 
 
-def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress) -> dict[str, Any]:
     """The pack, written to every target; returns counts and warnings. Raises JobFailed."""
     spec: DomainSpec = order.spec
-    tell("reading", 0.0)
+    report("reading", 0.0)
     found = corpus.survey(
         corpus.corpus_lines(order.received()),
         documents_max=spec.documents_max,
@@ -70,12 +70,12 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
     )
     if len(found.chosen) < DOCUMENTS_MIN:
         raise _too_few(len(found.chosen))
-    tell("loading", 0.05)
+    report("loading", 0.05)
     source = _source(spec, embeddings=found.embeddings)
-    documents, short = _embedded(order, found, source, tell)
+    documents, short = _embedded(order, found, source, report)
     if len(documents.lengths) < DOCUMENTS_MIN:
         raise _too_few(len(documents.lengths))
-    tell("comparing", 0.7)
+    report("comparing", 0.7)
     public, near = without_near_duplicates(documents, COPY_COSINE if found.embeddings else NEAR_DUPLICATE_COSINE)
     if len(public.lengths) < DOCUMENTS_MIN:
         raise BadCorpus(
@@ -95,9 +95,9 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
         encoder=encoder,
         encoder_fingerprint=fingerprint,
         seed=spec.seed,
-        progress=lambda stage, fraction: tell(stage, 0.72 + 0.26 * fraction),
+        progress=lambda stage, fraction: report(stage, 0.72 + 0.26 * fraction),
     )
-    tell("writing", 0.98)
+    report("writing", 0.98)
     result = _result(spec, found, pack, public, short=short, near=near)
     publish(lambda path: _saved(pack, path), card.domain(pack.info, result), spec.targets)
     return result
@@ -122,7 +122,7 @@ def _source(spec: DomainSpec, *, embeddings: bool) -> _Source:
     return _Source(encoder, encoder.dimension)
 
 
-def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, tell: Tell) -> tuple[Embedded, int]:
+def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: ReportProgress) -> tuple[Embedded, int]:
     """The chosen documents of enough sentences, and how many had too few. Every finished shard is kept, sealed."""
     spec: DomainSpec = order.spec
     shards = -(-len(found.chosen) // _SHARD_ROWS)
@@ -142,7 +142,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, tell: Tell
             dimension = vectors.shape[1]
             parts.append((vectors.astype(np.float32), lengths))
         short += left_out
-        tell("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))
+        report("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))
     if not parts:
         raise _too_few(0)
     return Embedded(

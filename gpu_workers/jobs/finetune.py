@@ -24,7 +24,7 @@ from core.errors import InvalidInput, JobFailed
 from core.finetune.rows import RowTerms, Split, read_splits
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import Charge, FinetuneSpec, JobOrder, Tell
+from gpu_workers.jobs.messages import Charge, FinetuneSpec, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
 if TYPE_CHECKING:  # rows are read before what trains on them is imported: a bad one is told in a second
@@ -34,17 +34,17 @@ if TYPE_CHECKING:  # rows are read before what trains on them is imported: a bad
 _TRAINED_FROM, _TRAINED_SHARE = 0.05, 0.9
 
 
-def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, *, charge: Charge) -> dict[str, Any]:
     """The classifier's file and its card, written; returns what was promised and what it scores. Raises JobFailed."""
     spec: FinetuneSpec = order.spec
-    private, public = _splits(order, tell)
-    made = _trained(order, private, public, tell, charge)
+    private, public = _splits(order, report)
+    made = _trained(order, private, public, report, charge)
 
     from core.finetune.plan import by_every_accountant
     from gpu_workers.finetune.artifact import save_classifier
     from gpu_workers.finetune.card import classifier_card
 
-    tell("writing", _TRAINED_FROM + _TRAINED_SHARE)
+    report("writing", _TRAINED_FROM + _TRAINED_SHARE)
     lines = by_every_accountant(spec.budget.plan)
     replaced = epsilon_of(spec.budget.epsilon_nano)
     card = classifier_card(spec.name, made.info, lines, replace_one=replaced, metrics=made.metrics)
@@ -56,9 +56,9 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     return _result(spec, made) | {"accountants": accountants}
 
 
-def _splits(order: JobOrder, tell: Tell) -> tuple[Split, Split | None]:
+def _splits(order: JobOrder, report: ReportProgress) -> tuple[Split, Split | None]:
     spec: FinetuneSpec = order.spec
-    tell("reading", 0.0)
+    report("reading", 0.0)
     terms = RowTerms(
         labels=spec.labels,
         pairs=spec.pairs,
@@ -69,9 +69,11 @@ def _splits(order: JobOrder, tell: Tell) -> tuple[Split, Split | None]:
     return read_splits(_rows(order), terms)
 
 
-def _trained(order: JobOrder, private: Split, public: Split | None, tell: Tell, charge: Charge) -> FineTuned:
+def _trained(
+    order: JobOrder, private: Split, public: Split | None, report: ReportProgress, charge: Charge
+) -> FineTuned:
     spec: FinetuneSpec = order.spec
-    tell("loading", 0.02)
+    report("loading", 0.02)
 
     from gpu_workers.finetune.methods import Method
     from gpu_workers.finetune.tuning import Task, fine_tune
@@ -82,9 +84,9 @@ def _trained(order: JobOrder, private: Split, public: Split | None, tell: Tell, 
     def charged() -> None:
         nonlocal loaded
         loaded = True
-        tell("charging", 0.04)
+        report("charging", 0.04)
         charge()
-        tell("training", _TRAINED_FROM)
+        report("training", _TRAINED_FROM)
 
     train = partial(
         fine_tune,
@@ -95,7 +97,7 @@ def _trained(order: JobOrder, private: Split, public: Split | None, tell: Tell, 
         base_path=Path(spec.model_path) if spec.model_path else None,
         device=job_device(spec.device, spec.threads),
         checkpoint=EncryptedCheckpoint(order, "training"),
-        tell=partial(_tell, tell),
+        report=partial(_report, report),
         charge=charged,
     )
     try:
@@ -116,7 +118,7 @@ def _rows(order: JobOrder) -> Iterator[tuple[int, Any]]:
             raise corpus.unreadable(line, number) from None
 
 
-def _tell(tell: Tell, progress: Progress) -> None:
+def _report(report: ReportProgress, progress: Progress) -> None:
     """Of the training, what may be told; never a loss, a norm or a size of private rows."""
     told: dict[str, float] = {
         "step": progress.step,
@@ -125,7 +127,7 @@ def _tell(tell: Tell, progress: Progress) -> None:
     }
     if progress.metrics is not None:
         told |= {f"public_{name}": value for name, value in asdict(progress.metrics).items()}
-    tell("training", _TRAINED_FROM + _TRAINED_SHARE * progress.step / progress.steps, told)
+    report("training", _TRAINED_FROM + _TRAINED_SHARE * progress.step / progress.steps, told)
 
 
 def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
@@ -146,6 +148,6 @@ def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
         "clip_norm": info.clip_norm,
         "noise_multiplier": info.noise_multiplier,
         "metrics": None if made.metrics is None else asdict(made.metrics),
-        "privacy": spec.budget.event.told,
+        "privacy": spec.budget.event.privacy_block(),
         "certificate": {"adjacency": "add-remove", "epsilon": info.epsilon, "delta": info.delta},
     }

@@ -26,7 +26,7 @@ from core.files.encrypted_file import decrypt, encrypt
 from core.text.policy import GUARANTEE
 from gpu_workers.jobs import card, corpus
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import InfillSpec, JobOrder, Tell
+from gpu_workers.jobs.messages import InfillSpec, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ PIECES_MIN = 1_000  # some eight rows of a batch; with fewer every step would se
 _SHARD_DOCUMENTS = 32  # filled side by side
 
 
-def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress) -> dict[str, Any]:
     """The adapter, written to every target; returns counts and warnings. Raises JobFailed, InvalidInput."""
     spec: InfillSpec = order.spec
-    tell("reading", 0.0)
+    report("reading", 0.0)
     found = corpus.survey(
         corpus.corpus_lines(order.received()),
         documents_max=spec.documents_max,
@@ -52,7 +52,7 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
         raise BadCorpus("A row is an object with text or sentences.", reason="wrong-row", line=found.chosen[0])
     if len(found.chosen) < DOCUMENTS_MIN:
         raise _too_few(len(found.chosen))
-    tell("loading", 0.02)
+    report("loading", 0.02)
     # with torch: a corpus that is refused needs none
     from gpu_workers.jobs.device import job_device
     from gpu_workers.jobs.obfuscate import Obfuscator
@@ -66,7 +66,9 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
     for number in range(1, spec.rounds + 1):
         begun = (number - 1) / spec.rounds
         half = 0.5 / spec.rounds
-        filled = _filled(order, found, number, partial(obfuscator.filled, net=net), _part(tell, "filling", begun, half))
+        filled = _filled(
+            order, found, number, partial(obfuscator.filled, net=net), _part(report, "filling", begun, half)
+        )
         tokenizer = embedded_vocabulary().tokenizer
         stream = stream_of(tokenizer, iter(filled.texts))
         if len(filled.texts) < DOCUMENTS_MIN or guessable(stream) < PIECES_MIN:
@@ -79,9 +81,9 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
             tokenizer,
             steps=spec.steps,
             checkpoint=EncryptedCheckpoint(order, f"training-{number}"),
-            progress=_part(tell, "fine-tuning", begun + half, half),
+            progress=_part(report, "fine-tuning", begun + half, half),
         )
-    tell("writing", 0.98)
+    report("writing", 0.98)
     result = _result(spec, found, filled, pieces=len(stream))
     own = replace(
         info,
@@ -94,9 +96,9 @@ def run(order: JobOrder, tell: Tell) -> dict[str, Any]:
     return result
 
 
-def _part(tell: Tell, stage: str, start: float, share: float) -> Callable[[float], None]:
+def _part(report: ReportProgress, stage: str, start: float, share: float) -> Callable[[float], None]:
     """Tells how much is done of a part of all rounds."""
-    return lambda done: tell(stage, 0.04 + 0.94 * (start + share * done))
+    return lambda done: report(stage, 0.04 + 0.94 * (start + share * done))
 
 
 def _too_few(count: int) -> BadCorpus:

@@ -24,7 +24,7 @@ Priority = Literal["idle", "low", "normal"]
 Charge = Callable[[], None]
 
 
-class Tell(Protocol):
+class ReportProgress(Protocol):
     """Stage (a fixed label), fraction of the whole job in [0, 1], and numbers that are public or released, by the
     names of `core.ledger.jobs.METRICS`; those told before stay unless told anew."""
 

@@ -31,15 +31,15 @@ from gpu_workers.jobs.messages import (
     JobOrder,
     Priority,
     Progress,
+    ReportProgress,
     Succeeded,
-    Tell,
 )
 
 _FORMER_RUN_S_MAX = 30
 _NICE = {"idle": 19, "low": 10}
 
 
-def job_of(kind: str, charge: Charge) -> Callable[[JobOrder, Tell], dict[str, Any]]:
+def job_of(kind: str, charge: Charge) -> Callable[[JobOrder, ReportProgress], dict[str, Any]]:
     """What runs a kind of job (imported here, so that each process imports only what it runs)."""
     if kind == "domain":
         from gpu_workers.jobs.domain import run
@@ -83,7 +83,7 @@ def _hear(connection: Connection, charged: threading.Event) -> None:
 
 
 def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> Succeeded | Failed:
-    def tell(stage: str, fraction: float, metrics: Mapping[str, float] | None = None) -> None:
+    def report(stage: str, fraction: float, metrics: Mapping[str, float] | None = None) -> None:
         connection.send(Progress(stage, min(max(fraction, 0.0), 1.0), metrics))
 
     def charge() -> None:
@@ -91,7 +91,7 @@ def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> S
         charged.wait()
 
     try:
-        return Succeeded(job_of(order.kind, charge)(order, tell))
+        return Succeeded(job_of(order.kind, charge)(order, report))
     except JobFailed as problem:
         return Failed(problem)
     except MemoryError:

@@ -28,7 +28,7 @@ from core.synthesis.plan import SynthesisPlan
 from core.synthesis.release_file import release_bytes, release_of
 from gpu_workers.jobs import card, corpus
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, SynthesisSpec, Tell
+from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, ReportProgress, SynthesisSpec
 from gpu_workers.jobs.targets import publish
 from gpu_workers.synthesis.artifact import load_source, save_counts
 from gpu_workers.synthesis.report import Facts, page
@@ -40,12 +40,12 @@ Curve = tuple[tuple[int, float], ...]
 _BLOCK_ROWS = 1 << 12
 
 
-def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, *, charge: Charge) -> dict[str, Any]:
     """The artifact and its report, written; returns counts and what was promised. Raises JobFailed."""
     spec: SynthesisSpec = order.spec
     try:
         declared = declared_table(spec.declared)
-        release = _released(order, declared, tell, charge)
+        release = _released(order, declared, report, charge)
     except InvalidInput as error:  # what the gateway checked at the request, by settings that have changed since
         raise JobFailed(error.detail, reason="refused") from None
     made = _row_count(release)
@@ -53,8 +53,8 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     if isinstance(release, MarginalsRelease):
         save = partial(save_counts, release=release)
     else:
-        save, curve = _trained(order, release, tell)
-    tell("writing", 0.95)
+        save, curve = _trained(order, release, report)
+    report("writing", 0.95)
     result = _result(spec, declared, release, rows=made)
     first = Path(spec.targets[0])
     publish(save, card.synthesis(result), spec.targets)
@@ -72,13 +72,13 @@ def run(order: JobOrder, tell: Tell, *, charge: Charge) -> dict[str, Any]:
     return result
 
 
-def _released(order: JobOrder, declared: DeclaredTable, tell: Tell, charge: Charge) -> Release:
+def _released(order: JobOrder, declared: DeclaredTable, report: ReportProgress, charge: Charge) -> Release:
     """The one release of this job: kept from an earlier attempt, or charged, drawn and sealed now."""
     spec: SynthesisSpec = order.spec
     kept = EncryptedCheckpoint(order, "release")
     packed = kept.read()
     if packed is None:
-        tell("reading", 0.0)
+        report("reading", 0.0)
         table = read_table(order.received(), declared, outside=Outside(spec.outside), rows_max=spec.rows_max)
         plan = SynthesisPlan(
             spec.method,
@@ -88,9 +88,9 @@ def _released(order: JobOrder, declared: DeclaredTable, tell: Tell, charge: Char
             design=Design(spec.design),
         )
         plan.check(declared.schema, spec.budget)
-        tell("charging", 0.04)
+        report("charging", 0.04)
         charge()
-        tell("releasing", 0.05)
+        report("releasing", 0.05)
         packed = release_bytes(plan.release(table, spec.budget))
         kept.write(packed)
     (order.folder / INPUT).unlink(missing_ok=True)  # nothing reads the private rows from here on
@@ -140,7 +140,7 @@ def _told(error: BadRow) -> str:
     return f"{error.detail} ({place})" if place else error.detail
 
 
-def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, Curve]:
+def _trained(order: JobOrder, release: PearlRelease, report: ReportProgress) -> tuple[Any, Curve]:
     """What writes the generator, and the objective along its training."""
     from gpu_workers.jobs.device import job_device
     from gpu_workers.synthesis.generator import save_generator
@@ -150,7 +150,7 @@ def _trained(order: JobOrder, release: PearlRelease, tell: Tell) -> tuple[Any, C
 
     def progress(done: int, steps: int) -> None:
         if done % max(1, steps // 100) == 0:
-            tell("training", 0.08 + 0.86 * done / steps)
+            report("training", 0.08 + 0.86 * done / steps)
 
     generator = train_generator(
         release,
@@ -180,7 +180,7 @@ def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, r
         "columns": len(declared.schema.columns),
         "classes": declared.schema.classes,
         "dimension": declared.dimension,
-        "privacy": event.told | {"noise_multiplier": event.noise_multiplier},
+        "privacy": event.privacy_block() | {"noise_multiplier": event.noise_multiplier},
         "warnings": _warnings(release, rows),
     }
 

@@ -197,7 +197,7 @@ def build_pack(
         fitted.append(fitter.best(round(epsilon * NANO)))
         progress("fitting-codes", 0.35 * done / len(EPSILONS))
 
-    layers = recoder.train(public, seed, told=lambda share: progress("training-recoder", 0.35 + 0.25 * share))
+    layers = recoder.train(public, seed, on_update=lambda share: progress("training-recoder", 0.35 + 0.25 * share))
     progress("choosing-candidates", 0.6)
     centre = public.vectors.mean(axis=0).astype(np.float16).astype(np.float32)
     chosen = ordered_candidates(public.means(), centre, seed)

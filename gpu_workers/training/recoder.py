@@ -34,10 +34,10 @@ def network(dimension: int) -> torch.nn.Sequential:
     return torch.nn.Sequential(*layers)
 
 
-def train(corpus: Embedded, seed: int, *, told: Callable[[float], None] | None = None) -> Layers:
+def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None] | None = None) -> Layers:
     """Train H and a linear L by cross-entropy of L(mean_i H(s_i)) against the clusters; returns H's layers.
 
-    `told` hears the share that is done; without it a line is shown on the terminal.
+    `on_update` hears the share that is done; without it a line is shown on the terminal.
     """
     from sklearn.cluster import KMeans
 
@@ -67,8 +67,8 @@ def train(corpus: Embedded, seed: int, *, told: Callable[[float], None] | None =
             optimiser.step()
             schedule.step()
             losses.append(float(loss.detach()))
-        if told is not None:
-            told((epoch + 1) / _EPOCHS)
+        if on_update is not None:
+            on_update((epoch + 1) / _EPOCHS)
         else:
             show(f"recoder: epoch {epoch + 1}/{_EPOCHS}, loss {np.mean(losses):.3f}")
     linears = [layer for layer in recoder if isinstance(layer, torch.nn.Linear)]

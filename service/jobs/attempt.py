@@ -42,12 +42,12 @@ Outcome = Succeeded | Failed | Died | Cancelled | Leaving
 class Attempt:
     """Runs the job that `run` holds. `interrupt` ends it from outside."""
 
-    def __init__(self, store: JobStore, job: JobRecord, run: str, *, told: Callable[[], None]) -> None:
-        """`told` is called whenever the job's record may have changed."""
+    def __init__(self, store: JobStore, job: JobRecord, run: str, *, on_update: Callable[[], None]) -> None:
+        """`on_update` is called whenever the job's record may have changed."""
         self._store = store
         self._job = job
         self._run = run
-        self._told = told
+        self._on_update = on_update
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
     def interrupt(self, outcome: Cancelled | Leaving) -> None:
@@ -83,7 +83,7 @@ class Attempt:
         """
         job = self._job
         stage, fraction, metrics = "starting", job.progress, job.metrics
-        tell = partial(self._store.progress, job.owner, job.job_id, run=self._run)
+        save = partial(self._store.progress, job.owner, job.job_id, run=self._run)
         charging = False
         beat_at = time.monotonic() + _BEAT_S
         while True:
@@ -99,14 +99,14 @@ class Attempt:
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:
                     with contextlib.suppress(LedgerError):  # the numbers of the last moment
-                        await tell(stage=stage, fraction=fraction, metrics=metrics)
+                        await save(stage=stage, fraction=fraction, metrics=metrics)
                 outcome: Outcome = message
                 return outcome
             if time.monotonic() < beat_at:
                 continue
             beat_at = time.monotonic() + _BEAT_S
             try:
-                now = await tell(stage=stage, fraction=fraction, metrics=metrics)
+                now = await save(stage=stage, fraction=fraction, metrics=metrics)
                 if charging and not (now.cancel_requested or now.status.ended):
                     if not await self._store.charge(job.owner, job.job_id, run=self._run):
                         return Cancelled()
@@ -116,6 +116,6 @@ class Attempt:
                 return Failed(JobFailed("The job's hold in the ledger has ended.", reason="hold-ended"))
             except LedgerError:
                 continue  # the work goes on; its end is told when Redis answers
-            self._told()
+            self._on_update()
             if now.cancel_requested or now.status.ended:
                 return Cancelled()

@@ -46,7 +46,7 @@ class JobRunner:
         self._arriving: list[str] = []
         self._known: set[str] = set()  # queued or running here
         self._attempts: dict[str, Attempt] = {}
-        self._lanes: list[asyncio.Task[None]] = []
+        self._consumers: list[asyncio.Task[None]] = []
         self._leaving = asyncio.Event()
         self._change = asyncio.Event()
         self._locked = False
@@ -59,8 +59,8 @@ class JobRunner:
         await self._reconcile()
         await asyncio.to_thread(self._files.sweep_incoming)
         await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._kinds.settings.job_retention_s)
-        self._lanes = [asyncio.create_task(self._lane()) for _ in range(self._running_max)]
-        self._lanes.append(asyncio.create_task(self._watch()))
+        self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._running_max)]
+        self._consumers.append(asyncio.create_task(self._watch()))
 
     async def close(self) -> None:
         """End the processes; their jobs are queued again, to go on from their checkpoints."""
@@ -68,12 +68,12 @@ class JobRunner:
         self._notify()
         for attempt in self._attempts.values():
             attempt.interrupt(Leaving())
-        busy = [lane for lane in self._lanes if not lane.done()]
+        busy = [consumer for consumer in self._consumers if not consumer.done()]
         if busy:
             await asyncio.wait(busy, timeout=10.0)
-        for lane in self._lanes:
-            lane.cancel()
-        await asyncio.gather(*self._lanes, return_exceptions=True)
+        for consumer in self._consumers:
+            consumer.cancel()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
         if self._locked:
             self._files.unlock()
 
@@ -145,7 +145,7 @@ class JobRunner:
         former, self._change = self._change, asyncio.Event()
         former.set()
 
-    async def _lane(self) -> None:
+    async def _consume(self) -> None:
         while not self._leaving.is_set():
             waiting = asyncio.create_task(self._queue.get())
             leaving = asyncio.create_task(self._leaving.wait())
@@ -208,7 +208,7 @@ class JobRunner:
             if taken.status is not JobStatus.RUNNING:
                 await self._ended(taken)
                 return
-            attempt = self._attempts[job.job_id] = Attempt(self.store, taken, run, told=self._notify)
+            attempt = self._attempts[job.job_id] = Attempt(self.store, taken, run, on_update=self._notify)
             try:
                 if self._leaving.is_set():
                     attempt.interrupt(Leaving())

@@ -19,12 +19,12 @@ from core.accounting.plans import (
     check_count,
     check_delta,
 )
-from service.auth import caller
+from service.auth import require_tenant
 from service.body import JsonRoute
 from service.house import House, house
 from service.strict import Strict
 
-router = APIRouter(route_class=JsonRoute, tags=["accounting"], dependencies=[Depends(caller)])
+router = APIRouter(route_class=JsonRoute, tags=["accounting"], dependencies=[Depends(require_tenant)])
 
 Here = Annotated[House, Depends(house)]
 Adjacency = Literal["add-remove", "replace-one"]

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from core.accounting.events import Unit
-from service.auth import admin
+from service.auth import require_admin
 from service.body import JsonRoute
 from service.budget import page_block
 from service.house import House, house
@@ -18,7 +18,7 @@ from service.paging import Paging, paging
 from service.strict import Strict
 from service.tenants import TenantTerms, UnitLimit, open_tenant
 
-router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(admin)])
+router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(require_admin)])
 
 Here = Annotated[House, Depends(house)]
 

@@ -15,7 +15,7 @@ from core.amounts import delta_of, epsilon_of
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.ledger.series import SeriesQuery, SubjectClass
-from service.auth import Caller, caller
+from service.auth import Caller, require_tenant
 from service.body import JsonRoute
 from service.budget import block_with_history, page_block, series_block
 from service.house import House, house
@@ -29,7 +29,7 @@ from service.sanitize_request import SanitizeRequest
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
-Who = Annotated[Caller, Depends(caller)]
+Who = Annotated[Caller, Depends(require_tenant)]
 Here = Annotated[House, Depends(house)]
 
 
@@ -58,15 +58,15 @@ class SeriesParameters(BaseModel):
 
 
 @router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
-async def budget(who: Who, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
-    found = await here.ledger.accounts_page(who.tenant, cursor=page.cursor, limit=page.limit)
+async def budget(caller: Who, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
+    found = await here.ledger.accounts_page(caller.tenant, cursor=page.cursor, limit=page.limit)
     return await page_block(found, here.settings.display_delta)
 
 
 @router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
-async def series(who: Who, here: Here, query: Annotated[SeriesParameters, Query()]) -> Response:
+async def series(caller: Who, here: Here, query: Annotated[SeriesParameters, Query()]) -> Response:
     page = await here.series.read(
-        who.tenant,
+        caller.tenant,
         SeriesQuery(
             from_ms=query.from_ms,
             to_ms=query.to_ms,
@@ -103,20 +103,20 @@ Estimated = Annotated[
 
 
 @router.post("/budget/estimate", summary="What a charging request would cost; never charges")
-async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
+async def estimate(body: Estimated, caller: Who, here: Here) -> dict[str, Any]:
     """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
     if isinstance(body, sentdp.SentDPRequest):
-        charges, facts = await _document_charges(body, who, here)
+        charges, facts = await _document_charges(body, caller, here)
     elif isinstance(body, SanitizeRequest):
-        charges, facts = _word_charges(body, who, here)
+        charges, facts = _word_charges(body, caller, here)
     elif isinstance(body, SynthesisEstimate):
         charges, facts = await _record_charges(body, here)
     elif isinstance(body, FinetuneEstimate):
         charges, facts = await _training_charges(body, here)
     else:
-        charges, facts = await _vector_charges(body, who, here)
+        charges, facts = await _vector_charges(body, caller, here)
     event = charges[0].event
-    found = await here.ledger.estimate(who.tenant, charges)
+    found = await here.ledger.estimate(caller.tenant, charges)
     return {
         "privacy": {
             "guarantee": event.guarantee.value,
@@ -144,14 +144,14 @@ async def estimate(body: Estimated, who: Who, here: Here) -> dict[str, Any]:
 Priced = tuple[Sequence[Charge], dict[str, Any]]  # the charges, and what the privacy block says beside the event
 
 
-async def _document_charges(body: sentdp.SentDPRequest, who: Caller, here: House) -> Priced:
-    domain = await here.domains.find(who.tenant, body.domain)
+async def _document_charges(body: sentdp.SentDPRequest, caller: Caller, here: House) -> Priced:
+    domain = await here.domains.find(caller.tenant, body.domain)
     event = sentdp.price(body, here.settings, domain.info)
     return sentdp.charges_of(body, event), sentdp.facts_of(body)
 
 
-def _word_charges(body: SanitizeRequest, who: Caller, here: House) -> Priced:
-    cost = cost_of(here, here.policies.applied(body, who.tenant))
+def _word_charges(body: SanitizeRequest, caller: Caller, here: House) -> Priced:
+    cost = cost_of(here, here.policies.applied(body, caller.tenant))
     if not cost.charges:
         raise InvalidInput("This fill costs nothing.", field="fill.mode")
     return cost.charges, cost.facts
@@ -176,21 +176,21 @@ async def _training_charges(body: FinetuneEstimate, here: House) -> Priced:
     return [Charge(budget.event, settled.subject)], facts
 
 
-async def _vector_charges(body: vector.VectorRequest, who: Caller, here: House) -> Priced:
-    price = await vector.price(body, here, who.tenant)
+async def _vector_charges(body: vector.VectorRequest, caller: Caller, here: House) -> Priced:
+    price = await vector.price(body, here, caller.tenant)
     return price.charges(rows=body.rows, subject=body.subject), price.facts
 
 
 @router.get("/budget/{account:path}/journal", summary="The journal of an account, oldest first")
 async def journal(
     account: str,
-    who: Who,
+    caller: Who,
     here: Here,
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
 ) -> dict[str, Any]:
     page = await here.ledger.journal(
-        who.tenant, account, cursor=cursor, limit=min(limit, here.settings.journal_page_max)
+        caller.tenant, account, cursor=cursor, limit=min(limit, here.settings.journal_page_max)
     )
     return {
         "account": account,
@@ -214,6 +214,6 @@ async def journal(
 
 # last: `account` holds slashes, so this path would take the ones above
 @router.get("/budget/{account:path}", summary="One account, by its id")
-async def one_account(account: str, who: Who, here: Here) -> dict[str, Any]:
-    state = await here.ledger.account(who.tenant, account)
+async def one_account(account: str, caller: Who, here: Here) -> dict[str, Any]:
+    state = await here.ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, here.settings.display_delta)

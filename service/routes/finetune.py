@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from service.auth import Caller, caller
+from service.auth import Caller, require_tenant
 from service.body import JsonRoute
 from service.house import House, house
 from service.jobs.finetune_intake import FINETUNE
@@ -28,9 +28,9 @@ router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 )
 async def create_finetune(
     request: Request,
-    who: Annotated[Caller, Depends(caller)],
+    caller: Annotated[Caller, Depends(require_tenant)],
     here: Annotated[House, Depends(house)],
     response: Response,
 ) -> dict[str, Any]:
     """As `POST /jobs/domain`, with a tenant's key alone. Holds its cost now and spends it before its first step."""
-    return await created(request, who.tenant, here, response, FINETUNE)
+    return await created(request, caller.tenant, here, response, FINETUNE)

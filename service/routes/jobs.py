@@ -16,7 +16,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus
 from core.ledger.names import SHARED_OWNER
-from service.auth import Caller, caller, job_owner
+from service.auth import Caller, job_owner, require_tenant
 from service.body import JsonRoute
 from service.house import House, house
 from service.jobs.intakes import DOMAIN, INFILL, Intake
@@ -50,10 +50,10 @@ async def create_domain(request: Request, owner: Owner, here: Here, response: Re
     openapi_extra={"requestBody": INFILL.openapi},
 )
 async def create_infill(
-    request: Request, who: Annotated[Caller, Depends(caller)], here: Here, response: Response
+    request: Request, caller: Annotated[Caller, Depends(require_tenant)], here: Here, response: Response
 ) -> dict[str, Any]:
     """As `POST /jobs/domain`, with a tenant's key alone. Guarantee: none, and it costs no budget."""
-    return await created(request, who.tenant, here, response, INFILL)
+    return await created(request, caller.tenant, here, response, INFILL)
 
 
 async def created(request: Request, owner: str, here: House, response: Response, intake: Intake) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
 from core.errors import InvalidInput, UnknownModel
-from service.auth import Caller, caller
+from service.auth import Caller, require_tenant
 from service.body import JsonRoute
 from service.house import House, house
 from service.presets import Preset, SentDPPreset, VectorPreset
-from service.release import Release, release
+from service.release import ReleaseRequest, release
 from service.routes import sentdp, vector
 from service.strict import Strict
 
@@ -38,18 +38,20 @@ class EmbeddingsRequest(Strict):
 
 @router.post("/embeddings", summary="Private embeddings, in OpenAI's shape")
 async def embeddings(
-    body: EmbeddingsRequest, request: Request, who: Annotated[Caller, Depends(caller)], here: Here
+    body: EmbeddingsRequest, request: Request, caller: Annotated[Caller, Depends(require_tenant)], here: Here
 ) -> Response:
     preset = _preset(body.model, here)
     try:
-        job = await (
-            _sentdp(preset, body, who, here) if isinstance(preset, SentDPPreset) else _vector(preset, body, who, here)
+        release_request = await (
+            _sentdp(preset, body, caller, here)
+            if isinstance(preset, SentDPPreset)
+            else _vector(preset, body, caller, here)
         )
     except InvalidInput as error:
         raise InvalidInput(error.detail, field=_field(error.field)) from None
 
     def render(results: list[Any], common: dict[str, Any]) -> dict[str, Any]:
-        own = job.render(results, common)
+        own = release_request.render(results, common)
         if not isinstance(own, dict):
             raise TypeError("a preset's endpoint answers in JSON")
         return {
@@ -61,15 +63,15 @@ async def embeddings(
             "budget": own["budget"],
         }
 
-    return await release(here, request, who, replace(job, render=render))
+    return await release(here, request, caller, replace(release_request, render=render))
 
 
-@router.get("/models", summary="The presets", dependencies=[Depends(caller)])
+@router.get("/models", summary="The presets", dependencies=[Depends(require_tenant)])
 async def models(here: Here) -> dict[str, Any]:
     return {"object": "list", "data": [_model(name, preset) for name, preset in here.presets.items()]}
 
 
-@router.get("/models/{model}", summary="One preset", dependencies=[Depends(caller)])
+@router.get("/models/{model}", summary="One preset", dependencies=[Depends(require_tenant)])
 async def one_model(model: str, here: Here) -> dict[str, Any]:
     return _model(model, _preset(model, here))
 
@@ -87,7 +89,7 @@ def texts(body: EmbeddingsRequest) -> list[str]:
     return found
 
 
-async def _sentdp(preset: SentDPPreset, body: EmbeddingsRequest, who: Caller, here: House) -> Release:
+async def _sentdp(preset: SentDPPreset, body: EmbeddingsRequest, caller: Caller, here: House) -> ReleaseRequest:
     """The release of `POST /embed/sentdp` that the preset makes of the request: one document an input."""
     own = sentdp.SentDPRequest(
         documents=[sentdp.Document(text=text) for text in texts(body)],
@@ -99,12 +101,12 @@ async def _sentdp(preset: SentDPPreset, body: EmbeddingsRequest, who: Caller, he
         subject=_subject(preset, body),
         encoding_format=body.encoding_format or "float",
     )
-    domain = await here.domains.find(who.tenant, preset.domain)
+    domain = await here.domains.find(caller.tenant, preset.domain)
     _check_dimensions(body, domain.info.dimension)
     return sentdp.release_of(own, domain, here)
 
 
-async def _vector(preset: VectorPreset, body: EmbeddingsRequest, who: Caller, here: House) -> Release:
+async def _vector(preset: VectorPreset, body: EmbeddingsRequest, caller: Caller, here: House) -> ReleaseRequest:
     """The release of `POST /embed/vector` that the preset makes of the request: one vector an input."""
     own = vector.VectorRequest(
         texts=texts(body),
@@ -112,9 +114,9 @@ async def _vector(preset: VectorPreset, body: EmbeddingsRequest, who: Caller, he
         encoding_format=body.encoding_format or "float",
         **preset.parameters(),
     )
-    cost = await vector.price(own, here, who.tenant)
+    cost = await vector.price(own, here, caller.tenant)
     _check_dimensions(body, cost.spec.output_dimension)
-    return vector.release_of(own, cost, who.tenant, here)
+    return vector.release_of(own, cost, caller.tenant, here)
 
 
 def _field(endpoint_field: str | None) -> str:

@@ -30,11 +30,11 @@ from core.mechanisms.sentences.protection import Form, Protection, Segmentation,
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX, sentences, windows
 from gpu_workers.engine import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask
-from service.auth import Caller, caller
+from service.auth import Caller, require_tenant
 from service.body import JsonRoute
 from service.domains import DEFAULT_NAME, Domain
 from service.house import House, house
-from service.release import Release, release
+from service.release import ReleaseRequest, release
 from service.reuse import Part, Parts
 from service.settings import Settings
 from service.strict import Strict
@@ -228,14 +228,14 @@ def _matrix(rows: list[Vector], *, dimension: int, normalize: bool, place: str) 
 async def embed_sentdp(
     body: SentDPRequest,
     request: Request,
-    who: Annotated[Caller, Depends(caller)],
+    caller: Annotated[Caller, Depends(require_tenant)],
     here: Annotated[House, Depends(house)],
 ) -> Response:
-    domain = await here.domains.find(who.tenant, body.domain)
-    return await release(here, request, who, release_of(body, domain, here))
+    domain = await here.domains.find(caller.tenant, body.domain)
+    return await release(here, request, caller, release_of(body, domain, here))
 
 
-def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
+def release_of(body: SentDPRequest, domain: Domain, here: House) -> ReleaseRequest:
     """What `body` asks for in `domain`. Raises InvalidInput as `price`, `check_forms` and `validate` do."""
     pack = domain.info
     event = price(body, here.settings, pack)
@@ -256,29 +256,34 @@ def release_of(body: SentDPRequest, domain: Domain, here: House) -> Release:
             "usage": {"documents": len(tasks)} | ({count: sum(task.size for task in tasks)} if count else {}),
         }
 
-    job = Release(
+    release_request = ReleaseRequest(
         charges=charges_of(body, event),
         role=Role.EMBED,
         tasks=[Task(task, task.weight) for task in tasks],
         render=render,
         privacy=facts_of(body),
     )
-    return replace(job, parts=lambda: _parts(job, body, event, tasks, domain, here))
+    return replace(release_request, parts=lambda: _parts(release_request, body, event, tasks, domain, here))
 
 
 def _parts(
-    job: Release, body: SentDPRequest, event: PrivacyEvent, tasks: Sequence[EmbedTask], domain: Domain, here: House
+    release_request: ReleaseRequest,
+    body: SentDPRequest,
+    event: PrivacyEvent,
+    tasks: Sequence[EmbedTask],
+    domain: Domain,
+    here: House,
 ) -> Parts:
     """The documents, each drawn by itself. The mechanism and its epsilon are in the charges."""
 
     def charges(number: int) -> list[Charge]:
         return charges_of(body.model_copy(update={"documents": [body.documents[number]]}), event)
 
-    def only(numbers: Sequence[int]) -> Release:
+    def only(numbers: Sequence[int]) -> ReleaseRequest:
         return replace(
-            job,
+            release_request,
             charges=[charge for number in numbers for charge in charges(number)],
-            tasks=[job.tasks[number] for number in numbers],
+            tasks=[release_request.tasks[number] for number in numbers],
         )
 
     encoder = here.encoder_fingerprint.encode()

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from core.errors import InvalidInput, JobNotSucceeded
 from core.ledger.jobs import JobRecord, JobStatus
-from service.auth import Caller, caller, job_owner
+from service.auth import Caller, job_owner, require_tenant
 from service.body import JsonRoute
 from service.house import House, house
 from service.jobs.synthesis_intake import SYNTHESIS
@@ -50,10 +50,10 @@ class SampleRequest(Strict):
     openapi_extra={"requestBody": SYNTHESIS.openapi},
 )
 async def create_synthesis(
-    request: Request, who: Annotated[Caller, Depends(caller)], here: Here, response: Response
+    request: Request, caller: Annotated[Caller, Depends(require_tenant)], here: Here, response: Response
 ) -> dict[str, Any]:
     """As `POST /jobs/domain`, with a tenant's key alone. Holds its cost now and spends it when it draws its noise."""
-    return await created(request, who.tenant, here, response, SYNTHESIS)
+    return await created(request, caller.tenant, here, response, SYNTHESIS)
 
 
 @router.post("/jobs/{job_id}/sample", summary="Synthetic rows, as many as asked for; costs nothing")

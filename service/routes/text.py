@@ -12,20 +12,20 @@ from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
 from core.text.policy import Sanitised
-from service.auth import Caller, caller
+from service.auth import Caller, require_tenant
 from service.body import JsonRoute
 from service.house import House, house
 from service.json_lines import MEDIA_TYPE, LineReader, LineStream
 from service.middleware import STREAM_PATH, is_json_lines
 from service.model_fills import role_of
-from service.release import Release, release
+from service.release import ReleaseRequest, release
 from service.sanitize import counts, engine_task, prepare, row
 from service.sanitize_request import SanitizeRequest, Terms
 from service.stream import Stream, parse
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
 
-Who = Annotated[Caller, Depends(caller)]
+Who = Annotated[Caller, Depends(require_tenant)]
 Here = Annotated[House, Depends(house)]
 
 LINES: dict[str, Any] = {
@@ -51,9 +51,9 @@ LINES: dict[str, Any] = {
 
 
 @router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
-async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Here) -> Response:
-    body = here.policies.applied(asked, who.tenant)
-    cost, tasks = prepare(here, who.tenant, body)
+async def sanitize(params: SanitizeRequest, request: Request, caller: Who, here: Here) -> Response:
+    body = here.policies.applied(params, caller.tenant)
+    cost, tasks = prepare(here, caller.tenant, body)
 
     def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
         rows = enumerate(zip(body.documents, results, strict=True))
@@ -67,8 +67,8 @@ async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Her
     return await release(
         here,
         request,
-        who,
-        Release(
+        caller,
+        ReleaseRequest(
             charges=cost.charges,
             role=role_of(body.fill.mode),
             tasks=[engine_task(task) for task in tasks],
@@ -84,7 +84,7 @@ async def sanitize(asked: SanitizeRequest, request: Request, who: Who, here: Her
     response_class=Response,
     openapi_extra=LINES,
 )
-async def sanitize_batch(request: Request, who: Who, here: Here) -> Response:
+async def sanitize_batch(request: Request, caller: Who, here: Here) -> Response:
     """The first line may hold the terms; any other holds a document. What is wrong with the first line is a status
     code; what is wrong with a later one is that line's own problem."""
     if not is_json_lines(request.headers.get("content-type", "")):
@@ -101,7 +101,7 @@ async def sanitize_batch(request: Request, who: Who, here: Here) -> Response:
             terms = Terms()
         else:
             terms, first = _terms(value), []
-        stream = Stream(here, who, here.policies.applied(terms, who.tenant), lines)
+        stream = Stream(here, caller, here.policies.applied(terms, caller.tenant), lines)
     except BaseException:
         lines.close()
         raise
@@ -117,5 +117,5 @@ def _terms(value: Any) -> Terms:
 
 
 @router.get("/policies", summary="The operator's policies that the tenant may name, or must")
-async def policies(who: Who, here: Here) -> dict[str, Any]:
-    return {"policies": here.policies.visible(who.tenant)}
+async def policies(caller: Who, here: Here) -> dict[str, Any]:
+    return {"policies": here.policies.visible(caller.tenant)}

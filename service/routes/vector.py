@@ -18,11 +18,11 @@ from starlette.exceptions import HTTPException
 from core.errors import InvalidInput
 from gpu_workers.shared import Array, SharedArray
 from service import metrics
-from service.auth import Caller, caller
+from service.auth import Caller, require_tenant
 from service.body import JsonRoute
 from service.house import House, house
 from service.middleware import VECTOR_FILE_PATH
-from service.release import Release, Rendered, release
+from service.release import ReleaseRequest, Rendered, release
 from service.tensors import HEADER_BYTES_MAX, MEDIA_TYPE, MatrixHeader, header_of, read_header
 from service.upload import Upload, receive
 from service.vectors import (
@@ -42,7 +42,7 @@ router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 _ASKED = "request"  # the file's metadata that holds the parameters
 _MEDIA_TYPES = (MEDIA_TYPE, "application/octet-stream")
 
-Who = Annotated[Caller, Depends(caller)]
+Who = Annotated[Caller, Depends(require_tenant)]
 Here = Annotated[House, Depends(house)]
 
 
@@ -73,16 +73,16 @@ class FileRequest(VectorParameters):
 async def price(body: VectorRequest, here: House, tenant: str) -> VectorPrice:
     """What each vector costs. Raises InvalidInput, WorkerCold."""
     dimension = None if body.vectors is None else rows_dimension(body.vectors)
-    return await vector_price(here, tenant=tenant, asked=body, rows=body.rows, dimension=dimension)
+    return await vector_price(here, tenant=tenant, params=body, rows=body.rows, dimension=dimension)
 
 
 @router.post("/embed/vector", summary="Private vectors, from texts or vectors")
-async def embed_vector(body: VectorRequest, request: Request, who: Who, here: Here) -> Response:
-    cost = await price(body, here, who.tenant)
-    return await release(here, request, who, release_of(body, cost, who.tenant, here))
+async def embed_vector(body: VectorRequest, request: Request, caller: Who, here: Here) -> Response:
+    cost = await price(body, here, caller.tenant)
+    return await release(here, request, caller, release_of(body, cost, caller.tenant, here))
 
 
-def release_of(body: VectorRequest, cost: VectorPrice, tenant: str, here: House) -> Release:
+def release_of(body: VectorRequest, cost: VectorPrice, tenant: str, here: House) -> ReleaseRequest:
     """What `body` asks for at its price. Raises as `vector_batch`, `text_batch` and `vector_release` do."""
     if body.vectors is not None:
         batch = vector_batch(here, body.vectors, cost.spec)
@@ -129,38 +129,38 @@ def _usage(batch: VectorBatch) -> dict[str, int]:
         }
     },
 )
-async def embed_vector_file(request: Request, who: Who, here: Here) -> Response:
+async def embed_vector_file(request: Request, caller: Who, here: Here) -> Response:
     """The answer's one tensor is `embeddings`; its metadata hold `privacy`, `budget` and `usage` as JSON."""
     if request.headers.get("content-type", "").split(";", 1)[0].strip().lower() not in _MEDIA_TYPES:
         raise HTTPException(415)
-    tag = here.master_key.body_tag(tenant=who.tenant, route=VECTOR_FILE_PATH)
+    tag = here.master_key.body_tag(tenant=caller.tenant, route=VECTOR_FILE_PATH)
     with metrics.stage("receive"):
         upload = await receive(request, here.shared, tag, bytes_max=here.settings.vectors_bytes_max)
     header = _header(upload)
-    asked = _parameters(header)
+    params = _parameters(header)
     rows, dimension = header.shape
-    cost = await vector_price(here, tenant=who.tenant, asked=asked, rows=rows, dimension=dimension)
+    cost = await vector_price(here, tenant=caller.tenant, params=params, rows=rows, dimension=dimension)
     vectors = SharedArray(upload.block, header.dtype, header.shape, header.offset)
     with metrics.stage("check"):
         batch = await file_batch(vectors)
 
     def render(released: Array, common: dict[str, Any]) -> Rendered:
         facts = {name: orjson.dumps(block).decode() for name, block in (common | {"usage": _usage(batch)}).items()}
-        start = header_of(asked.output_dtype, released.shape, tensor="embeddings", metadata=facts)
+        start = header_of(params.output_dtype, released.shape, tensor="embeddings", metadata=facts)
         return [start, released.reshape(-1).view("u1").data]
 
-    job = vector_release(
+    release_request = vector_release(
         here,
-        tenant=who.tenant,
+        tenant=caller.tenant,
         price=cost,
         batch=batch,
-        subject=asked.subject,
+        subject=params.subject,
         render=render,
-        dtype=asked.output_dtype,
+        dtype=params.output_dtype,
         media_type=MEDIA_TYPE,
         fingerprint=upload.tag,
     )
-    return await release(here, request, who, job)
+    return await release(here, request, caller, release_request)
 
 
 def _header(upload: Upload) -> MatrixHeader:

@@ -47,7 +47,7 @@ ADAPTIVE_PILOT = 2_000
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseRequest:
     """One mechanism: its kind and its epsilon (for `gaussian` 1 / noise multiplier), and a delta for `approximate`."""
 
     kind: str
@@ -90,7 +90,7 @@ def _range_keeps(epsilon: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _distribution(release: Release) -> google.PrivacyLossDistribution:
+def _distribution(release: ReleaseRequest) -> google.PrivacyLossDistribution:
     """The losses of one run, rounded up to the grid."""
     options = {"value_discretization_interval": GRID}
     if release.kind == "gaussian":
@@ -106,7 +106,7 @@ def _distribution(release: Release) -> google.PrivacyLossDistribution:
     return google.from_privacy_parameters(parameters, **options)
 
 
-def certified_epsilon(sequence: Sequence[tuple[Release, int]], delta: float) -> float:
+def certified_epsilon(sequence: Sequence[tuple[ReleaseRequest, int]], delta: float) -> float:
     """Epsilon at `delta` of the sequence by privacy loss distributions; Gaussian releases are one first."""
     square = sum(times * release.size**2 for release, times in sequence if release.kind == "gaussian")
     parts = [_distribution(release).self_compose(times) for release, times in sequence if release.kind != "gaussian"]
@@ -123,10 +123,10 @@ class Player:
     def __init__(self, ledger: Ledger, tenant: str, subject: str, rng: np.random.Generator) -> None:
         self._ledger, self._tenant, self._subject = ledger, tenant, subject
         self.rng = rng
-        self.admitted: list[tuple[Release, int]] = []
+        self.admitted: list[tuple[ReleaseRequest, int]] = []
         self.loss = 0.0
 
-    async def ask(self, release: Release, times: int = 1) -> bool:
+    async def ask(self, release: ReleaseRequest, times: int = 1) -> bool:
         try:
             hold = await self._ledger.reserve(self._tenant, [Charge(release.event, self._subject, times)])
         except BudgetExhausted:
@@ -139,7 +139,7 @@ class Player:
         self.loss += release.losses(self.rng, times)
         return True
 
-    async def fill(self, release: Release, times: int = 64) -> None:
+    async def fill(self, release: ReleaseRequest, times: int = 64) -> None:
         """As many as are admitted, in shrinking groups."""
         while times:
             if not await self.ask(release, times):
@@ -152,10 +152,10 @@ def _size(rng: np.random.Generator, epsilon: float) -> float:
     return max(STEP, round(size / STEP) * STEP)
 
 
-def _any(rng: np.random.Generator, limit: Limits, kinds: Sequence[str] = KINDS) -> Release:
+def _any(rng: np.random.Generator, limit: Limits, kinds: Sequence[str] = KINDS) -> ReleaseRequest:
     kind = str(rng.choice(list(kinds)))
     share = math.exp(rng.uniform(math.log(0.001), math.log(1.0)))
-    return Release(kind, _size(rng, limit[0]), limit[1] * share if kind == "approximate" else 0.0)
+    return ReleaseRequest(kind, _size(rng, limit[0]), limit[1] * share if kind == "approximate" else 0.0)
 
 
 async def anything(player: Player, limit: Limits) -> None:
@@ -186,30 +186,30 @@ async def two_kinds_by_turns(player: Player, limit: Limits) -> None:
 
 async def small_then_large(player: Player, limit: Limits) -> None:
     kinds = ["gaussian", "pure", "laplace", "exponential"]
-    small = Release(str(player.rng.choice(kinds)), max(STEP, round(limit[0] / 50 / STEP) * STEP))
+    small = ReleaseRequest(str(player.rng.choice(kinds)), max(STEP, round(limit[0] / 50 / STEP) * STEP))
     for _ in range(int(player.rng.integers(1, 6))):
         await player.ask(small, 16)
-    await player.fill(Release(str(player.rng.choice(kinds)), round(limit[0] / 3 / STEP) * STEP), 4)
+    await player.fill(ReleaseRequest(str(player.rng.choice(kinds)), round(limit[0] / 3 / STEP) * STEP), 4)
     await player.fill(small)
 
 
 async def by_luck(player: Player, limit: Limits) -> None:
     """Where the loss is high few large releases may pass the limit, where it is low many small ones."""
     small, large = round(limit[0] / 10 / STEP) * STEP, round(limit[0] * 0.4 / STEP) * STEP
-    await player.ask(Release("pure", large))
+    await player.ask(ReleaseRequest("pure", large))
     if player.loss > 0:
-        await player.fill(Release("pure", large), 2)
-        await player.fill(Release("approximate", large, limit[1] / 4), 2)
-    await player.fill(Release("gaussian", small), 16)
-    await player.fill(Release("pure", small), 16)
+        await player.fill(ReleaseRequest("pure", large), 2)
+        await player.fill(ReleaseRequest("approximate", large, limit[1] / 4), 2)
+    await player.fill(ReleaseRequest("gaussian", small), 16)
+    await player.fill(ReleaseRequest("pure", small), 16)
 
 
 async def stop_when_ahead(player: Player, limit: Limits) -> None:
     """Ends as soon as the loss is above epsilon; else spends all that there is."""
     size = round(limit[0] / 4 / STEP) * STEP
-    while player.loss <= limit[0] and await player.ask(Release("gaussian", size)):
+    while player.loss <= limit[0] and await player.ask(ReleaseRequest("gaussian", size)):
         pass
-    while player.loss <= limit[0] and await player.ask(Release("pure", size / 2)):
+    while player.loss <= limit[0] and await player.ask(ReleaseRequest("pure", size / 2)):
         pass
 
 
@@ -219,19 +219,19 @@ async def double_when_behind(player: Player, limit: Limits) -> None:
         behind = limit[0] - player.loss
         wanted = min(2 * limit[0], max(size, round(behind / STEP) * STEP))
         kind = str(player.rng.choice(["pure", "gaussian", "laplace"]))
-        if not await player.ask(Release(kind, wanted)) and not await player.ask(Release("pure", size)):
+        if not await player.ask(ReleaseRequest(kind, wanted)) and not await player.ask(ReleaseRequest("pure", size)):
             return
 
 
 async def gaussian_alone(player: Player, limit: Limits) -> None:
-    await player.fill(Release("gaussian", round(limit[0] / 10 / STEP) * STEP), 16)
+    await player.fill(ReleaseRequest("gaussian", round(limit[0] / 10 / STEP) * STEP), 16)
 
 
 async def leak_first(player: Player, limit: Limits) -> None:
-    await player.ask(Release("approximate", round(limit[0] / 2 / STEP) * STEP, limit[1] * 0.99))
+    await player.ask(ReleaseRequest("approximate", round(limit[0] / 2 / STEP) * STEP, limit[1] * 0.99))
     if player.loss < math.inf:
-        await player.fill(Release("pure", STEP * 5))
-        await player.fill(Release("gaussian", 0.02))
+        await player.fill(ReleaseRequest("pure", STEP * 5))
+        await player.fill(ReleaseRequest("gaussian", 0.02))
 
 
 Strategy = Callable[[Player, Limits], Coroutine[None, None, None]]

@@ -26,7 +26,7 @@ from core.synthesis.schema import TableSchema
 
 BUDGET = record_budget(4, 1e-5)
 CLAIM = 1 / BUDGET.noise_multiplier
-Release = Callable[[EncodedTable, RecordBudget], object]
+ReleaseRequest = Callable[[EncodedTable, RecordBudget], object]
 _BATCH = 20_000
 
 
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     """Two tables of as many rows that differ in one."""
 
     module: ModuleType
-    release: Release
+    release: ReleaseRequest
     table: EncodedTable
     neighbour: EncodedTable
     facts: str
@@ -57,7 +57,7 @@ def marginals(table: EncodedTable, budget: RecordBudget) -> object:
 
 class Kind(NamedTuple):
     module: ModuleType
-    release: Release
+    release: ReleaseRequest
     schema: TableSchema
 
 

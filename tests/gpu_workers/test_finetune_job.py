@@ -58,11 +58,11 @@ class World:
         if not self.reachable:
             raise Killed
 
-    def tell(self, stage: str, _: float, metrics: Any = None, /) -> None:
+    def report(self, stage: str, _: float, metrics: Any = None, /) -> None:
         self.told.append((stage, dict(metrics or {})))
 
     def run(self, order: JobOrder) -> dict[str, Any]:
-        return finetune.run(order, self.tell, charge=self.charge)
+        return finetune.run(order, self.report, charge=self.charge)
 
 
 @pytest.fixture

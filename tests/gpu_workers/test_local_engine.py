@@ -26,10 +26,10 @@ from core.errors import (
 )
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine import Role, Task
-from gpu_workers.local import LaneOptions, LocalEngine
+from gpu_workers.local import LocalEngine, WorkerPoolOptions
 from gpu_workers.messages import WorkerOptions
 
-LANE = LaneOptions(workers=[WorkerOptions()], queue_tasks_max=16, batch_tokens_max=100, batch_linger_ms=1)
+LANE = WorkerPoolOptions(workers=[WorkerOptions()], queue_tasks_max=16, batch_tokens_max=100, batch_linger_ms=1)
 SLOW = "Call +44 20 7946 0958 or write to jo@example.org. " * 6000
 
 
@@ -41,8 +41,12 @@ def slow() -> Task:
     return task(SLOW, weight=100)
 
 
-async def run(engine: LocalEngine, *tasks: Task, timeout_s: float = 60, gone: asyncio.Event | None = None) -> list[str]:
-    results = await engine.run(Role.SANITIZE, tasks, timeout_s=timeout_s, gone=gone or asyncio.Event())
+async def run(
+    engine: LocalEngine, *tasks: Task, timeout_s: float = 60, client_disconnected: asyncio.Event | None = None
+) -> list[str]:
+    results = await engine.run(
+        Role.SANITIZE, tasks, timeout_s=timeout_s, client_disconnected=client_disconnected or asyncio.Event()
+    )
     return [result.text for result in results]
 
 
@@ -54,7 +58,7 @@ def worker_pid() -> int:
 Check = Callable[[LocalEngine], Awaitable[None]]
 
 
-async def started(options: LaneOptions) -> LocalEngine:
+async def started(options: WorkerPoolOptions) -> LocalEngine:
     engine = LocalEngine({Role.SANITIZE: options})
     await engine.start()
     while not engine.status(Role.SANITIZE).ready:
@@ -63,7 +67,7 @@ async def started(options: LaneOptions) -> LocalEngine:
 
 
 @contextmanager
-def running(options: LaneOptions = LANE) -> Iterator[Callable[[Check], None]]:
+def running(options: WorkerPoolOptions = LANE) -> Iterator[Callable[[Check], None]]:
     """An engine on an event loop of its own, for checks that run on that loop one after the other."""
     with asyncio.Runner() as runner:
         engine = runner.run(started(options))
@@ -102,10 +106,10 @@ def test_who_leaves_or_waits_too_long_before_the_start_is_dropped_unread(on_engi
     async def check(engine: LocalEngine) -> None:
         busy = [asyncio.ensure_future(run(engine, slow())) for _ in range(4)]
         await asyncio.sleep(0.05)
-        gone = asyncio.Event()
-        leaving = asyncio.ensure_future(run(engine, task(), gone=gone))
+        client_disconnected = asyncio.Event()
+        leaving = asyncio.ensure_future(run(engine, task(), client_disconnected=client_disconnected))
         await asyncio.sleep(0.05)
-        gone.set()
+        client_disconnected.set()
         with pytest.raises(ClientGone):
             await leaving
         with pytest.raises(DeadlineBeforeStart):
@@ -118,10 +122,10 @@ def test_who_leaves_or_waits_too_long_before_the_start_is_dropped_unread(on_engi
 
 def test_who_leaves_after_the_start_still_gets_a_result_to_keep(on_engine: Callable[[Check], None]) -> None:
     async def check(engine: LocalEngine) -> None:
-        gone = asyncio.Event()
-        running = asyncio.ensure_future(run(engine, slow(), gone=gone))
+        client_disconnected = asyncio.Event()
+        running = asyncio.ensure_future(run(engine, slow(), client_disconnected=client_disconnected))
         await asyncio.sleep(0.1)
-        gone.set()
+        client_disconnected.set()
         assert "[EMAIL_ADDRESS]" in (await running)[0]
 
     on_engine(check)
@@ -181,7 +185,11 @@ def test_apart_a_bad_document_leaves_its_own_group_alone(on_engine: Callable[[Ch
         policy = MaskPolicy(techniques=("allow_list",), allow_list="no-such-list")
         bad = Task(SanitizeTask(text="anything", policy=policy, fill="marker"), 10)
         before, failed, after = await engine.run(
-            Role.SANITIZE, [task(), bad, task()], timeout_s=60, gone=asyncio.Event(), apart=True
+            Role.SANITIZE,
+            [task(), bad, task()],
+            timeout_s=60,
+            client_disconnected=asyncio.Event(),
+            isolate_failures=True,
         )
         assert before.text == after.text == "Write to [EMAIL_ADDRESS] now."
         assert isinstance(failed, InvalidInput)

@@ -20,7 +20,7 @@ from core.ledger.reuse import ReuseStore
 from core.mechanisms.sentences.pricing import sentence_event
 from gpu_workers.engine import Role
 from gpu_workers.packs import pack_paths
-from service.release import Release
+from service.release import ReleaseRequest
 from service.reuse import Part, Parts, Reuse
 
 OTHER = "The hotel was quiet. Breakfast was late. The staff were kind. We would come back."
@@ -347,7 +347,9 @@ def test_an_answer_leaves_even_if_its_results_cannot_be_kept() -> None:
 
     charge = Charge(sentence_event("sentence_codes", 1))
     parts = Parts([Part([charge], [b"text"])], only=lambda _: whole, pack=bytes, unpack=bytes)
-    whole = Release([charge], Role.EMBED, [], render=lambda results, _: {"data": [{"embedding": results[0].hex()}]})
+    whole = ReleaseRequest(
+        [charge], Role.EMBED, [], render=lambda results, _: {"data": [{"embedding": results[0].hex()}]}
+    )
     reuse = Reuse(Full(), "acme", whole, parts, ["0" * 64], {})
 
     rendered = reuse.fresh_release().render([b"\1"], {"privacy": {"release_id": "1" * 32}})

@@ -51,11 +51,11 @@ def test_vectors_reach_every_mechanism_as_they_were_sent(mechanism: str) -> None
 @pytest.mark.parametrize("apart", [2.0**-43, 2.0**-30, 2.0**-20])
 @pytest.mark.parametrize("length", [0.5, 3.0])
 def test_near_vectors_stay_as_near_as_they_were_sent(
-    monkeypatch: pytest.MonkeyPatch, mechanism: str, apart: float, length: float
+    monkeypatch: pytest.MonkeyPatch, mechanism: str, isolate_failures: float, length: float
 ) -> None:
     """By a cast to float32, 1.1e-13 became 6e-8: halfway between two float32 numbers one goes down and one goes up."""
     halfway = length * (1 + 2.0**-24)
-    rows = [[halfway - apart / 2, 0.25], [halfway + apart / 2, 0.25]]
+    rows = [[halfway - isolate_failures / 2, 0.25], [halfway + isolate_failures / 2, 0.25]]
     spec = vector_spec(mechanism=mechanism, dimension=2, epsilon=1)
 
     near, far = points_before_noise(rows, spec, monkeypatch)

@@ -86,7 +86,7 @@ def run(
         base_path=checkpoint(folder, "bert"),
         device=CPU,
         checkpoint=memory or Memory(),
-        tell=told.append,
+        report=told.append,
     )
 
 
