@@ -195,8 +195,8 @@ async def journal(parent: Path | None, *, entries_max: int) -> None:
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     from gateway_kit import Gateway
 
-    from service.secrets import load_master_key
-    from service.settings import Settings
+    from service.config.secrets import load_master_key
+    from service.config.settings import Settings
 
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         data_dir = Path(folder) / "data"

@@ -48,7 +48,7 @@
         └── RecogniserFailed        a recogniser broke or ran out of time: the text counts as not inspected
 
 No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields.
-`service/problems.py` holds the one table that maps them to HTTP.
+`service/http/problems.py` holds the one table that maps them to HTTP.
 """
 
 from __future__ import annotations

@@ -12,23 +12,20 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from core.errors import GatewayError
-from service import problems
+from service.accounting import endpoints
+from service.budget import endpoints
+from service.finetune import endpoints
 from service.house import House
-from service.middleware import BodyLimit, JsonLines, RequestContext
-from service.routes import (
-    accounting,
-    admin,
-    budget,
-    catalogue,
-    finetune,
-    health,
-    jobs,
-    openai,
-    sentdp,
-    synthesis,
-    text,
-    vector,
-)
+from service.http import problems
+from service.http.middleware import BodyLimit, JsonLines, RequestContext
+from service.jobs import endpoints
+from service.openai import endpoints
+from service.operation import catalogue, health
+from service.sanitize import endpoints
+from service.sentdp import endpoints
+from service.synthesis import endpoints
+from service.tenants import endpoints
+from service.vectors import endpoints
 
 
 def create_app(here: House) -> FastAPI:
@@ -37,7 +34,7 @@ def create_app(here: House) -> FastAPI:
         redoc_url=None,
         title="Privacy gateway",
         version=version("privacy-gateway"),
-        summary="Private embeddings and sanitised text, against a durable privacy budget.",
+        summary="Private embeddings and sanitised endpoints, against a durable privacy budget.",
         middleware=[
             Middleware(RequestContext),
             Middleware(
@@ -57,18 +54,18 @@ def create_app(here: House) -> FastAPI:
     )
     app.state.house = here
 
-    app.include_router(sentdp.router)
-    app.include_router(vector.router)
-    app.include_router(openai.router)
-    app.include_router(text.router)
-    app.include_router(budget.router)
-    app.include_router(accounting.router)
+    app.include_router(endpoints.router)
+    app.include_router(endpoints.router)
+    app.include_router(endpoints.router)
+    app.include_router(endpoints.router)
+    app.include_router(endpoints.router)
+    app.include_router(endpoints.router)
     app.include_router(catalogue.router)
-    app.include_router(jobs.router)
-    app.include_router(synthesis.router)
-    app.include_router(finetune.router)
+    app.include_router(endpoints.router)
+    app.include_router(endpoints.router)
+    app.include_router(endpoints.router)
     app.include_router(health.router)
-    app.include_router(admin.router)
+    app.include_router(endpoints.router)
     return app
 
 

@@ -26,19 +26,20 @@ from gpu_workers.engine import Engine, Role, Task
 from gpu_workers.local import LocalEngine, WorkerPoolOptions
 from gpu_workers.messages import INFILL_OFF, WorkerOptions
 from gpu_workers.shared import SharedPool
-from service import canary, metrics
-from service.calculations import Calculations
-from service.domains import Domains
+from service import metrics
+from service.accounting.calculations import Calculations
+from service.config.secrets import load_admin_key, load_master_key
+from service.config.settings import Settings
+from service.domains.store import Domains
+from service.http.rate_limit import RateLimit
+from service.infill.store import OwnModels
 from service.jobs.files import JobFiles
 from service.jobs.kinds import Kinds
 from service.jobs.runner import JobRunner
-from service.ledger_access import build_ledger
-from service.own_models import OwnModels
-from service.policies import load_policies
-from service.presets import load_presets
-from service.rate_limit import RateLimit
-from service.secrets import load_admin_key, load_master_key
-from service.settings import Settings
+from service.ledger import build_ledger
+from service.openai.presets import load_presets
+from service.operation import probes
+from service.sanitize.policies import load_policies
 
 log = logging.getLogger("privacy_gateway.house")
 
@@ -153,7 +154,7 @@ class House:
             if not self.engine.status(role).ready:
                 raise WorkerCold
             return
-        task = canary.task(role, self.tagger_types)
+        task = probes.task(role, self.tagger_types)
         try:
             results = await self.engine.run(
                 role, [Task(task, 1)], timeout_s=CANARY_S_MAX, client_disconnected=asyncio.Event()
@@ -162,7 +163,7 @@ class House:
             if self.engine.status(role).ready:
                 return  # busy is not broken
             raise
-        canary.check(role, results[0])
+        probes.check(role, results[0])
 
     async def _seal(self) -> None:
         """Seal what is new, for as long as the house stands. A ledger that is not trusted any more answers nothing."""

@@ -15,8 +15,8 @@ import uvicorn
 from core.errors import GatewayError
 from gpu_workers.engine import Role
 from service.app import configure_logging, create_app
+from service.config.settings import Settings
 from service.house import House
-from service.settings import Settings
 
 _POLL_S = 0.1
 

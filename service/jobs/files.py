@@ -28,7 +28,7 @@ from core.files.file_lock import FileLock
 from core.files.secret_file import sync_folder, write_secret
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
-from service.domains import owner_folder
+from service.domains.store import owner_folder
 
 _SPEC = "spec"
 _KEY = "key"

@@ -11,11 +11,11 @@ from pydantic import Field, model_validator
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from gpu_workers.messages import INFILL_BUNDLED
-from service.domains import NAME
+from service.domains.store import NAME
 from service.house import House
-from service.model_fills import check_options
-from service.sanitize_request import Mask, Terms, masking
-from service.strict import Strict
+from service.http.strict import Strict
+from service.sanitize.model_fills import check_options
+from service.sanitize.schemas import Mask, Terms, masking
 
 UNSTATED = "not stated"
 ROUNDS_MAX = 3

@@ -9,11 +9,11 @@ from typing import Any
 from core.finetune.hyperparameters import Hyperparameters
 from core.text.policy import K_DEFAULT
 from gpu_workers.jobs.messages import DomainSpec, FinetuneSpec, InfillSpec, SynthesisSpec
-from service.domains import pack_path
+from service.config.settings import FINETUNE_BUNDLED, Settings
+from service.domains.store import pack_path
+from service.infill.store import model_path
 from service.jobs.files import JobFiles
-from service.own_models import model_path
-from service.sanitize_request import Mask
-from service.settings import FINETUNE_BUNDLED, Settings
+from service.sanitize.schemas import Mask
 
 SYNTHESIS_STEPS_DEFAULT = 1_000
 

@@ -21,13 +21,13 @@ from starlette.requests import ClientDisconnect
 from core.errors import Amount, BadCorpus, ClientGone, LedgerError, ReleaseInFlight, UnknownJob
 from core.ledger.jobs import JobHold, JobRecord
 from core.ledger.records import Charge, Replay
-from service.body import is_json, nesting
 from service.house import House
+from service.http.body import is_json, nesting
+from service.http.middleware import is_json_lines
+from service.http.strict import Strict
 from service.jobs.files import Incoming
 from service.jobs.intakes import Intake
-from service.middleware import is_json_lines
-from service.release import idempotency_key
-from service.strict import Strict
+from service.releases.pipeline import idempotency_key
 
 _WRITE_BYTES = 1024 * 1024
 

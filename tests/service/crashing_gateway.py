@@ -16,7 +16,7 @@ from typing import Any
 import service.serve
 from core.ledger.ledger import Ledger
 from gpu_workers.local import LocalEngine
-from service.cli import app
+from service.cli.main import app
 
 _CRASH_AT = Path(os.environ["CRASH_AT"])
 

@@ -18,7 +18,7 @@ from gateway_kit import COMMAND, Gateway, Tenant, clean_environment, command_lin
 from core.accounting.contract import Kind
 from core.accounting.plans import SubsampledGaussian
 from core.errors import CalculationTimeout, QueueFull
-from service.calculations import Calculations
+from service.accounting.calculations import Calculations
 
 STEP = {"kind": "subsampled_gaussian", "sampling_rate": 0.01, "noise_multiplier": 0.8}
 
@@ -153,7 +153,7 @@ def test_a_killed_gateway_leaves_no_calculation_behind() -> None:
     program = """
 import asyncio, multiprocessing, os, signal
 from core.accounting.plans import SubsampledGaussian
-from service.calculations import Calculations
+from service.accounting.calculations import Calculations
 
 if __name__ == "__main__":
     pool = Calculations(workers=1, queue_max=1, timeout_s=60)

@@ -13,9 +13,9 @@ from gateway_kit import refused_start
 from pydantic import SecretStr
 
 from service.app import create_app
+from service.config.settings import Settings
 from service.house import House
 from service.serve import _port, _Server
-from service.settings import Settings
 
 BARE = ("Bearer", "Bearer ", "Bearer  ", "bearer", "Bearer \t")
 MADE = "pga_0123456789abcdef0123456789abcdef"

@@ -17,7 +17,7 @@ from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification
 
 from gpu_workers.models.tagger import pretrained_tagger
-from service.settings import Settings
+from service.config.settings import Settings
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"acme/tiny-tagger@{COMMIT}"

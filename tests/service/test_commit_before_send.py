@@ -18,8 +18,8 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
 from core.ledger.ledger import Ledger
 from service.app import create_app
+from service.config.settings import Settings
 from service.house import House
-from service.settings import Settings
 
 READY_S_MAX = 120.0
 

@@ -15,8 +15,8 @@ import openai
 import pytest
 from gateway_kit import DOCUMENT, Gateway, Tenant, refused_start
 
-from service.presets import PresetsRefused, load_presets
-from service.settings import Settings
+from service.config.settings import Settings
+from service.openai.presets import PresetsRefused, load_presets
 
 SHIPPED = "minilm-sentdp-eps10"
 SECRET = "zq-secret-9137"

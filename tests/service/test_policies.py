@@ -9,9 +9,9 @@ import pytest
 from gateway_kit import Gateway, Tenant, documented_policies, refused_start
 
 from core.errors import InvalidInput, PolicyEnforced
-from service.policies import Policies, PoliciesRefused, load_policies
-from service.sanitize_request import SanitizeRequest
-from service.settings import Settings
+from service.config.settings import Settings
+from service.sanitize.policies import Policies, PoliciesRefused, load_policies
+from service.sanitize.schemas import SanitizeRequest
 
 TEXT = "the zworykling was seen by the patient dr.roe@acme-corp.com."
 MASKED = "the [WORD] was seen by the patient [EMAIL_ADDRESS]."

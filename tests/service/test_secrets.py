@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from service.cli import _show_key
-from service.cli_jobs import KEY_VARIABLE, gateway_client
+from service.cli.jobs import KEY_VARIABLE, gateway_client
+from service.cli.main import _show_key
+from service.config.settings import Settings
 from service.house import House
-from service.settings import Settings
 
 KEY = "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
 

@@ -14,7 +14,7 @@ from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_s
 from gpu_workers.shared import SharedArray, SharedPool
 from gpu_workers.tasks import VectorTask
 from gpu_workers.vectors import VectorReleaser
-from service.vectors import vector_batch
+from service.vectors.service import vector_batch
 
 
 def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:

@@ -16,7 +16,7 @@ from gpu_workers.finetune import gradients
 from gpu_workers.finetune.batches import Batch
 from gpu_workers.finetune.gradients import UNIT, PrivateGradient, Tensors
 from gpu_workers.finetune.methods import Method
-from service.settings import Settings
+from service.config.settings import Settings
 
 EXPECTED = 12
 RATE = 0.5

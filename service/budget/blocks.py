@@ -1,0 +1,154 @@
+"""How budgets are shown: the same block for an account wherever one appears."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from core.accounting.events import Adjacency, PrivacyEvent
+from core.amounts import delta_of, epsilon_of
+from core.errors import BASIC
+from core.ledger.counters import COUNT, NO_EPSILON, sums_of
+from core.ledger.records import AccountPage, AccountState, Plan
+from core.ledger.series import Series, SeriesPage, amounts
+from service.http.problems import amount
+
+
+def account_block(state: AccountState, accountants: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """One account. `committed` and `reserved` are sums; `remaining` is what may still be asked for.
+
+    `accountants` say what has been spent: by default basic composition alone, which takes no calculation.
+    """
+    block: dict[str, Any] = {
+        "account": state.account,
+        "unit": state.unit.value,
+        "adjacency": state.adjacency.value,
+        "kind": "filter" if state.plan is None else "plan",
+    }
+    if state.subject_hash is not None:
+        block["subject_hash"] = state.subject_hash
+    block |= {
+        "limit": amount(state.limit),
+        "committed": amount(state.committed),
+        "reserved": amount(state.reserved),
+        "remaining": amount(state.remaining),
+        "accountants": accountants or [_basic(state)],
+    }
+    if state.plan is not None:
+        block["plan"] = _plan_block(state, state.plan)
+    elif state.limit.delta_femto:
+        block["arms"] = arms_block(state)
+    return block
+
+
+def least_left(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountState:
+    """The account that an answer shows: of those of the event's own unit, the one with the least left."""
+    own = (state for state in accounts if state.unit is event.unit)
+    return min(own, key=lambda state: state.remaining.epsilon_nano)
+
+
+def block_with_history(state: AccountState, display_delta: float) -> dict[str, Any]:
+    """One account, with what every accountant says of its history: under a millisecond, however long that is.
+
+    The figures are at the account's own delta, or at `display_delta` for an account without one.
+    """
+    # late: loads scipy, which a front end that nobody asks for a budget does without
+    from core.accounting.history import history_lines
+
+    if state.history is None:
+        raise ValueError("this state was read without its history")
+    if state.adjacency is Adjacency.METRIC:
+        return account_block(state)  # at distance d its cost is d times the sum; the others would be at distance 1
+    lines = history_lines(
+        sums=sums_of(state.committed_vector),
+        orders=state.orders,
+        moments=state.history.moments,
+        pure_epsilon_nano=state.history.pure_epsilon_nano,
+        delta=delta_of(state.limit.delta_femto) if state.limit.delta_femto else display_delta,
+    )
+    accountants = [
+        {
+            "name": line.accountant,
+            "epsilon": line.epsilon.value,
+            "delta": line.delta,
+            "kind": line.epsilon.kind.value,
+            "note": line.epsilon.note,
+        }
+        for line in lines
+    ]
+    return account_block(state, accountants)
+
+
+async def page_block(page: AccountPage, display_delta: float) -> dict[str, Any]:
+    """A page of accounts and where the next one starts. Calculated in a thread."""
+    blocks = await asyncio.to_thread(lambda: [block_with_history(state, display_delta) for state in page.accounts])
+    return {"accounts": blocks, "next_cursor": page.next_cursor}
+
+
+def series_block(page: SeriesPage) -> dict[str, Any]:
+    """Series with a point a step."""
+    return {
+        "from_ms": page.from_ms,
+        "to_ms": page.to_ms,
+        "step_s": page.step_s,
+        "as_of_ms": page.as_of_ms,
+        "series": [
+            {
+                "unit": series.unit.value,
+                "mechanism": series.mechanism,
+                "subject_class": series.subject_class.value,
+                "points": _points(page, series),
+            }
+            for series in page.series
+        ],
+    }
+
+
+def _points(page: SeriesPage, series: Series) -> list[dict[str, Any]]:
+    points: list[dict[str, Any]] = []
+    shown: dict[str, Any] = {}
+    before = None
+    for index, totals in enumerate(series.points):
+        if totals is not before:  # where nothing happened the same values stand again
+            committed, reserved = amounts(totals)
+            shown = {"committed": amount(committed), "reserved": amount(reserved), "releases": totals.releases}
+            before = totals
+        points.append({"at_ms": page.from_ms + index * page.step_s * 1000, **shown})
+    return points
+
+
+def _basic(state: AccountState) -> dict[str, Any]:
+    if state.committed_vector[NO_EPSILON]:
+        return {"name": "basic", "epsilon": None, "delta": None, "kind": "vacuous"}
+    return {"name": "basic", **amount(state.committed), "kind": "bound"}
+
+
+def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
+    """The frozen mechanism and its count: the limit is the certified guarantee of all of them together."""
+    committed, reserved = state.committed_vector[COUNT], state.held_vector[COUNT]
+    return {
+        "mechanism": plan.mechanism,
+        "epsilon": epsilon_of(plan.epsilon_nano),
+        "releases": {
+            "limit": plan.count,
+            "committed": committed,
+            "reserved": reserved,
+            "remaining": plan.count - committed - reserved,
+        },
+    }
+
+
+def arms_block(state: AccountState) -> list[dict[str, Any]]:
+    """Each rule that may admit a release: what it has counted, committed or held, of what it allows."""
+    return [
+        {
+            "name": arm.name,
+            "order": arm.order,
+            "spent": arm.spent,
+            "limit": arm.limit,
+            **({"spent_delta": arm.spent_delta, "limit_delta": arm.limit_delta} if arm.name == BASIC else {}),
+            "open": arm.is_open,
+        }
+        for arm in state.arm_states()
+    ]

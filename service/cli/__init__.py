@@ -1,0 +1,3 @@
+from service.cli.main import app
+
+__all__ = ["app"]

@@ -1,0 +1,78 @@
+"""What the commands share: options, settings, and a ledger for the moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from service.config.settings import Settings
+    from service.ledger import LedgerParts
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir", envvar="PRIVACY_GATEWAY_DATA_DIR", help="Keys and the embedded ledger.  [default: .data]"
+    ),
+]
+_BAR = 30
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def load_settings(data_dir: Path | None, **given: Any) -> Settings:
+    from pydantic import ValidationError
+
+    from service.config.settings import Settings
+
+    try:
+        return Settings(**given) if data_dir is None else Settings(data_dir=data_dir, **given)
+    except ValidationError as error:
+        for entry in error.errors(include_input=False, include_url=False, include_context=False):
+            place = f"setting {'.'.join(map(str, entry['loc'])).upper()}: " if entry["loc"] else ""
+            typer.echo(f"error: {place}{entry['msg']}", err=True)
+        raise typer.Exit(1) from None
+
+
+def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any]], *, trusted: bool = True) -> Any:
+    """Run `use` against the ledger: a running gateway's, else one that is started for the moment.
+
+    Ends the command with 1 and one line for every error of the gateway's own.
+    """
+    from core.errors import GatewayError
+    from service.ledger import ledger_access
+
+    async def connect_and_use() -> Any:
+        async with ledger_access(load_settings(data_dir), trusted=trusted) as parts:
+            return await use(parts)
+
+    try:
+        return asyncio.run(connect_and_use())
+    except (GatewayError, ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=None if isinstance(value, dict) and "key" in value else 2))
+
+
+def draw_progress(fraction: float, stage: str) -> None:
+    """A bar on a terminal; a line a stage where there is none."""
+    if sys.stderr.isatty():
+        done = int(fraction * _BAR)
+        sys.stderr.write(f"\r\x1b[K[{'#' * done}{'.' * (_BAR - done)}] {fraction:4.0%} {stage}")
+    else:
+        sys.stderr.write(f"{fraction:4.0%} {stage}\n")
+    sys.stderr.flush()
+
+
+def end_progress() -> None:
+    """Leave the bar's line."""
+    sys.stderr.write("\n" if sys.stderr.isatty() else "")
+    sys.stderr.flush()

@@ -1,0 +1,127 @@
+"""`privacy-gateway ledger`: check, seal and export the ledger; accept a restored one."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from service.cli.common import AsJson, DataDir, print_json, with_parts
+
+if TYPE_CHECKING:
+    from core.ledger.hash_chain.audit import LedgerAudit
+    from service.ledger import LedgerParts
+
+ledger_app = typer.Typer(no_args_is_help=True, help="Check, seal and export the ledger.")
+
+
+@ledger_app.command("audit")
+def audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
+    from dataclasses import asdict
+
+    from core.ledger.hash_chain.audit import audit_ledger
+
+    report = with_parts(
+        data_dir, lambda parts: audit_ledger(parts.client, parts.master_key, parts.epoch_file), trusted=False
+    )
+    if as_json:
+        print_json({"ok": report.ok, **asdict(report)})
+    else:
+        _show_audit(report)
+    raise typer.Exit(0 if report.ok else 1)
+
+
+def _show_audit(report: LedgerAudit) -> None:
+    for tenant in report.tenants:
+        found = "agrees" if tenant.ok else "DIFFERS"
+        typer.echo(f"{tenant.tenant}: {tenant.accounts} accounts, {tenant.entries} journal entries: {found}")
+        for difference in tenant.differences:
+            typer.echo(
+                f"  {difference.account} {difference.counter}: journal {difference.journal}, counter {difference.found}"
+            )
+        for gap in tenant.gaps:
+            typer.echo(f"  journal entry {gap} is missing")
+        for fault in tenant.faults:
+            typer.echo(f"  {fault}")
+        for account in tenant.over:
+            typer.echo(f"  {account} had counted more than its limit before that was lowered; it admits nothing more")
+    typer.echo(f"{report.seals} seals: {'DIFFER' if report.faults else 'agree'}")
+    for fault in report.faults:
+        typer.echo(f"  {fault}")
+
+
+@ledger_app.command("seal")
+def seal(data_dir: DataDir = None) -> None:
+    """Write a seal now, for example before a backup. A running gateway seals by itself."""
+    number = with_parts(data_dir, lambda parts: parts.sealer.seal(always=True))
+    typer.echo(f"seal {number}")
+
+
+@ledger_app.command("export")
+def export(
+    tenant: Annotated[str | None, typer.Option(help="This tenant alone.  [default: all]")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write to this file.  [default: standard output]", dir_okay=False)
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write journals and seals as JSON lines, for auditors. Exits 1 when a sealed entry is not as it was sealed."""
+    with _destination(output) as file:
+        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False)
+    raise typer.Exit(0 if ok else 1)
+
+
+async def _write(parts: LedgerParts, tenant: str | None, file: BinaryIO) -> bool:
+    import orjson
+
+    from core.ledger.hash_chain.export import export_ledger
+
+    line: dict[str, Any] = {}
+    async for line in export_ledger(parts.client, parts.master_key, parts.epoch_file, tenant=tenant):
+        file.write(orjson.dumps(line) + b"\n")
+    return bool(line["ok"])  # the last line is the summary
+
+
+@contextlib.contextmanager
+def _destination(output: Path | None) -> Iterator[BinaryIO]:
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with output.open("wb") as file:
+            yield file
+    except OSError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@ledger_app.command("accept-restore")
+def accept_restore(
+    nothing_was_released_since: Annotated[
+        bool,
+        typer.Option(
+            "--nothing-was-released-since",
+            help="Say that no release left this gateway after the copy was made.",
+        ),
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Take over a Redis that holds an older state than the epoch file. Read docs/operating/ledger.md first."""
+    if not nothing_was_released_since:
+        typer.echo(
+            "error: only with --nothing-was-released-since. If releases left after the copy was made, their budget is "
+            "not in it: docs/operating/ledger.md says what to do then.",
+            err=True,
+        )
+        raise typer.Exit(1)
+    number = with_parts(data_dir, lambda parts: parts.sealer.accept_restore(), trusted=False)
+    if number is None:
+        typer.echo("nothing to accept: Redis has gone on from the epoch file")
+    else:
+        typer.echo(f"accepted; seal {number} says so. Restart the gateway.")

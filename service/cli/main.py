@@ -1,0 +1,216 @@
+"""The `privacy-gateway` command. Works beside a running gateway on the same data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.accounting import accounting_app
+from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
+from service.cli.domain import domain_app
+from service.cli.finetune import finetune
+from service.cli.ledger import ledger_app
+from service.cli.model import model_app
+from service.cli.synthesize import synthesize
+
+if TYPE_CHECKING:
+    from core.accounting.certificate import PlanCertificate
+    from core.accounting.events import PrivacyEvent, Unit
+    from core.ledger.keystore import KeyStore
+    from core.ledger.ledger import Ledger
+    from service.tenants.service import UnitLimit
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
+key_app = typer.Typer(no_args_is_help=True, help="Create and revoke API keys.")
+budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
+app.add_typer(tenant_app, name="tenant")
+app.add_typer(key_app, name="key")
+app.add_typer(budget_app, name="budget")
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(accounting_app, name="accounting")
+app.add_typer(domain_app, name="domain")
+app.add_typer(model_app, name="model")
+app.command("synthesize")(synthesize)
+app.command("finetune")(finetune)
+
+
+class EngineName(StrEnum):
+    LOCAL = "local"
+
+
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="Write the key to this file (mode 0600) instead of printing it.")
+]
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 8000]")] = None,
+    data_dir: DataDir = None,
+    engine: Annotated[EngineName, typer.Option(help="What runs the work.")] = EngineName.LOCAL,
+) -> None:
+    """Start the gateway; stays in the foreground."""
+    from service.serve import run
+
+    given = {"host": host, "port": port, "engine": engine.value}
+    run(load_settings(data_dir, **{name: value for name, value in given.items() if value is not None}))
+
+
+@tenant_app.command("create")
+def tenant_create(
+    name: str,
+    epsilon: Annotated[str, typer.Option(help="Limit of every account, in epsilon.")],
+    delta: Annotated[str, typer.Option(help="Limit of every account, in delta.")] = "0",
+    basic_delta: Annotated[
+        str | None,
+        typer.Option(
+            help="Part of delta for basic composition, which takes releases with a delta of their own."
+            "  [default: the first release decides]"
+        ),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="UNIT=EPS[,DELTA[,BASIC_DELTA]]: another limit for one unit. May be repeated."),
+    ] = None,
+    plan: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="MECHANISM=EPS: admit only this, as often as is certified to fit the limit. May be repeated."
+        ),
+    ] = None,
+    subject_epsilon: Annotated[
+        str | None, typer.Option(help="Give each subject its own accounts at this epsilon (subject mode).")
+    ] = None,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Open a tenant with one account a unit; print its first API key."""
+    from service.domains.store import Domains
+    from service.tenants.service import TenantTerms, open_tenant
+
+    terms = TenantTerms(
+        name=name,
+        epsilon=_number(epsilon),
+        delta=_number(delta),
+        basic_delta=None if basic_delta is None else _number(basic_delta),
+        limits=dict(_unit_limit(text) for text in limit or []),
+        plans=dict(_plan(text) for text in plan or []),
+        subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),
+    )
+    settings = load_settings(data_dir)
+    domains = Domains(settings.data_dir, settings.domain_packs_dir)
+    key = _with_ledger(
+        data_dir, lambda ledger, keys: open_tenant(ledger, keys, terms, certify=_certify, domains=domains)
+    )
+    _show_key(name, key, key_file, as_json)
+
+
+@tenant_app.command("list")
+def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """List the tenants."""
+    tenants = _with_ledger(data_dir, lambda ledger, _: ledger.tenants())
+    if as_json:
+        print_json([{"tenant": tenant.name, "mode": tenant.mode.value} for tenant in tenants])
+        return
+    for tenant in tenants:
+        typer.echo(f"{tenant.name}\t{tenant.mode.value} mode")
+
+
+@key_app.command("create")
+def key_create(tenant: str, key_file: KeyFile = None, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Create a further API key of a tenant."""
+    key = _with_ledger(data_dir, lambda _, keys: keys.create(tenant))
+    _show_key(tenant, key, key_file, as_json)
+
+
+@key_app.command("list")
+def key_list(tenant: str, data_dir: DataDir = None) -> None:
+    """List the ids of a tenant's keys."""
+    for key in _with_ledger(data_dir, lambda _, keys: keys.list(tenant)):
+        typer.echo(f"{key.key_id}\t{'revoked' if key.revoked_ms is not None else 'live'}")
+
+
+@key_app.command("revoke")
+def key_revoke(tenant: str, key_id: str, data_dir: DataDir = None) -> None:
+    """Revoke a key by its id (the 16 digits after `pgw_`)."""
+    _with_ledger(data_dir, lambda _, keys: keys.revoke(tenant, key_id))
+    typer.echo(f"{key_id}\trevoked")
+
+
+@budget_app.command("show")
+def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Show every account of a tenant."""
+    from service.budget.blocks import account_block, block_with_history
+
+    states = _with_ledger(data_dir, lambda ledger, _: ledger.accounts(tenant))
+    if as_json:
+        display_delta = load_settings(data_dir).display_delta
+        print_json({"accounts": [block_with_history(state, display_delta) for state in states]})
+        return
+    blocks = [account_block(state) for state in states]
+    columns = ("limit", "committed", "reserved", "remaining")
+    width = max(len(block["account"]) for block in blocks)
+    typer.echo("account".ljust(width) + "".join(column.rjust(14) for column in columns))
+    for block in blocks:
+        typer.echo(block["account"].ljust(width) + "".join(f"{block[c]['epsilon']:14g}" for c in columns))
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise typer.BadParameter("epsilon and delta are numbers") from None
+
+
+def _unit_limit(text: str) -> tuple[Unit, UnitLimit]:
+    from core.accounting.events import Unit
+    from service.tenants.service import UnitLimit
+
+    unit, _, amounts = text.partition("=")
+    numbers = [_number(number) for number in amounts.split(",")]
+    if unit not in set(Unit) or len(numbers) > 3:
+        raise typer.BadParameter(f"a limit is UNIT=EPS[,DELTA[,BASIC_DELTA]]; the units are {', '.join(Unit)}")
+    return Unit(unit), UnitLimit(*numbers)
+
+
+def _plan(text: str) -> tuple[str, Decimal]:
+    mechanism, _, epsilon = text.partition("=")
+    return mechanism, _number(epsilon)
+
+
+async def _certify(event: PrivacyEvent, /, *, epsilon_nano: int, delta_femto: int) -> PlanCertificate:
+    from core.accounting.certificate import largest_count
+
+    return largest_count(event, epsilon_nano=epsilon_nano, delta_femto=delta_femto)
+
+
+def _with_ledger(data_dir: Path | None, use: Callable[[Ledger, KeyStore], Awaitable[Any]]) -> Any:
+    return with_parts(data_dir, lambda parts: use(parts.ledger, parts.keys))
+
+
+def _show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> None:
+    if key_file is not None:
+        from core.files.secret_file import write_secret
+
+        try:
+            write_secret(key_file, f"{key}\n".encode(), replace=True)
+        except OSError as error:
+            typer.echo(f"error: the key of {tenant} is lost, make another by `key create`: {error}", err=True)
+            raise typer.Exit(1) from None
+        typer.echo(f"tenant {tenant}: key written to {key_file}")
+    elif as_json:
+        print_json({"tenant": tenant, "key": key})
+    else:
+        typer.echo(f"tenant  {tenant}\nkey     {key}\nThe key is shown this once; only its HMAC is stored.")
+
+
+if __name__ == "__main__":
+    app()

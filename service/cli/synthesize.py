@@ -1,0 +1,156 @@
+"""`privacy-gateway synthesize`: a table's file in, synthetic rows out, through a running gateway and its ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.common import AsJson, print_json
+from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, save, told_in_a_line, watched
+
+if TYPE_CHECKING:
+    import httpx
+
+COMPARISON = Path("comparison.html")
+
+
+class Method(StrEnum):
+    PEARL = "pearl"
+    MARGINALS = "marginals"
+
+
+class Design(StrEnum):
+    LOW_ORDER = "low_order"
+    GAUSSIAN = "gaussian"
+
+
+class RowCount(StrEnum):
+    PUBLIC = "public"
+    PROTECTED = "protected"
+
+
+class Outside(StrEnum):
+    REFUSE = "refuse"
+    CLIP = "clip"
+
+
+def synthesize(
+    schema: Annotated[Path, typer.Option(help="The declared schema: columns with public bounds or categories.")],
+    data: Annotated[Path, typer.Option(help="The private rows: .csv with a header, .jsonl or .parquet.")],
+    method: Annotated[Method, typer.Option(help="What to release; there is no default.")],
+    epsilon: Annotated[float, typer.Option(help="Cost of the one release, for replacing one record.")],
+    delta: Annotated[float, typer.Option(help="Its delta.")],
+    row_count: Annotated[RowCount, typer.Option(help="Whether the number of rows may be known.")],
+    out: Annotated[Path, typer.Option(help="A folder for the rows, the file that makes more, the report.")],
+    name: Annotated[str | None, typer.Option(help="The job's name.  [default: the schema file's]")] = None,
+    outside: Annotated[Outside, typer.Option(help="What becomes of numbers outside their bounds.")] = Outside.REFUSE,
+    subject: Annotated[str | None, typer.Option(help="Whose budget, in a tenant with subjects.")] = None,
+    design: Annotated[Design | None, typer.Option(help="Of pearl's frequencies.  [default: low_order]")] = None,
+    frequencies: Annotated[int | None, typer.Option(help="Of pearl.  [default: 5000]")] = None,
+    steps: Annotated[int | None, typer.Option(help="Of pearl's training, at most.  [default: 1000]")] = None,
+    bins: Annotated[int | None, typer.Option(help="Of a numeric column, of marginals.  [default: 16]")] = None,
+    rows: Annotated[int | None, typer.Option(help="Synthetic rows to write.  [default: as many as the table]")] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also write comparison.html, of your real rows: private, made here.")
+    ] = False,
+    url: Url = URL_DEFAULT,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make synthetic rows of a private table. Charges the key's tenant once; the same command again finds the same job.
+
+    Writes NAME.csv (or .jsonl), NAME.safetensors, NAME.html and NAME.certificate.json into --out.
+    """
+    name = name or schema.stem
+    fields = {
+        "name": name,
+        "method": method.value,
+        "epsilon": epsilon,
+        "delta": delta,
+        "row_count": row_count.value,
+        "outside": outside.value,
+        "subject": subject,
+        "design": None if design is None else design.value,
+        "frequencies": frequencies,
+        "steps": steps,
+        "bins": bins,
+    }
+    given = {field: value for field, value in fields.items() if value is not None}
+    with told_in_a_line(too_long="the schema is too long for a query; POST /jobs/synthesis as JSON takes it"):
+        if compare and name == COMPARISON.stem:
+            raise ValueError(f"with --compare another --name: {COMPARISON} is the private page")
+        declared = json.loads(schema.read_text())
+        with gateway_client(url, key_file) as client:
+            job = watched(client, _submitted(client, data, declared, given))
+            shown = _fetched(client, job, out, name, rows, kind="csv" if data.suffix.lower() == ".csv" else "jsonl")
+        if compare:
+            from service.synthesis.table_comparison import write_comparison
+
+            shown["private"] = str(out / COMPARISON)
+            artifact = out / f"{name}.safetensors"
+            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=outside.value)
+    if as_json:
+        print_json(shown)
+        return
+    spent = shown["certificate"]["spent"]
+    typer.echo(f"spent: epsilon {spent['epsilon']:g}, delta {spent['delta']:g} on the tenant's record account, once")
+    for path in shown["files"]:
+        typer.echo(path)
+    if compare:
+        typer.echo(f"{shown['private']}: private, made from your real rows; do not publish")
+
+
+def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    """The job of these rows and terms, new or found again: its Idempotency-Key follows from all of them."""
+    from core.errors import InvalidInput
+    from core.synthesis.declared import declared_table
+    from service.synthesis.table_files import json_lines
+
+    try:
+        table = declared_table(declared)
+    except InvalidInput as error:
+        raise ValueError(f"{error.field}: {error.detail}") from None
+    mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
+    mac.update(json.dumps([declared, fields], sort_keys=True).encode())
+    for piece in json_lines(data, table):
+        mac.update(piece)
+    params = {field: value if isinstance(value, str) else json.dumps(value) for field, value in fields.items()}
+    answer = client.post(
+        "/jobs/synthesis",
+        params=params | {"schema": json.dumps(declared, separators=(",", ":"))},
+        content=json_lines(data, table),
+        headers={"Content-Type": "application/x-ndjson", "Idempotency-Key": mac.hexdigest()},
+    )
+    job: dict[str, Any] = checked(answer).json()
+    return job
+
+
+def _fetched(
+    client: httpx.Client, job: dict[str, Any], out: Path, name: str, rows: int | None, *, kind: str
+) -> dict[str, Any]:
+    """Write what the job made; returns the files and the certificate."""
+    out.mkdir(parents=True, exist_ok=True)
+    base = f"/jobs/{job['job_id']}"
+    params = {"format": kind} | ({} if rows is None else {"rows": rows})
+    files = [out / f"{name}.{kind}", out / f"{name}.safetensors", out / f"{name}.html"]
+    with client.stream("POST", f"{base}/sample", json=params) as answer:
+        save(answer, files[0])
+    for path, part in zip(files[1:], ("artifact", "report"), strict=True):
+        with client.stream("GET", f"{base}/{part}") as answer:
+            save(answer, path)
+    certificate = {
+        "job_id": job["job_id"],
+        "spent": job["spent"],
+        "event": job["result"]["privacy"],
+        "row_count": job["result"]["row_count"],
+        "note": "One Gaussian release, charged once in the gateway's ledger; the files are post-processing of it.",
+    }
+    files.append(out / f"{name}.certificate.json")
+    files[-1].write_text(json.dumps(certificate, indent=2) + "\n")
+    return {"files": [str(path) for path in files], "certificate": certificate, "result": job["result"]}

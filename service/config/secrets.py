@@ -1,0 +1,35 @@
+"""The gateway's secrets outside Redis: the master key and the admin key."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from core import credentials
+from core.files.secret_file import read_secret, write_secret
+from core.ledger.keys import MasterKey
+from service.config.settings import Settings
+
+
+def load_master_key(settings: Settings) -> MasterKey:
+    """The master key of the settings, else of the data directory. Raises ValueError, OSError."""
+    if settings.master_key is not None:
+        return MasterKey.from_hex(settings.master_key.get_secret_value())
+    return MasterKey.load_or_create(settings.data_dir)
+
+
+def load_admin_key(settings: Settings) -> str:
+    """The admin key of the settings, else of `admin.key` in the data directory, made on first use.
+
+    Raises: ValueError for a file that others can read or that holds no whole key: it is not replaced. OSError.
+    """
+    if settings.admin_key is not None:
+        return credentials.admin_key(settings.admin_key.get_secret_value())
+    path = settings.data_dir / "admin.key"
+    if not path.exists():
+        with suppress(FileExistsError):  # another process was first: its key is the key
+            write_secret(path, f"{credentials.new_admin_key()}\n".encode())
+    return read_secret(
+        path,
+        lambda content: credentials.admin_key(content.decode(errors="replace")),
+        advice="delete the file, and the next start makes a new key",
+    )

@@ -1,0 +1,217 @@
+"""Every setting of the gateway, with its default. `docs/reference/settings.md` documents each one; a test holds that.
+
+All are read from the environment as `PRIVACY_GATEWAY_<NAME>`. Limits are enforced before work starts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from core import credentials
+from gpu_workers.endpoint import Endpoint, is_url
+from gpu_workers.messages import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from service.config.checkpoints import checkpoint_folder, is_pinned
+
+MIB = 1024 * 1024
+MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+FINETUNE_BUNDLED = "bundled"
+
+
+class Settings(BaseSettings):
+    """Settings of one gateway process and its workers."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
+    )
+
+    # where things are
+    data_dir: Path = Path(".data")
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    redis_url: str | None = Field(
+        None, validation_alias=AliasChoices("PRIVACY_GATEWAY_REDIS_URL", "REDIS_URL", "redis_url")
+    )
+    redis_server: Path | None = None
+    redis_timeout_s: float = Field(5.0, gt=0)
+    redis_connections_max: int = Field(8, ge=1)
+    redis_commands_max: int = Field(256, ge=1)
+    master_key: SecretStr | None = None
+    admin_key: SecretStr | None = None
+    presets_file: Path | None = None
+    policies_file: Path | None = None
+
+    # engine
+    engine: Literal["local"] = "local"
+    devices: tuple[str, ...] = ("auto",)
+    encoder_threads: int = Field(0, ge=0)
+    encoder_path: Path | None = None
+    domain_packs_dir: Path | None = None
+    allow_lists_dir: Path | None = None
+    tagger: str = TAGGER_BUNDLED
+    infill: str = INFILL_BUNDLED
+    sanitize_device: str = "cpu"
+    infill_model: str = ""
+    infill_api_key: SecretStr | None = None
+    infill_timeout_s: float = Field(10.0, gt=0)
+    infill_plain_http: bool = False
+    queue_tasks_max: int = Field(1024, ge=1)
+    batch_tokens_max: int = Field(4096, ge=1)
+    batch_linger_ms: float = Field(2.0, ge=0)
+    request_timeout_s: float = Field(60.0, gt=0)
+
+    # accounting
+    accounting_workers: int = Field(1, ge=1)
+    accounting_queue_max: int = Field(32, ge=1)
+    accounting_timeout_s: float = Field(30.0, gt=0)
+
+    # jobs
+    jobs_running_max: int = Field(1, ge=1)
+    jobs_waiting_max: int = Field(32, ge=1)
+    jobs_per_tenant_max: int = Field(8, ge=1, le=1000)
+    job_attempts_max: int = Field(3, ge=1)
+    job_retention_s: float = Field(30 * 86400.0, ge=60)
+    job_json_bytes_max: int = Field(64 * MIB, ge=1024)
+    job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)
+    job_threads: int = Field(0, ge=0)
+    job_priority: Literal["idle", "low", "normal"] = "idle"
+    domain_documents_max: int = Field(10_000, ge=100, le=100_000)
+    domain_packs_loaded_max: int = Field(8, ge=1)
+    infill_documents_max: int = Field(5_000, ge=20, le=100_000)
+    infill_steps_max: int = Field(2_000, ge=1)
+    infill_models_loaded_max: int = Field(4, ge=1)
+    synthesis_rows_max: int = Field(1_000_000, ge=2, le=1 << 24)
+    synthesis_columns_max: int = Field(1_024, ge=1, le=1_024)  # the schema takes no more
+    synthesis_steps_max: int = Field(20_000, ge=1)
+    synthesis_sample_rows_max: int = Field(1_000_000, ge=1)
+    finetune_models: dict[Annotated[str, Field(pattern=MODEL_NAME)], Path] = Field(default_factory=dict)
+    finetune_rows_max: int = Field(500_000, ge=20)
+    finetune_public_rows_max: int = Field(10_000, ge=1)
+    finetune_steps_max: int = Field(20_000, ge=1)
+
+    # ledger
+    hold_ttl_s: float = Field(300.0, gt=0)
+    expire_interval_s: float = Field(5.0, gt=0)
+    response_retention_s: float = Field(3600.0, ge=1)
+    response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
+    tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    reuse_retention_s: float = Field(0.0, ge=0)
+    reuse_results_max: int = Field(250_000, ge=1)
+    display_delta: float = Field(1e-6, ge=1e-12, lt=1)
+    series_interval_s: float = Field(5.0, gt=0)
+    seal_interval_s: float = Field(10.0, gt=0)
+    epoch_file: Path | None = None
+
+    # limits of a request
+    body_bytes_max: int = Field(8 * MIB, ge=1024)
+    json_depth_max: int = Field(16, ge=4, le=1000)
+    documents_max: int = Field(256, ge=1)
+    document_chars_max: int = Field(1_000_000, ge=1)
+    stream_lines_max: int = Field(1_000_000, ge=1)
+    stream_line_bytes_max: int = Field(8 * MIB, ge=1024)
+    stream_group_max: int = Field(64, ge=1)
+    stream_idle_s: float = Field(60.0, gt=0)
+    sentences_per_document_max: int = Field(2048, ge=1, le=4096)  # the mechanisms take no more
+    sentences_per_request_max: int = Field(8192, ge=1)
+    vectors_bytes_max: int = Field(256 * MIB, ge=1024)
+    vectors_max: int = Field(100_000, ge=1)
+    codebook_vectors_max: int = Field(8192, ge=1)
+    vector_texts_max: int = Field(2048, ge=1)
+    vector_dimension_max: int = Field(4096, ge=1, le=8192)
+    vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
+    fill_k_max: int = Field(100, ge=1)
+    fill_slots_max: int = Field(2048, ge=1)
+    epsilon_min: float = Field(0.001, gt=0)
+    epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
+    journal_page_max: int = Field(1000, ge=1, le=1000)
+    budget_page_max: int = Field(200, ge=1, le=200)
+    series_points_max: int = Field(1500, ge=1, le=10_000)
+    series_max: int = Field(32, ge=1, le=1000)
+    rate_limit_per_minute: int = Field(0, ge=0)
+    ready_cache_s: float = Field(5.0, ge=0)
+
+    @field_validator("master_key", "admin_key", "infill_api_key")
+    @classmethod
+    def _a_secret_that_is_set_is_one(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        """A variable that is set to nothing is a mistake, never a secret that nobody has to know."""
+        if value is None:
+            return None
+        check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
+        return SecretStr(check(value.get_secret_value()))
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_url_has_its_password(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            address = urlsplit(value)
+            readable = address.port is None or address.port > 0
+        except ValueError:  # its message would show a part of the password
+            readable = False
+        if not readable:
+            raise ValueError("REDIS_URL cannot be read; percent-encode /, #, ?, [ and ] in the password")
+        if not address.scheme:
+            raise ValueError("REDIS_URL is redis://..., rediss://... or unix://...")
+        if "@" in address.netloc and not (address.password or parse_qs(address.query).get("password")):
+            raise ValueError("REDIS_URL names a user and no password, or an empty one")
+        return value
+
+    @model_validator(mode="after")
+    def _checkpoints_are_there(self) -> Settings:
+        """A pinned name becomes the folder that it was fetched to."""
+        for field in ("encoder_path", "tagger", "infill"):
+            name = str(getattr(self, field))
+            if is_pinned(name):
+                folder = self._fetched(name, field)
+                setattr(self, field, folder if field == "encoder_path" else str(folder))
+        for name, path in self.finetune_models.items():
+            if is_pinned(str(path)):
+                self.finetune_models[name] = self._fetched(str(path), "finetune_models")
+            elif not path.is_dir():
+                raise ValueError("FINETUNE_MODELS maps names to folders that exist, or to ORG/NAME@COMMIT")
+        if FINETUNE_BUNDLED in self.finetune_models:
+            raise ValueError("FINETUNE_MODELS: `bundled` is the gateway's own encoder")
+        if self.tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(self.tagger).is_dir():
+            raise ValueError("TAGGER is `bundled`, `off`, a folder that exists, or ORG/NAME@COMMIT")
+        return self
+
+    def _fetched(self, name: str, field: str) -> Path:
+        folder = checkpoint_folder(self.data_dir, name)
+        if not folder.is_dir():
+            raise ValueError(f"{field.upper()} is not fetched: privacy-gateway model fetch {name}")
+        return folder
+
+    @property
+    def infill_source(self) -> str | Endpoint:
+        """What a worker loads. Raises ValueError for an endpoint that cannot be used."""
+        if not is_url(self.infill):
+            return self.infill
+        key = self.infill_api_key
+        return Endpoint(
+            self.infill,
+            self.infill_model,
+            key.get_secret_value() if key else None,
+            self.infill_timeout_s,
+            self.infill_plain_http,
+        )
+
+    @model_validator(mode="after")
+    def _infill_can_be_used(self) -> Settings:
+        if self.infill_source not in (INFILL_BUNDLED, INFILL_OFF) and not (
+            is_url(self.infill) or Path(self.infill).is_dir()
+        ):
+            raise ValueError("INFILL is `bundled`, `off`, a folder that exists, ORG/NAME@COMMIT, or a URL")
+        return self
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Settings:
+        if self.hold_ttl_s <= self.request_timeout_s:
+            raise ValueError("a hold must outlive the work: HOLD_TTL_S above REQUEST_TIMEOUT_S")
+        if self.tombstone_retention_s <= self.response_retention_s:
+            raise ValueError("a tombstone must outlive the answer: TOMBSTONE_RETENTION_S above RESPONSE_RETENTION_S")
+        return self

@@ -1,0 +1,64 @@
+"""How a JSON body is read: one route class for every endpoint that takes one.
+
+`orjson` refuses NaN, Infinity and trailing text; nesting is bounded before it is parsed; any other media type is
+415. The models are those of `service/http/strict.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import numpy as np
+import orjson
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from service.http.auth import identify
+
+# a string, or one that never ends: a pattern that gave up there would try again at every quote inside it
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def nesting(raw: bytes) -> int:
+    """The deepest nesting of arrays and objects in a JSON text."""
+    brackets = np.frombuffer(_STRING.sub(b"", raw).translate(None, _NOT_BRACKETS), dtype=np.uint8)
+    if brackets.size == 0:
+        return 0
+    opening = (brackets == ord("[")) | (brackets == ord("{"))
+    return int(np.cumsum(np.where(opening, 1, -1)).max())
+
+
+class JsonRequest(Request):
+    """A request whose `json()` bounds nesting and refuses what is not JSON."""
+
+    async def json(self) -> Any:
+        raw = await self.body()
+        if nesting(raw) > self.app.state.house.settings.json_depth_max:
+            raise HTTPException(400)
+        return orjson.loads(raw)
+
+
+class JsonRoute(APIRoute):
+    """An `APIRoute` that asks who calls before it reads a body, and reads it as `JsonRequest` does."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+        takes_body = self.body_field is not None
+
+        async def handle(request: Request) -> Response:
+            if takes_body:
+                await identify(request)
+                if not is_json(request.headers.get("content-type", "")):
+                    raise HTTPException(415)
+            return await handler(JsonRequest(request.scope, request.receive))
+
+        return handle
+
+
+def is_json(content_type: str) -> bool:
+    media = content_type.split(";", 1)[0].strip().lower()
+    return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))

@@ -1,0 +1,163 @@
+"""Pure ASGI middleware, outermost first as `service/app.py` lists them.
+
+`RequestContext` gives every request an id, fixes the headers that every answer carries, writes the one access-log
+line and counts. It is also where an unforeseen exception ends: as a 500 that says nothing, logged by type alone.
+`BodyLimit` ends a body that is too large with a 413, whether or not the client announced its length.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+
+import orjson
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service import metrics
+from service.http import problems
+
+access_log = logging.getLogger("privacy_gateway.access")
+
+_REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
+_TRACE_ID = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
+_UNMATCHED = "unmatched"
+VECTOR_FILE_PATH = "/embed/vector/safetensors"
+STREAM_PATH = "/sanitize/batch"
+# A client that is told 413 while it still sends may lose the answer; so much is read and dropped first.
+_DISCARD_FACTOR = 16
+
+
+class RequestContext:
+    """Request id, fixed headers, access log, request metrics, and the last resort for exceptions."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        offered = headers.get("x-request-id", "")
+        request_id = offered if _REQUEST_ID.match(offered) else uuid.uuid4().hex
+        trace = _TRACE_ID.match(headers.get("traceparent", ""))
+        scope.setdefault("state", {})["request_id"] = request_id
+        started = time.perf_counter()
+        status = 500
+        begun = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, begun
+            if message["type"] == "http.response.start":
+                status, begun = message["status"], True
+                out = MutableHeaders(scope=message)
+                out["X-Request-ID"] = request_id
+                out.setdefault("Cache-Control", "no-store")
+                out["X-Content-Type-Options"] = "nosniff"
+                for name, value in scope["state"].get("headers", {}).items():
+                    out.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_headers)
+        except Exception as error:
+            access_log.error("unforeseen", extra={"fields": {"request_id": request_id, "kind": type(error).__name__}})
+            if begun:
+                raise RuntimeError("an answer broke off") from None
+            await problems.internal_error()(scope, receive, send_with_headers)
+        finally:
+            seconds = time.perf_counter() - started
+            route = getattr(scope.get("route"), "path", _UNMATCHED)  # the template: a path may hold text
+            metrics.REQUESTS.labels(route, str(status)).inc()
+            metrics.REQUEST_SECONDS.labels(route).observe(seconds)
+            fields = {
+                "request_id": request_id,
+                "trace_id": trace.group(1) if trace else None,
+                "tenant": scope["state"].get("tenant"),
+                "method": scope["method"],
+                "route": route,
+                "status": status,
+                "duration_ms": round(seconds * 1000, 1),
+            }
+            access_log.info("request", extra={"fields": fields})
+
+
+class BodyLimit:
+    """413 for a body above the limit of its path: `bytes_max`, for files of vectors `vectors_bytes_max`, under `/jobs/`
+    one for JSON and one for JSON lines. A stream is read line by line, and bounds its lines itself."""
+
+    def __init__(
+        self, app: ASGIApp, *, bytes_max: int, vectors_bytes_max: int, job_bytes_max: int, job_stream_bytes_max: int
+    ) -> None:
+        self.app = app
+        self.bytes_max = bytes_max
+        self.vectors_bytes_max = vectors_bytes_max
+        self.job_bytes_max = job_bytes_max
+        self.job_stream_bytes_max = job_stream_bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if scope["path"] == STREAM_PATH:
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        bytes_max = self._bytes_max(scope["path"], headers.get("content-type", ""))
+        announced = headers.get("content-length", "")
+        if announced.isdigit() and int(announced) > bytes_max:
+            await self._discard(receive, 0)
+            await problems.too_large()(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            if message["type"] == "http.request":
+                received += len(message.get("body", b""))
+                if received > bytes_max:
+                    if message.get("more_body"):
+                        await self._discard(receive, received)
+                    raise HTTPException(413)
+            return message
+
+        await self.app(scope, counted, send)
+
+    def _bytes_max(self, path: str, content_type: str) -> int:
+        if path == VECTOR_FILE_PATH:
+            return self.vectors_bytes_max
+        if not path.startswith("/jobs/"):
+            return self.bytes_max
+        return self.job_stream_bytes_max if is_json_lines(content_type) else self.job_bytes_max
+
+    async def _discard(self, receive: Receive, received: int) -> None:
+        discarded_to = received + self.bytes_max * _DISCARD_FACTOR
+        while received < discarded_to:
+            message = await receive()
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return
+            received += len(message.get("body", b""))
+
+
+def is_json_lines(content_type: str) -> bool:
+    """Whether a body of this type is JSON lines."""
+    return content_type.split(";", 1)[0].strip().lower() in ("application/x-ndjson", "application/jsonl")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: the gateway's own fixed events and fields, and the server's messages about itself.
+
+    Of other libraries only the name is printed, and of exceptions nothing: either could hold text.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        known = record.name.startswith("privacy_gateway.") or (record.name == "uvicorn.error" and not record.exc_info)
+        event = record.getMessage() if known else f"message of {record.name}"
+        line = {"time": record.created, "level": record.levelname, "event": event}
+        line.update(getattr(record, "fields", {}))
+        return orjson.dumps(line).decode()

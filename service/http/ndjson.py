@@ -1,0 +1,174 @@
+"""JSON lines in and out: a body that is read while its answer is written. No line is kept once it was taken.
+
+Only so much is read as there is room for; the rest waits in the client's own buffers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from core.errors import InvalidInput, NotStarted
+from service.config.settings import Settings
+
+MEDIA_TYPE = "application/x-ndjson"
+_GROUPS_AHEAD = 16  # read before their turn: the end of a connection comes behind everything that the client has sent
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that is not blank. `number` counts from 1; `content` is None where it was too long to be kept."""
+
+    number: int
+    content: bytes | None = field(repr=False)
+
+
+class LineReader:
+    """Reads a request's body line by line. Some groups of lines wait, of at most the bytes of an ordinary body.
+
+    `client_disconnected` is set once the client has closed the connection, as far as the body has been read. `close`
+    ends the reading.
+    """
+
+    def __init__(self, request: Request, settings: Settings) -> None:
+        self.client_disconnected = asyncio.Event()
+        self._request = request
+        self._settings = settings
+        self._waiting: deque[Line] = deque()
+        self._waiting_bytes = 0
+        self._line = bytearray()
+        self._too_long = False
+        self._number = 0
+        self._ended = False
+        self._failure: Exception | None = None
+        self._came = asyncio.Event()
+        self._room = asyncio.Event()
+        self._task = asyncio.create_task(self._read())
+
+    def close(self) -> None:
+        self._task.cancel()
+
+    async def take(self, count: int, *, ending: asyncio.Event) -> list[Line]:
+        """Up to `count` lines, as soon as there is one; none once the body has ended.
+
+        Raises HTTPException 408 when no line comes for `STREAM_IDLE_S`; InvalidInput for too many lines; NotStarted
+        once the gateway is `ending`.
+        """
+        while not self._waiting:
+            if self._failure is not None:
+                raise self._failure
+            if self._ended:
+                return []
+            if ending.is_set():
+                raise NotStarted("The gateway is stopping; this line and those after it were not read.")
+            self._came.clear()
+            await self._next(ending)
+        taken = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
+        self._waiting_bytes -= sum(_size(line) for line in taken)
+        self._room.set()
+        return taken
+
+    async def _next(self, ending: asyncio.Event) -> None:
+        either = {asyncio.create_task(self._came.wait()), asyncio.create_task(ending.wait())}
+        try:
+            done, _ = await asyncio.wait(
+                either, timeout=self._settings.stream_idle_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for task in either:
+                task.cancel()
+        if not done:
+            raise HTTPException(408)
+
+    async def _read(self) -> None:
+        try:
+            async for chunk in self._request.stream():
+                *ended, rest = chunk.split(b"\n")
+                for piece in ended:
+                    self._grow(piece)
+                    await self._put()
+                self._grow(rest)
+            await self._put()  # a last line without its end
+            self._end()
+            with suppress(ClientDisconnect):
+                while (await self._request.receive())["type"] != "http.disconnect":
+                    pass
+            self.client_disconnected.set()
+        except ClientDisconnect:
+            self.client_disconnected.set()
+        except Exception as error:  # whoever takes the next line raises it
+            self._failure = error
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._came.set()
+
+    def _grow(self, piece: bytes) -> None:
+        if len(self._line) + len(piece) > self._settings.stream_line_bytes_max:
+            self._too_long = True
+        if self._too_long:
+            self._line.clear()
+        else:
+            self._line += piece
+
+    async def _put(self) -> None:
+        self._number += 1
+        line = Line(self._number, None if self._too_long else bytes(self._line))
+        self._line.clear()
+        self._too_long = False
+        if line.content is not None and not line.content.strip():
+            return
+        if self._number > self._settings.stream_lines_max:
+            raise InvalidInput(f"at most {self._settings.stream_lines_max} lines a request", field="body")
+        while self._waiting and (
+            len(self._waiting) >= self._settings.stream_group_max * _GROUPS_AHEAD
+            or self._waiting_bytes + _size(line) > self._settings.body_bytes_max
+        ):
+            self._room.clear()
+            await self._room.wait()
+        self._waiting.append(line)
+        self._waiting_bytes += _size(line)
+        self._came.set()
+
+
+def _size(line: Line) -> int:
+    return len(line.content or b"")
+
+
+class _Stalled(Exception):
+    """The client takes nothing."""
+
+
+class LineStream(StreamingResponse):
+    """An answer of JSON lines that leaves the request's body to whoever makes the lines: the framework's own streaming
+    answer would read it, to notice that the client goes. A client that takes nothing for `idle_s` seconds is let go."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, lines: AsyncGenerator[bytes, None], *, idle_s: float, media_type: str = MEDIA_TYPE) -> None:
+        super().__init__(lines, media_type=media_type)
+        self._made = lines
+        self._idle_s = idle_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        async def in_time(message: Any) -> None:
+            try:
+                await asyncio.wait_for(send(message), self._idle_s)
+            except TimeoutError:
+                raise _Stalled from None
+
+        async with aclosing(self._made):
+            with suppress(_Stalled):  # an answer that is left incomplete closes the connection
+                await self.stream_response(in_time)

@@ -1,0 +1,245 @@
+"""Errors as `application/problem+json` (RFC 9457). The one table that maps the error tree to HTTP stands here.
+
+No body repeats anything of the request: a problem is built from fixed sentences, typed numbers and field names that
+the gateway itself defined. A field name that the caller invented is not repeated either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from core import errors
+from core.amounts import delta_of, epsilon_of
+from service import metrics
+from service.http import openai_errors
+
+# Most specific class first: the first match wins.
+STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
+    (errors.InvalidInput, 422),
+    (errors.UnitMismatch, 422),
+    (errors.CalculationTimeout, 504),
+    (errors.LedgerUnavailable, 503),
+    (errors.BudgetExhausted, 403),
+    (errors.PlanMismatch, 403),
+    (errors.UnknownAccount, 404),
+    (errors.UnknownTenant, 404),
+    (errors.UnknownKey, 404),
+    (errors.UnknownJob, 404),
+    (errors.JobQuotaExceeded, 429),
+    (errors.JobNotSucceeded, 409),
+    (errors.BadCorpus, 422),
+    (errors.JobFailed, 500),
+    (errors.UnknownDomain, 404),
+    (errors.UnknownModel, 404),
+    (errors.InfillBroken, 422),
+    (errors.PolicyEnforced, 403),
+    (errors.DomainBroken, 422),
+    (errors.DataDirInUse, 503),
+    (errors.TenantExists, 409),
+    (errors.IdempotencyConflict, 422),
+    (errors.ReleaseInFlight, 409),
+    (errors.ReleaseGone, 410),
+    (errors.HoldNotOpen, 504),
+    (errors.DeadlineBeforeStart, 504),
+    (errors.NotStarted, 503),
+    (errors.DeadlineExceeded, 504),
+    (errors.WorkerDied, 502),
+    (errors.InfillFailed, 502),
+    (errors.Started, 500),
+)
+
+RETRY_AFTER_S: Mapping[int, str] = {503: "2", 429: "60"}
+
+_CODES: Mapping[int, str] = {
+    400: "malformed",
+    401: "unauthorized",
+    403: "wrong-scope",
+    404: "not-found",
+    405: "method-not-allowed",
+    408: "request-timeout",
+    413: "body-too-large",
+    415: "unsupported-media-type",
+    429: "rate-limited",
+}
+
+_OUR_FIELD = re.compile(r"^[a-z_]{1,40}$")
+
+
+def problem(
+    status: int,
+    code: str,
+    title: str,
+    *,
+    detail: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **members: Any,
+) -> Response:
+    """One problem document as an answer; see `block`."""
+    return _answer(block(status, code, title, detail=detail, **members), headers)
+
+
+def block(status: int, code: str, title: str, *, detail: str | None = None, **members: Any) -> dict[str, Any]:
+    """The content of one problem document, counted. `members` must be numbers, fixed words or structures of those."""
+    metrics.PROBLEMS.labels(code).inc()
+    content: dict[str, Any] = {
+        "type": problem_type(code),
+        "code": code,
+        "title": title,
+        "status": status,
+    }
+    if detail is not None and detail != title:
+        content["detail"] = detail
+    return content | members
+
+
+def _answer(content: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    all_headers = dict(headers or {})
+    if content["status"] in RETRY_AFTER_S:
+        all_headers.setdefault("Retry-After", RETRY_AFTER_S[content["status"]])
+    return Problem(content, headers=all_headers)
+
+
+class Problem(Response):
+    """One problem document; under `/v1/` the same facts in the shape that OpenAI's clients read."""
+
+    media_type = "application/problem+json"
+
+    def __init__(self, content: Mapping[str, Any], *, headers: Mapping[str, str]) -> None:
+        super().__init__(orjson.dumps(content), status_code=content["status"], headers=headers)
+        self._openai = Response(
+            orjson.dumps(openai_errors.body(content)),
+            status_code=openai_errors.status(content["status"]),
+            headers=headers,
+            media_type="application/json",
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(openai_errors.PREFIX):
+            await self._openai(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def problem_type(code: str) -> str:
+    return f"urn:privacy-gateway:problem:{code}"
+
+
+def amount(value: errors.Amount) -> dict[str, float]:
+    """An amount as every budget block shows it."""
+    return {"epsilon": epsilon_of(value.epsilon_nano), "delta": delta_of(value.delta_femto)}
+
+
+def status_of(error: errors.GatewayError) -> int:
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+
+
+def from_error(error: errors.GatewayError) -> Response:
+    """The problem document of an error of the tree."""
+    return _answer(error_block(error))
+
+
+def error_block(error: errors.GatewayError) -> dict[str, Any]:
+    """The content of that document."""
+    members: dict[str, Any] = {}
+    if isinstance(error, errors.BudgetExhausted):
+        members = {
+            "account": error.account,
+            "requested": amount(error.requested),
+            "remaining": amount(error.remaining),
+            "arms": [_arm(arm) for arm in error.arms],
+        }
+    elif isinstance(error, errors.PlanMismatch):
+        members = {"account": error.account}
+    elif isinstance(error, errors.BadRow):
+        members = {
+            "errors": [{"field": error.field, "message": error.detail}],
+            "reason": error.reason,
+            "row": error.row,
+        }
+    elif isinstance(error, errors.InvalidInput) and error.field is not None:
+        members = {"errors": [{"field": error.field, "message": error.detail}]}
+    elif isinstance(error, errors.JobFailed):
+        facts = {"reason": error.reason, "line": error.line, "count": error.count}
+        members = {name: value for name, value in facts.items() if value is not None}
+    elif isinstance(error, errors.InfillFailed):
+        members = {"charged": error.charged, "reason": error.reason}
+    elif isinstance(error, errors.Started):
+        members = {"charged": error.charged}
+    elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
+        members = {"released": False}
+    return block(status_of(error), error.code, error.title, detail=error.detail, **members)
+
+
+def _arm(arm: errors.ArmState) -> dict[str, Any]:
+    """What an arm has left and what the refused release asks of it (None: the arm cannot price that release)."""
+    shown: dict[str, Any] = {
+        "name": arm.name,
+        "order": arm.order,
+        "requested": arm.requested,
+        "remaining": max(0.0, arm.limit - arm.spent) if arm.is_open else 0.0,
+    }
+    if arm.name == errors.BASIC:
+        shown["remaining_delta"] = max(0.0, arm.limit_delta - arm.spent_delta) if arm.is_open else 0.0
+    return shown
+
+
+def _named(error: errors.InvalidInput) -> dict[str, Any]:
+    return {"errors": [{"field": error.field, "message": error.detail}]}
+
+
+async def on_gateway_error(_: Request, error: Exception) -> Response:
+    if not isinstance(error, errors.GatewayError):
+        raise TypeError("handler for GatewayError")
+    return from_error(error)
+
+
+async def on_invalid_request(_: Request, error: Exception) -> Response:
+    """The 400 or 422 of a body that does not fit its model: locations and kinds only, no `input`, no `ctx`."""
+    if not isinstance(error, RequestValidationError):
+        raise TypeError("handler for RequestValidationError")
+    found = error.errors()
+    if any(entry["type"] == "json_invalid" for entry in found):
+        return problem(400, "malformed", "The body is not valid JSON.")
+    return _answer(unfit_block(found))
+
+
+def unfit_block(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The content of the 422 for a value that does not fit its model; `found` is pydantic's list of what is wrong."""
+    shown = [{"field": _location(entry), "kind": entry["type"]} for entry in found[:20]]
+    return block(422, "invalid-input", errors.InvalidInput.title, errors=shown)
+
+
+def _location(entry: Mapping[str, Any]) -> str:
+    """`body.documents.3.text`. An extra field is reported at its parent: its own name is the caller's text."""
+    loc = entry["loc"][:-1] if entry["type"] == "extra_forbidden" else entry["loc"]
+    return ".".join(str(part) if isinstance(part, int) or _OUR_FIELD.match(str(part)) else "?" for part in loc)
+
+
+async def on_http_error(_: Request, error: Exception) -> Response:
+    """Errors of the framework and the gateway's own plain HTTP errors: the status alone decides the wording."""
+    if not isinstance(error, HTTPException):
+        raise TypeError("handler for HTTPException")
+    return _answer(http_block(error.status_code), error.headers)
+
+
+def http_block(status: int) -> dict[str, Any]:
+    """The content of the problem document of a plain HTTP status."""
+    return block(status, _CODES.get(status, "http-error"), HTTPStatus(status).phrase)
+
+
+def too_large() -> Response:
+    return _answer(http_block(413))
+
+
+def internal_error() -> Response:
+    return problem(500, "internal", errors.GatewayError.title)

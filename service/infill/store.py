@@ -1,0 +1,70 @@
+"""Language models that a tenant has fine-tuned by `POST /jobs/infill`. Another tenant's do not exist.
+
+    <data_dir>/infill/tenants/<tenant>/<name>.safetensors
+
+Files are found when they are asked for: what a job writes is there at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from core.errors import InvalidInput, UnknownModel
+from core.files.file_version import FileVersion, file_version
+from service.domains.store import NAME, check_name, owner_folder
+
+_FACTS = ("documents", "rounds", "steps")
+
+
+def model_path(data_dir: Path, tenant: str, name: str) -> Path:
+    """Where a tenant's model is or will be. Raises InvalidInput."""
+    return owner_folder(data_dir / "infill", tenant) / f"{check_name(name)}.safetensors"
+
+
+class OwnModels:
+    """The tenants' models of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    def find(self, tenant: str, name: str) -> FileVersion:
+        """Raises InvalidInput for a name that is none of the tenant's models."""
+        file = file_version(model_path(self._data_dir, tenant, name)) if re.fullmatch(NAME, name) else None
+        if file is None:
+            raise InvalidInput("no such model; GET /models lists your own", field="fill.model")
+        return file
+
+    async def of_tenant(self, tenant: str) -> list[dict[str, Any]]:
+        """The tenant's models with their facts; a broken file with its name alone."""
+        folder = owner_folder(self._data_dir / "infill", tenant)
+
+        def read() -> list[dict[str, Any]]:
+            paths = sorted(path for path in folder.glob("*.safetensors") if re.fullmatch(NAME, path.stem))
+            return [{"name": path.stem, **_facts(path)} for path in paths]
+
+        return await asyncio.to_thread(read)
+
+    async def remove(self, tenant: str, name: str) -> None:
+        """Delete a model and its card. Raises UnknownModel."""
+        path = model_path(self._data_dir, tenant, name)
+        try:
+            await asyncio.to_thread(path.unlink)
+        except FileNotFoundError:
+            raise UnknownModel from None
+        await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What the file says of itself. A worker checks its weights before it uses them."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            info = json.loads((file.metadata() or {})["info"])
+        return {"usable": True, **{name: int(info[name]) for name in _FACTS}}
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+        return {"usable": False}

@@ -1,0 +1,92 @@
+"""The ledger as the settings describe it, for the gateway and for commands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.ledger.client import Call, LedgerClient, connect
+from core.ledger.durability import check_configuration
+from core.ledger.embedded import attached
+from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.keys import MasterKey
+from core.ledger.keystore import KeyStore
+from core.ledger.ledger import Ledger
+from service.config.secrets import load_master_key
+from service.config.settings import Settings
+
+
+@dataclass(frozen=True)
+class LedgerParts:
+    """What works on one connection pool; closing `ledger` closes it."""
+
+    client: LedgerClient
+    master_key: MasterKey
+    epoch_file: Path
+    ledger: Ledger
+    keys: KeyStore
+    sealer: Sealer
+
+
+def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
+    """The ledger over the embedded server's `socket`, or over `redis_url` when there is none. Nothing is sent yet."""
+    client = LedgerClient(
+        connect(
+            socket_path=socket,
+            url=settings.redis_url if socket is None else None,
+            timeout_s=settings.redis_timeout_s,
+            max_connections=settings.redis_connections_max,
+            max_commands=settings.redis_commands_max,
+        )
+    )
+    epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
+    sealer = Sealer(client, master_key, epoch_file)
+
+    async def guard(call: Call) -> None:
+        # behind a new connection may be another server, or the same one on an older file or with weaker settings
+        await check_configuration(call)
+        await sealer.verify_connection(call)
+
+    client.guard_connections(guard)
+    ledger = Ledger(
+        client,
+        master_key,
+        response_retention_ms=int(settings.response_retention_s * 1000),
+        tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+    )
+    return LedgerParts(client, master_key, epoch_file, ledger, KeyStore(client, master_key), sealer)
+
+
+@asynccontextmanager
+async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIterator[LedgerParts]:
+    """The ledger for a short command: the running gateway's or the deployment's, else one started for the moment.
+
+    With `trusted` a ledger that is not what was sealed is refused; the commands that look into that go without.
+    """
+    master_key = load_master_key(settings)
+    if settings.redis_url is not None:
+        async with _checked(settings, master_key, None, trusted=trusted) as parts:
+            yield parts
+        return
+    async with (
+        attached(settings.data_dir, redis_server=settings.redis_server) as socket,
+        _checked(settings, master_key, socket, trusted=trusted) as parts,
+    ):
+        yield parts
+
+
+@asynccontextmanager
+async def _checked(
+    settings: Settings, master_key: MasterKey, socket: Path | None, *, trusted: bool
+) -> AsyncIterator[LedgerParts]:
+    parts = build_ledger(settings, master_key, socket=socket)
+    try:
+        await parts.ledger.check()
+        if trusted:
+            await parts.sealer.check()
+            await parts.ledger.migrate()
+        yield parts
+    finally:
+        await parts.ledger.close()

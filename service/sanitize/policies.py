@@ -1,0 +1,175 @@
+"""Policies: what the operator fixes of a tenant's `/sanitize`, and which allow lists are whose.
+
+A TOML file (setting `POLICIES_FILE`) names policies. A policy is a mask, a fill, and for whom: `tenants` may name it
+(without: everybody), and those in `default_for` (`"*"`: everybody whom no other policy names) get it where a request
+names neither mask nor policy. `enforced`: they get it always, and may name nothing else. The table `allow_lists` says
+which lists belong to some tenants alone; for the others such a list does not exist.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+
+from core.errors import InvalidInput, PolicyEnforced
+from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
+from service.config.settings import Settings
+from service.http.strict import Strict
+from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument, price, validate
+
+PolicyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+EVERYBODY = "*"
+
+Asked = TypeVar("Asked", bound=Terms)
+
+
+class Policy(Strict):
+    """One policy of the file; `mask` and `fill` are those of a request."""
+
+    tenants: list[str] | None = Field(None, min_length=1)
+    default_for: list[str] = Field(default=[])
+    enforced: bool = False
+    mask: Mask = Mask()
+    fill: Fill = Fill()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Policy:
+        if self.enforced and not self.default_for:
+            raise ValueError("enforced, but the default for nobody")
+        if self.tenants is not None and not set(self.default_for) <= set(self.tenants):
+            raise ValueError("the default for a tenant who is not among its tenants")
+        return self
+
+    def serves(self, tenant: str) -> bool:
+        return self.tenants is None or tenant in self.tenants
+
+
+class _File(Strict):
+    policies: dict[PolicyName, Policy] = Field(default={})
+    allow_lists: dict[str, list[str]] = Field(default={})
+
+
+class PoliciesRefused(ValueError):
+    """The policies file cannot be used."""
+
+
+class Policies:
+    """The operator's policies and the owners of allow lists. `lists`: all installed ones."""
+
+    def __init__(self, policies: Mapping[str, Policy], *, owners: Mapping[str, Sequence[str]], lists: Sequence[str]):
+        self._policies = dict(policies)
+        self._owners = dict(owners)
+        self._lists = tuple(lists)
+        self._defaults = {tenant: name for name, policy in policies.items() for tenant in policy.default_for}
+
+    def allow_lists(self, tenant: str) -> tuple[str, ...]:
+        """The lists that `tenant` may name."""
+        return tuple(name for name in self._lists if tenant in self._owners.get(name, (tenant,)))
+
+    def visible(self, tenant: str) -> list[dict[str, Any]]:
+        """The policies that `tenant` may name, or must."""
+        default = self._default_of(tenant)
+        bound = default is not None and self._policies[default].enforced
+        return [
+            {
+                "name": name,
+                "default": name == default,
+                "enforced": name == default and policy.enforced,
+                "mask": policy.mask.model_dump(exclude_none=True),
+                "fill": policy.fill.model_dump(exclude_none=True),
+            }
+            for name, policy in self._policies.items()
+            if policy.serves(tenant) and (name == default or not bound)
+        ]
+
+    def applied(self, params: Asked, tenant: str) -> Asked:
+        """The request with its policy's mask, fill and name, or as it is where none applies.
+
+        Raises:
+            PolicyEnforced: the tenant's policy admits nothing else.
+            InvalidInput: no such policy, or another tenant's; a policy and a mask.
+        """
+        named = params.model_fields_set
+        default = self._default_of(tenant)
+        if default is not None and self._policies[default].enforced:
+            policy = self._policies[default]
+            if not _admits(default, policy, params):
+                raise PolicyEnforced
+            return params.model_copy(update={"policy": default, "mask": policy.mask, "fill": policy.fill})
+        if params.policy is not None and "mask" in named:
+            raise InvalidInput("Name a policy or a mask, not both.", field="policy")
+        name = params.policy if params.policy is not None or "mask" in named else default
+        if name is None:
+            return params
+        if name not in self._policies or not self._policies[name].serves(tenant):
+            raise InvalidInput("There is no such policy; GET /policies names yours.", field="policy")
+        policy = self._policies[name]
+        fill = params.fill if "fill" in named else policy.fill
+        return params.model_copy(update={"policy": name, "mask": policy.mask, "fill": fill})
+
+    def _default_of(self, tenant: str) -> str | None:
+        return self._defaults.get(tenant, self._defaults.get(EVERYBODY))
+
+
+def _admits(name: str, policy: Policy, params: Terms) -> bool:
+    """Whether a request names nothing but what an enforced policy gives it anyway."""
+    named = params.model_fields_set
+    return (
+        params.policy in (None, name)
+        and ("mask" not in named or params.mask == policy.mask)
+        and ("fill" not in named or params.fill == policy.fill)
+    )
+
+
+def load_policies(settings: Settings, *, lists: Sequence[str]) -> Policies:
+    """The policies of the operator's file, none without one.
+
+    Raises:
+        PoliciesRefused: the file cannot be read, is not TOML, or holds what no request could use.
+    """
+    if settings.policies_file is None:
+        return Policies({}, owners={}, lists=lists)
+    read = _read(settings.policies_file)
+    if ALLOW_LIST_DEFAULT in read.allow_lists:
+        raise PoliciesRefused(f"POLICIES_FILE: the allow list {ALLOW_LIST_DEFAULT} is everybody's")
+    unknown = read.allow_lists.keys() - set(lists)
+    if unknown:
+        raise PoliciesRefused(f"POLICIES_FILE: there is no allow list {', '.join(sorted(unknown))}")
+    defaults: dict[str, str] = {}
+    for name, policy in read.policies.items():
+        _check(name, policy, settings, lists=lists, owners=read.allow_lists)
+        for tenant in policy.default_for:
+            if tenant in defaults:
+                raise PoliciesRefused(f"POLICIES_FILE: {defaults[tenant]} and {name} are both the default for {tenant}")
+            defaults[tenant] = name
+    return Policies(read.policies, owners=read.allow_lists, lists=lists)
+
+
+def _check(
+    name: str, policy: Policy, settings: Settings, *, lists: Sequence[str], owners: Mapping[str, Sequence[str]]
+) -> None:
+    """That a request by this policy can be served, and that whoever may name it may use its list."""
+    body = SanitizeRequest(documents=[TextDocument(text="text")], mask=policy.mask, fill=policy.fill)
+    try:
+        # what a tagger finds and a model fills is known once a worker is warm: a request is checked again
+        cost = price(body, settings, None)
+        validate(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES)
+    except InvalidInput as error:
+        raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
+    owned_by = owners.get(policy.mask.allow_list)
+    if owned_by is not None and (policy.tenants is None or not set(policy.tenants) <= set(owned_by)):
+        raise PoliciesRefused(f"POLICIES_FILE: the policy {name} has tenants who may not use its allow list")
+
+
+def _read(path: Path) -> _File:
+    try:
+        return _File.model_validate(tomllib.loads(path.read_text()))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, line['loc']))}: {line['msg']}" for line in error.errors())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        wrong = str(error)
+    raise PoliciesRefused(f"POLICIES_FILE {path}: {wrong}")

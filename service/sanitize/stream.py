@@ -1,0 +1,249 @@
+"""`POST /sanitize/batch`: documents in, one a line; rows out in the same order, and a summary at the end.
+
+The lines that wait make a group, of up to `STREAM_GROUP_MAX` documents. Each group goes the way of a release of its own
+(`service/releases/pipeline.py`): reserve, run, commit, and only then do its rows leave. One group at a time is worked
+on, so that a stream of any length holds little memory. A line that cannot be used, and a document that fails, is that
+line's problem; what would stop every further document ends the stream, and the summary says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
+from core.ledger.names import parse_account_id
+from core.text.policy import Sanitised, SanitizeTask
+from service.house import House
+from service.http import problems
+from service.http.auth import Caller
+from service.http.body import nesting
+from service.http.ndjson import Line, LineReader
+from service.releases.pipeline import Buffer, ReleaseRequest, hold, run_free, run_held, without_guarantee
+from service.sanitize.model_fills import role_of
+from service.sanitize.schemas import Price, SanitizeRequest, Terms, TextDocument
+from service.sanitize.service import counts, engine_task, prepare, row
+
+_ROOM_POLL_S = 0.05
+
+
+def parse(line: Line, here: House) -> Any:
+    """The JSON value of a line. Raises HTTPException 413 and 400."""
+    if line.content is None:
+        raise HTTPException(413)
+    try:
+        if nesting(line.content) <= here.settings.json_depth_max:
+            return orjson.loads(line.content)
+    except orjson.JSONDecodeError:
+        pass
+    raise HTTPException(400)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One document of a group: its place, its price and its task."""
+
+    index: int
+    line: int
+    document: TextDocument = field(repr=False)
+    cost: Price
+    tasks: Sequence[SanitizeTask] = field(repr=False)
+
+
+class Stream:
+    """The documents of one request, all sanitised by the same `terms`.
+
+    Raises InvalidInput where no document could be sanitised by them.
+    """
+
+    def __init__(self, here: House, caller: Caller, terms: Terms, lines: LineReader) -> None:
+        self._here = here
+        self._caller = caller
+        self._terms = terms
+        self._lines = lines
+        self._answers: dict[int, Buffer] = {}
+        self._seen = 0
+        self._written = 0
+        self._released = 0
+        self._charged = 0
+        self._usage: Counter[str] = Counter()
+        self._results: list[Any] = []  # of the group that is worked on
+        self._budget: dict[str, Any] | None = None
+        self._role = role_of(terms.fill.mode)
+        self._cost = self._priced(TextDocument(text="text"))[0]
+
+    async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
+        """The answer, some lines at a time. `first`: lines that were taken already."""
+        problem = None
+        try:
+            group = first or await self._take()
+            while group:
+                stop = await self._work(group)
+                yield b"".join(self._ready())
+                if stop is not None:
+                    raise stop
+                group = await self._take()
+        except GatewayError as error:
+            problem = problems.error_block(error)
+        except HTTPException as error:
+            problem = problems.http_block(error.status_code)
+        finally:
+            self._lines.close()
+        yield self._summary(problem)
+
+    async def _take(self) -> list[Line]:
+        return await self._lines.take(self._here.settings.stream_group_max, ending=self._here.ending)
+
+    async def _work(self, group: Sequence[Line]) -> GatewayError | None:
+        """Fill in the group's answers; what ends the stream, if anything does."""
+        parts = []
+        for line in group:
+            index, self._seen = self._seen, self._seen + 1
+            try:
+                document = TextDocument.model_validate(parse(line, self._here))
+                cost, tasks = self._priced(document)
+            except HTTPException as error:
+                self._refuse(index, line.number, problems.http_block(error.status_code))
+            except ValidationError as error:
+                found = error.errors(include_url=False, include_context=False, include_input=False)
+                self._refuse(index, line.number, problems.unfit_block(found))
+            except InvalidInput as error:
+                error.field = (error.field or "").removeprefix("documents.0.") or None
+                self._refuse(index, line.number, problems.error_block(error))
+            else:
+                parts.append(_Part(index, line.number, document, cost, tasks))
+        try:
+            if parts:
+                await self._release(parts)
+        except GatewayError as error:
+            return error
+        return None
+
+    def _priced(self, document: TextDocument) -> tuple[Price, list[SanitizeTask]]:
+        """Price and task of one document, as of a call of `/sanitize` with this document alone."""
+        body = SanitizeRequest.model_construct(
+            _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
+        )
+        return prepare(self._here, self._caller.tenant, body)
+
+    async def _release(self, parts: Sequence[_Part]) -> None:
+        """One release of `parts`. Raises what ends the stream.
+
+        Where the ledger refuses several documents together, each is asked for alone: what can be released is.
+        """
+        release_request = ReleaseRequest(
+            charges=[charge for part in parts for charge in part.cost.charges],
+            role=self._role,
+            tasks=[engine_task(task) for part in parts for task in part.tasks],
+            render=lambda results, common: self._rendered(parts, results, common),
+            privacy=parts[0].cost.facts,
+            isolate_failures=True,
+        )
+        if self._lines.client_disconnected.is_set():
+            raise ClientGone
+        try:
+            await self._room(len(release_request.tasks))
+            await self._run(release_request, parts)
+        except (InvalidInput, BudgetExhausted) as error:
+            if len(parts) > 1:
+                for part in parts:
+                    await self._release([part])
+            elif isinstance(error, BudgetExhausted) and not self._of_a_subject(error.account):
+                raise
+            else:
+                self._refuse(parts[0].index, parts[0].line, problems.error_block(error))
+        except Started as error:
+            for part in parts:
+                self._refuse(part.index, part.line, problems.error_block(error))
+
+    async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
+        if not release_request.charges:
+            rows = await run_free(self._here, release_request, self._lines.client_disconnected)
+        else:
+            held = await hold(self._here, self._caller, release_request)
+            self._charged += len(parts)
+            try:
+                rows = await run_held(
+                    self._here, self._caller, release_request, held, self._lines.client_disconnected, stored=False
+                )
+            except NotStarted:
+                self._charged -= len(parts)
+                raise
+        self._answers |= zip((part.index for part in parts), rows, strict=True)
+        for result in self._results:
+            if isinstance(result, Sanitised):
+                self._released += 1
+                self._usage.update(counts([result], self._terms))
+
+    async def _room(self, tasks: int) -> None:
+        """Wait until the queue has room, for as long as a request may take: a stream can wait where a call cannot."""
+        deadline = asyncio.get_running_loop().time() + self._here.settings.request_timeout_s
+        while (  # noqa: ASYNC110 - nobody tells of room
+            self._here.engine.status(self._role).queued + tasks > self._here.settings.queue_tasks_max
+            and asyncio.get_running_loop().time() < deadline
+        ):
+            await asyncio.sleep(_ROOM_POLL_S)
+
+    def _of_a_subject(self, account: str) -> bool:
+        return parse_account_id(self._caller.tenant, account)[1] != ""
+
+    def _rendered(self, parts: Sequence[_Part], results: list[Any], common: dict[str, Any]) -> list[Buffer]:
+        rows: list[Buffer] = []
+        self._results, self._budget = results, common["budget"]
+        for part, result in zip(parts, results, strict=True):
+            if isinstance(result, Sanitised):
+                shown = row(part.index, part.document, result, self._terms)
+                if "release_id" in common["privacy"]:
+                    shown["release_id"] = common["privacy"]["release_id"]
+                rows.append(_line(shown))
+            else:
+                problem = problems.error_block(result) | {"charged": bool(part.cost.charges)}
+                rows.append(_line(_refused(part.index, part.line, problem)))
+        return rows
+
+    def _refuse(self, index: int, line: int, problem: dict[str, Any]) -> None:
+        self._answers[index] = _line(_refused(index, line, problem))
+
+    def _ready(self) -> list[Buffer]:
+        """The rows that are next; one that is missing holds back what comes after it."""
+        rows = []
+        while self._written in self._answers:
+            rows.append(self._answers.pop(self._written))
+            self._written += 1
+        self._answers.clear()
+        return rows
+
+    def _summary(self, problem: dict[str, Any] | None) -> bytes:
+        charges, facts = self._cost.charges, self._cost.facts
+        summary = {
+            "documents": self._written,
+            "released": self._released,
+            "failed": self._written - self._released,
+            "charged": self._charged,
+            "complete": problem is None,
+            "privacy": {**charges[0].event.privacy_block(), **facts}
+            if charges
+            else without_guarantee(facts)["privacy"],
+            "budget": self._budget,
+            "usage": {"documents": self._released, **self._usage},
+        }
+        if self._terms.policy is not None:
+            summary["policy"] = self._terms.policy
+        if problem is not None:
+            summary["problem"] = problem
+        return _line({"summary": summary})
+
+
+def _refused(index: int, line: int, problem: dict[str, Any]) -> dict[str, Any]:
+    return {"index": index, "line": line, "problem": problem}
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return orjson.dumps(value) + b"\n"

@@ -1,0 +1,99 @@
+"""What the operator does over HTTP, by the admin key only. A tenant's key is shown once, at its creation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from core.accounting.events import Unit
+from service.budget.blocks import page_block
+from service.house import House, house
+from service.http.auth import require_admin
+from service.http.body import JsonRoute
+from service.http.paging import Paging, paging
+from service.http.strict import Strict
+from service.tenants.service import TenantTerms, UnitLimit, open_tenant
+
+router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(require_admin)])
+
+Here = Annotated[House, Depends(house)]
+
+
+class LimitBody(Strict):
+    """An account's guarantee.
+
+    `basic_delta` is the part of delta for basic composition, which takes releases with a delta of their own. By default
+    the account's first release decides.
+    """
+
+    epsilon: float = Field(gt=0)
+    delta: float = Field(0.0, ge=0, lt=1)
+    basic_delta: float | None = Field(None, ge=0, lt=1)
+
+
+class NewTenant(LimitBody):
+    """Body of `POST /admin/tenants`: a limit for every unit, and other limits for single units.
+
+    `plans` maps a mechanism to its frozen epsilon: its units then admit only that, as often as is certified. A plan of
+    `sentence_codes` is for the noise of the domain `general` at its epsilon; `sentence_codes:responses` admits every
+    domain's releases, and fewer.
+    """
+
+    name: str
+    token: LimitBody | None = None
+    sentence: LimitBody | None = None
+    vector: LimitBody | None = None
+    record: LimitBody | None = None
+    plans: dict[str, float] = Field(default_factory=dict, max_length=16)
+    subject_epsilon: float | None = Field(None, gt=0)
+
+
+@router.post("/tenants", status_code=201, summary="Open a tenant; shows its first key once")
+async def create_tenant(body: NewTenant, here: Here) -> dict[str, str]:
+    own = {unit: getattr(body, unit.value) for unit in Unit}
+    terms = TenantTerms(
+        name=body.name,
+        epsilon=body.epsilon,
+        delta=body.delta,
+        basic_delta=body.basic_delta,
+        limits={
+            unit: UnitLimit(limit.epsilon, limit.delta, limit.basic_delta)
+            for unit, limit in own.items()
+            if limit is not None
+        },
+        plans=body.plans,
+        subject_epsilon=body.subject_epsilon,
+    )
+    certify = partial(here.calculations.run, "largest_count")
+    key = await open_tenant(here.ledger, here.keys, terms, certify=certify, domains=here.domains)
+    return {"tenant": body.name, "key": key}
+
+
+@router.get("/tenants", summary="All tenants")
+async def tenants(here: Here) -> dict[str, Any]:
+    return {"tenants": [asdict(tenant) for tenant in await here.ledger.tenants()]}
+
+
+@router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
+async def budgets(tenant: str, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
+    found = await here.ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
+    return await page_block(found, here.settings.display_delta)
+
+
+@router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")
+async def create_key(tenant: str, here: Here) -> dict[str, str]:
+    return {"tenant": tenant, "key": await here.keys.create(tenant)}
+
+
+@router.get("/tenants/{tenant}/keys", summary="The keys of a tenant, without their secrets")
+async def keys(tenant: str, here: Here) -> dict[str, Any]:
+    return {"keys": [asdict(key) for key in await here.keys.list(tenant)]}
+
+
+@router.delete("/tenants/{tenant}/keys/{key_id}", summary="Revoke a key")
+async def revoke_key(tenant: str, key_id: str, here: Here) -> dict[str, Any]:
+    return asdict(await here.keys.revoke(tenant, key_id))

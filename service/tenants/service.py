@@ -1,0 +1,128 @@
+"""Opening a tenant: from one epsilon and a few exceptions to a limit for every unit. Shared by command and API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Protocol
+
+from core.accounting.events import PrivacyEvent, Unit
+from core.amounts import cost_nano, limit_femto, limit_nano
+from core.errors import InvalidInput
+from core.ledger.keystore import KeyStore
+from core.ledger.ledger import Ledger
+from core.ledger.records import Limit, Plan, plan_signature
+from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS, sentence_event
+from service.domains.store import DEFAULT_NAME, Domains
+
+if TYPE_CHECKING:
+    from core.accounting.certificate import PlanCertificate
+
+Number = float | int | str | Decimal
+
+
+class Certify(Protocol):
+    """`core.accounting.certificate.largest_count`, wherever it runs."""
+
+    async def __call__(self, event: PrivacyEvent, /, *, epsilon_nano: int, delta_femto: int) -> PlanCertificate: ...
+
+
+@dataclass(frozen=True)
+class UnitLimit:
+    """An account's (epsilon, delta), and the part of delta for basic composition (None: by the first release)."""
+
+    epsilon: Number
+    delta: Number = 0
+    basic_delta: Number | None = None
+
+
+@dataclass(frozen=True)
+class TenantTerms:
+    """What to open. `limits` replace the tenant's for single units; `plans` maps a mechanism to its frozen epsilon.
+
+    A plan of `sentence_codes` is for the noise that the domain `general` has at its epsilon. `sentence_codes:counts`
+    and `sentence_codes:responses` name it; the latter admits the releases of every domain.
+
+    With `subject_epsilon` each subject has accounts of its own at that epsilon and the tenant's delta; the tenant's
+    limits are then a quota over the sum of all subjects, and plans are those of the subjects.
+    """
+
+    name: str
+    epsilon: Number
+    delta: Number = 0
+    basic_delta: Number | None = None
+    limits: Mapping[Unit, UnitLimit] = field(default_factory=dict)
+    plans: Mapping[str, Number] = field(default_factory=dict)
+    subject_epsilon: Number | None = None
+
+
+def limit(terms: UnitLimit) -> Limit:
+    """A filter's limit in ledger units, rounded down. Raises InvalidInput."""
+    try:
+        basic_delta = None if terms.basic_delta is None else limit_femto(terms.basic_delta)
+        found = Limit(limit_nano(terms.epsilon), limit_femto(terms.delta), basic_delta)
+    except ValueError:
+        raise InvalidInput("epsilon is between 0 and 4000000, delta between 0 and 1", field="epsilon") from None
+    if found.epsilon_nano == 0:
+        raise InvalidInput("a limit is at least one nano-epsilon", field="epsilon")
+    if (found.basic_delta_femto or 0) > found.delta_femto:
+        raise InvalidInput("basic_delta is a part of delta", field="basic_delta")
+    return found
+
+
+async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify, domains: Domains) -> str:
+    """Open the tenant with one account a unit and return its first API key, shown this once.
+
+    The units of a plan's mechanism become plan accounts: they admit the largest number of releases whose certified
+    epsilon fits the unit's limit, and nothing else.
+
+    Raises:
+        InvalidInput, OutOfRange (a plan of not one release), TenantExists, LedgerUnavailable.
+    """
+    events = [await _event(plan, epsilon, terms.name, domains) for plan, epsilon in terms.plans.items()]
+    own = UnitLimit(terms.epsilon, terms.delta, terms.basic_delta)
+    limits = {unit: limit(terms.limits.get(unit, own)) for unit in Unit}
+    subjects = None
+    if terms.subject_epsilon is not None:
+        per_subject = limit(UnitLimit(terms.subject_epsilon, terms.delta, terms.basic_delta))
+        subjects = await _planned(dict.fromkeys(Unit, per_subject), events, certify)
+    else:
+        limits = await _planned(limits, events, certify)
+    await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
+    return await keys.create(terms.name)
+
+
+async def _planned(limits: dict[Unit, Limit], events: Sequence[PrivacyEvent], certify: Certify) -> dict[Unit, Limit]:
+    """The limits with every unit of a planned event turned into its plan."""
+    planned = dict(limits)
+    for event in events:
+        for unit in event.debited_units:
+            if planned[unit].plan is not None:
+                raise InvalidInput("two plans for one unit", field="plans")
+            certificate = await certify(
+                event, epsilon_nano=limits[unit].epsilon_nano, delta_femto=limits[unit].delta_femto
+            )
+            planned[unit] = replace(
+                limits[unit],
+                epsilon_nano=certificate.epsilon_nano,
+                basic_delta_femto=None,
+                plan=Plan(plan_signature(event), certificate.count),
+            )
+    return planned
+
+
+async def _event(plan: str, epsilon: Number, tenant: str, domains: Domains) -> PrivacyEvent:
+    mechanism, _, noise = plan.partition(":")
+    if mechanism not in SENTENCE_MECHANISMS:
+        raise InvalidInput(f"a plan is for one of {', '.join(SENTENCE_MECHANISMS)}", field="plans")
+    if noise and (mechanism != "sentence_codes" or noise not in set(CodeNoise)):
+        raise InvalidInput(f"only sentence_codes has a noise to name, {' or '.join(CodeNoise)}", field="plans")
+    try:
+        epsilon_nano = cost_nano(epsilon)
+        if mechanism == "sentence_codes" and not noise:
+            noise = (await domains.find(tenant, DEFAULT_NAME)).info.parameters_for(epsilon_nano).code_noise
+        return sentence_event(mechanism, epsilon, CodeNoise(noise) if noise else None)
+    except ValueError:
+        raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None
