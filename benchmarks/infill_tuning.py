@@ -26,8 +26,9 @@ from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.text.policy import MaskPolicy
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.jobs import infill
-from gpu_workers.jobs.messages import INPUT, InfillSpec, JobOrder
+from gpu_workers.infill import job as infill_job
+from gpu_workers.infill.spec import InfillSpec
+from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.models.adapter_file import load_adapter
 from gpu_workers.training.fine_tuning import shipped_net
 from gpu_workers.training.infill import scores, trained
@@ -53,7 +54,7 @@ def tuned(documents: list[str], folder: Path, policy: MaskPolicy, *, rounds: int
     writer.close()
     target = folder / "model.safetensors"
     spec = InfillSpec("own", (str(target),), policy, "topk", 10, rounds, steps)
-    return target, infill.run(JobOrder("infill", folder, key, spec), lambda _stage, _fraction: None)
+    return target, infill_job.run(JobOrder("infill", folder, key, spec), lambda _stage, _fraction: None, lambda: None)
 
 
 def show(name: str, path: Path | None, held: dict[int, Masked]) -> None:

@@ -12,37 +12,42 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from core.errors import GatewayError
-from service.accounting import endpoints
-from service.budget import endpoints
-from service.finetune import endpoints
-from service.house import House
+from service.accounting.endpoints import router as accounting
+from service.budget.endpoints import account_router, series_router
+from service.budget.estimate import estimate_router
+from service.domains.endpoints import router as domains
+from service.gateway import Gateway
 from service.http import problems
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
-from service.jobs import endpoints
-from service.openai import endpoints
-from service.operation import catalogue, health
-from service.sanitize import endpoints
-from service.sentdp import endpoints
-from service.synthesis import endpoints
-from service.tenants import endpoints
-from service.vectors import endpoints
+from service.jobs.endpoints import creation_router
+from service.jobs.endpoints import router as jobs
+from service.openai.endpoints import router as openai
+from service.operation.catalogue import router as catalogue
+from service.operation.health import router as health
+from service.sanitize.endpoints import router as sanitize
+from service.sentdp.endpoints import router as sentdp
+from service.synthesis.endpoints import router as synthesis
+from service.tenants.endpoints import router as tenants
+from service.vectors.endpoints import projections_router
+from service.vectors.endpoints import router as vectors
 
 
-def create_app(here: House) -> FastAPI:
-    """The application of an open house; whoever opened it closes it."""
-    app = FastAPIOffline(  # the API page is whole where only the gateway can be reached
+def create_app(gateway: Gateway) -> FastAPI:
+    """Build the app around a `Gateway`. The caller starts and stops the gateway."""
+    settings = gateway.settings
+    app = FastAPIOffline(  # the API page loads nothing from elsewhere
         redoc_url=None,
         title="Privacy gateway",
         version=version("privacy-gateway"),
-        summary="Private embeddings and sanitised endpoints, against a durable privacy budget.",
+        summary="Private embeddings and sanitised text, against a durable privacy budget.",
         middleware=[
             Middleware(RequestContext),
             Middleware(
                 BodyLimit,
-                bytes_max=here.settings.body_bytes_max,
-                vectors_bytes_max=here.settings.vectors_bytes_max,
-                job_bytes_max=here.settings.job_json_bytes_max,
-                job_stream_bytes_max=here.settings.job_stream_bytes_max,
+                bytes_max=settings.body_bytes_max,
+                vectors_bytes_max=settings.vectors_bytes_max,
+                job_bytes_max=settings.job_json_bytes_max,
+                job_stream_bytes_max=settings.job_stream_bytes_max,
             ),
         ],
         exception_handlers={
@@ -52,25 +57,31 @@ def create_app(here: House) -> FastAPI:
         },
         telemetry={"logs": False},  # the framework's own would export the text of exceptions
     )
-    app.state.house = here
+    app.state.gateway = gateway
+    app.state.authenticator = gateway.authenticator
+    app.state.json_depth_max = settings.json_depth_max
 
-    app.include_router(endpoints.router)
-    app.include_router(endpoints.router)
-    app.include_router(endpoints.router)
-    app.include_router(endpoints.router)
-    app.include_router(endpoints.router)
-    app.include_router(endpoints.router)
-    app.include_router(catalogue.router)
-    app.include_router(endpoints.router)
-    app.include_router(endpoints.router)
-    app.include_router(endpoints.router)
-    app.include_router(health.router)
-    app.include_router(endpoints.router)
+    app.include_router(sentdp)
+    app.include_router(vectors)
+    app.include_router(openai)
+    app.include_router(sanitize)
+    app.include_router(series_router)
+    app.include_router(estimate_router(gateway.estimated))
+    app.include_router(account_router)
+    app.include_router(accounting)
+    app.include_router(catalogue)
+    app.include_router(projections_router)
+    app.include_router(creation_router(gateway.job_kinds))
+    app.include_router(jobs)
+    app.include_router(domains)
+    app.include_router(synthesis)
+    app.include_router(health)
+    app.include_router(tenants)
     return app
 
 
 def configure_logging() -> None:
-    """JSON lines on standard error for the gateway; warnings alone from everybody else, without their arguments."""
+    """Log as JSON lines on standard error: the gateway's own events, and warnings of libraries without their text."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

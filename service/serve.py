@@ -1,4 +1,4 @@
-"""`privacy-gateway serve`: the server, and what it says while it starts."""
+"""`privacy-gateway serve`: the server, and its messages while it starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.errors import GatewayError
 from gpu_workers.engine import Role
 from service.app import configure_logging, create_app
 from service.config.settings import Settings
-from service.house import House
+from service.gateway import Gateway
 
 _POLL_S = 0.1
 
@@ -29,7 +29,7 @@ def run(settings: Settings) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without its own signal handling, which ends the process before the house can be closed."""
+    """uvicorn's server without its own signal handling, which ends the process before the gateway can be stopped."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -39,76 +39,75 @@ class _Server(uvicorn.Server):
 async def _serve(settings: Settings) -> int:
     started = time.monotonic()
     server: _Server | None = None
-    myself = asyncio.current_task()
+    this_task = asyncio.current_task()
 
     def stop(number: int) -> None:
         if server is not None:
-            here.jobs.end_streams()  # a stream would keep the server from ending
-            here.ending.set()
+            gateway.end_streams()
             server.handle_exit(number, None)
-        elif myself is not None:
-            myself.cancel()
+        elif this_task is not None:
+            this_task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    _say("starting the ledger ...")
+    _print("starting the ledger ...")
     try:
-        here = House(settings)
+        gateway = Gateway(settings)
     except (GatewayError, ValueError, OSError) as error:
-        _say(f"cannot start: {error}")
+        _print(f"cannot start: {error}")
         return 1
     try:
-        await here.open()
-        server = _server(here)
-        narrator = asyncio.create_task(_narrate(server, here, started))
+        await gateway.start()
+        server = _server(gateway)
+        progress = asyncio.create_task(_report_progress(server, gateway, started))
         await server.serve()
-        narrator.cancel()
+        progress.cancel()
         return 0 if server.started else 1
     except asyncio.CancelledError:
         return 0  # stopped while starting
     except GatewayError as error:
-        _say(f"cannot start: {error}")
+        _print(f"cannot start: {error}")
         return 1
     finally:
-        await here.close()
+        await gateway.stop()
 
 
-def _server(here: House) -> _Server:
+def _server(gateway: Gateway) -> _Server:
     config = uvicorn.Config(
-        create_app(here),
-        host=here.settings.host,
-        port=here.settings.port,
+        create_app(gateway),
+        host=gateway.settings.host,
+        port=gateway.settings.port,
         lifespan="off",
         access_log=False,  # it prints paths, and a path may hold text
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=int(here.settings.request_timeout_s),
+        timeout_graceful_shutdown=int(gateway.settings.request_timeout_s),
     )
     return _Server(config)
 
 
-async def _narrate(server: uvicorn.Server, here: House, started: float) -> None:
-    """Tell what is being loaded, and where the gateway is once it is ready."""
-    told: dict[Role, str] = {}
+async def _report_progress(server: uvicorn.Server, gateway: Gateway, started: float) -> None:
+    """Print what is being loaded, and the gateway's address once it is ready."""
+    shown: dict[Role, str] = {}
     while True:
-        for role in here.engine.roles:
-            stage = here.engine.status(role).stage
-            if told.get(role) != stage:
-                told[role] = stage
-                _say(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
-        if server.started and all(here.engine.status(role).ready for role in here.engine.roles):
+        for role in gateway.engine.roles:
+            stage = gateway.engine.status(role).stage
+            if shown.get(role) != stage:
+                shown[role] = stage
+                _print(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
+        if server.started and all(gateway.engine.status(role).ready for role in gateway.engine.roles):
             with contextlib.suppress(GatewayError):
-                await here.check_ready()
+                await gateway.readiness.check()
                 break
         await asyncio.sleep(_POLL_S)
-    address = f"http://{here.settings.host}:{_port(server)}"
-    _say(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
+    address = f"http://{gateway.settings.host}:{_port(server)}"
+    _print(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
 
 
 def _port(server: uvicorn.Server) -> int:
     return int(server.servers[0].sockets[0].getsockname()[1])
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"privacy-gateway: {text}\n")
     sys.stderr.flush()

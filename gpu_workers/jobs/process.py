@@ -9,6 +9,7 @@ memory and in the job's encrypted files only; an exception leaves as a fixed wor
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import resource
@@ -16,22 +17,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from typing import Any
 
 from core.errors import JobFailed
 from core.files.file_lock import FileLock
 from gpu_workers.jobs.messages import (
-    Charge,
     ChargeAsked,
     Charged,
     Failed,
+    JobFunction,
     JobOrder,
     Priority,
     Progress,
-    ReportProgress,
     Succeeded,
 )
 
@@ -39,25 +37,11 @@ _FORMER_RUN_S_MAX = 30
 _NICE = {"idle": 19, "low": 10}
 
 
-def job_of(kind: str, charge: Charge) -> Callable[[JobOrder, ReportProgress], dict[str, Any]]:
-    """What runs a kind of job (imported here, so that each process imports only what it runs)."""
-    if kind == "domain":
-        from gpu_workers.jobs.domain import run
-
-        return run
-    if kind == "infill":
-        from gpu_workers.jobs.infill import run
-
-        return run
-    if kind == "synthesis":
-        from gpu_workers.jobs import synthesis
-
-        return partial(synthesis.run, charge=charge)
-    if kind == "finetune":
-        from gpu_workers.jobs import finetune
-
-        return partial(finetune.run, charge=charge)
-    raise JobFailed(reason="unknown-kind")
+def job_function(entry_point: str) -> JobFunction:
+    """The function at `module:function`, imported now, so that each process imports only what it runs."""
+    module, _, name = entry_point.partition(":")
+    found: JobFunction = getattr(importlib.import_module(module), name)
+    return found
 
 
 def yield_to_requests(priority: Priority) -> None:
@@ -91,7 +75,7 @@ def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> S
         charged.wait()
 
     try:
-        return Succeeded(job_of(order.kind, charge)(order, report))
+        return Succeeded(job_function(order.entry_point)(order, report, charge))
     except JobFailed as problem:
         return Failed(problem)
     except MemoryError:

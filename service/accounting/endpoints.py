@@ -19,14 +19,13 @@ from core.accounting.plans import (
     check_count,
     check_delta,
 )
-from service.house import House, house
+from service.deps import CalculationsDep
 from service.http.auth import require_tenant
 from service.http.body import JsonRoute
 from service.http.strict import Strict
 
 router = APIRouter(route_class=JsonRoute, tags=["accounting"], dependencies=[Depends(require_tenant)])
 
-Here = Annotated[House, Depends(house)]
 Adjacency = Literal["add-remove", "replace-one"]
 
 
@@ -96,12 +95,12 @@ class CalibrateRequest(Strict):
 
 
 @router.post("/accounting/compare", summary="Epsilon of a plan by every accountant")
-async def compare(body: CompareRequest, here: Here) -> dict[str, Any]:
+async def compare(body: CompareRequest, calculations: CalculationsDep) -> dict[str, Any]:
     """`kind` says what a number is: a `bound` is never under the truth, an `estimate` may be."""
     event = body.mechanism.event()
     check_count(body.steps)
     check_delta(body.delta)
-    lines = await here.calculations.run("compare", event, body.steps, body.delta)
+    lines = await calculations.run("compare", event, body.steps, body.delta)
     return {
         "steps": body.steps,
         "delta": body.delta,
@@ -111,17 +110,17 @@ async def compare(body: CompareRequest, here: Here) -> dict[str, Any]:
 
 
 @router.post("/accounting/calibrate", summary="Noise, or steps, for a target; certified")
-async def calibrate(body: CalibrateRequest, here: Here) -> dict[str, Any]:
+async def calibrate(body: CalibrateRequest, calculations: CalculationsDep) -> dict[str, Any]:
     """The answer carries its certificate, and what every accountant says of the calibrated plan."""
     delta = body.target.delta
     certificate: Certificate | None
     if body.noise_multiplier is None:
-        noise_found: CalibratedNoise = await here.calculations.run(
+        noise_found: CalibratedNoise = await calculations.run(
             "calibrate_noise", body.target.epsilon, delta, sampling_rate=body.sampling_rate, steps=body.steps
         )
         noise, steps, certificate = noise_found.noise_multiplier, body.steps, noise_found.certificate
     else:
-        steps_found: CalibratedSteps = await here.calculations.run(
+        steps_found: CalibratedSteps = await calculations.run(
             "calibrate_steps",
             body.target.epsilon,
             delta,
@@ -133,7 +132,7 @@ async def calibrate(body: CalibrateRequest, here: Here) -> dict[str, Any]:
     if steps:
         interval = None if certificate is None else certificate.loss_interval or None
         event = SubsampledGaussian(body.sampling_rate, noise)
-        lines = await here.calculations.run("compare", event, steps, delta, interval=interval)
+        lines = await calculations.run("compare", event, steps, delta, interval=interval)
     return {
         "noise_multiplier": noise,
         "steps": steps,

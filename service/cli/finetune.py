@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,74 +13,33 @@ import orjson
 import typer
 
 from service.cli.common import AsJson, print_json
-from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, save, told_in_a_line, watched
+from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
+from service.cli.options import given, with_fields
+from service.finetune.schemas import FinetuneFields
 
 if TYPE_CHECKING:
     import httpx
 
 
-class Method(StrEnum):
-    LORA = "lora"
-    RGP = "rgp"
-    FULL = "full"
-
-
-class Sampling(StrEnum):
-    POISSON = "poisson"
-    RANDOM_ALLOCATION = "random_allocation"
-
-
+@with_fields(FinetuneFields, leave_out=("name",), names={"labels": "label"})
 def finetune(
     data: Annotated[Path, typer.Option(help='The private rows, JSON lines of {"text", "label"}.')],
-    label: Annotated[list[str], typer.Option(help="A label's name; once for each, declared.")],
-    epsilon: Annotated[float, typer.Option(help="Of the run for one row more or less; replacing one costs more.")],
-    delta: Annotated[float, typer.Option(help="Its delta.")],
-    rows: Annotated[int, typer.Option(help="The number of private rows, declared: it is public.")],
-    batch: Annotated[int, typer.Option(help="Rows expected in a step.")],
     out: Annotated[Path, typer.Option(help="A folder for the classifier's file and its card.")],
     public: Annotated[Path | None, typer.Option(help="Public rows, of which metrics are shown.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="How often a row is expected to be read; or --steps.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of the training.")] = None,
-    sampling: Annotated[Sampling | None, typer.Option(help="How rows join steps.  [default: poisson]")] = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help='Rows have a "text_pair" as well.')] = False,
-    method: Annotated[Method, typer.Option(help="What is trained.")] = Method.LORA,
-    model: Annotated[str, typer.Option(help="The encoder, one of the gateway's.")] = "bundled",
-    rank: Annotated[int | None, typer.Option(help="Of adapters or carriers.")] = None,
-    pieces_max: Annotated[int | None, typer.Option(help="Word pieces read of a text.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of the encoder's part.")] = None,
     name: Annotated[str | None, typer.Option(help="The job's name.  [default: the data file's]")] = None,
-    subject: Annotated[str | None, typer.Option(help="Whose budget, in a tenant with subjects.")] = None,
     url: Url = URL_DEFAULT,
     key_file: KeyFile = None,
     as_json: AsJson = False,
+    **fields: Any,
 ) -> None:
-    """Train a classifier under differential privacy. Charges the key's tenant once; typed again, finds the same job.
+    """Train a classifier under differential privacy. Charges the key's tenant once; run again, it finds the same job.
 
     Writes NAME.safetensors and NAME.md, the card with the certificate, into --out.
     """
     name = name or data.stem
-    fields = {
-        "name": name,
-        "labels": label,
-        "pairs": pairs,
-        "method": method.value,
-        "model": model,
-        "epsilon": epsilon,
-        "delta": delta,
-        "rows": rows,
-        "batch": batch,
-        "epochs": epochs,
-        "steps": steps,
-        "sampling": sampling.value if sampling else None,
-        "rank": rank,
-        "pieces_max": pieces_max,
-        "learning_rate": learning_rate,
-        "subject": subject,
-    }
-    given = {field: value for field, value in fields.items() if value is not None}
     too_long = "the labels are too long for a query; POST /jobs/finetune as JSON takes them"
-    with told_in_a_line(too_long=too_long), gateway_client(url, key_file) as client:
-        job = watched(client, _submitted(client, data, public, given))
+    with one_line_errors(too_long=too_long), gateway_client(url, key_file) as client:
+        job = wait_for(client, _submitted(client, data, public, {"name": name, **given(fields)}))
         files = _fetched(client, job, out, name)
     if as_json:
         print_json({"files": files, "spent": job["spent"], "result": job["result"]})

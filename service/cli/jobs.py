@@ -1,4 +1,4 @@
-"""What the commands that send a job to a running gateway share: its client, a job until its end, its files."""
+"""Shared by the commands that send a job to a running gateway: the client, waiting for the job, its files."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _FAILED = ("failed", "cancelled")
 
 
 @contextmanager
-def told_in_a_line(*, too_long: str) -> Iterator[None]:
-    """Ends the command with 1 and one line for what may go wrong; `too_long`: what does not fit a query."""
+def one_line_errors(*, too_long: str) -> Iterator[None]:
+    """End the command with 1 and one line for an expected error. `too_long`: the message where a URL is too long."""
     import httpx
 
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("stopped watching; the job goes on, and the same command finds it", err=True)
+        typer.echo("stopped watching; the job continues, and the same command finds it", err=True)
         raise typer.Exit(1) from None
     except httpx.InvalidURL:
         typer.echo(f"error: {too_long}", err=True)
@@ -69,8 +69,8 @@ def _api_key(key_file: Path | None) -> str:
     return api_key(given)
 
 
-def watched(client: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:
-    """The job once it has succeeded. Raises ValueError with what it says of its failure."""
+def wait_for(client: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:
+    """The job once it has succeeded. Raises ValueError with the reason of its failure."""
     seen = None
     while job["status"] not in ("succeeded", *_FAILED):
         if (job["progress"], job["stage"]) != seen:
@@ -84,7 +84,7 @@ def watched(client: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:
         line = f" (line {problem['line']})" if "line" in problem else ""
         spent = job["spent"]["epsilon"]
         why = f"{problem.get('reason', job['status'])}: {problem.get('detail', 'The job was cancelled.')}{line}"
-        raise ValueError(f"{why} Spent: epsilon {spent:g}. Another --name makes another job.")
+        raise ValueError(f"{why} Spent: epsilon {spent:g}. Use another --name to start over.")
     return job
 
 
@@ -98,17 +98,17 @@ def save(answer: httpx.Response, path: Path) -> None:
 
 
 def checked(answer: httpx.Response) -> httpx.Response:
-    """`answer`, unless it is a problem: then ValueError with what it says."""
+    """`answer`. Raises ValueError with the text of a problem."""
     if not answer.is_error:
         return answer
     try:
         problem = answer.json()
     except ValueError:
         raise ValueError(f"the gateway answered {answer.status_code}") from None
-    told = [f"{problem['code']}: {problem.get('detail', problem['title'])}"]
-    told += [f"{error['field']}: {error.get('message', error.get('kind'))}" for error in problem.get("errors", [])]
+    lines = [f"{problem['code']}: {problem.get('detail', problem['title'])}"]
+    lines += [f"{error['field']}: {error.get('message', error.get('kind'))}" for error in problem.get("errors", [])]
     if "remaining" in problem:
         left = problem["remaining"]
-        told.append(f"{problem['account']} has epsilon {left['epsilon']:g}, delta {left['delta']:g} left")
-        told.append("the same command is told the same again: another --name asks anew")
-    raise ValueError("; ".join(told))
+        lines.append(f"{problem['account']} has epsilon {left['epsilon']:g}, delta {left['delta']:g} left")
+        lines.append("Rerunning returns this result; use another --name to start over.")
+    raise ValueError("; ".join(lines))

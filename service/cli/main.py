@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from decimal import Decimal, InvalidOperation
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
     from core.ledger.ledger import Ledger
     from service.tenants.service import UnitLimit
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
+)
 tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
 key_app = typer.Typer(no_args_is_help=True, help="Create and revoke API keys.")
 budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
@@ -40,10 +41,6 @@ app.command("synthesize")(synthesize)
 app.command("finetune")(finetune)
 
 
-class EngineName(StrEnum):
-    LOCAL = "local"
-
-
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="Write the key to this file (mode 0600) instead of printing it.")
 ]
@@ -54,12 +51,11 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 8000]")] = None,
     data_dir: DataDir = None,
-    engine: Annotated[EngineName, typer.Option(help="What runs the work.")] = EngineName.LOCAL,
 ) -> None:
     """Start the gateway; stays in the foreground."""
     from service.serve import run
 
-    given = {"host": host, "port": port, "engine": engine.value}
+    given = {"host": host, "port": port}
     run(load_settings(data_dir, **{name: value for name, value in given.items() if value is not None}))
 
 
@@ -148,7 +144,7 @@ def key_revoke(tenant: str, key_id: str, data_dir: DataDir = None) -> None:
 @budget_app.command("show")
 def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Show every account of a tenant."""
-    from service.budget.blocks import account_block, block_with_history
+    from service.releases.budget_blocks import account_block, block_with_history
 
     states = _with_ledger(data_dir, lambda ledger, _: ledger.accounts(tenant))
     if as_json:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli.common import AsJson, print_json
-from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, save, told_in_a_line, watched
+from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
+from service.cli.options import given, with_fields
+from service.synthesis.schemas import SynthesisFields
 
 if TYPE_CHECKING:
     import httpx
@@ -20,81 +21,40 @@ if TYPE_CHECKING:
 COMPARISON = Path("comparison.html")
 
 
-class Method(StrEnum):
-    PEARL = "pearl"
-    MARGINALS = "marginals"
-
-
-class Design(StrEnum):
-    LOW_ORDER = "low_order"
-    GAUSSIAN = "gaussian"
-
-
-class RowCount(StrEnum):
-    PUBLIC = "public"
-    PROTECTED = "protected"
-
-
-class Outside(StrEnum):
-    REFUSE = "refuse"
-    CLIP = "clip"
-
-
+@with_fields(SynthesisFields, leave_out=("name", "table"))
 def synthesize(
     schema: Annotated[Path, typer.Option(help="The declared schema: columns with public bounds or categories.")],
     data: Annotated[Path, typer.Option(help="The private rows: .csv with a header, .jsonl or .parquet.")],
-    method: Annotated[Method, typer.Option(help="What to release; there is no default.")],
-    epsilon: Annotated[float, typer.Option(help="Cost of the one release, for replacing one record.")],
-    delta: Annotated[float, typer.Option(help="Its delta.")],
-    row_count: Annotated[RowCount, typer.Option(help="Whether the number of rows may be known.")],
     out: Annotated[Path, typer.Option(help="A folder for the rows, the file that makes more, the report.")],
     name: Annotated[str | None, typer.Option(help="The job's name.  [default: the schema file's]")] = None,
-    outside: Annotated[Outside, typer.Option(help="What becomes of numbers outside their bounds.")] = Outside.REFUSE,
-    subject: Annotated[str | None, typer.Option(help="Whose budget, in a tenant with subjects.")] = None,
-    design: Annotated[Design | None, typer.Option(help="Of pearl's frequencies.  [default: low_order]")] = None,
-    frequencies: Annotated[int | None, typer.Option(help="Of pearl.  [default: 5000]")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of pearl's training, at most.  [default: 1000]")] = None,
-    bins: Annotated[int | None, typer.Option(help="Of a numeric column, of marginals.  [default: 16]")] = None,
     rows: Annotated[int | None, typer.Option(help="Synthetic rows to write.  [default: as many as the table]")] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Also write comparison.html, of your real rows: private, made here.")
+        bool, typer.Option("--compare", help="Also write comparison.html, of your real rows: private, made locally.")
     ] = False,
     url: Url = URL_DEFAULT,
     key_file: KeyFile = None,
     as_json: AsJson = False,
+    **fields: Any,
 ) -> None:
     """Make synthetic rows of a private table. Charges the key's tenant once; the same command again finds the same job.
 
     Writes NAME.csv (or .jsonl), NAME.safetensors, NAME.html and NAME.certificate.json into --out.
     """
     name = name or schema.stem
-    fields = {
-        "name": name,
-        "method": method.value,
-        "epsilon": epsilon,
-        "delta": delta,
-        "row_count": row_count.value,
-        "outside": outside.value,
-        "subject": subject,
-        "design": None if design is None else design.value,
-        "frequencies": frequencies,
-        "steps": steps,
-        "bins": bins,
-    }
-    given = {field: value for field, value in fields.items() if value is not None}
-    with told_in_a_line(too_long="the schema is too long for a query; POST /jobs/synthesis as JSON takes it"):
+    terms = {"name": name, **given(fields)}
+    with one_line_errors(too_long="the schema is too long for a query; POST /jobs/synthesis as JSON takes it"):
         if compare and name == COMPARISON.stem:
             raise ValueError(f"with --compare another --name: {COMPARISON} is the private page")
         declared = json.loads(schema.read_text())
         with gateway_client(url, key_file) as client:
-            job = watched(client, _submitted(client, data, declared, given))
+            job = wait_for(client, _submitted(client, data, declared, terms))
             shown = _fetched(client, job, out, name, rows, kind="csv" if data.suffix.lower() == ".csv" else "jsonl")
         if compare:
             from service.synthesis.table_comparison import write_comparison
 
             shown["private"] = str(out / COMPARISON)
             artifact = out / f"{name}.safetensors"
-            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=outside.value)
+            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=terms.get("outside", "refuse"))
     if as_json:
         print_json(shown)
         return

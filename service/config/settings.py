@@ -14,12 +14,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core import credentials
 from gpu_workers.endpoint import Endpoint, is_url
+from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.messages import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.checkpoints import checkpoint_folder, is_pinned
 
 MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
-FINETUNE_BUNDLED = "bundled"
 
 
 class Settings(BaseSettings):
@@ -46,7 +46,6 @@ class Settings(BaseSettings):
     policies_file: Path | None = None
 
     # engine
-    engine: Literal["local"] = "local"
     devices: tuple[str, ...] = ("auto",)
     encoder_threads: int = Field(0, ge=0)
     encoder_path: Path | None = None
@@ -174,7 +173,7 @@ class Settings(BaseSettings):
                 self.finetune_models[name] = self._fetched(str(path), "finetune_models")
             elif not path.is_dir():
                 raise ValueError("FINETUNE_MODELS maps names to folders that exist, or to ORG/NAME@COMMIT")
-        if FINETUNE_BUNDLED in self.finetune_models:
+        if BUNDLED in self.finetune_models:
             raise ValueError("FINETUNE_MODELS: `bundled` is the gateway's own encoder")
         if self.tagger not in (TAGGER_BUNDLED, TAGGER_OFF) and not Path(self.tagger).is_dir():
             raise ValueError("TAGGER is `bundled`, `off`, a folder that exists, or ORG/NAME@COMMIT")

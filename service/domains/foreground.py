@@ -17,9 +17,9 @@ from core.ledger.keys import MasterKey
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
+from service.domains.job_kind import DomainKind, domain_spec
 from service.domains.store import pack_path
 from service.jobs.files import COMMAND
-from service.jobs.kinds import domain_spec
 
 _READ_BYTES = 1024 * 1024
 
@@ -45,7 +45,8 @@ def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, 
     folder = root / f"{COMMAND}{job_id}"
     try:
         key = _received(folder, corpus, load_master_key(settings), job_id)
-        yield JobOrder("domain", folder, key, domain_spec(settings, fields, (str(target),)), priority="normal")
+        spec = domain_spec(settings, fields, (str(target),))
+        yield JobOrder(DomainKind.entry_point, folder, key, spec, priority="normal")
         shutil.rmtree(folder, ignore_errors=True)
         (root / f"{COMMAND}{job_id}.lock").unlink(missing_ok=True)
     finally:

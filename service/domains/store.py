@@ -4,7 +4,7 @@
     <data_dir>/domains/shared/<name>.safetensors               built by the operator
 
 A file that cannot be used is an error for requests that name it, and for nobody else. Another tenant's domain does
-not exist. Files are found when they are asked for: what a job or a command writes is there at once.
+not exist. Files are looked up at each request, so that what a job or a command writes can be used at once.
 """
 
 from __future__ import annotations
@@ -17,28 +17,16 @@ from typing import Any
 
 from core.errors import DomainBroken, InvalidInput, UnknownDomain
 from core.files.file_version import FileVersion, file_digest, file_version
-from core.ledger.names import SHARED_OWNER, check_tenant
+from core.ledger.names import SHARED_OWNER
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
 from gpu_workers.packs import pack_paths
+from service.config.data_dir import NAME, check_name, owner_folder
 
 DEFAULT_NAME = "general"  # what a request that names no domain uses
-NAME = r"[a-z0-9][a-z0-9-]{0,63}"
 _CHECKED_MAX = 1024
 
 Checked = tuple[DomainPackInfo, str]  # a pack's facts and its file's digest
-
-
-def check_name(name: str) -> str:
-    """`name` itself. Raises InvalidInput."""
-    if not re.fullmatch(NAME, name):
-        raise InvalidInput("a domain's name is 1 to 64 of a-z, 0-9 and -", field="name")
-    return name
-
-
-def owner_folder(root: Path, owner: str) -> Path:
-    """The folder of a tenant, or of the operator, under `root`."""
-    return root / "shared" if owner == SHARED_OWNER else root / "tenants" / check_tenant(owner)
 
 
 def pack_path(data_dir: Path, owner: str, name: str) -> Path:

@@ -1,7 +1,7 @@
-"""Who calls: a tenant by its API key, or the operator by the admin key. The tenant comes from the key alone.
+"""Authentication: a tenant by its API key, the operator by the admin key. The tenant comes from the key alone.
 
-`identify` runs before a body is read (`service/http/body.py`); the dependencies `require_tenant` and `require_admin`
-then only say which of the two a route serves.
+`identify` runs before a body is read (`service/http/body.py`). The dependencies `require_tenant`, `require_admin` and
+`job_owner` then only state which identities a route serves.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from core.credentials import same_credential
+from core.ledger.keystore import KeyStore
 from core.ledger.names import SHARED_OWNER
 from service import metrics
-from service.house import House
+from service.http.rate_limit import RateLimit
 
-# for the API page; the header itself is read by `identify`
+# For the API page only. `identify` reads the header itself.
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
 
 
@@ -34,52 +35,71 @@ class Admin:
     """The operator."""
 
 
+class Authenticator:
+    """Maps the `Authorization` header of a request to an identity."""
+
+    def __init__(self, keys: KeyStore, admin_key: str, rate_limit: RateLimit) -> None:
+        self._keys = keys
+        self._admin_key = admin_key
+        self._rate_limit = rate_limit
+
+    async def identity(self, authorization: str) -> Caller | Admin | None:
+        """The identity that the header's credential belongs to. Raises LedgerUnavailable."""
+        scheme, _, presented = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not presented.strip():
+            return None
+        if same_credential(presented, self._admin_key):
+            return Admin()
+        tenant = await self._keys.authenticate(presented)
+        return None if tenant is None else Caller(tenant.name)
+
+    def admit(self, caller: Caller) -> dict[str, str]:
+        """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
+        return self._rate_limit.take(caller.tenant)
+
+
 async def identify(request: Request) -> Caller | Admin:
-    """Who presents the request's key; asked once a request.
+    """The identity of a request, looked up once.
 
     Raises:
-        HTTPException: 401 for no key, an unknown or a revoked one; 429 beyond the tenant's rate.
+        HTTPException: 401 without a key, for an unknown and for a revoked one; 429 beyond the tenant's rate.
         LedgerUnavailable: the key cannot be checked.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)
-    if known is None:
-        with metrics.stage("authenticate"):
-            known = await _look_up(request, request.app.state.house)
-        if known is None:
-            raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
-        request.state.identity = known
-        request.state.headers = {}
-        if isinstance(known, Caller):
-            request.state.tenant = known.tenant
-            request.state.headers = request.app.state.house.rate_limit.take(known.tenant)
-    return known
-
-
-async def _look_up(request: Request, here: House) -> Caller | Admin | None:
-    scheme, _, presented = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not presented.strip():
-        return None
-    if same_credential(presented, here.admin_key):
-        return Admin()
-    tenant = await here.keys.authenticate(presented)
-    return None if tenant is None else Caller(tenant.name)
+    if known is not None:
+        return known
+    authenticator: Authenticator = request.app.state.authenticator
+    with metrics.stage("authenticate"):
+        identity = await authenticator.identity(request.headers.get("authorization", ""))
+    if identity is None:
+        raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
+    request.state.identity = identity
+    request.state.headers = {}
+    if isinstance(identity, Caller):
+        request.state.tenant = identity.tenant
+        request.state.headers = authenticator.admit(identity)
+    return identity
 
 
 async def require_tenant(request: Request, _: Annotated[object, Depends(_documented)]) -> Caller:
-    """The tenant. Raises HTTPException 403 for the admin key, which releases nothing."""
-    caller = await identify(request)
-    if not isinstance(caller, Caller):
+    """The calling tenant. Raises HTTPException 403 for the admin key, which releases nothing."""
+    identity = await identify(request)
+    if not isinstance(identity, Caller):
         raise HTTPException(403)
-    return caller
+    return identity
 
 
 async def require_admin(request: Request, _: Annotated[object, Depends(_documented)]) -> None:
-    """Let only the admin key pass. Raises HTTPException 403 for a tenant's."""
+    """Admit the admin key only. Raises HTTPException 403 for a tenant's key."""
     if not isinstance(await identify(request), Admin):
         raise HTTPException(403)
 
 
 async def job_owner(request: Request, _: Annotated[object, Depends(_documented)]) -> str:
-    """Whose jobs and domains a request is about: the tenant's, or with the admin key the shared ones."""
-    caller = await identify(request)
-    return caller.tenant if isinstance(caller, Caller) else SHARED_OWNER
+    """The owner of the jobs and domains of a request: the tenant, or with the admin key all tenants together."""
+    identity = await identify(request)
+    return identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
+
+
+CallerDep = Annotated[Caller, Depends(require_tenant)]
+OwnerDep = Annotated[str, Depends(job_owner)]

@@ -32,18 +32,22 @@ def nesting(raw: bytes) -> int:
     return int(np.cumsum(np.where(opening, 1, -1)).max())
 
 
+def parse_json(raw: bytes, *, depth_max: int) -> Any:
+    """The value of a JSON text. Raises HTTPException 400 for a deeper nesting, orjson.JSONDecodeError."""
+    if nesting(raw) > depth_max:
+        raise HTTPException(400)
+    return orjson.loads(raw)
+
+
 class JsonRequest(Request):
     """A request whose `json()` bounds nesting and refuses what is not JSON."""
 
     async def json(self) -> Any:
-        raw = await self.body()
-        if nesting(raw) > self.app.state.house.settings.json_depth_max:
-            raise HTTPException(400)
-        return orjson.loads(raw)
+        return parse_json(await self.body(), depth_max=self.app.state.json_depth_max)
 
 
 class JsonRoute(APIRoute):
-    """An `APIRoute` that asks who calls before it reads a body, and reads it as `JsonRequest` does."""
+    """An `APIRoute` that authenticates before it reads a body, and reads the body as `JsonRequest` does."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()

@@ -58,28 +58,28 @@ class LineReader:
     def close(self) -> None:
         self._task.cancel()
 
-    async def take(self, count: int, *, ending: asyncio.Event) -> list[Line]:
+    async def take(self, count: int, *, stopping: asyncio.Event) -> list[Line]:
         """Up to `count` lines, as soon as there is one; none once the body has ended.
 
         Raises HTTPException 408 when no line comes for `STREAM_IDLE_S`; InvalidInput for too many lines; NotStarted
-        once the gateway is `ending`.
+        once the gateway is `stopping`.
         """
         while not self._waiting:
             if self._failure is not None:
                 raise self._failure
             if self._ended:
                 return []
-            if ending.is_set():
+            if stopping.is_set():
                 raise NotStarted("The gateway is stopping; this line and those after it were not read.")
             self._came.clear()
-            await self._next(ending)
+            await self._next(stopping)
         taken = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
         self._waiting_bytes -= sum(_size(line) for line in taken)
         self._room.set()
         return taken
 
-    async def _next(self, ending: asyncio.Event) -> None:
-        either = {asyncio.create_task(self._came.wait()), asyncio.create_task(ending.wait())}
+    async def _next(self, stopping: asyncio.Event) -> None:
+        either = {asyncio.create_task(self._came.wait()), asyncio.create_task(stopping.wait())}
         try:
             done, _ = await asyncio.wait(
                 either, timeout=self._settings.stream_idle_s, return_when=asyncio.FIRST_COMPLETED

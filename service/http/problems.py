@@ -193,10 +193,6 @@ def _arm(arm: errors.ArmState) -> dict[str, Any]:
     return shown
 
 
-def _named(error: errors.InvalidInput) -> dict[str, Any]:
-    return {"errors": [{"field": error.field, "message": error.detail}]}
-
-
 async def on_gateway_error(_: Request, error: Exception) -> Response:
     if not isinstance(error, errors.GatewayError):
         raise TypeError("handler for GatewayError")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
@@ -18,8 +19,9 @@ class _Bucket:
 class RateLimit:
     """`take` spends one request of a tenant. The ledger bounds privacy; this bounds load."""
 
-    def __init__(self, per_minute: int) -> None:
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute = per_minute
+        self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, tenant: str) -> dict[str, str]:
@@ -30,7 +32,7 @@ class RateLimit:
         """
         if self._per_minute == 0:
             return {}
-        now = time.monotonic()
+        now = self._clock()
         bucket = self._buckets.setdefault(tenant, _Bucket(tokens=self._per_minute, at=now))
         per_second = self._per_minute / 60
         bucket.tokens = min(self._per_minute, bucket.tokens + (now - bucket.at) * per_second)

@@ -12,10 +12,10 @@ from typing import Any
 
 from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
 from core.ledger.jobs import JobRecord, JobStore
-from gpu_workers.jobs.messages import ChargeAsked, Charged, Failed, JobOrder, Progress, Succeeded
+from gpu_workers.jobs.messages import ChargeAsked, Charged, Failed, JobOrder, Priority, Progress, Succeeded
 from gpu_workers.process import ChildProcess
 from service.jobs.files import JobFiles
-from service.jobs.kinds import Kinds
+from service.jobs.kind import JobKinds, Outputs
 
 _BEAT_S = 0.5  # how often progress is written and a cancel request of another gateway is seen
 _MODULE = "gpu_workers.jobs.process"
@@ -23,17 +23,17 @@ _MODULE = "gpu_workers.jobs.process"
 
 @dataclass(frozen=True)
 class Died:
-    """The process ended without a word."""
+    """The process ended without a result."""
 
 
 @dataclass(frozen=True)
 class Cancelled:
-    """Somebody asked for it."""
+    """The job was cancelled."""
 
 
 @dataclass(frozen=True)
 class Leaving:
-    """The gateway ends in good order."""
+    """The gateway is stopping."""
 
 
 Outcome = Succeeded | Failed | Died | Cancelled | Leaving
@@ -54,19 +54,20 @@ class Attempt:
         """End with this, unless the process has ended by itself before."""
         self._inbox.put_nowait(outcome)
 
-    async def outcome(self, files: JobFiles, kinds: Kinds) -> Outcome:
-        """Start the process and wait for its end; when this returns it is gone."""
+    async def outcome(self, files: JobFiles, kinds: JobKinds, *, priority: Priority) -> Outcome:
+        """Start the process and wait for its end. The process has exited when this returns."""
         job = self._job
         try:
             opened = await asyncio.to_thread(files.open, job.job_id)
-            spec = kinds.spec(job.kind, job.owner, job.job_id, opened.fields)
+            kind = kinds[job.kind]
+            spec = kind.spec(opened.fields, Outputs(job.owner, files.artifact(job.owner, job.job_id)))
         except JobFailed as problem:
             return Failed(problem)
         except (ValueError, KeyError, InvalidInput):
             return Failed(JobFilesLost(reason="unknown-kind"))
         process = ChildProcess(
             _MODULE,
-            first=JobOrder(job.kind, opened.folder, opened.key, spec, priority=kinds.settings.job_priority),
+            first=JobOrder(kind.entry_point, opened.folder, opened.key, spec, priority=priority),
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(Died()),
         )
@@ -77,9 +78,9 @@ class Attempt:
             await process.stop()
 
     async def _listen(self, process: ChildProcess) -> Outcome:
-        """Tell Redis and the listeners how far the process is, until it or somebody else ends it.
+        """Persist progress until the process exits or the job is cancelled.
 
-        Where the process asks for its charge, answer once the ledger has it; while Redis is away, ask again.
+        When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
         """
         job = self._job
         stage, fraction, metrics = "starting", job.progress, job.metrics
@@ -115,7 +116,7 @@ class Attempt:
             except HoldNotOpen:
                 return Failed(JobFailed("The job's hold in the ledger has ended.", reason="hold-ended"))
             except LedgerError:
-                continue  # the work goes on; its end is told when Redis answers
+                continue  # the work goes on; its end is persisted when Redis answers
             self._on_update()
             if now.cancel_requested or now.status.ended:
                 return Cancelled()

@@ -28,7 +28,7 @@ from core.files.file_lock import FileLock
 from core.files.secret_file import sync_folder, write_secret
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
-from service.domains.store import owner_folder
+from service.config.data_dir import owner_folder
 
 _SPEC = "spec"
 _KEY = "key"
@@ -138,14 +138,6 @@ class JobFiles:
     def artifact(self, owner: str, job_id: str) -> Path:
         """Where the job's artifact is, once it has one."""
         return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
-
-    def card(self, owner: str, job_id: str) -> Path:
-        """Where the artifact's card is."""
-        return self.artifact(owner, job_id).with_suffix(".md")
-
-    def report(self, owner: str, job_id: str) -> Path:
-        """Where the page about the job's artifact is, of a kind that has one."""
-        return self.artifact(owner, job_id).with_suffix(".html")
 
     def sweep_artifacts(self, *, retention_s: float) -> None:
         """Remove artifacts that are older than the records of their jobs can be."""

@@ -1,8 +1,8 @@
 """Runs the jobs of this gateway: one process a job, a few at a time, the rest wait.
 
-What it guarantees: a job ends once. A job whose process or gateway died is taken up again from its checkpoints, up to
-`attempts_max` attempts; an orderly end of the gateway is no attempt. At every end the job's files are removed. While
-Redis does not answer nothing is taken up and no end is told; the runner tries again until it does.
+Guarantee: a job ends once. A job whose process or gateway died is resumed from its checkpoints, up to `attempts_max`
+attempts; an orderly stop of the gateway is no attempt. At every end the job's files are removed. While Redis does not
+answer, no job is started and no end is persisted; the runner tries again until Redis answers.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from core.errors import JobAttemptsExhausted, LedgerError, QueueFull, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
-from gpu_workers.jobs.messages import Failed, Succeeded
+from gpu_workers.jobs.messages import Failed, Priority, Succeeded
 from service import metrics
 from service.jobs.attempt import Attempt, Cancelled, Died, Leaving
 from service.jobs.files import Incoming, JobFiles
-from service.jobs.kinds import Kinds
+from service.jobs.kind import JobKinds, Outputs
 
 log = logging.getLogger("privacy_gateway.jobs")
 
@@ -30,18 +30,25 @@ _RETRY_S = 1.0
 _RECONCILE_S = 10.0
 
 
+@dataclass(frozen=True)
+class RunnerLimits:
+    """Settings of the runner. `priority`: of a job's process beside requests."""
+
+    running_max: int
+    waiting_max: int
+    attempts_max: int
+    retention_s: float
+    priority: Priority
+
+
 class JobRunner:
     """The jobs of one data directory. Lives on the event loop; no locks."""
 
-    def __init__(
-        self, store: JobStore, files: JobFiles, kinds: Kinds, *, running_max: int, waiting_max: int, attempts_max: int
-    ) -> None:
+    def __init__(self, store: JobStore, files: JobFiles, kinds: JobKinds, *, limits: RunnerLimits) -> None:
         self.store = store
         self._files = files
         self._kinds = kinds
-        self._running_max = running_max
-        self._waiting_max = waiting_max
-        self._attempts_max = attempts_max
+        self._limits = limits
         self._queue: asyncio.Queue[JobRecord] = asyncio.Queue()
         self._arriving: list[str] = []
         self._known: set[str] = set()  # queued or running here
@@ -58,8 +65,8 @@ class JobRunner:
         self._locked = True
         await self._reconcile()
         await asyncio.to_thread(self._files.sweep_incoming)
-        await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._kinds.settings.job_retention_s)
-        self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._running_max)]
+        await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._limits.retention_s)
+        self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
 
     async def close(self) -> None:
@@ -83,7 +90,7 @@ class JobRunner:
 
         Raises QueueFull when as many jobs wait or arrive as may.
         """
-        if self._queue.qsize() + len(self._arriving) >= self._waiting_max:
+        if self._queue.qsize() + len(self._arriving) >= self._limits.waiting_max:
             raise QueueFull
         self._arriving.append(job_id)
         try:
@@ -108,17 +115,9 @@ class JobRunner:
         """Remove the files of a job that was not created."""
         self._files.remove(job_id)
 
-    def artifact(self, job: JobRecord) -> Path:
-        """Where what the job made is, once it has made it."""
-        return self._files.artifact(job.owner, job.job_id)
-
-    def card(self, job: JobRecord) -> Path:
-        """Where what describes it is."""
-        return self._files.card(job.owner, job.job_id)
-
-    def report(self, job: JobRecord) -> Path:
-        """Where the page about it is."""
-        return self._files.report(job.owner, job.job_id)
+    def outputs(self, job: JobRecord) -> Outputs:
+        """Where the files that the job writes are."""
+        return Outputs(job.owner, self._files.artifact(job.owner, job.job_id))
 
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
         """Cancel a queued job now, a running one as soon as its process has ended. Raises UnknownJob."""
@@ -195,8 +194,8 @@ class JobRunner:
                     job.owner,
                     job.job_id,
                     run=run,
-                    attempts_max=self._attempts_max,
-                    exhausted=JobAttemptsExhausted(reason="attempts-exhausted", count=self._attempts_max),
+                    attempts_max=self._limits.attempts_max,
+                    exhausted=JobAttemptsExhausted(reason="attempts-exhausted", count=self._limits.attempts_max),
                 )
             except UnknownJob:
                 await asyncio.to_thread(self._files.remove, job.job_id)
@@ -212,7 +211,7 @@ class JobRunner:
             try:
                 if self._leaving.is_set():
                     attempt.interrupt(Leaving())
-                outcome = await attempt.outcome(self._files, self._kinds)
+                outcome = await attempt.outcome(self._files, self._kinds, priority=self._limits.priority)
             finally:
                 del self._attempts[job.job_id]
             if isinstance(outcome, Died):

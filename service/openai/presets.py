@@ -19,9 +19,10 @@ from core.mechanisms.sentences.pricing import SentenceMechanism
 from core.mechanisms.sentences.protection import Segmentation
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
+from service.config.data_dir import NAME as DOMAIN_NAME
 from service.config.settings import Settings
 from service.domains.store import DEFAULT_NAME
-from service.domains.store import NAME as DOMAIN_NAME
+from service.http.validation import findings, names
 
 PresetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SubjectRule = Literal["none", "user", "required"]
@@ -108,7 +109,7 @@ def _read(path: Path) -> dict[str, Preset]:
     try:
         return _File.model_validate(tomllib.loads(path.read_text())).presets
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, line['loc']))}: {line['msg']}" for line in error.errors())
+        wrong = names(findings(error))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         wrong = str(error)
     raise PresetsRefused(f"PRESETS_FILE {path}: {wrong}")

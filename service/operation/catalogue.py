@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Response
 
-from core.mechanisms.vectors.spec import DIMENSION_MAX, PROJECTED_MAX
+from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, supported
 from gpu_workers.engine import RoleStatus
-from service.config.settings import FINETUNE_BUNDLED
-from service.house import House, house
-from service.http.auth import Caller, require_tenant
-from service.vectors.projections import KINDS, RECIPE, projection_file
-from service.vectors.safetensors_header import MEDIA_TYPE
+from gpu_workers.finetune.spec import BUNDLED
+from service.deps import EngineDep, PoliciesDep, SettingsDep, TunedModelsDep, WorkersDep
+from service.http.auth import CallerDep, require_tenant
+from service.vectors.projections import KINDS, RECIPE
 
 router = APIRouter(tags=["catalogue"], dependencies=[Depends(require_tenant)])
 
-Who = Annotated[Caller, Depends(require_tenant)]
-Here = Annotated[House, Depends(house)]
-Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
-
 
 @router.get("/models", summary="The models that run, and how")
-async def models(caller: Who, here: Here) -> dict[str, Any]:
-    roles = {role: here.engine.status(role) for role in here.engine.roles}
+async def models(
+    caller: CallerDep, engine: EngineDep, policies: PoliciesDep, settings: SettingsDep, tuned: TunedModelsDep
+) -> dict[str, Any]:
+    roles = {role: engine.status(role) for role in engine.roles}
+    allow_lists = list(policies.allow_lists(caller.tenant))
     return {
         "models": [
-            {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, caller, here)}
+            {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, allow_lists)}
             for role, status in roles.items()
         ],
-        "finetune": [FINETUNE_BUNDLED, *here.settings.finetune_models],
-        "fine_tuned": await here.own_models.of_tenant(caller.tenant),
+        "finetune": [BUNDLED, *settings.finetune_models],
+        "fine_tuned": await tuned.of_tenant(caller.tenant),
         "projections": {
             "kinds": list(KINDS),
-            "dimension_max": here.settings.vector_dimension_max,
+            "dimension_max": settings.vector_dimension_max,
             "output_dimension_max": PROJECTED_MAX,
             "location": "/models/projections/{kind}-{dimension}-{output_dimension}",
             "recipe": RECIPE,
@@ -44,40 +42,22 @@ async def models(caller: Who, here: Here) -> dict[str, Any]:
 
 
 @router.delete("/models/fine-tuned/{name}", status_code=204, summary="Delete a fine-tuned model of the tenant")
-async def remove_model(name: str, caller: Who, here: Here) -> Response:
-    await here.own_models.remove(caller.tenant, name)
+async def remove_model(name: str, caller: CallerDep, tuned: TunedModelsDep) -> Response:
+    await tuned.remove(caller.tenant, name)
     return Response(status_code=204)
 
 
-def _facts(status: RoleStatus, caller: Caller, here: House) -> dict[str, Any]:
-    """What a worker says of itself, without the allow lists of other tenants."""
+def _facts(status: RoleStatus, allow_lists: list[str]) -> dict[str, Any]:
+    """What a worker reports of itself, without the allow lists of other tenants."""
     facts = dict(status.facts)
     if "allow_lists" in facts:
-        facts["allow_lists"] = list(here.policies.allow_lists(caller.tenant))
+        facts["allow_lists"] = allow_lists
     return facts
 
 
-@router.get(
-    "/models/projections/{kind}-{dimension}-{output_dimension}",
-    summary="A public projection of private vectors, as a safetensors file",
-    response_class=Response,
-)
-async def projection(
-    kind: Literal["orthonormal", "gaussian", "pca"],
-    dimension: Dimension,
-    output_dimension: Dimension,
-    caller: Who,
-    here: Here,
-) -> Response:
-    content = await projection_file(
-        here, tenant=caller.tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
-    )
-    return Response(content, media_type=MEDIA_TYPE)
-
-
 @router.get("/entities", summary="What the entity technique recognises")
-async def entities(here: Here) -> dict[str, Any]:
-    rows = [(name, ENTITIES[name]) for name in supported(here.tagger_types)]
+async def entities(workers: WorkersDep) -> dict[str, Any]:
+    rows = [(name, ENTITIES[name]) for name in supported(workers.tagger_types)]
     return {
         "entities": [
             {

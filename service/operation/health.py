@@ -1,19 +1,17 @@
-"""Is it alive, is it ready, what does it measure. No key needed; nothing of a tenant's text is there to see."""
+"""Liveness, readiness and metrics. No key is needed; nothing of a tenant's text is shown."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from core.errors import GatewayError
-from service.house import House, house
+from service.deps import ReadinessDep
 from service.http import problems
 
 router = APIRouter(tags=["operation"])
-
-Here = Annotated[House, Depends(house)]
 
 
 @router.get("/livez", summary="The process answers")
@@ -22,10 +20,10 @@ async def livez() -> dict[str, str]:
 
 
 @router.get("/readyz", summary="Workers are warm and right, the ledger takes a durable write", response_model=None)
-async def readyz(here: Here) -> dict[str, Any] | Response:
-    stages = {role.value: here.engine.status(role).stage for role in here.engine.roles}
+async def readyz(readiness: ReadinessDep) -> dict[str, Any] | Response:
+    stages = readiness.stages()
     try:
-        await here.check_ready()
+        await readiness.check()
     except GatewayError as error:
         return problems.problem(503, "not-ready", "The gateway is not ready.", cause=error.code, workers=stages)
     return {"status": "ready", "workers": stages}

@@ -1,4 +1,4 @@
-"""What readiness asks of each worker: a public input whose result can be checked."""
+"""Probes: public inputs whose results can be checked, one for each role."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPSILON_NANO = 10**9
 
 
 def task(role: Role, tagger_types: Sequence[str]) -> Any:
-    """A public task of that role, whose text the tagger reads, too."""
+    """A public task of that role; the tagger reads its text as well."""
     if role is Role.EMBED:
         return EmbedTask(("This sentence is public.",), None, "sentence_codes", "general", _EPSILON_NANO)
     policy = MaskPolicy().completed(tagger_types)
@@ -25,7 +25,7 @@ def task(role: Role, tagger_types: Sequence[str]) -> Any:
 
 
 def check(role: Role, result: Any) -> None:
-    """Raises WorkerCold when the worker's answer is wrong: such a worker serves nobody."""
+    """Raises WorkerCold when the worker's answer is wrong: such a worker must not serve."""
     if role is Role.EMBED:
         right = bool(np.isfinite(result.vector).all())
     else:

@@ -1,7 +1,7 @@
 """Documents and texts that a tenant repeats, answered from the release that was paid for (`REUSE_RETENTION_S`).
 
 Guarantee: an answer is a function of committed releases and of the pattern of repeats, that is, of which parts of the
-tenant's requests are equal. Two histories of the same pattern can be told apart no better than by their charged
+tenant's requests are equal. Two histories of the same pattern can be distinguished no better than by their charged
 releases. The pattern itself is public. Proof and limits: docs/concepts/reuse.md.
 
 A request that names an `Idempotency-Key` takes no part: its release is its own, and is not kept for repeats.
@@ -10,53 +10,23 @@ A request that names an `Idempotency-Key` takes no part: its release is its own,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.amounts import epsilon_of
 from core.errors import LedgerError
 from core.ledger.ledger import Ledger
-from core.ledger.records import Charge
 from core.ledger.reuse import KeptResult, ReuseStore
 from service import metrics
-from service.budget.blocks import account_block, least_left
-from service.house import House
-
-if TYPE_CHECKING:
-    from service.releases.pipeline import ReleaseRequest, Rendered
+from service.releases.budget_blocks import account_block, least_left
+from service.releases.request import Parts, ReleaseRequest, Rendered
 
 log = logging.getLogger("privacy_gateway.reuse")
 
 Found = Mapping[str, KeptResult]
 GATEWAY_VERSION = version("privacy-gateway").encode()
-
-
-@dataclass(frozen=True)
-class Part:
-    """One document or text of a release.
-
-    `origin` is everything besides the charges that the distribution of its result depends on: the content, the
-    parameters, and the identity of every model and pack.
-    """
-
-    charges: Sequence[Charge]
-    origin: Sequence[bytes] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """How a release divides into parts that are drawn independently, each from its own content.
-
-    `only` makes the release of the parts with these numbers; its `collect` gives one result each, in order. `pack`
-    turns a result into bytes and `unpack` turns them back.
-    """
-
-    parts: Sequence[Part]
-    only: Callable[[Sequence[int]], ReleaseRequest]
-    pack: Callable[[Any], bytes]
-    unpack: Callable[[bytes], Any]
 
 
 class Reuse:
@@ -80,18 +50,18 @@ class Reuse:
         self._reused = sorted(set(range(len(tags))) - set(self.fresh))
 
     @classmethod
-    async def of(cls, here: House, tenant: str, release_request: ReleaseRequest) -> Reuse | None:
+    async def of(cls, store: ReuseStore | None, tenant: str, release_request: ReleaseRequest) -> Reuse | None:
         """None where nothing is reused: by setting, or because the release has no parts.
 
-        Raises WorkerCold until the worker that would release the parts has told its models, LedgerUnavailable.
+        Raises WorkerCold until the worker that would release the parts has reported its models, LedgerUnavailable.
         """
-        if here.reuse is None or release_request.parts is None:
+        if store is None or release_request.parts is None:
             return None
         parts = release_request.parts()
-        tags = [here.reuse.tag(tenant, part.charges, [GATEWAY_VERSION, *part.origin]) for part in parts.parts]
+        tags = [store.tag(tenant, part.charges, [GATEWAY_VERSION, *part.origin]) for part in parts.parts]
         with metrics.stage("reuse"):
-            found = await here.reuse.find(tenant, tags)
-        return cls(here.reuse, tenant, release_request, parts, tags, found)
+            found = await store.find(tenant, tags)
+        return cls(store, tenant, release_request, parts, tags, found)
 
     def fresh_release(self) -> ReleaseRequest:
         """The release of the fresh parts, whose answer shows all parts."""

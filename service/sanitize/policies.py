@@ -19,12 +19,14 @@ from core.errors import InvalidInput, PolicyEnforced
 from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
 from service.config.settings import Settings
 from service.http.strict import Strict
-from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument, price, validate
+from service.http.validation import findings, names
+from service.sanitize.pricing import price, tasks_of
+from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument
 
 PolicyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 EVERYBODY = "*"
 
-Asked = TypeVar("Asked", bound=Terms)
+AnyTerms = TypeVar("AnyTerms", bound=Terms)
 
 
 class Policy(Strict):
@@ -86,7 +88,7 @@ class Policies:
             if policy.serves(tenant) and (name == default or not bound)
         ]
 
-    def applied(self, params: Asked, tenant: str) -> Asked:
+    def applied(self, params: AnyTerms, tenant: str) -> AnyTerms:
         """The request with its policy's mask, fill and name, or as it is where none applies.
 
         Raises:
@@ -157,7 +159,7 @@ def _check(
     try:
         # what a tagger finds and a model fills is known once a worker is warm: a request is checked again
         cost = price(body, settings, None)
-        validate(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES)
+        tasks_of(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES)
     except InvalidInput as error:
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
     owned_by = owners.get(policy.mask.allow_list)
@@ -169,7 +171,7 @@ def _read(path: Path) -> _File:
     try:
         return _File.model_validate(tomllib.loads(path.read_text()))
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, line['loc']))}: {line['msg']}" for line in error.errors())
+        wrong = names(findings(error))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         wrong = str(error)
     raise PoliciesRefused(f"POLICIES_FILE {path}: {wrong}")

@@ -1,28 +1,85 @@
-"""From a request of `/sanitize` to the worker's tasks, and from their results to the rows of an answer."""
+"""Sanitising, from a body to its price and its release request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from core.errors import InvalidInput
 from core.text.policy import DP, Sanitised, SanitizeTask
 from gpu_workers.engine import Task
-from service.house import House
-from service.sanitize.model_fills import infill_facts, own_model, weight_of
-from service.sanitize.schemas import Price, SanitizeRequest, Terms, TextDocument, price, validate
+from service.config.settings import Settings
+from service.releases.request import Price, ReleaseRequest
+from service.sanitize.fills import infill_facts, role_of, tuned_model, weight_of
+from service.sanitize.policies import Policies
+from service.sanitize.pricing import price, tasks_of
+from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
+from service.sanitize.tuned_models import TunedModels
+from service.workers import Workers
 
 
-def cost_of(here: House, body: SanitizeRequest) -> Price:
-    """What a body whose policy has been applied costs. Raises as `price` and `infill_facts`."""
-    return price(body, here.settings, infill_facts(here.engine, body.fill.mode))
+class SanitizeService:
+    """Applies policies, prices bodies of `POST /sanitize` and makes release requests of them."""
 
+    body = SanitizeRequest
 
-def prepare(here: House, tenant: str, body: SanitizeRequest) -> tuple[Price, list[SanitizeTask]]:
-    """Price and tasks of a body whose policy has been applied. Raises as `price` and `validate`."""
-    cost = cost_of(here, body)
-    model = own_model(here.own_models, tenant, mode=body.fill.mode, name=body.fill.model)
-    lists = here.policies.allow_lists(tenant)
-    return cost, validate(body, here.settings, cost, allow_lists=lists, tagger_types=here.tagger_types, model=model)
+    def __init__(self, settings: Settings, *, policies: Policies, models: TunedModels, workers: Workers) -> None:
+        self._settings = settings
+        self._policies = policies
+        self._models = models
+        self._workers = workers
+
+    async def price(self, tenant: str, body: SanitizeRequest) -> Price:
+        """What `body` costs. Raises InvalidInput, also for a fill that costs nothing; PolicyEnforced, WorkerCold."""
+        cost = self._price(self._policies.applied(body, tenant))
+        if not cost.charges:
+            raise InvalidInput("This fill costs nothing.", field="fill.mode")
+        return cost
+
+    async def release_request(self, tenant: str, body: SanitizeRequest) -> ReleaseRequest:
+        """The release that `body` describes. Raises as `price` and `prepare`."""
+        applied = self._policies.applied(body, tenant)
+        cost, tasks = self.prepare(tenant, applied)
+
+        def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
+            rows = enumerate(zip(applied.documents, results, strict=True))
+            return {
+                "data": [row(index, document, result, applied) for index, (document, result) in rows],
+                **({} if applied.policy is None else {"policy": applied.policy}),
+                **common,
+                "usage": {"documents": len(results), **counts(results, applied)},
+            }
+
+        return ReleaseRequest(
+            charges=cost.charges,
+            role=role_of(applied.fill.mode),
+            tasks=[engine_task(task) for task in tasks],
+            render=render,
+            privacy=cost.facts,
+        )
+
+    def applied(self, terms: Terms, tenant: str) -> Terms:
+        """Terms with the policy that applies to this tenant. Raises InvalidInput, PolicyEnforced."""
+        return self._policies.applied(terms, tenant)
+
+    def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[SanitizeTask]]:
+        """Price and tasks of a body whose policy has been applied.
+
+        Raises InvalidInput as `price` and `tasks_of`; WorkerCold.
+        """
+        cost = self._price(body)
+        tasks = tasks_of(
+            body,
+            self._settings,
+            cost,
+            allow_lists=self._policies.allow_lists(tenant),
+            tagger_types=self._workers.tagger_types,
+            model=tuned_model(self._models, tenant, mode=body.fill.mode, name=body.fill.model),
+        )
+        return cost, tasks
+
+    def _price(self, body: SanitizeRequest) -> Price:
+        return price(body, self._settings, infill_facts(self._workers, body.fill.mode))
 
 
 def engine_task(task: SanitizeTask) -> Task:
@@ -45,7 +102,7 @@ def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> 
 
 
 def counts(results: Sequence[Sanitised], terms: Terms) -> dict[str, int]:
-    """How many words there are, and how many are masked: by `dp` that is not told, for it depends on what was there."""
+    """The numbers of words and of masked words. Omitted for `dp`: the count depends on private text."""
     if terms.fill.mode == DP:
         return {}
     return {

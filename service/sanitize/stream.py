@@ -1,9 +1,9 @@
 """`POST /sanitize/batch`: documents in, one a line; rows out in the same order, and a summary at the end.
 
-The lines that wait make a group, of up to `STREAM_GROUP_MAX` documents. Each group goes the way of a release of its own
-(`service/releases/pipeline.py`): reserve, run, commit, and only then do its rows leave. One group at a time is worked
-on, so that a stream of any length holds little memory. A line that cannot be used, and a document that fails, is that
-line's problem; what would stop every further document ends the stream, and the summary says why.
+The lines that wait form a group of up to `STREAM_GROUP_MAX` documents. Each group is one release
+(`service/releases/pipeline.py`): reserve, run, commit, and only then its rows leave. One group is processed at a time,
+so that a stream of any length holds little memory. A line that cannot be used, and a document that fails, is a problem
+of that line. An error that would stop every further document ends the stream, and the summary names it.
 """
 
 from __future__ import annotations
@@ -21,29 +21,58 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.ledger.names import parse_account_id
 from core.text.policy import Sanitised, SanitizeTask
-from service.house import House
+from gpu_workers.engine import Engine, Role
+from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
-from service.http.body import nesting
+from service.http.body import parse_json
 from service.http.ndjson import Line, LineReader
-from service.releases.pipeline import Buffer, ReleaseRequest, hold, run_free, run_held, without_guarantee
-from service.sanitize.model_fills import role_of
-from service.sanitize.schemas import Price, SanitizeRequest, Terms, TextDocument
-from service.sanitize.service import counts, engine_task, prepare, row
+from service.http.validation import findings
+from service.releases.pipeline import ReleasePipeline, without_guarantee
+from service.releases.request import Buffer, Price, ReleaseRequest
+from service.sanitize.fills import role_of
+from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
+from service.sanitize.service import SanitizeService, counts, engine_task, row
 
 _ROOM_POLL_S = 0.05
 
 
-def parse(line: Line, here: House) -> Any:
+class QueueRoom:
+    """Waits for room in the engine's queues: a stream can wait where a call cannot."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+
+    async def wait(self, role: Role, tasks: int) -> None:
+        """Return once `tasks` more fit, or after the time that a request may take."""
+        deadline = asyncio.get_running_loop().time() + self._settings.request_timeout_s
+        while (  # noqa: ASYNC110 - the engine has no event for it
+            self._engine.status(role).queued + tasks > self._settings.queue_tasks_max
+            and asyncio.get_running_loop().time() < deadline
+        ):
+            await asyncio.sleep(_ROOM_POLL_S)
+
+
+@dataclass(frozen=True)
+class StreamParts:
+    """What a stream of documents works with. `stopping` is set when the gateway is about to stop."""
+
+    settings: Settings
+    sanitize: SanitizeService
+    releases: ReleasePipeline
+    room: QueueRoom
+    stopping: asyncio.Event
+
+
+def parse_line(line: Line, *, depth_max: int) -> Any:
     """The JSON value of a line. Raises HTTPException 413 and 400."""
     if line.content is None:
         raise HTTPException(413)
     try:
-        if nesting(line.content) <= here.settings.json_depth_max:
-            return orjson.loads(line.content)
+        return parse_json(line.content, depth_max=depth_max)
     except orjson.JSONDecodeError:
-        pass
-    raise HTTPException(400)
+        raise HTTPException(400) from None
 
 
 @dataclass(frozen=True)
@@ -57,14 +86,14 @@ class _Part:
     tasks: Sequence[SanitizeTask] = field(repr=False)
 
 
-class Stream:
+class DocumentStream:
     """The documents of one request, all sanitised by the same `terms`.
 
     Raises InvalidInput where no document could be sanitised by them.
     """
 
-    def __init__(self, here: House, caller: Caller, terms: Terms, lines: LineReader) -> None:
-        self._here = here
+    def __init__(self, parts: StreamParts, caller: Caller, terms: Terms, lines: LineReader) -> None:
+        self._parts = parts
         self._caller = caller
         self._terms = terms
         self._lines = lines
@@ -99,7 +128,7 @@ class Stream:
         yield self._summary(problem)
 
     async def _take(self) -> list[Line]:
-        return await self._lines.take(self._here.settings.stream_group_max, ending=self._here.ending)
+        return await self._lines.take(self._parts.settings.stream_group_max, stopping=self._parts.stopping)
 
     async def _work(self, group: Sequence[Line]) -> GatewayError | None:
         """Fill in the group's answers; what ends the stream, if anything does."""
@@ -107,13 +136,12 @@ class Stream:
         for line in group:
             index, self._seen = self._seen, self._seen + 1
             try:
-                document = TextDocument.model_validate(parse(line, self._here))
+                document = TextDocument.model_validate(parse_line(line, depth_max=self._parts.settings.json_depth_max))
                 cost, tasks = self._priced(document)
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))
             except ValidationError as error:
-                found = error.errors(include_url=False, include_context=False, include_input=False)
-                self._refuse(index, line.number, problems.unfit_block(found))
+                self._refuse(index, line.number, problems.unfit_block(findings(error)))
             except InvalidInput as error:
                 error.field = (error.field or "").removeprefix("documents.0.") or None
                 self._refuse(index, line.number, problems.error_block(error))
@@ -131,7 +159,7 @@ class Stream:
         body = SanitizeRequest.model_construct(
             _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
         )
-        return prepare(self._here, self._caller.tenant, body)
+        return self._parts.sanitize.prepare(self._caller.tenant, body)
 
     async def _release(self, parts: Sequence[_Part]) -> None:
         """One release of `parts`. Raises what ends the stream.
@@ -149,7 +177,7 @@ class Stream:
         if self._lines.client_disconnected.is_set():
             raise ClientGone
         try:
-            await self._room(len(release_request.tasks))
+            await self._parts.room.wait(self._role, len(release_request.tasks))
             await self._run(release_request, parts)
         except (InvalidInput, BudgetExhausted) as error:
             if len(parts) > 1:
@@ -165,13 +193,13 @@ class Stream:
 
     async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
         if not release_request.charges:
-            rows = await run_free(self._here, release_request, self._lines.client_disconnected)
+            rows = await self._parts.releases.run_free(release_request, self._lines.client_disconnected)
         else:
-            held = await hold(self._here, self._caller, release_request)
+            held = await self._parts.releases.hold(self._caller, release_request)
             self._charged += len(parts)
             try:
-                rows = await run_held(
-                    self._here, self._caller, release_request, held, self._lines.client_disconnected, stored=False
+                rows = await self._parts.releases.run_held(
+                    self._caller, release_request, held, self._lines.client_disconnected, stored=False
                 )
             except NotStarted:
                 self._charged -= len(parts)
@@ -181,15 +209,6 @@ class Stream:
             if isinstance(result, Sanitised):
                 self._released += 1
                 self._usage.update(counts([result], self._terms))
-
-    async def _room(self, tasks: int) -> None:
-        """Wait until the queue has room, for as long as a request may take: a stream can wait where a call cannot."""
-        deadline = asyncio.get_running_loop().time() + self._here.settings.request_timeout_s
-        while (  # noqa: ASYNC110 - nobody tells of room
-            self._here.engine.status(self._role).queued + tasks > self._here.settings.queue_tasks_max
-            and asyncio.get_running_loop().time() < deadline
-        ):
-            await asyncio.sleep(_ROOM_POLL_S)
 
     def _of_a_subject(self, account: str) -> bool:
         return parse_account_id(self._caller.tenant, account)[1] != ""

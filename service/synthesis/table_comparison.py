@@ -18,9 +18,9 @@ def write_comparison(path: Path, data: Path, artifact: Path, result: dict[str, A
     from core.errors import BadCorpus
     from core.synthesis.declared import DeclaredTable
     from core.synthesis.encoding import ROWS_MAX, Outside
-    from gpu_workers.jobs.synthesis import read_table
     from gpu_workers.synthesis.artifact import load_source
     from gpu_workers.synthesis.comparison import comparison_page
+    from gpu_workers.synthesis.job import read_table
     from service.synthesis.table_files import json_lines
 
     source = load_source(artifact)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from core.accounting.events import Unit
-from service.budget.blocks import page_block
-from service.house import House, house
+from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, PagingDep, SettingsDep
 from service.http.auth import require_admin
 from service.http.body import JsonRoute
-from service.http.paging import Paging, paging
 from service.http.strict import Strict
+from service.releases.budget_blocks import page_block
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(require_admin)])
-
-Here = Annotated[House, Depends(house)]
 
 
 class LimitBody(Strict):
@@ -53,7 +50,9 @@ class NewTenant(LimitBody):
 
 
 @router.post("/tenants", status_code=201, summary="Open a tenant; shows its first key once")
-async def create_tenant(body: NewTenant, here: Here) -> dict[str, str]:
+async def create_tenant(
+    body: NewTenant, ledger: LedgerDep, keys: KeysDep, calculations: CalculationsDep, domains: DomainsDep
+) -> dict[str, str]:
     own = {unit: getattr(body, unit.value) for unit in Unit}
     terms = TenantTerms(
         name=body.name,
@@ -68,32 +67,32 @@ async def create_tenant(body: NewTenant, here: Here) -> dict[str, str]:
         plans=body.plans,
         subject_epsilon=body.subject_epsilon,
     )
-    certify = partial(here.calculations.run, "largest_count")
-    key = await open_tenant(here.ledger, here.keys, terms, certify=certify, domains=here.domains)
+    certify = partial(calculations.run, "largest_count")
+    key = await open_tenant(ledger, keys, terms, certify=certify, domains=domains)
     return {"tenant": body.name, "key": key}
 
 
 @router.get("/tenants", summary="All tenants")
-async def tenants(here: Here) -> dict[str, Any]:
-    return {"tenants": [asdict(tenant) for tenant in await here.ledger.tenants()]}
+async def tenants(ledger: LedgerDep) -> dict[str, Any]:
+    return {"tenants": [asdict(tenant) for tenant in await ledger.tenants()]}
 
 
 @router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
-async def budgets(tenant: str, here: Here, page: Annotated[Paging, Depends(paging)]) -> dict[str, Any]:
-    found = await here.ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
-    return await page_block(found, here.settings.display_delta)
+async def budgets(tenant: str, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
+    found = await ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
+    return await page_block(found, settings.display_delta)
 
 
 @router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")
-async def create_key(tenant: str, here: Here) -> dict[str, str]:
-    return {"tenant": tenant, "key": await here.keys.create(tenant)}
+async def create_key(tenant: str, keys: KeysDep) -> dict[str, str]:
+    return {"tenant": tenant, "key": await keys.create(tenant)}
 
 
 @router.get("/tenants/{tenant}/keys", summary="The keys of a tenant, without their secrets")
-async def keys(tenant: str, here: Here) -> dict[str, Any]:
-    return {"keys": [asdict(key) for key in await here.keys.list(tenant)]}
+async def keys(tenant: str, keys: KeysDep) -> dict[str, Any]:
+    return {"keys": [asdict(key) for key in await keys.list(tenant)]}
 
 
 @router.delete("/tenants/{tenant}/keys/{key_id}", summary="Revoke a key")
-async def revoke_key(tenant: str, key_id: str, here: Here) -> dict[str, Any]:
-    return asdict(await here.keys.revoke(tenant, key_id))
+async def revoke_key(tenant: str, key_id: str, keys: KeysDep) -> dict[str, Any]:
+    return asdict(await keys.revoke(tenant, key_id))

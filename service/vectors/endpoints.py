@@ -1,166 +1,105 @@
 """`POST /embed/vector`: private release of texts' embeddings or of the caller's own vectors, as JSON or as a file.
 
-Guarantee: `privemb` and `laplace` are metric-DP, epsilon per unit of Euclidean distance; `privunit` and `codebook` are
-pure epsilon-DP for replacing a vector by any other. Each vector is one unit.
+The guarantee: `service/vectors/service.py`.
 """
 
 from __future__ import annotations
 
-import base64
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import Field, ValidationError, model_validator
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
+from core.mechanisms.vectors.spec import DIMENSION_MAX
 from gpu_workers.shared import Array, SharedArray
 from service import metrics
-from service.house import House, house
-from service.http.auth import Caller, require_tenant
+from service.deps import ArraysDep, MasterKeyDep, ProjectionsDep, ReleasesDep, SettingsDep, VectorsDep
+from service.http.auth import CallerDep, require_tenant
 from service.http.body import JsonRoute
 from service.http.middleware import VECTOR_FILE_PATH
 from service.http.upload import Upload, receive
-from service.releases.pipeline import ReleaseRequest, Rendered, release
+from service.http.validation import invalid_request
+from service.releases.request import Rendered
+from service.vectors.batch import file_batch
 from service.vectors.safetensors_header import HEADER_BYTES_MAX, MEDIA_TYPE, MatrixHeader, header_of, read_header
-from service.vectors.service import (
-    VectorBatch,
-    VectorParameters,
-    VectorPrice,
-    file_batch,
-    rows_dimension,
-    text_batch,
-    vector_batch,
-    vector_price,
-    vector_release,
-)
+from service.vectors.schemas import FileParameters, VectorRequest
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
+projections_router = APIRouter(tags=["catalogue"], dependencies=[Depends(require_tenant)])
 
-_ASKED = "request"  # the file's metadata that holds the parameters
+_PARAMETERS = "request"  # the member of the file's metadata that holds them
 _MEDIA_TYPES = (MEDIA_TYPE, "application/octet-stream")
+_FILE_BODY = {
+    "required": True,
+    "content": {
+        MEDIA_TYPE: {
+            "schema": {
+                "type": "string",
+                "format": "binary",
+                "description": "One tensor `vectors`; the metadata `request` holds the parameters as JSON.",
+            }
+        }
+    },
+}
 
-Who = Annotated[Caller, Depends(require_tenant)]
-Here = Annotated[House, Depends(house)]
-
-
-class VectorRequest(VectorParameters):
-    """Body of `POST /embed/vector`, and of `POST /budget/estimate` for its price."""
-
-    texts: list[str] | None = Field(None, min_length=1)
-    vectors: list[list[float]] | None = Field(None, min_length=1)
-    encoding_format: Literal["float", "base64"] = "float"
-
-    @model_validator(mode="after")
-    def _one_form(self) -> VectorRequest:
-        if (self.texts is None) == (self.vectors is None):
-            raise ValueError("give exactly one of texts and vectors")
-        return self
-
-    @property
-    def rows(self) -> int:
-        return len(self.texts or self.vectors or ())
-
-
-class FileRequest(VectorParameters):
-    """The parameters of a file, as JSON in its metadata."""
-
-    output_dtype: Literal["float32", "float16"] = "float32"
-
-
-async def price(body: VectorRequest, here: House, tenant: str) -> VectorPrice:
-    """What each vector costs. Raises InvalidInput, WorkerCold."""
-    dimension = None if body.vectors is None else rows_dimension(body.vectors)
-    return await vector_price(here, tenant=tenant, params=body, rows=body.rows, dimension=dimension)
+Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
 
 
 @router.post("/embed/vector", summary="Private vectors, from texts or vectors")
-async def embed_vector(body: VectorRequest, request: Request, caller: Who, here: Here) -> Response:
-    cost = await price(body, here, caller.tenant)
-    return await release(here, request, caller, release_of(body, cost, caller.tenant, here))
-
-
-def release_of(body: VectorRequest, cost: VectorPrice, tenant: str, here: House) -> ReleaseRequest:
-    """What `body` asks for at its price. Raises as `vector_batch`, `text_batch` and `vector_release` do."""
-    if body.vectors is not None:
-        batch = vector_batch(here, body.vectors, cost.spec)
-    else:
-        batch = text_batch(body.texts or (), here.settings)
-
-    def render(released: Array, common: dict[str, Any]) -> Rendered:
-        rows = [_shown(row, body.encoding_format) for row in released]
-        return {
-            "model": None if body.texts is None else here.encoder_name,
-            "dimension": cost.spec.output_dimension,
-            "data": [{"index": index, "embedding": row} for index, row in enumerate(rows)],
-            **common,
-            "usage": _usage(batch),
-        }
-
-    return vector_release(here, tenant=tenant, price=cost, batch=batch, subject=body.subject, render=render)
-
-
-def _shown(row: Array, encoding_format: str) -> Array | str:
-    return base64.b64encode(row.tobytes()).decode() if encoding_format == "base64" else row
-
-
-def _usage(batch: VectorBatch) -> dict[str, int]:
-    return {"vectors": batch.rows}
+async def embed_vector(
+    body: VectorRequest, request: Request, caller: CallerDep, vectors: VectorsDep, releases: ReleasesDep
+) -> Response:
+    return await releases.release(request, caller, await vectors.release_request(caller.tenant, body))
 
 
 @router.post(
     VECTOR_FILE_PATH,
     summary="Private vectors, a safetensors file in and out",
     response_class=Response,
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                MEDIA_TYPE: {
-                    "schema": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "One tensor `vectors`; the metadata `request` holds the parameters as JSON.",
-                    }
-                }
-            },
-        }
-    },
+    openapi_extra={"requestBody": _FILE_BODY},
 )
-async def embed_vector_file(request: Request, caller: Who, here: Here) -> Response:
+async def embed_vector_file(
+    request: Request,
+    caller: CallerDep,
+    vectors: VectorsDep,
+    releases: ReleasesDep,
+    arrays: ArraysDep,
+    master_key: MasterKeyDep,
+    settings: SettingsDep,
+) -> Response:
     """The answer's one tensor is `embeddings`; its metadata hold `privacy`, `budget` and `usage` as JSON."""
     if request.headers.get("content-type", "").split(";", 1)[0].strip().lower() not in _MEDIA_TYPES:
         raise HTTPException(415)
-    tag = here.master_key.body_tag(tenant=caller.tenant, route=VECTOR_FILE_PATH)
+    tag = master_key.body_tag(tenant=caller.tenant, route=VECTOR_FILE_PATH)
     with metrics.stage("receive"):
-        upload = await receive(request, here.shared, tag, bytes_max=here.settings.vectors_bytes_max)
+        upload = await receive(request, arrays, tag, bytes_max=settings.vectors_bytes_max)
     header = _header(upload)
     params = _parameters(header)
     rows, dimension = header.shape
-    cost = await vector_price(here, tenant=caller.tenant, params=params, rows=rows, dimension=dimension)
-    vectors = SharedArray(upload.block, header.dtype, header.shape, header.offset)
+    price = await vectors.vector_price(caller.tenant, params, rows=rows, dimension=dimension)
     with metrics.stage("check"):
-        batch = await file_batch(vectors)
+        batch = await file_batch(SharedArray(upload.block, header.dtype, header.shape, header.offset))
 
     def render(released: Array, common: dict[str, Any]) -> Rendered:
-        facts = {name: orjson.dumps(block).decode() for name, block in (common | {"usage": _usage(batch)}).items()}
-        start = header_of(params.output_dtype, released.shape, tensor="embeddings", metadata=facts)
+        blocks = common | {"usage": batch.usage}
+        metadata = {name: orjson.dumps(block).decode() for name, block in blocks.items()}
+        start = header_of(params.output_dtype, released.shape, tensor="embeddings", metadata=metadata)
         return [start, released.reshape(-1).view("u1").data]
 
-    release_request = vector_release(
-        here,
-        tenant=caller.tenant,
-        price=cost,
-        batch=batch,
+    release_request = vectors.batch_release(
+        caller.tenant,
+        price,
+        batch,
         subject=params.subject,
         render=render,
         dtype=params.output_dtype,
         media_type=MEDIA_TYPE,
         fingerprint=upload.tag,
     )
-    return await release(here, request, caller, release_request)
+    return await releases.release(request, caller, release_request)
 
 
 def _header(upload: Upload) -> MatrixHeader:
@@ -168,14 +107,31 @@ def _header(upload: Upload) -> MatrixHeader:
     return read_header(start, size=upload.size, tensor="vectors")
 
 
-def _parameters(header: MatrixHeader) -> FileRequest:
+def _parameters(header: MatrixHeader) -> FileParameters:
     """Raises InvalidInput without parameters, RequestValidationError for wrong ones."""
-    if set(header.metadata) != {_ASKED}:
-        raise InvalidInput("the file's metadata must be `request` alone, the parameters as JSON", field=_ASKED)
+    if set(header.metadata) != {_PARAMETERS}:
+        raise InvalidInput("the file's metadata must be `request` alone, the parameters as JSON", field=_PARAMETERS)
     try:
-        return FileRequest.model_validate(orjson.loads(header.metadata[_ASKED]))
+        return FileParameters.model_validate(orjson.loads(header.metadata[_PARAMETERS]))
     except orjson.JSONDecodeError:
-        raise InvalidInput("the parameters are not JSON", field=_ASKED) from None
+        raise InvalidInput("the parameters are not JSON", field=_PARAMETERS) from None
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([entry | {"loc": (_ASKED, *entry["loc"])} for entry in found]) from None
+        raise invalid_request(error, _PARAMETERS) from None
+
+
+@projections_router.get(
+    "/models/projections/{kind}-{dimension}-{output_dimension}",
+    summary="A public projection of private vectors, as a safetensors file",
+    response_class=Response,
+)
+async def projection(
+    kind: Literal["orthonormal", "gaussian", "pca"],
+    dimension: Dimension,
+    output_dimension: Dimension,
+    caller: CallerDep,
+    projections: ProjectionsDep,
+) -> Response:
+    content = await projections.file(
+        tenant=caller.tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
+    )
+    return Response(content, media_type=MEDIA_TYPE)

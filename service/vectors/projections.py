@@ -1,4 +1,4 @@
-"""A tenant's public projections, made when one is asked for and never stored; and the public axes of the encoder."""
+"""A tenant's public projections, computed on demand and never stored; and the public axes of the encoder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.mechanisms.vectors.projection import Projection, projection, spec_norm
 from core.mechanisms.vectors.spec import PACK_AXES, PACK_DIMENSION, PROJECTED_MAX, VectorSpec
 from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.packs import VECTOR_PACK
-from service.house import House
+from service.config.settings import Settings
 from service.vectors.safetensors_header import header_of
 
 KINDS = ("orthonormal", "gaussian", "pca")
@@ -22,33 +22,41 @@ RECIPE = (
 )
 
 
-async def norm_bound_of(here: House, spec: VectorSpec, *, tenant: str) -> float:
-    """The spectral norm bound that a release by `spec` is priced by. A matrix is made in a thread, one at a time."""
-    if spec.projection != "gaussian":
-        return spec_norm_bound(spec, tenant=tenant)
-    async with here.projecting:
-        return await asyncio.to_thread(spec_norm_bound, spec, tenant=tenant)
+class Projections:
+    """Computes projections in a thread, one at a time: a large one takes seconds of every core."""
 
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._computing = asyncio.Lock()
 
-async def projection_file(here: House, *, tenant: str, kind: str, dimension: int, output_dimension: int) -> bytes:
-    """The tensor `projection` float32 `[m, d]`, its `id` and `stretch` in the metadata. Raises InvalidInput."""
-    if not 1 <= dimension <= here.settings.vector_dimension_max:
-        raise InvalidInput(f"at most {here.settings.vector_dimension_max} dimensions a vector", field="dimension")
-    if not 1 <= output_dimension <= min(dimension, PROJECTED_MAX):
-        raise InvalidInput(
-            f"a projection has at most {PROJECTED_MAX} dimensions and no more than the vectors",
-            field="output_dimension",
-        )
-    if kind == "pca":
-        if dimension != PACK_DIMENSION or output_dimension > PACK_AXES:
-            raise InvalidInput(f"there are {PACK_AXES} axes of {PACK_DIMENSION} dimensions", field="dimension")
-        pack = await asyncio.to_thread(VectorPack.load, VECTOR_PACK)
-        return _file(pack.projection(output_dimension))
-    async with here.projecting:
-        found = await asyncio.to_thread(
-            projection, tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
-        )
-    return _file(found)
+    async def norm_bound_of(self, spec: VectorSpec, *, tenant: str) -> float:
+        """The spectral norm bound that a release by `spec` is priced by."""
+        if spec.projection != "gaussian":
+            return spec_norm_bound(spec, tenant=tenant)
+        async with self._computing:
+            return await asyncio.to_thread(spec_norm_bound, spec, tenant=tenant)
+
+    async def file(self, *, tenant: str, kind: str, dimension: int, output_dimension: int) -> bytes:
+        """A safetensors file with the tensor `projection` float32 `[m, d]`; `id` and `stretch` (the spectral norm
+        bound) are in its metadata. Raises InvalidInput."""
+        dimension_max = self._settings.vector_dimension_max
+        if not 1 <= dimension <= dimension_max:
+            raise InvalidInput(f"at most {dimension_max} dimensions a vector", field="dimension")
+        if not 1 <= output_dimension <= min(dimension, PROJECTED_MAX):
+            raise InvalidInput(
+                f"a projection has at most {PROJECTED_MAX} dimensions and no more than the vectors",
+                field="output_dimension",
+            )
+        if kind == "pca":
+            if dimension != PACK_DIMENSION or output_dimension > PACK_AXES:
+                raise InvalidInput(f"there are {PACK_AXES} axes of {PACK_DIMENSION} dimensions", field="dimension")
+            pack = await asyncio.to_thread(VectorPack.load, VECTOR_PACK)
+            return _file(pack.projection(output_dimension))
+        async with self._computing:
+            found = await asyncio.to_thread(
+                projection, tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
+            )
+        return _file(found)
 
 
 def _file(found: Projection) -> bytes:

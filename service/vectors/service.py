@@ -1,62 +1,39 @@
-"""Private vectors, from a request's parameters to a `ReleaseRequest`; every route that releases vectors builds on this.
+"""Private vectors, from a request's parameters to a release request; every endpoint that releases vectors uses it.
 
-`vector_price` decides the spec and what one vector costs; `text_batch`, `vector_batch` and `file_batch` check what is
-to be released; `vector_release` puts them together. All of it comes before anything is reserved.
+Guarantee: `privemb` and `laplace` are metric-DP, epsilon per unit of Euclidean distance; `privunit` and `codebook` are
+pure epsilon-DP for replacing a vector by any other. Each vector is one unit.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import base64
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import orjson
-from pydantic import Field
 
 from core.accounting.events import PrivacyEvent
-from core.errors import InvalidInput, WorkerCold
+from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.vectors.pricing import vector_events, vector_facts
 from core.mechanisms.vectors.spec import VectorSpec, vector_spec
 from gpu_workers.engine import Role, Task
-from gpu_workers.shared import Array, SharedArray
+from gpu_workers.shared import Array, SharedArray, SharedPool
 from gpu_workers.tasks import VectorTask
 from service.config.settings import Settings
-from service.house import House
-from service.http.strict import Strict
-from service.releases.pipeline import JSON, ReleaseRequest, Rendered
-from service.releases.reuse import Part, Parts
-from service.vectors.projections import norm_bound_of
+from service.releases.limits import check_epsilon
+from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered
+from service.vectors.batch import FLOAT32, VectorBatch, array_batch, rows_dimension, text_batch
+from service.vectors.projections import Projections
+from service.vectors.schemas import VectorParameters, VectorRequest
+from service.workers import Workers
 
-FLOAT32, FLOAT64 = "float32", "float64"
-_FLOAT16_MAGNITUDE, _FLOAT16_INFINITY = np.uint16(0x7FFF), 0x7C00
 # What is promised at epsilon, or at `epsilon_worst_case`. Each text is one vector: replacing a token of it changes one.
 _OF_TEXTS = {"units": ["vector", "sentence", "token"], "public": ["number of texts"]}
 _OF_VECTORS = {"units": ["vector"], "public": ["number of vectors"]}
-_CHECKED_AT_ONCE = 1 << 18  # numbers: half a megabyte, which stays in the cache
-
-
-class VectorParameters(Strict):
-    """How vectors are released: what every body that asks for it may say."""
-
-    epsilon: float = Field(
-        gt=0, description="Of each vector: per unit of distance for privemb and laplace, in total for the others."
-    )
-    mechanism: Literal["privemb", "laplace", "privunit", "codebook"] | None = Field(
-        None, description="Default: codebook for texts, privemb for vectors."
-    )
-    dimension: int | None = Field(None, ge=1, description="Of the released vectors.")
-    clip_norm: float | None = Field(None, gt=0, description="Longer vectors are clipped to it; default 1.")
-    projection: Literal["orthonormal", "gaussian", "identity", "pca"] | None = Field(
-        None, description="Default: by mechanism; pca for texts whose mechanism is not named."
-    )
-    strict: bool = Field(True, description="false: the paper's form of privemb, which `beta` and `delta` describe.")
-    beta: float | None = None
-    delta: float | None = None
-    subject: str | None = Field(None, min_length=1, max_length=256)
 
 
 @dataclass(frozen=True)
@@ -71,166 +48,143 @@ class VectorPrice:
         return [Charge(event, subject, times=rows) for event in self.events]
 
 
-@dataclass(frozen=True)
-class VectorBatch:
-    """What is to be released, checked: texts, or vectors in shared memory."""
+class VectorService:
+    """Prices parameters of vectors and makes release requests of them, before anything is reserved."""
 
-    rows: int
-    texts: tuple[str, ...] | None = None
-    vectors: SharedArray | None = None
+    body = VectorRequest
 
+    def __init__(self, settings: Settings, *, workers: Workers, projections: Projections, arrays: SharedPool) -> None:
+        self._settings = settings
+        self._workers = workers
+        self._projections = projections
+        self._arrays = arrays
 
-async def vector_price(
-    here: House, *, tenant: str, params: VectorParameters, rows: int, dimension: int | None = None
-) -> VectorPrice:
-    """What releasing each of `rows` vectors of `dimension` numbers, or of as many texts, costs this tenant.
+    async def price(self, tenant: str, body: VectorRequest) -> Price:
+        """What `body` costs. Raises InvalidInput, and for texts WorkerCold."""
+        found = await self.price_of_body(tenant, body)
+        return Price(found.charges(rows=body.rows, subject=body.subject), found.facts)
 
-    Looks at no vector. A Gaussian projection is made here, because its spectral norm is in the price.
-    Raises InvalidInput, and for texts WorkerCold.
-    """
-    promise = _OF_VECTORS
-    if dimension is None:
-        params, dimension = _of_texts(here, params)
-        promise = _OF_TEXTS
-    settings = here.settings
-    rows_max = settings.vectors_max if params.mechanism != "codebook" else settings.codebook_vectors_max
-    if rows > rows_max:
-        raise InvalidInput(f"at most {rows_max} vectors a call by this mechanism", field="vectors")
-    if not settings.epsilon_min <= params.epsilon <= settings.epsilon_max:
-        raise InvalidInput(
-            f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field="epsilon"
+    async def price_of_body(self, tenant: str, body: VectorRequest) -> VectorPrice:
+        """As `price`, with the spec that is priced."""
+        dimension = None if body.vectors is None else rows_dimension(body.vectors)
+        return await self.vector_price(tenant, body, rows=body.rows, dimension=dimension)
+
+    async def vector_price(
+        self, tenant: str, params: VectorParameters, *, rows: int, dimension: int | None
+    ) -> VectorPrice:
+        """What each of `rows` vectors of `dimension` numbers costs; None: of as many texts. Looks at no vector.
+
+        A Gaussian projection is computed, because its spectral norm is in the price. Raises InvalidInput, and for texts
+        WorkerCold.
+        """
+        promise = _OF_VECTORS
+        if dimension is None:
+            params, dimension = self._of_texts(params)
+            promise = _OF_TEXTS
+        settings = self._settings
+        rows_max = settings.vectors_max if params.mechanism != "codebook" else settings.codebook_vectors_max
+        if rows > rows_max:
+            raise InvalidInput(f"at most {rows_max} vectors a call by this mechanism", field="vectors")
+        check_epsilon(params.epsilon, settings)
+        if dimension > settings.vector_dimension_max:
+            raise InvalidInput(f"at most {settings.vector_dimension_max} dimensions a vector", field="vectors")
+        spec = vector_spec(
+            mechanism=params.mechanism or "privemb",
+            dimension=dimension,
+            epsilon=params.epsilon,
+            output_dimension=params.dimension,
+            clip_norm=params.clip_norm,
+            projection=params.projection,
+            strict=params.strict,
+            beta=params.beta,
+            delta=params.delta,
         )
-    if dimension > settings.vector_dimension_max:
-        raise InvalidInput(f"at most {settings.vector_dimension_max} dimensions a vector", field="vectors")
-    spec = vector_spec(
-        mechanism=params.mechanism or "privemb",
-        dimension=dimension,
-        epsilon=params.epsilon,
-        output_dimension=params.dimension,
-        clip_norm=params.clip_norm,
-        projection=params.projection,
-        strict=params.strict,
-        beta=params.beta,
-        delta=params.delta,
-    )
-    if spec.projection == "pca" and not _embed_facts(here).get("vector_pack"):
-        raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
-    spectral_norm_bound = await norm_bound_of(here, spec, tenant=tenant)
-    facts = vector_facts(spec, spectral_norm_bound=spectral_norm_bound) | promise
-    return VectorPrice(spec, vector_events(spec, spectral_norm_bound=spectral_norm_bound), facts)
+        if spec.projection == "pca" and not self._workers.embedder.get("vector_pack"):
+            raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
+        norm_bound = await self._projections.norm_bound_of(spec, tenant=tenant)
+        facts = vector_facts(spec, spectral_norm_bound=norm_bound) | promise
+        return VectorPrice(spec, vector_events(spec, spectral_norm_bound=norm_bound), facts)
 
+    def _of_texts(self, params: VectorParameters) -> tuple[VectorParameters, int]:
+        """The parameters with the defaults of texts, and the dimension of their vectors. Raises WorkerCold."""
+        facts = self._workers.embedder
+        if params.mechanism is None:
+            projection = params.projection or ("pca" if facts.get("vector_pack") else None)
+            params = params.model_copy(update={"mechanism": "codebook", "projection": projection})
+        return params, int(facts["encoder"]["dimension"])
 
-def _of_texts(here: House, params: VectorParameters) -> tuple[VectorParameters, int]:
-    """The parameters with the defaults of texts, and the dimension of their vectors. Raises WorkerCold."""
-    facts = _embed_facts(here)
-    if params.mechanism is None:
-        projection = params.projection or ("pca" if facts.get("vector_pack") else None)
-        params = params.model_copy(update={"mechanism": "codebook", "projection": projection})
-    return params, int(facts["encoder"]["dimension"])
+    async def release_request(self, tenant: str, body: VectorRequest) -> ReleaseRequest:
+        """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull."""
+        return self.release_at(tenant, body, await self.price_of_body(tenant, body))
 
+    def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
+        """As `release_request`, for a price that was computed before."""
+        model = None if body.texts is None else self._workers.encoder_name
+        if body.vectors is not None:
+            batch = array_batch(self._arrays, body.vectors, price.spec)
+        else:
+            batch = text_batch(body.texts or (), self._settings)
 
-def _embed_facts(here: House) -> Mapping[str, Any]:
-    """What an embed worker has told of itself. Raises WorkerCold until one has."""
-    facts = here.engine.status(Role.EMBED).facts
-    if "encoder" not in facts:
-        raise WorkerCold
-    return facts
+        def render(released: Array, common: dict[str, Any]) -> Rendered:
+            rows = [_shown(row, body.encoding_format) for row in released]
+            return {
+                "model": model,
+                "dimension": price.spec.output_dimension,
+                "data": [{"index": index, "embedding": row} for index, row in enumerate(rows)],
+                **common,
+                "usage": batch.usage,
+            }
 
+        return self.batch_release(tenant, price, batch, subject=body.subject, render=render)
 
-def text_batch(texts: Sequence[str], settings: Settings) -> VectorBatch:
-    """Each text as one unit. Raises InvalidInput for a blank one, a long one or too many."""
-    if len(texts) > settings.vector_texts_max:
-        raise InvalidInput(f"at most {settings.vector_texts_max} texts a call", field="texts")
-    for index, text in enumerate(texts):
-        if not text.strip():
-            raise InvalidInput("a text must hold something", field=f"texts.{index}")
-        if len(text) > settings.document_chars_max:
-            raise InvalidInput(f"at most {settings.document_chars_max} characters a text", field=f"texts.{index}")
-    return VectorBatch(len(texts), texts=tuple(texts))
+    def batch_release(
+        self,
+        tenant: str,
+        price: VectorPrice,
+        batch: VectorBatch,
+        *,
+        subject: str | None,
+        render: Callable[[Array, dict[str, Any]], Rendered],
+        dtype: str = FLOAT32,
+        media_type: str = JSON,
+        fingerprint: bytes | None = None,
+    ) -> ReleaseRequest:
+        """The release of `batch`, each row charged; `render` gets the released vectors `[n, m]` of `dtype`.
 
+        Raises QueueFull while there is no memory for the answer.
+        """
+        shape = (batch.rows, price.spec.output_dimension)
+        block = self._arrays.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
+        released = SharedArray(block, dtype, shape)
+        task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
 
-def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
-    """The dimension of vectors that came as lists of numbers. Raises InvalidInput where it is not one."""
-    dimension = len(rows[0])
-    if any(len(row) != dimension for row in rows):
-        raise InvalidInput("all vectors must have the same dimension", field="vectors")
-    return dimension
+        def parts(texts: Sequence[str]) -> Parts:
+            charges = price.charges(rows=1, subject=subject)
+            how = [b"text", self._workers.encoder_fingerprint.encode(), orjson.dumps(price.spec)]
 
+            def only(numbers: Sequence[int]) -> ReleaseRequest:
+                some = VectorBatch(len(numbers), texts=tuple(texts[number] for number in numbers))
+                return self.batch_release(tenant, price, some, subject=subject, render=render)
 
-def vector_batch(here: House, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
-    """Vectors that came as lists of finite numbers, as they were parsed: a cast would move near ones apart.
+            return Parts(
+                parts=[Part(charges, [*how, text.encode()]) for text in texts],
+                only=only,
+                pack=lambda row: row.tobytes(),
+                unpack=lambda content: np.frombuffer(content, dtype=dtype),
+            )
 
-    Raises QueueFull.
-    """
-    matrix = np.asarray(rows, dtype=np.float64)
-    placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
-    placed.write_rows(matrix, 0)
-    return VectorBatch(len(rows), vectors=placed)
-
-
-async def file_batch(vectors: SharedArray) -> VectorBatch:
-    """Vectors that came as a file. Raises InvalidInput for a number that is not finite."""
-    if not await asyncio.to_thread(_finite, vectors):
-        raise InvalidInput("every number of a vector must be finite", field="vectors")
-    return VectorBatch(vectors.shape[0], vectors=vectors)
-
-
-def vector_release(
-    here: House,
-    *,
-    tenant: str,
-    price: VectorPrice,
-    batch: VectorBatch,
-    subject: str | None,
-    render: Callable[[Array, dict[str, Any]], Rendered],
-    dtype: str = FLOAT32,
-    media_type: str = JSON,
-    fingerprint: bytes | None = None,
-) -> ReleaseRequest:
-    """The release of `batch`, each row charged; `render` gets the released vectors `[n, m]` of `dtype`.
-
-    Raises QueueFull while there is no memory for the answer.
-    """
-    shape = (batch.rows, price.spec.output_dimension)
-    block = here.shared.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
-    released = SharedArray(block, dtype, shape)
-    task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
-
-    def parts(texts: Sequence[str]) -> Parts:
-        charges = price.charges(rows=1, subject=subject)
-        how = [b"text", here.encoder_fingerprint.encode(), orjson.dumps(price.spec)]
-
-        def only(numbers: Sequence[int]) -> ReleaseRequest:
-            some = VectorBatch(len(numbers), texts=tuple(texts[number] for number in numbers))
-            return vector_release(here, tenant=tenant, price=price, batch=some, subject=subject, render=render)
-
-        return Parts(
-            parts=[Part(charges, [*how, text.encode()]) for text in texts],
-            only=only,
-            pack=lambda row: row.tobytes(),
-            unpack=lambda content: np.frombuffer(content, dtype=dtype),
+        return ReleaseRequest(
+            charges=price.charges(rows=batch.rows, subject=subject),
+            role=Role.EMBED,
+            tasks=[Task(task, task.weight)],
+            render=render,
+            collect=lambda _: released.read(),
+            privacy=price.facts,
+            media_type=media_type,
+            fingerprint=fingerprint,
+            parts=None if batch.texts is None else partial(parts, batch.texts),
         )
 
-    return ReleaseRequest(
-        charges=price.charges(rows=batch.rows, subject=subject),
-        role=Role.EMBED,
-        tasks=[Task(task, task.weight)],
-        render=render,
-        collect=lambda _: released.read(),
-        privacy=price.facts,
-        media_type=media_type,
-        fingerprint=fingerprint,
-        parts=None if batch.texts is None else partial(parts, batch.texts),
-    )
 
-
-def _finite(vectors: SharedArray) -> bool:
-    """A sum of finite numbers may overflow, one with an infinity or NaN is never finite: mostly one pass is enough."""
-    numbers = vectors.read()
-    if numbers.dtype == np.float16:  # its arithmetic is slow; all ones in the exponent are the largest magnitudes
-        rows = max(1, _CHECKED_AT_ONCE // numbers.shape[1])
-        parts = (numbers[start : start + rows].view(np.uint16) for start in range(0, len(numbers), rows))
-        return all(int((part & _FLOAT16_MAGNITUDE).max()) < _FLOAT16_INFINITY for part in parts)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = numbers.sum()
-    return bool(np.isfinite(total)) or bool(np.isfinite(numbers).all())
+def _shown(row: Array, encoding_format: str) -> Array | str:
+    return base64.b64encode(row.tobytes()).decode() if encoding_format == "base64" else row

@@ -11,12 +11,15 @@ import numpy as np
 import orjson
 import pytest
 from corpus_kit import embedding_rows, json_lines, rows
+from job_kit import no_charge
 
 from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.jobs import corpus, domain
-from gpu_workers.jobs.messages import DomainSpec, JobOrder
+from gpu_workers.domains import job as domain_job
+from gpu_workers.domains.spec import DomainSpec
+from gpu_workers.jobs import corpus
+from gpu_workers.jobs.messages import JobOrder
 from gpu_workers.training.public_text import Embedded
 
 SECRET = "walrus"
@@ -122,7 +125,7 @@ def quiet(stage: str, fraction: float) -> None:
 
 def failure(job: JobOrder) -> BadCorpus:
     with pytest.raises(BadCorpus) as found:
-        domain.run(job, quiet)
+        domain_job.run(job, quiet, no_charge)
     assert not Path(job.spec.targets[0]).exists()
     return found.value
 
@@ -131,7 +134,7 @@ def test_a_pack_of_the_callers_own_vectors(tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
     made = [*embedding_rows(120), *embedding_rows(20, sentences=3, seed=2)]
     job = order(tmp_path / "job", made)
-    result = domain.run(job, lambda stage, fraction: told.append((stage, fraction)))
+    result = domain_job.run(job, lambda stage, fraction: told.append((stage, fraction)), no_charge)
     pack = DomainPack.load(tmp_path / "job" / "law.safetensors")
     assert (pack.info.dimension, pack.info.encoder) == (16, "caller")
     assert result["documents"] == 120
@@ -165,7 +168,7 @@ def test_a_wrong_dimension_in_a_later_shard(tmp_path: Path) -> None:
 def test_near_duplicates_are_left_out_but_the_first() -> None:
     means = np.eye(5, dtype=np.float32)[[0, 1, 0, 2, 1, 0]]
     vectors = np.repeat(means, 8, axis=0)
-    kept, near = domain.without_near_duplicates(Embedded(vectors, np.full(6, 8), [""] * 6), 0.98)
+    kept, near = domain_job.without_near_duplicates(Embedded(vectors, np.full(6, 8), [""] * 6), 0.98)
     assert (len(kept.lengths), near) == (3, 3)
     assert np.array_equal(kept.means(), means[[0, 1, 3]])
 
@@ -184,33 +187,33 @@ def test_a_second_attempt_goes_on_from_the_shards(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(corpus, "vectors", dying)
     with pytest.raises(KeyboardInterrupt):
-        domain.run(job, quiet)
+        domain_job.run(job, quiet, no_charge)
     kept = {path.name: path.stat().st_mtime_ns for path in job.folder.glob("shard-*")}
     assert sorted(kept) == ["shard-000000", "shard-000001"]
     calls = 1000
-    domain.run(job, quiet)
+    domain_job.run(job, quiet, no_charge)
     assert calls == 1000 + 150
     assert {path.name: path.stat().st_mtime_ns for path in job.folder.glob("shard-00000[01]")} == kept
 
 
 def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
     job = order(tmp_path / "job", embedding_rows(250))
-    domain.run(job, quiet)
+    domain_job.run(job, quiet, no_charge)
     first, second = job.folder / "shard-000000", job.folder / "shard-000001"
     one = first.read_bytes()
     first.write_bytes(second.read_bytes())
     with pytest.raises(JobFilesLost):
-        domain.run(job, quiet)
+        domain_job.run(job, quiet, no_charge)
     first.write_bytes(one[:-40])
     with pytest.raises(JobFilesLost):
-        domain.run(job, quiet)
+        domain_job.run(job, quiet, no_charge)
 
 
 def test_the_same_corpus_makes_the_same_pack(tmp_path: Path) -> None:
     packs = []
     for name in ("one", "two"):
         job = order(tmp_path / name, embedding_rows(130))
-        domain.run(job, quiet)
+        domain_job.run(job, quiet, no_charge)
         packs.append(DomainPack.load(Path(job.spec.targets[0])))
     assert np.array_equal(packs[0].candidates, packs[1].candidates)
 

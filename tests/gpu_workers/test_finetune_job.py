@@ -20,10 +20,11 @@ from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import replace_one_epsilon
 from core.finetune.pricing import budget_of, training_budget
 from core.finetune.rows import RowTerms, read_splits
+from gpu_workers.finetune import job as finetune_job
 from gpu_workers.finetune.artifact import load_classifier
 from gpu_workers.finetune.gradients import PrivateGradient
-from gpu_workers.jobs import finetune
-from gpu_workers.jobs.messages import INPUT, FinetuneSpec, JobOrder
+from gpu_workers.finetune.spec import FinetuneSpec
+from gpu_workers.jobs.messages import INPUT, JobOrder
 
 ROWS, STEPS = 48, 21
 PLAN = {"epsilon": 50.0, "delta": 1e-3, "rows": ROWS, "batch": 8, "steps": STEPS}
@@ -62,7 +63,7 @@ class World:
         self.told.append((stage, dict(metrics or {})))
 
     def run(self, order: JobOrder) -> dict[str, Any]:
-        return finetune.run(order, self.report, charge=self.charge)
+        return finetune_job.run(order, self.report, self.charge)
 
 
 @pytest.fixture

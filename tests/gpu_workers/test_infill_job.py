@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from corpus_kit import PLANTED, embedding_rows, json_lines, rows
+from job_kit import no_charge
 
 from core.errors import BadCorpus, InfillBroken, InvalidInput, JobFilesLost
 from core.files.encrypted_file import EncryptedFileWriter, new_key
@@ -15,9 +16,10 @@ from core.files.file_version import FileVersion, file_version
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.jobs import infill
-from gpu_workers.jobs.messages import INPUT, InfillSpec, JobOrder
-from gpu_workers.jobs.obfuscate import Obfuscator
+from gpu_workers.infill import job as infill_job
+from gpu_workers.infill.obfuscate import Obfuscator
+from gpu_workers.infill.spec import InfillSpec
+from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.models.adapter_file import SHIPPED, load_adapter, save_adapter
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.sanitiser import Sanitiser
@@ -69,7 +71,7 @@ class Killed(BaseException):
 )
 def test_a_corpus_that_cannot_be_used_is_told_by_its_kind(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises(BadCorpus) as refused:
-        infill.run(order(tmp_path / "job", content), quiet)
+        infill_job.run(order(tmp_path / "job", content), quiet, no_charge)
     assert refused.value.reason == reason
     assert "walrus" not in str(refused.value)
     assert not (tmp_path / "job" / "artifact.safetensors").exists()
@@ -83,7 +85,7 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
             raise Killed
 
     with pytest.raises(Killed):
-        infill.run(job, until_late)
+        infill_job.run(job, until_late, no_charge)
     filled = (job.folder / "filled-1-000000").stat().st_mtime_ns
     assert not any(
         needle in path.read_bytes()
@@ -91,7 +93,7 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
         for needle in (b"zanzibar", ADDRESS.encode(), PLANTED.encode("utf-16-le"))
     )
     told: list[tuple[str, float]] = []
-    result = infill.run(job, lambda stage, fraction: told.append((stage, fraction)))
+    result = infill_job.run(job, lambda stage, fraction: told.append((stage, fraction)), no_charge)
 
     assert len([stage for stage, _ in told if stage == "fine-tuning"]) == STEPS - 20
     assert (job.folder / "filled-1-000000").stat().st_mtime_ns == filled
@@ -116,7 +118,7 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
     checkpoint = job.folder / "training-1"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(JobFilesLost):
-        infill.run(job, quiet)
+        infill_job.run(job, quiet, no_charge)
 
 
 def favouring(path: Path, word: str) -> FileVersion:

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 from corpus_kit import embedding_rows
+from job_kit import no_charge
 from test_domain_corpus import order, quiet
 
 from core.files.file_version import FileVersion
 from core.mechanisms.sentences.domain_pack import InvalidPack
-from gpu_workers.jobs import domain
+from gpu_workers.domains import job as domain_job
 from gpu_workers.pack_cache import PackCache
 
 
 def pack(folder: Path, *, seed: int) -> FileVersion:
     job = order(folder, embedding_rows(110, seed=seed))
-    domain.run(job, quiet)
+    domain_job.run(job, quiet, no_charge)
     return FileVersion(job.spec.targets[0], "1")
 
 

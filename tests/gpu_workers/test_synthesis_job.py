@@ -19,10 +19,11 @@ from core.synthesis import marginals_release, pearl_release
 from core.synthesis.declared import declared_table
 from core.synthesis.encoding import Outside, encode_rows
 from core.synthesis.pricing import record_budget
-from gpu_workers.jobs import synthesis
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import INPUT, JobOrder, SynthesisSpec
+from gpu_workers.jobs.messages import INPUT, JobOrder
+from gpu_workers.synthesis import job as synthesis_job
 from gpu_workers.synthesis.artifact import load_source
+from gpu_workers.synthesis.spec import SynthesisSpec
 
 
 class Crash(Exception):
@@ -90,7 +91,7 @@ def ledger() -> Ledger:
 
 
 def run(order: JobOrder, ledger: Ledger) -> dict[str, Any]:
-    return synthesis.run(order, lambda *_: None, charge=ledger.charge)
+    return synthesis_job.run(order, lambda *_: None, ledger.charge)
 
 
 def outputs(order: JobOrder) -> list[Path]:
@@ -147,7 +148,7 @@ def test_what_is_sealed_is_never_drawn_again(
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(synthesis, step, dies)
+        patch.setattr(synthesis_job, step, dies)
         with pytest.raises(Crash):
             run(order, ledger)
     kept = (order.folder / "release").read_bytes()
@@ -193,15 +194,15 @@ ROW = shop_rows(1)[0]
 )
 def test_a_bad_row_is_told_by_line_and_kind(rows: tuple[object, ...], reason: str, line: int | None) -> None:
     with pytest.raises(BadCorpus) as refused:
-        synthesis.read_table(lines(*rows), declared_table(SHOP), outside=Outside.REFUSE, rows_max=10)
+        synthesis_job.read_table(lines(*rows), declared_table(SHOP), outside=Outside.REFUSE, rows_max=10)
     assert (refused.value.reason, refused.value.line) == (reason, line)
     assert "walrus" not in refused.value.detail
 
 
 def test_a_table_in_blocks_is_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthesis, "_BLOCK_ROWS", 4)
+    monkeypatch.setattr(synthesis_job, "_BLOCK_ROWS", 4)
     declared, rows = declared_table(SHOP), [*shop_rows(8), {**ROW, "age": 500}]
     whole = encode_rows(declared.schema, rows, outside=Outside.CLIP)
-    read = synthesis.read_table(lines(*rows), declared, outside=Outside.CLIP, rows_max=10)
+    read = synthesis_job.read_table(lines(*rows), declared, outside=Outside.CLIP, rows_max=10)
     assert np.array_equal(read.codes, whole.codes)
     assert np.array_equal(read.labels, whole.labels)

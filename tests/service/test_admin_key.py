@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from service.app import create_app
 from service.config.settings import Settings
-from service.house import House
+from service.gateway import Gateway
 from service.serve import _port, _Server
 
 BARE = ("Bearer", "Bearer ", "Bearer  ", "bearer", "Bearer \t")
@@ -67,7 +67,7 @@ def test_a_file_that_holds_no_whole_key_is_refused_and_stays(tmp_path: Path, con
     path.chmod(0o600)
 
     with pytest.raises(ValueError, match="delete") as caught:
-        House(Settings(data_dir=tmp_path))
+        Gateway(Settings(data_dir=tmp_path))
 
     assert str(path) in str(caught.value)
     assert not content.strip() or content not in str(caught.value)
@@ -80,19 +80,19 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path.chmod(0o640)
 
     with pytest.raises(ValueError, match="owner"):
-        House(Settings(data_dir=tmp_path))
+        Gateway(Settings(data_dir=tmp_path))
 
 
 def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:
-    first = House(Settings(data_dir=tmp_path))
+    first = Gateway(Settings(data_dir=tmp_path))
     path = tmp_path / "admin.key"
 
     assert first.admin_key == path.read_text().strip()
     assert len(first.admin_key) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert House(Settings(data_dir=tmp_path)).admin_key == first.admin_key
+    assert Gateway(Settings(data_dir=tmp_path)).admin_key == first.admin_key
     path.write_text(f"  {'k' * 32}  \n")
-    assert House(Settings(data_dir=tmp_path)).admin_key == "k" * 32, "the operator's own"
+    assert Gateway(Settings(data_dir=tmp_path)).admin_key == "k" * 32, "the operator's own"
 
 
 def statuses(port: int, presented: str) -> list[int]:
@@ -112,11 +112,11 @@ def test_over_http_a_bearer_without_a_key_is_nobody(tmp_path: Path, is_empty: bo
     """Even if something had made the gateway's own key empty."""
 
     async def answers() -> dict[str, list[int]]:
-        here = House(Settings(data_dir=tmp_path))
-        here.admin_key = "" if is_empty else here.admin_key
-        assert here._redis is not None
-        await here._redis.start()
-        server = _Server(uvicorn.Config(create_app(here), port=0, lifespan="off", log_config=None))
+        gateway = Gateway(Settings(data_dir=tmp_path))
+        gateway.authenticator._admin_key = "" if is_empty else gateway.admin_key
+        assert gateway._redis is not None
+        await gateway._redis.start()
+        server = _Server(uvicorn.Config(create_app(gateway), port=0, lifespan="off", log_config=None))
         serving = asyncio.create_task(server.serve())
         try:
             while not server.started:
@@ -125,7 +125,7 @@ def test_over_http_a_bearer_without_a_key_is_nobody(tmp_path: Path, is_empty: bo
         finally:
             server.should_exit = True
             await serving
-            await here.ledger.close()
-            await here._redis.stop()
+            await gateway.ledger.close()
+            await gateway._redis.stop()
 
     assert asyncio.run(answers()) == {each: [401, 401] for each in BARE}

@@ -19,7 +19,7 @@ from core.ledger.embedded import socket_path
 from core.ledger.ledger import Ledger
 from service.app import create_app
 from service.config.settings import Settings
-from service.house import House
+from service.gateway import Gateway
 
 READY_S_MAX = 120.0
 
@@ -27,11 +27,11 @@ Message = dict[str, Any]
 Spy = Callable[[], Awaitable[Any]]
 
 
-async def until_ready(here: House) -> None:
+async def until_ready(gateway: Gateway) -> None:
     deadline = time.monotonic() + READY_S_MAX
     while True:
         try:
-            await here.check_ready()
+            await gateway.readiness.check()
             return
         except GatewayError:
             assert time.monotonic() < deadline
@@ -103,17 +103,17 @@ def test_the_first_message_leaves_after_the_commit(tmp_path: Path, monkeypatch: 
     settings = Settings(data_dir=tmp_path, stream_group_max=2)
 
     async def scenario() -> None:
-        here = House(settings)
-        second = Ledger(LedgerClient(connect(socket_path=socket_path(tmp_path))), here.master_key)
+        gateway = Gateway(settings)
+        second = Ledger(LedgerClient(connect(socket_path=socket_path(tmp_path))), gateway.master_key)
 
         async def amounts() -> tuple[float, float]:
             state = await second.account("acme", "acme/sentence")
             return epsilon_of(state.committed.epsilon_nano), epsilon_of(state.reserved.epsilon_nano)
 
         try:
-            await here.open()
-            await until_ready(here)
-            app = create_app(here)
+            await gateway.start()
+            await until_ready(gateway)
+            app = create_app(gateway)
             admin_key = (tmp_path / "admin.key").read_text().strip()
             tenant = {"name": "acme", "epsilon": 10}
             opened, _ = await post(app, "/admin/tenants", admin_key, tenant, spy=second.tenants)
@@ -134,6 +134,6 @@ def test_the_first_message_leaves_after_the_commit(tmp_path: Path, monkeypatch: 
             await check_stream(app, key, second)
         finally:
             await second.close()
-            await here.close()
+            await gateway.stop()
 
     asyncio.run(scenario())

@@ -20,8 +20,8 @@ from core.ledger.reuse import ReuseStore
 from core.mechanisms.sentences.pricing import sentence_event
 from gpu_workers.engine import Role
 from gpu_workers.packs import pack_paths
-from service.releases.pipeline import ReleaseRequest
-from service.releases.reuse import Part, Parts, Reuse
+from service.releases.request import Part, Parts, ReleaseRequest
+from service.releases.reuse import Reuse
 
 OTHER = "The hotel was quiet. Breakfast was late. The staff were kind. We would come back."
 THIRD = "The train left on time. The seats were clean. A child sang. We arrived early."

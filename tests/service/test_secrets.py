@@ -10,7 +10,7 @@ import typer
 from service.cli.jobs import KEY_VARIABLE, gateway_client
 from service.cli.main import _show_key
 from service.config.settings import Settings
-from service.house import House
+from service.gateway import Gateway
 
 KEY = "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
 
@@ -65,7 +65,7 @@ def test_a_master_key_that_is_not_whole_is_refused_and_stays(tmp_path: Path, con
     path.chmod(0o600)
 
     with pytest.raises(ValueError, match="backup") as caught:
-        House(Settings(data_dir=tmp_path))
+        Gateway(Settings(data_dir=tmp_path))
 
     assert str(path) in str(caught.value)
     assert path.read_bytes() == content
@@ -74,13 +74,13 @@ def test_a_master_key_that_is_not_whole_is_refused_and_stays(tmp_path: Path, con
 @pytest.mark.parametrize("content", ["", "0123", "\0" * 16])
 def test_a_gateway_whose_name_is_lost_does_not_start(tmp_path: Path, content: str) -> None:
     """Under an empty name it would take the jobs of every other gateway that lost its own."""
-    first = House(Settings(data_dir=tmp_path)).jobs.store
+    first = Gateway(Settings(data_dir=tmp_path)).jobs.store
     path = tmp_path / "jobs" / "gateway.id"
-    assert House(Settings(data_dir=tmp_path)).jobs.store._gateway == first._gateway == path.read_text()
+    assert Gateway(Settings(data_dir=tmp_path)).jobs.store._gateway == first._gateway == path.read_text()
     path.write_text(content)
 
     with pytest.raises(ValueError, match="delete the file") as caught:
-        House(Settings(data_dir=tmp_path))
+        Gateway(Settings(data_dir=tmp_path))
 
     assert str(path) in str(caught.value)
 

@@ -14,16 +14,16 @@ from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_s
 from gpu_workers.shared import SharedArray, SharedPool
 from gpu_workers.tasks import VectorTask
 from gpu_workers.vectors import VectorReleaser
-from service.vectors.service import vector_batch
+from service.vectors.batch import array_batch
 
 
 def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """What the noise is added to, by the path of a JSON request, from its parsed body to the worker's mechanism."""
-    here: Any = SimpleNamespace(shared=SharedPool(1 << 24))
+    arrays = SharedPool(1 << 24)
     seen: list[np.ndarray] = []
     monkeypatch.setattr(metric, "add_l2_laplace", lambda values, **_: seen.append(values.copy()))
-    released = SharedArray(here.shared.block(4 * len(rows) * spec.output_dimension), "float32", (len(rows), 2))
-    batch = vector_batch(here, rows, spec)
+    released = SharedArray(arrays.block(4 * len(rows) * spec.output_dimension), "float32", (len(rows), 2))
+    batch = array_batch(arrays, rows, spec)
     encoder: Any = SimpleNamespace(fingerprint="another encoder's")
     (count,) = VectorReleaser(encoder).prepare([VectorTask(spec, "a", released, vectors=batch.vectors)])()
     assert count == len(rows)
@@ -38,10 +38,10 @@ def distance(one: Any, other: Any) -> Any:
 
 @pytest.mark.parametrize("mechanism", VECTOR_MECHANISMS)
 def test_vectors_reach_every_mechanism_as_they_were_sent(mechanism: str) -> None:
-    here: Any = SimpleNamespace(shared=SharedPool(1 << 20))
+    arrays = SharedPool(1 << 20)
     rows = [[0.1, 1e-300], [3e300, -4e300]]
 
-    batch = vector_batch(here, rows, vector_spec(mechanism=mechanism, dimension=2, epsilon=1))
+    batch = array_batch(arrays, rows, vector_spec(mechanism=mechanism, dimension=2, epsilon=1))
 
     assert batch.vectors is not None
     assert batch.vectors.read().tolist() == rows

@@ -26,13 +26,15 @@ from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import Design, PearlRelease
 from core.synthesis.plan import SynthesisPlan
 from core.synthesis.release_file import release_bytes, release_of
-from gpu_workers.jobs import card, corpus
+from gpu_workers.jobs import corpus
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, ReportProgress, SynthesisSpec
+from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 from gpu_workers.synthesis.artifact import load_source, save_counts
+from gpu_workers.synthesis.card import synthesis_card
 from gpu_workers.synthesis.report import Facts, page
 from gpu_workers.synthesis.report_parts import ROWS_MAX
+from gpu_workers.synthesis.spec import SynthesisSpec
 
 Release = PearlRelease | MarginalsRelease
 Curve = tuple[tuple[int, float], ...]
@@ -40,7 +42,7 @@ Curve = tuple[tuple[int, float], ...]
 _BLOCK_ROWS = 1 << 12
 
 
-def run(order: JobOrder, report: ReportProgress, *, charge: Charge) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, Any]:
     """The artifact and its report, written; returns counts and what was promised. Raises JobFailed."""
     spec: SynthesisSpec = order.spec
     try:
@@ -57,7 +59,7 @@ def run(order: JobOrder, report: ReportProgress, *, charge: Charge) -> dict[str,
     report("writing", 0.95)
     result = _result(spec, declared, release, rows=made)
     first = Path(spec.targets[0])
-    publish(save, card.synthesis(result), spec.targets)
+    publish(save, synthesis_card(result), spec.targets)
     rows = load_source(first).sample(min(made, ROWS_MAX))
     facts = Facts(
         method=spec.method,
@@ -112,7 +114,7 @@ def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Out
             flat = [declared.row(row, number=i) for i, row in enumerate(rows)]
             blocks.append(encode_block(declared.schema, flat, outside=outside))
         except BadRow as error:
-            raise BadCorpus(_told(error), reason=error.reason, line=numbers[error.row]) from None
+            raise BadCorpus(_described(error), reason=error.reason, line=numbers[error.row]) from None
         numbers.clear()
         rows.clear()
 
@@ -134,7 +136,7 @@ def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Out
     return joined(blocks)
 
 
-def _told(error: BadRow) -> str:
+def _described(error: BadRow) -> str:
     """The detail, and the column by its number in the schema."""
     place = (error.field or "").partition(".")[2].partition(".")[2]
     return f"{error.detail} ({place})" if place else error.detail

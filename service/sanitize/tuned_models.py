@@ -2,7 +2,7 @@
 
     <data_dir>/infill/tenants/<tenant>/<name>.safetensors
 
-Files are found when they are asked for: what a job writes is there at once.
+Files are looked up at each request, so that what a job writes can be used at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from core.errors import InvalidInput, UnknownModel
 from core.files.file_version import FileVersion, file_version
-from service.domains.store import NAME, check_name, owner_folder
+from service.config.data_dir import NAME, check_name, owner_folder
 
 _FACTS = ("documents", "rounds", "steps")
 
@@ -27,7 +27,7 @@ def model_path(data_dir: Path, tenant: str, name: str) -> Path:
     return owner_folder(data_dir / "infill", tenant) / f"{check_name(name)}.safetensors"
 
 
-class OwnModels:
+class TunedModels:
     """The tenants' models of one data directory."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -61,7 +61,7 @@ class OwnModels:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """What the file says of itself. A worker checks its weights before it uses them."""
+    """The facts in the file's header. A worker checks the weights before it uses them."""
     try:
         with safe_open(path, framework="numpy") as file:
             info = json.loads((file.metadata() or {})["info"])

@@ -22,9 +22,10 @@ from safetensors import SafetensorError
 from core.amounts import epsilon_of
 from core.errors import InvalidInput, JobFailed
 from core.finetune.rows import RowTerms, Split, read_splits
+from gpu_workers.finetune.spec import FinetuneSpec
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import Charge, FinetuneSpec, JobOrder, ReportProgress
+from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
 if TYPE_CHECKING:  # rows are read before what trains on them is imported: a bad one is told in a second
@@ -34,7 +35,7 @@ if TYPE_CHECKING:  # rows are read before what trains on them is imported: a bad
 _TRAINED_FROM, _TRAINED_SHARE = 0.05, 0.9
 
 
-def run(order: JobOrder, report: ReportProgress, *, charge: Charge) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, Any]:
     """The classifier's file and its card, written; returns what was promised and what it scores. Raises JobFailed."""
     spec: FinetuneSpec = order.spec
     private, public = _splits(order, report)

@@ -1,53 +1,50 @@
-"""The fills of a language model, from a request's parameters to their price. All of it comes before anything is
-reserved or read but the counting of words, for which a text is cut into tokens here as it will be in the worker."""
+"""Fills of a language model: from a request's parameters to what its price depends on.
+
+All of it happens before anything is reserved. Texts are read only to count their words, with the worker's tokeniser.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from core.errors import InvalidInput, WorkerCold
+from core.errors import InvalidInput
 from core.files.file_version import FileVersion
 from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
-from gpu_workers.engine import Engine, Role
-from service.infill.store import OwnModels
+from gpu_workers.engine import Role
+from service.sanitize.tuned_models import TunedModels
+from service.workers import Facts, Workers
 
 _WORK_OF_A_PLACE = 4  # a place is read with its surroundings
 
-Facts = Mapping[str, Any]
 GUESSED = "the model has not read what was masked, and may guess it; kept text is unprotected"
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
 
-def infill_facts(engine: Engine, mode: str) -> Facts | None:
-    """What the fill worker has told of its language model; nothing for a fill that needs none.
+def infill_facts(workers: Workers, mode: str) -> Facts | None:
+    """What the fill workers report of their language model; None for a fill that needs none.
 
-    Raises WorkerCold until a worker has told it, InvalidInput where it runs none or none that can fill so.
+    Raises WorkerCold until a worker was ready, InvalidInput where none runs or none can fill by this mode.
     """
     if mode not in MODEL_FILLS:
         return None
-    infill: Facts = {"modes": ()}
-    if Role.FILL in engine.roles:
-        facts = engine.status(Role.FILL).facts
-        if "infill" not in facts:
-            raise WorkerCold
-        infill = facts["infill"]
-    if mode not in infill["modes"]:
+    infill = workers.infill
+    if infill is None or mode not in infill["modes"]:
         raise InvalidInput("this gateway runs no language model that fills so; GET /models", field="fill.mode")
     return infill
 
 
 def role_of(mode: str) -> Role:
-    """Which workers fill so."""
+    """The workers that fill by this mode."""
     return Role.FILL if mode in MODEL_FILLS else Role.SANITIZE
 
 
-def own_model(models: OwnModels, tenant: str, *, mode: str, name: str | None) -> FileVersion | None:
+def tuned_model(models: TunedModels, tenant: str, *, mode: str, name: str | None) -> FileVersion | None:
     """The tenant's fine-tuned model of that name; None where none is named.
 
-    Raises InvalidInput for a name that is not the tenant's, and for a fill that takes none: weights that were trained
-    on documents are no public model, which the guarantee of `dp` is told beside.
+    Raises InvalidInput for a name that is not the tenant's, and for a fill that takes none: the guarantee of `dp` is
+    for a public model, and weights that were trained on documents are not public.
     """
     if name is None:
         return None
@@ -59,8 +56,11 @@ def own_model(models: OwnModels, tenant: str, *, mode: str, name: str | None) ->
 def check_options(
     *, mode: str, k: int | None, scope: str | None, techniques: Sequence[str] | None, spans: bool, k_max: int
 ) -> None:
-    """Raises InvalidInput for an option of another fill, a `k` that is too large, and what would tell of a text
-    whose scope is `document`. `techniques`: as the caller has named them."""
+    """Refuse options that do not fit the fill. `techniques`: as the caller has named them.
+
+    Raises InvalidInput for an option of another fill, a `k` that is too large, and what would reveal facts of a text
+    whose scope is `document`.
+    """
     if k is not None and (mode != TOP_K or k > k_max):
         raise InvalidInput(f"k is of the fill `{TOP_K}` alone, and at most {k_max}", field="fill.k")
     if scope is not None and mode != DP:
@@ -80,13 +80,13 @@ def candidates_facts(infill: Facts) -> dict[str, Any]:
 def check_places(texts: Sequence[str], *, whole: bool, places_max: int) -> None:
     """Raises InvalidInput for more words than `dp` fills: in all texts together where each word is a place, else in
     one text. A text is read no further than the limit."""
-    room = places_max
+    left = places_max
     for index, text in enumerate(texts):
-        words = count_tokens(text, stop=room + 1)
-        if words > room:
+        words = count_tokens(text, stop=left + 1)
+        if words > left:
             what = "words a call" if whole else "words a document"
             raise InvalidInput(f"by `{DP}` at most {places_max} {what}", field=f"documents.{index}.text")
-        room -= words if whole else 0
+        left -= words if whole else 0
 
 
 def weight_of(text: str, mode: str) -> int:

@@ -21,8 +21,10 @@ import numpy.typing as npt
 from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import decrypt, encrypt
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.jobs import card, corpus
-from gpu_workers.jobs.messages import DomainSpec, JobOrder, ReportProgress
+from gpu_workers.domains.card import domain_card
+from gpu_workers.domains.spec import DomainSpec
+from gpu_workers.jobs import corpus
+from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 from gpu_workers.training.public_text import Embedded, mean_by_document
 
@@ -59,7 +61,7 @@ class _Source:
         return OWN_ENCODER, hashlib.sha256(f"{OWN_ENCODER}-{dimension}".encode()).hexdigest()
 
 
-def run(order: JobOrder, report: ReportProgress) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, Any]:
     """The pack, written to every target; returns counts and warnings. Raises JobFailed."""
     spec: DomainSpec = order.spec
     report("reading", 0.0)
@@ -99,7 +101,7 @@ def run(order: JobOrder, report: ReportProgress) -> dict[str, Any]:
     )
     report("writing", 0.98)
     result = _result(spec, found, pack, public, short=short, near=near)
-    publish(lambda path: _saved(pack, path), card.domain(pack.info, result), spec.targets)
+    publish(lambda path: _saved(pack, path), domain_card(pack.info, result), spec.targets)
     return result
 
 

@@ -24,13 +24,14 @@ import orjson
 from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import decrypt, encrypt
 from core.text.policy import GUARANTEE
-from gpu_workers.jobs import card, corpus
+from gpu_workers.infill.spec import InfillSpec
+from gpu_workers.jobs import corpus
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import InfillSpec, JobOrder, ReportProgress
+from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
 if TYPE_CHECKING:
-    from gpu_workers.jobs.obfuscate import Filled
+    from gpu_workers.infill.obfuscate import Filled
     from gpu_workers.models.adapter_file import AdapterInfo
     from gpu_workers.models.nets import InfillNet
 
@@ -39,7 +40,7 @@ PIECES_MIN = 1_000  # some eight rows of a batch; with fewer every step would se
 _SHARD_DOCUMENTS = 32  # filled side by side
 
 
-def run(order: JobOrder, report: ReportProgress) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, Any]:
     """The adapter, written to every target; returns counts and warnings. Raises JobFailed, InvalidInput."""
     spec: InfillSpec = order.spec
     report("reading", 0.0)
@@ -54,8 +55,9 @@ def run(order: JobOrder, report: ReportProgress) -> dict[str, Any]:
         raise _too_few(len(found.chosen))
     report("loading", 0.02)
     # with torch: a corpus that is refused needs none
+    from gpu_workers.infill.card import infill_card
+    from gpu_workers.infill.obfuscate import Obfuscator
     from gpu_workers.jobs.device import job_device
-    from gpu_workers.jobs.obfuscate import Obfuscator
     from gpu_workers.models.embedded import embedded_vocabulary
     from gpu_workers.training.fine_tuning import fine_tune, shipped_net
     from gpu_workers.training.infill_batches import guessable, stream_of
@@ -92,7 +94,7 @@ def run(order: JobOrder, report: ReportProgress) -> dict[str, Any]:
         documents=len(filled.texts),
         source="the shipped adapter, fine-tuned on documents of a tenant's own",
     )
-    publish(lambda path: _saved(path, own, net), card.infill(own, result), spec.targets)
+    publish(lambda path: _saved(path, own, net), infill_card(own, result), spec.targets)
     return result
 
 
@@ -144,7 +146,7 @@ def _kept(order: JobOrder, label: str) -> Filled | None:
     if not path.exists():
         return None
     try:
-        from gpu_workers.jobs.obfuscate import Filled
+        from gpu_workers.infill.obfuscate import Filled
 
         return Filled(**orjson.loads(decrypt(path, order.key, label)))
     except (ValueError, TypeError):

@@ -1,0 +1,67 @@
+"""What a charging request would cost: `POST /budget/estimate` takes the body of any charging endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import Discriminator, Tag
+
+from core.amounts import epsilon_of
+from service.budget.pricing import Estimated
+from service.deps import LedgerDep
+from service.http.auth import CallerDep
+from service.http.body import JsonRoute
+from service.http.problems import amount
+
+
+def estimate_router(endpoints: Sequence[Estimated]) -> APIRouter:
+    """`POST /budget/estimate` for these charging endpoints."""
+
+    def name_of(body: Any) -> str:
+        members = set(body) if isinstance(body, dict) else set()
+        return next((endpoint.name for endpoint in endpoints if endpoint.marks & members), endpoints[-1].name)
+
+    bodies: Any = reduce(or_, (Annotated[endpoint.body, Tag(endpoint.name)] for endpoint in endpoints))
+
+    async def estimate(body: Any, caller: CallerDep, ledger: LedgerDep) -> dict[str, Any]:
+        """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
+        pricing = next(endpoint.pricing for endpoint in endpoints if type(body) is endpoint.body)
+        price = await pricing.price(caller.tenant, body)
+        event = price.charges[0].event
+        found = await ledger.estimate(caller.tenant, price.charges)
+        return {
+            "privacy": {
+                "guarantee": event.guarantee.value,
+                "unit": event.unit.value,
+                "adjacency": event.adjacency.value,
+                "epsilon": epsilon_of(event.epsilon_nano),
+                "mechanism": event.mechanism,
+                **price.facts,
+            },
+            "allowed": found.allowed,
+            "accounts": [
+                {
+                    "account": line.account.account,
+                    "unit": line.account.unit.value,
+                    "cost": amount(line.cost),
+                    "remaining": amount(line.account.remaining),
+                    "remaining_after": None if line.remaining_after is None else amount(line.remaining_after),
+                    "allowed": line.allowed,
+                }
+                for line in found.lines
+            ],
+        }
+
+    estimate.__annotations__["body"] = Annotated[bodies, Discriminator(name_of)]
+    router = APIRouter(route_class=JsonRoute, tags=["budget"])
+    router.add_api_route(
+        "/budget/estimate",
+        estimate,
+        methods=["POST"],
+        summary="What a charging request would cost; never charges",
+    )
+    return router

@@ -1,0 +1,83 @@
+"""Dependencies: each gives an endpoint one part of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request
+
+from core.ledger.keys import MasterKey
+from core.ledger.keystore import KeyStore
+from core.ledger.ledger import Ledger
+from core.ledger.series import LedgerSeries
+from gpu_workers.engine import Engine
+from gpu_workers.shared import SharedPool
+from service.accounting.calculations import Calculations
+from service.config.settings import Settings
+from service.domains.store import Domains
+from service.gateway import Gateway
+from service.http.paging import Paging
+from service.jobs.runner import JobRunner
+from service.jobs.submit import JobSubmission
+from service.openai.service import OpenAIService
+from service.operation.readiness import Readiness
+from service.releases.pipeline import ReleasePipeline
+from service.sanitize.policies import Policies
+from service.sanitize.service import SanitizeService
+from service.sanitize.stream import StreamParts
+from service.sanitize.tuned_models import TunedModels
+from service.sentdp.service import SentDPService
+from service.vectors.projections import Projections
+from service.vectors.service import VectorService
+from service.workers import Workers
+
+
+def _part(of: Callable[[Gateway], Any]) -> Any:
+    async def part(request: Request) -> Any:
+        return of(request.app.state.gateway)
+
+    return Depends(part)
+
+
+SettingsDep = Annotated[Settings, _part(lambda gateway: gateway.settings)]
+MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
+LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
+KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
+SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
+
+EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]
+WorkersDep = Annotated[Workers, _part(lambda gateway: gateway.workers)]
+ArraysDep = Annotated[SharedPool, _part(lambda gateway: gateway.arrays)]
+ReadinessDep = Annotated[Readiness, _part(lambda gateway: gateway.readiness)]
+CalculationsDep = Annotated[Calculations, _part(lambda gateway: gateway.calculations)]
+
+ReleasesDep = Annotated[ReleasePipeline, _part(lambda gateway: gateway.releases)]
+SentDPDep = Annotated[SentDPService, _part(lambda gateway: gateway.sentdp)]
+VectorsDep = Annotated[VectorService, _part(lambda gateway: gateway.vectors)]
+ProjectionsDep = Annotated[Projections, _part(lambda gateway: gateway.projections)]
+SanitizeDep = Annotated[SanitizeService, _part(lambda gateway: gateway.sanitize)]
+StreamPartsDep = Annotated[StreamParts, _part(lambda gateway: gateway.stream)]
+PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
+OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
+
+DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]
+TunedModelsDep = Annotated[TunedModels, _part(lambda gateway: gateway.tuned_models)]
+JobsDep = Annotated[JobRunner, _part(lambda gateway: gateway.jobs)]
+SubmissionDep = Annotated[JobSubmission, _part(lambda gateway: gateway.submission)]
+# Synthetic rows of all callers are drawn one block after the other.
+SamplingDep = Annotated[asyncio.Lock, _part(lambda gateway: gateway.sampling)]
+
+
+async def paging(
+    settings: SettingsDep,
+    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before")] = None,
+    limit: Annotated[int | None, Query(ge=1)] = None,
+) -> Paging:
+    """The query of a page. A longer page than the settings allow is cut to what they allow."""
+    largest = settings.budget_page_max
+    return Paging(cursor, largest if limit is None else min(limit, largest))
+
+
+PagingDep = Annotated[Paging, Depends(paging)]

@@ -1,0 +1,81 @@
+"""The job that builds a domain pack from public documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gpu_workers.domains.spec import DomainSpec
+from service.config.data_dir import NAME
+from service.config.settings import Settings
+from service.domains.store import pack_path
+from service.http.strict import Strict, exactly_one_of
+from service.jobs.kind import JobKind, Outputs
+
+UNSTATED = "not stated"
+
+
+class CorpusRow(Strict):
+    """One public document, as exactly one of the three."""
+
+    text: str | None = None
+    sentences: list[str] | None = None
+    embeddings: list[list[float]] | None = None
+
+    _one_form = exactly_one_of("text", "sentences", "embeddings")
+
+
+class DomainFields(Strict):
+    name: str = Field(pattern=rf"^{NAME}$")
+    source: str = Field(UNSTATED, min_length=1, max_length=500, description="Where the public documents are from.")
+    licence: str = Field(UNSTATED, min_length=1, max_length=500)
+
+
+class DomainRequest(DomainFields):
+    """Body of `POST /jobs/domain` as JSON; `embeddings` holds one list of sentence embeddings a document."""
+
+    documents: list[CorpusRow] | None = None
+    embeddings: list[Annotated[list[list[float]], Field(min_length=1)]] | None = None
+
+    _one_corpus = exactly_one_of("documents", "embeddings")
+
+
+class DomainKind(JobKind):
+    """Guarantee: none is needed, the documents are public; it costs no budget."""
+
+    name = "domain"
+    summary = "Build a domain pack from public documents"
+    description = "JSON, or JSON lines with `?name=`; the same `Idempotency-Key` and body again finds the same job."
+    fields = DomainFields
+    body = DomainRequest
+    rows_description = 'Rows {"text"}, {"sentences"} or {"embeddings"}.'
+    entry_point = "gpu_workers.domains.job:run"
+    shared = True
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def rows(self, body: DomainRequest) -> Iterable[dict[str, Any]]:
+        yield from ({"embeddings": vectors} for vectors in body.embeddings or [])
+        yield from (row.model_dump(exclude_none=True) for row in body.documents or [])
+
+    def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> DomainSpec:
+        pack = pack_path(self._settings.data_dir, outputs.owner, fields["name"])
+        return domain_spec(self._settings, fields, (str(outputs.artifact), str(pack)))
+
+
+def domain_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[str, ...]) -> DomainSpec:
+    """The job of these fields under these settings, which writes its pack to `targets`."""
+    return DomainSpec(
+        name=fields["name"],
+        source=fields["source"],
+        licence=fields["licence"],
+        targets=targets,
+        device=settings.devices[0],
+        threads=settings.job_threads,
+        encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
+        documents_max=settings.domain_documents_max,
+        document_chars_max=settings.document_chars_max,
+    )

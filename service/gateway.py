@@ -1,0 +1,175 @@
+"""The composition root: builds the parts of one gateway process, starts them in order and stops them in reverse.
+
+Endpoints get single parts by the dependencies of `service/deps.py`. No other module imports this one, besides the
+application, the server and tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from core.ledger.embedded import EmbeddedRedis
+from core.ledger.jobs import JobStore
+from core.ledger.reuse import ReuseStore
+from core.ledger.series import LedgerSeries
+from core.text.lists import AllowLists
+from gpu_workers.engine import Engine
+from gpu_workers.local import LocalEngine
+from gpu_workers.shared import SharedPool
+from service.accounting.calculations import Calculations
+from service.budget.pricing import Estimated, estimated_jobs
+from service.config.secrets import load_admin_key, load_master_key
+from service.config.settings import Settings
+from service.config.worker_options import worker_pools
+from service.domains.store import Domains
+from service.http.auth import Authenticator
+from service.http.rate_limit import RateLimit
+from service.jobs.files import JobFiles
+from service.jobs.runner import JobRunner, RunnerLimits
+from service.jobs.submit import JobSubmission
+from service.ledger import LedgerParts, build_ledger
+from service.openai.presets import load_presets
+from service.openai.service import OpenAIService
+from service.operation.maintenance import Maintenance
+from service.operation.readiness import Readiness
+from service.registry import KindParts, job_kinds
+from service.releases.pipeline import ReleasePipeline
+from service.sanitize.policies import load_policies
+from service.sanitize.schemas import SanitizeRequest
+from service.sanitize.service import SanitizeService
+from service.sanitize.stream import QueueRoom, StreamParts
+from service.sanitize.tuned_models import TunedModels
+from service.sentdp.schemas import SentDPRequest
+from service.sentdp.service import SentDPService
+from service.vectors.projections import Projections
+from service.vectors.schemas import VectorRequest
+from service.vectors.service import VectorService
+from service.workers import Workers
+
+
+class Gateway:
+    """One gateway. `start` and `stop` belong to whoever built it (`service/serve.py`)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: Engine | None = None,
+        ledger: LedgerParts | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Build everything, start nothing.
+
+        engine: by default a `LocalEngine` with the workers of the settings.
+        ledger: by default the embedded Redis of the data directory, or the server at `redis_url`.
+        Raises GatewayError, ValueError or OSError for settings and files that cannot be used.
+        """
+        self.settings = settings
+        presets = load_presets(settings)
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.master_key = load_master_key(settings) if ledger is None else ledger.master_key
+        self.admin_key = load_admin_key(settings)
+        self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
+
+        self._redis: EmbeddedRedis | None = None
+        if ledger is None:
+            if settings.redis_url is None:
+                self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
+            ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
+        self.ledger, self.keys = ledger.ledger, ledger.keys
+        self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self._maintenance = Maintenance(settings, ledger=self.ledger, sealer=ledger.sealer, series=self.series)
+        self.authenticator = Authenticator(
+            self.keys, self.admin_key, RateLimit(settings.rate_limit_per_minute, clock=clock)
+        )
+
+        self.engine = engine or LocalEngine(worker_pools(settings))
+        self.workers = Workers(self.engine)
+        self.arrays = SharedPool(settings.vectors_memory_bytes_max)
+        self.calculations = Calculations(
+            workers=settings.accounting_workers,
+            queue_max=settings.accounting_queue_max,
+            timeout_s=settings.accounting_timeout_s,
+        )
+        self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
+
+        self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
+        self.tuned_models = TunedModels(settings.data_dir)
+        self.projections = Projections(settings)
+        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers)
+        self.vectors = VectorService(settings, workers=self.workers, projections=self.projections, arrays=self.arrays)
+        self.sanitize = SanitizeService(
+            settings, policies=self.policies, models=self.tuned_models, workers=self.workers
+        )
+        self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors)
+        self.releases = ReleasePipeline(
+            settings,
+            ledger=self.ledger,
+            master_key=self.master_key,
+            engine=self.engine,
+            reuse=_reuse_store(settings, ledger),
+        )
+        self.stopping = asyncio.Event()
+        self.stream = StreamParts(
+            settings, self.sanitize, self.releases, QueueRoom(self.engine, settings), self.stopping
+        )
+        self.sampling = asyncio.Lock()
+
+        self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
+        files = JobFiles(settings.data_dir, self.master_key)
+        store = JobStore(
+            ledger.client,
+            gateway=files.gateway,
+            retention_ms=int(settings.job_retention_s * 1000),
+            tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        )
+        limits = RunnerLimits(
+            running_max=settings.jobs_running_max,
+            waiting_max=settings.jobs_waiting_max,
+            attempts_max=settings.job_attempts_max,
+            retention_s=settings.job_retention_s,
+            priority=settings.job_priority,
+        )
+        self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
+        self.submission = JobSubmission(settings, ledger=self.ledger, master_key=self.master_key, runner=self.jobs)
+        self.estimated = [
+            *estimated_jobs(self.job_kinds),
+            Estimated("sanitize", SanitizeRequest, frozenset({"policy", "mask", "fill"}), self.sanitize),
+            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp),
+            Estimated("vector", VectorRequest, frozenset(), self.vectors),
+        ]
+
+    async def start(self) -> None:
+        """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        if self._redis is not None:
+            await self._redis.start()
+            self._maintenance.run(self._redis.supervise())
+        await self.ledger.check()
+        await self._maintenance.open_ledger()
+        await self.engine.start()
+        await self.jobs.open()
+        self._maintenance.start()
+
+    def end_streams(self) -> None:
+        """End the open streams: they would keep a server from stopping."""
+        self.jobs.end_streams()
+        self.stopping.set()
+
+    async def stop(self) -> None:
+        """Stop everything that was started."""
+        self.calculations.close()
+        await self.jobs.close()
+        await self.engine.stop()
+        await self._maintenance.stop()
+        if self._redis is not None:
+            await self._redis.stop()
+
+
+def _reuse_store(settings: Settings, ledger: LedgerParts) -> ReuseStore | None:
+    """Where results are kept for repeats; None where no release is reused."""
+    retention_ms = int(settings.reuse_retention_s * 1000)
+    if retention_ms == 0:
+        return None
+    return ReuseStore(ledger.client, ledger.master_key, retention_ms=retention_ms, places=settings.reuse_results_max)

@@ -1,0 +1,115 @@
+"""The job that fine-tunes the language model that fills, on documents whose masked places it has filled itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from core.errors import InvalidInput
+from core.text.policy import K_DEFAULT
+from gpu_workers.infill.spec import InfillSpec
+from gpu_workers.messages import INFILL_BUNDLED
+from service.config.data_dir import NAME
+from service.config.settings import Settings
+from service.http.strict import Strict
+from service.jobs.kind import JobKind, Outputs
+from service.jobs.schemas import TextRow
+from service.sanitize.fills import check_options
+from service.sanitize.policies import Policies
+from service.sanitize.pricing import mask_policy
+from service.sanitize.schemas import Mask, Terms
+from service.sanitize.tuned_models import model_path
+from service.workers import Workers
+
+ROUNDS_MAX = 3
+STEPS_DEFAULT = 200
+
+
+class InfillFill(Strict):
+    """How masked places are filled before the training."""
+
+    mode: Literal["topk", "top1"] = "topk"
+    k: int | None = Field(None, ge=1, description="Of `topk` alone: one of the model's k best words. Default: 10.")
+
+
+class InfillFields(Strict):
+    name: str = Field(pattern=rf"^{NAME}$")
+    policy: str | None = Field(None, max_length=64, description="The operator's, by name, in place of a mask.")
+    mask: Mask = Mask()
+    fill: InfillFill = InfillFill()
+    rounds: int = Field(1, ge=1, le=ROUNDS_MAX, description="How often the corpus is filled and trained on.")
+    steps: int = Field(STEPS_DEFAULT, ge=1, description="Of training in a round.")
+
+
+class InfillRequest(InfillFields):
+    """Body of `POST /jobs/infill` as JSON."""
+
+    documents: list[TextRow]
+
+
+class InfillKind(JobKind):
+    """Guarantee: none. It costs no budget."""
+
+    name = "infill"
+    summary = "Fine-tune the language model that fills on documents of one's own, masked and filled"
+    description = "As `POST /jobs/domain`, with a tenant's key alone. Guarantee: none, and it costs no budget."
+    fields = InfillFields
+    body = InfillRequest
+    rows_description = 'Rows {"text"} or {"sentences"}; mask and fill as JSON.'
+    entry_point = "gpu_workers.infill.job:run"
+
+    def __init__(self, settings: Settings, *, policies: Policies, workers: Workers) -> None:
+        self._settings = settings
+        self._policies = policies
+        self._workers = workers
+
+    def rows(self, body: InfillRequest) -> Iterable[dict[str, Any]]:
+        return (row.model_dump(exclude_none=True) for row in body.documents)
+
+    def resolve(self, owner: str, fields: InfillFields) -> InfillFields:
+        """The fields with the mask that applies.
+
+        Raises:
+            InvalidInput: this gateway has no model to fine-tune, the mask leaves nothing, there is no such policy,
+                entity or list, a number is beyond the settings'.
+            PolicyEnforced: the operator's policy for this tenant admits no other mask.
+            WorkerCold: what is recognised is not known yet.
+        """
+        settings = self._settings
+        if settings.infill != INFILL_BUNDLED:
+            raise InvalidInput(
+                "only the bundled language model can be fine-tuned, and this gateway runs another or none"
+            )
+        named = {name: getattr(fields, name) for name in ("policy", "mask") if name in fields.model_fields_set}
+        mask = self._policies.applied(Terms(**named), owner).mask
+        lists = self._policies.allow_lists(owner)
+        if mask_policy(mask, allow_lists=lists, tagger_types=self._workers.tagger_types).whole:
+            raise InvalidInput("where every word is masked there is nothing to learn from", field="mask.techniques")
+        if fields.steps > settings.infill_steps_max:
+            raise InvalidInput(f"at most {settings.infill_steps_max} steps", field="steps")
+        check_options(
+            mode=fields.fill.mode, k=fields.fill.k, scope=None, techniques=None, spans=False, k_max=settings.fill_k_max
+        )
+        return fields.model_copy(update={"mask": mask})
+
+    def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> InfillSpec:
+        settings = self._settings
+        model = model_path(settings.data_dir, outputs.owner, fields["name"])
+        return InfillSpec(
+            name=fields["name"],
+            targets=(str(outputs.artifact), str(model)),
+            policy=Mask.model_validate(fields["mask"]).masking(),
+            fill=fields["fill"]["mode"],
+            k=fields["fill"]["k"] or K_DEFAULT,
+            rounds=fields["rounds"],
+            steps=fields["steps"],
+            device=settings.devices[0],
+            threads=settings.job_threads,
+            tagger=settings.tagger,
+            allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
+            documents_max=settings.infill_documents_max,
+            document_chars_max=settings.document_chars_max,
+            places_max=settings.fill_slots_max,
+        )

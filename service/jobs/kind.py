@@ -1,0 +1,122 @@
+"""A kind of job: everything that the gateway has to know of it, in one class.
+
+To add one, subclass `JobKind` in a file of its own, and add a row to `service/registry.py`. The endpoint that
+creates it, its estimate, its process, its record and its place in the API page follow from the class. The command
+line makes its options from `fields` (`service/cli/options.py`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from core.ledger.records import Charge
+from service.http.strict import Strict
+
+
+@dataclass(frozen=True)
+class JobPrice:
+    """What a job costs.
+
+    fields: what the job's process is to have beside the request's fields, such as the plan that is charged.
+    facts: what `POST /budget/estimate` shows beside the charge.
+    """
+
+    charge: Charge
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the files of one job belong. A kind writes those that it has."""
+
+    owner: str
+    artifact: Path
+
+    @property
+    def card(self) -> Path:
+        """The artifact's description, in Markdown."""
+        return self.artifact.with_suffix(".md")
+
+    @property
+    def report(self) -> Path:
+        """The page about the artifact."""
+        return self.artifact.with_suffix(".html")
+
+
+class JobKind(ABC):
+    """One kind of job. Instances hold the narrow parts of the gateway that the kind needs.
+
+    name: stands in `POST /jobs/NAME` and in the job's record.
+    summary, description: for the API page.
+    fields: the request's members besides its rows; of JSON lines, the query.
+    body: the request as JSON, `fields` with rows.
+    rows_description: what a row of JSON lines is, for the API page.
+    entry_point: what the job's process runs, as `module:function`; a `gpu_workers.jobs.messages.JobFunction`.
+    shared: whether the operator may create one with the admin key, for all tenants.
+    estimate: the body that `POST /budget/estimate` takes, None for a kind that charges nothing.
+    marks: members of that body that no other endpoint's body has; the estimate tells bodies apart by them.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    description: ClassVar[str]
+    fields: ClassVar[type[Strict]]
+    body: ClassVar[type[Strict]]
+    rows_description: ClassVar[str]
+    entry_point: ClassVar[str]
+    shared: ClassVar[bool] = False
+    estimate: ClassVar[type[Strict] | None] = None
+    marks: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def rows(self, body: Any) -> Iterable[dict[str, Any]]:
+        """The rows of a JSON body, as JSON lines would have them."""
+
+    def resolve(self, owner: str, fields: Any) -> Any:  # noqa: ARG002 - for kinds that need the owner
+        """The fields with every default that depends on the gateway, once all of them can be used. Runs in a thread.
+
+        `fields` may be the whole body; its rows are then checked, too. Raises InvalidInput, PolicyEnforced, BadCorpus.
+        """
+        return fields
+
+    async def price(self, fields: Mapping[str, Any]) -> JobPrice | None:  # noqa: ARG002
+        """What a job with these resolved fields charges, if anything."""
+        return None
+
+    @abstractmethod
+    def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> Any:
+        """What the job's process takes, from the stored fields of a job.
+
+        Raises InvalidInput, KeyError or ValueError for fields that this version or its settings no longer allow.
+        """
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        """The request's body, for the API page."""
+        schema = self.body.model_json_schema(ref_template="#/$defs/{model}")
+        lines = {"type": "string", "description": f"{self.rows_description} The other members go into the query."}
+        return {
+            "required": True,
+            "content": {"application/json": {"schema": schema}, "application/x-ndjson": {"schema": lines}},
+        }
+
+
+class JobKinds(Mapping[str, JobKind]):
+    """The kinds of one gateway, by name."""
+
+    def __init__(self, kinds: Iterable[JobKind]) -> None:
+        self._kinds = {kind.name: kind for kind in kinds}
+
+    def __getitem__(self, name: str) -> JobKind:
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)

@@ -1,0 +1,130 @@
+"""Presets as OpenAI models: the release that a preset makes of a request of `POST /v1/embeddings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from core.errors import InvalidInput, UnknownModel
+from service.openai.presets import Preset, SentDPPreset, VectorPreset
+from service.openai.schemas import EmbeddingsRequest
+from service.releases.request import ReleaseRequest
+from service.sentdp.schemas import Document, SentDPRequest
+from service.sentdp.service import SentDPService
+from service.vectors.schemas import VectorRequest
+from service.vectors.service import VectorService
+
+
+class OpenAIService:
+    """Serves the operator's presets."""
+
+    def __init__(self, presets: Mapping[str, Preset], *, sentdp: SentDPService, vectors: VectorService) -> None:
+        self._presets = presets
+        self._sentdp = sentdp
+        self._vectors = vectors
+
+    def models(self) -> list[dict[str, Any]]:
+        """Every preset, as a model."""
+        return [_model(name, preset) for name, preset in self._presets.items()]
+
+    def model(self, name: str) -> dict[str, Any]:
+        """One preset. Raises UnknownModel."""
+        return _model(name, self._preset(name))
+
+    async def release_request(self, tenant: str, body: EmbeddingsRequest) -> ReleaseRequest:
+        """The release of the preset's own endpoint, answered in OpenAI's shape.
+
+        Raises UnknownModel; InvalidInput with the field of `body` that the error comes from; as the endpoint's service.
+        """
+        preset = self._preset(body.model)
+        try:
+            if isinstance(preset, SentDPPreset):
+                own = await self._sentdp_release(tenant, preset, body)
+            else:
+                own = await self._vector_release(tenant, preset, body)
+        except InvalidInput as error:
+            raise InvalidInput(error.detail, field=_field(error.field)) from None
+
+        def render(results: list[Any], common: dict[str, Any]) -> dict[str, Any]:
+            answer = own.render(results, common)
+            if not isinstance(answer, dict):
+                raise TypeError("a preset's endpoint answers in JSON")
+            return {
+                "object": "list",
+                "data": [{"object": "embedding", **row} for row in answer["data"]],
+                "model": body.model,
+                "usage": {"prompt_tokens": 0, "total_tokens": 0},
+                "privacy": answer["privacy"],
+                "budget": answer["budget"],
+            }
+
+        return replace(own, render=render)
+
+    async def _sentdp_release(self, tenant: str, preset: SentDPPreset, body: EmbeddingsRequest) -> ReleaseRequest:
+        """One document an input."""
+        own = SentDPRequest(
+            documents=[Document(text=text) for text in texts(body)],
+            epsilon=preset.epsilon,
+            mechanism=preset.mechanism,
+            domain=preset.domain,
+            segmentation=preset.segmentation,
+            window_words=preset.window_words,
+            subject=_subject(preset, body),
+            encoding_format=body.encoding_format or "float",
+        )
+        _check_dimensions(body, await self._sentdp.dimension(tenant, preset.domain))
+        return await self._sentdp.release_request(tenant, own)
+
+    async def _vector_release(self, tenant: str, preset: VectorPreset, body: EmbeddingsRequest) -> ReleaseRequest:
+        """One vector an input."""
+        own = VectorRequest(
+            texts=texts(body),
+            subject=_subject(preset, body),
+            encoding_format=body.encoding_format or "float",
+            **preset.parameters(),
+        )
+        price = await self._vectors.price_of_body(tenant, own)
+        _check_dimensions(body, price.spec.output_dimension)
+        return self._vectors.release_at(tenant, own, price)
+
+    def _preset(self, name: str) -> Preset:
+        if name not in self._presets:
+            raise UnknownModel
+        return self._presets[name]
+
+
+def texts(body: EmbeddingsRequest) -> list[str]:
+    """The inputs. Raises InvalidInput for token arrays, for no input and for an empty one."""
+    inputs = [body.input] if isinstance(body.input, str) else body.input
+    if not inputs:
+        raise InvalidInput("input must hold at least one text", field="input")
+    found = [text for text in inputs if isinstance(text, str)]
+    if len(found) < len(inputs):
+        raise InvalidInput("token arrays cannot be read: send text", field="input")
+    if not all(text.strip() for text in found):
+        raise InvalidInput("an input must hold something", field="input")
+    return found
+
+
+def _field(endpoint_field: str | None) -> str:
+    """The field of this request that an endpoint's field comes from; `model` for what the preset sets."""
+    first = (endpoint_field or "").split(".")[0]
+    if first in EmbeddingsRequest.model_fields:
+        return first
+    return "input" if first in ("documents", "texts") else "model"
+
+
+def _check_dimensions(body: EmbeddingsRequest, dimension: int) -> None:
+    if body.dimensions not in (None, dimension):
+        raise InvalidInput(f"this model has {dimension} dimensions, and no other number", field="dimensions")
+
+
+def _subject(preset: Preset, body: EmbeddingsRequest) -> str | None:
+    if preset.subject == "required" and body.user is None:
+        raise InvalidInput("this model needs `user`: whose text it is", field="user")
+    return None if preset.subject == "none" else body.user
+
+
+def _model(name: str, preset: Preset) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "privacy-gateway", "preset": preset.model_dump()}

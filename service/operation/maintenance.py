@@ -1,0 +1,83 @@
+"""What a gateway does regularly: seal the ledger, expire overdue holds, fold the series."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from core.errors import LedgerError
+from core.ledger.hash_chain.chain import LedgerNotTrusted
+from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.ledger import Ledger
+from core.ledger.series import LedgerSeries
+from service import metrics
+from service.config.settings import Settings
+
+log = logging.getLogger("privacy_gateway.maintenance")
+
+
+class Maintenance:
+    """The background tasks of a gateway's ledger."""
+
+    def __init__(self, settings: Settings, *, ledger: Ledger, sealer: Sealer, series: LedgerSeries) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._sealer = sealer
+        self._series = series
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sealing = False
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` in the background until `stop`."""
+        self._tasks.append(asyncio.create_task(work))
+
+    async def open_ledger(self) -> None:
+        """Check the seals, migrate, and write a seal. Raises LedgerNotTrusted, LedgerUnavailable."""
+        await self._sealer.check()
+        await self._ledger.migrate()
+        await self._sealer.seal(always=True)  # from here on, a copy from before this start is recognised as older
+        self._sealing = True
+
+    def start(self) -> None:
+        self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))
+        self.run(_regularly(self._series.fold_all, self._settings.series_interval_s, "fold-failed"))
+        self.run(self._seal_regularly())
+
+    async def stop(self) -> None:
+        """End the tasks, write a last seal and close the ledger."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+        with contextlib.suppress(LedgerError):
+            if self._sealing:
+                await self._sealer.seal()
+        with contextlib.suppress(LedgerError):
+            await self._ledger.close()
+
+    async def _seal_regularly(self) -> None:
+        """Seal new entries until the gateway stops. A ledger that is no longer trusted answers nothing from then on."""
+        metrics.SEALED_AT.set_to_current_time()
+        while True:
+            await asyncio.sleep(self._settings.seal_interval_s)
+            try:
+                await self._sealer.seal()
+                metrics.SEALED_AT.set_to_current_time()
+            except LedgerNotTrusted:
+                return  # the log has the reason
+            except Exception as error:  # whatever it was, the next round tries again
+                log.warning("seal-failed", extra={"fields": {"kind": type(error).__name__}})
+
+
+async def _regularly(work: Callable[[], Awaitable[object]], interval_s: float, failure: str) -> None:
+    """Do `work` every `interval_s` seconds until the gateway stops."""
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await work()
+        except Exception as error:  # whatever it was, the next round tries again
+            log.warning(failure, extra={"fields": {"kind": type(error).__name__}})

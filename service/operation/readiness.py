@@ -1,0 +1,58 @@
+"""Readiness: every worker is warm and computes a public probe correctly, and the ledger takes a durable write."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from core.errors import DeadlineBeforeStart, QueueFull, WorkerCold
+from core.ledger.ledger import Ledger
+from gpu_workers.engine import Engine, Role, Task
+from service.operation import probes
+from service.workers import Workers
+
+PROBE_S_MAX = 10.0
+
+
+class Readiness:
+    """Checks the gateway's parts; a success is valid for `cache_s` seconds."""
+
+    def __init__(
+        self, engine: Engine, ledger: Ledger, *, cache_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._engine = engine
+        self._workers = Workers(engine)
+        self._ledger = ledger
+        self._cache_s = cache_s
+        self._clock = clock
+        self._ready_until = 0.0
+        self._checking = asyncio.Lock()
+
+    def stages(self) -> dict[str, str]:
+        """How far the workers of each role are."""
+        return {role.value: self._engine.status(role).stage for role in self._engine.roles}
+
+    async def check(self) -> None:
+        """Raise the first error that a part has: WorkerCold, LedgerUnavailable or another of the tree."""
+        async with self._checking:  # one check at a time, however many callers there are
+            if self._clock() < self._ready_until:
+                return
+            await self._ledger.ping_write()
+            await asyncio.gather(*(self._check_role(role) for role in self._engine.roles))
+            self._ready_until = self._clock() + self._cache_s
+
+    async def _check_role(self, role: Role) -> None:
+        if role is Role.FILL:
+            # Checked when it started. Behind a slow model a probe would wait, and the other roles serve without it.
+            if not self._engine.status(role).ready:
+                raise WorkerCold
+            return
+        probe = Task(probes.task(role, self._workers.tagger_types), 1)
+        try:
+            results = await self._engine.run(role, [probe], timeout_s=PROBE_S_MAX, client_disconnected=asyncio.Event())
+        except (QueueFull, DeadlineBeforeStart):
+            if self._engine.status(role).ready:
+                return  # a busy role is ready
+            raise
+        probes.check(role, results[0])

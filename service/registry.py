@@ -1,0 +1,39 @@
+"""What is registered: the kinds of jobs, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.accounting.calculations import Calculations
+from service.config.settings import Settings
+from service.domains.job_kind import DomainKind
+from service.finetune.job_kind import FinetuneKind
+from service.infill.job_kind import InfillKind
+from service.jobs.kind import JobKind, JobKinds
+from service.sanitize.policies import Policies
+from service.synthesis.job_kind import SynthesisKind
+from service.workers import Workers
+
+
+@dataclass(frozen=True)
+class KindParts:
+    """The parts of a gateway that kinds of jobs are built from."""
+
+    settings: Settings
+    policies: Policies
+    workers: Workers
+    calculations: Calculations
+
+
+JOB_KINDS: list[Callable[[KindParts], JobKind]] = [
+    lambda parts: DomainKind(parts.settings),
+    lambda parts: InfillKind(parts.settings, policies=parts.policies, workers=parts.workers),
+    lambda parts: SynthesisKind(parts.settings),
+    lambda parts: FinetuneKind(parts.settings, calculations=parts.calculations),
+]
+
+
+def job_kinds(parts: KindParts) -> JobKinds:
+    """Every registered kind, built from the parts of one gateway."""
+    return JobKinds(make(parts) for make in JOB_KINDS)

@@ -1,0 +1,110 @@
+"""What a body of `/sanitize` costs, and the tasks that come of it.
+
+Guarantee: none, and the answer says so, but for the fills `metric_dp` and `dp`.
+What was recognised does not reach the output; what was not recognised does. It costs nothing and is never stored.
+`metric_dp` is metric DP for one masked word (`core.text.replace_words`): each document costs epsilon per unit of
+distance on its `vector` account and the worst case on its `token` account. `dp` is pure DP for one masked place or for
+the whole document (`core.text.fill_dp`): each document costs epsilon on its `token` account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.errors import InvalidInput
+from core.files.file_version import FileVersion
+from core.ledger.records import Charge
+from core.mechanisms.words.fill_pricing import fill_event, fill_facts
+from core.mechanisms.words.pricing import word_events, word_facts
+from core.text.policy import DP, K_DEFAULT, MODEL_FILLS, MaskPolicy, SanitizeTask, check_epsilon
+from service.config.settings import Settings
+from service.releases import limits
+from service.releases.request import Price
+from service.sanitize.fills import FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
+from service.sanitize.schemas import Mask, SanitizeRequest
+from service.workers import Facts
+
+
+def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Price:
+    """What `body` costs. Looks at the parameters, never at a text. `infill`: as `infill_facts` gives it, where known.
+
+    Raises InvalidInput for an epsilon that is missing, out of range, or given for a fill that has none, for an option
+    beside such a fill, and for too many documents."""
+    if len(body.documents) > settings.documents_max:
+        raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
+    epsilon = body.fill.epsilon
+    check_epsilon(body.fill.mode, epsilon)
+    check_options(
+        mode=body.fill.mode,
+        k=body.fill.k,
+        scope=body.fill.scope,
+        techniques=body.mask.techniques if "mask" in body.model_fields_set else None,
+        spans=body.return_spans,
+        k_max=settings.fill_k_max,
+    )
+    if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
+        raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
+    if epsilon is None:
+        note = FINE_TUNED if body.fill.model else GUESSED
+        return Price(facts={"note": note} if body.fill.mode in MODEL_FILLS else {})
+    limits.check_epsilon(epsilon, settings, field="fill.epsilon")
+    whole = "all" in body.techniques
+    if body.fill.mode == DP:
+        scope = body.fill.scope_or_default
+        event = fill_event(epsilon, scope=scope)
+        return Price(
+            charges=[Charge(event, document.subject) for document in body.documents],
+            facts=fill_facts(scope=scope, whole=whole) | (candidates_facts(infill) if infill else {}),
+        )
+    events = word_events(epsilon, mechanism=body.fill.mechanism_or_default)
+    return Price(
+        charges=[Charge(event, document.subject) for event in events for document in body.documents],
+        facts=word_facts(events, whole=whole),
+    )
+
+
+def mask_policy(mask: Mask, *, allow_lists: Sequence[str], tagger_types: Sequence[str]) -> MaskPolicy:
+    """What is masked. Raises InvalidInput for an unknown list, or an entity that nothing here recognises."""
+    if mask.allow_list not in allow_lists:
+        raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
+    return mask.masking().completed(tagger_types)
+
+
+def tasks_of(
+    body: SanitizeRequest,
+    settings: Settings,
+    cost: Price,
+    *,
+    allow_lists: Sequence[str],
+    tagger_types: Sequence[str],
+    model: FileVersion | None = None,
+) -> list[SanitizeTask]:
+    """The documents as tasks for the workers. Raises InvalidInput for a limit, an empty text, an unknown list, or an
+    entity that nothing here recognises."""
+    mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
+    policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types)
+    epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
+    tasks = []
+    for index, document in enumerate(body.documents):
+        if not document.text.strip():
+            raise InvalidInput("a document must hold something", field=f"documents.{index}.text")
+        if len(document.text) > settings.document_chars_max:
+            raise InvalidInput(
+                f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
+            )
+        tasks.append(
+            SanitizeTask(
+                document.text,
+                policy,
+                body.fill.mode,
+                epsilon_nano,
+                body.fill.mechanism_or_default,
+                body.fill.k or K_DEFAULT,
+                body.fill.scope_or_default,
+                model,
+            )
+        )
+    if body.fill.mode == DP:
+        texts = [document.text for document in body.documents]
+        check_places(texts, whole=policy.whole, places_max=settings.fill_slots_max)
+    return tasks

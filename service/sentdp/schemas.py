@@ -1,0 +1,64 @@
+"""Bodies of `POST /embed/sentdp`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from core.mechanisms.sentences.pricing import SentenceMechanism
+from core.mechanisms.sentences.protection import Form, Segmentation
+from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
+from service.domains.store import DEFAULT_NAME
+from service.http.strict import Strict, exactly_one_of
+
+Vector = list[float]
+
+_SUBJECT = Field(None, min_length=1, max_length=256)
+
+
+class Document(Strict):
+    """One document, as exactly one of `text`, `sentences` and `embeddings`."""
+
+    id: str | None = Field(None, max_length=128)
+    text: str | None = Field(
+        None,
+        description="Raw text, which the gateway segments. By sentences it is protected for one sentence and for no "
+        "single token; by words for one word.",
+    )
+    sentences: list[str] | None = Field(
+        None, description="The text as sentences: protected for one of them, and for one token inside one."
+    )
+    embeddings: list[Vector] | None = Field(
+        None, description="An embedding of each sentence, of unit length: protected for one of them."
+    )
+    subject: str | None = _SUBJECT
+
+    _one_form = exactly_one_of("text", "sentences", "embeddings")
+
+    @property
+    def form(self) -> Form:
+        if self.text is not None:
+            return "text"
+        return "sentences" if self.sentences is not None else "embeddings"
+
+
+class SentDPRequest(Strict):
+    """Body of `POST /embed/sentdp`, and of `POST /budget/estimate` for its price."""
+
+    documents: list[Document] = Field(min_length=1)
+    epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
+    mechanism: SentenceMechanism = "sentence_codes"
+    domain: str = Field(DEFAULT_NAME, max_length=64)
+    subject: str | None = _SUBJECT
+    segmentation: Segmentation = Field(
+        "sentences",
+        description="What the units of a text are. `sentences`: protects a sentence; their number is public, and one "
+        "token can change it. `words`: windows of words, which protect one word, debit the `token` account alone, and "
+        "make the number of words public. Documents are then `text`.",
+    )
+    window_words: int = Field(
+        WINDOW_WORDS, ge=1, le=WINDOW_WORDS_MAX, description="Words in a window, at most, by `words`."
+    )
+    normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")
+    encoding_format: Literal["float", "base64"] = "float"

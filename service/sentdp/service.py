@@ -1,0 +1,278 @@
+"""Sentence-private document embeddings: from a body to its price and its release request.
+
+Guarantee: pure epsilon-DP for replacing one entry of a document's unit list, of which the number of entries is public.
+What that promises of the text depends on how the list came about, and the answer's `privacy` block says it
+(`core.mechanisms.sentences.protection`): one sentence; one sentence or token, for sentences that the caller sent; one
+word, for windows of words. By `document_selection`: for replacing the whole document, and its answer does not show how
+many sentences there are.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from core.accounting.events import PrivacyEvent
+from core.amounts import cost_nano
+from core.errors import InvalidInput
+from core.files.file_version import FileVersion
+from core.ledger.records import Charge
+from core.mechanisms.sentences.pack_facts import DomainPackInfo
+from core.mechanisms.sentences.pricing import sentence_event, words_event
+from core.mechanisms.sentences.protection import Protection, protection
+from core.text.segment import sentences, windows
+from gpu_workers.engine import Role, Task
+from gpu_workers.tasks import EmbedRelease, EmbedTask
+from service.config.settings import Settings
+from service.domains.store import Domain, Domains
+from service.releases.limits import check_epsilon
+from service.releases.request import Part, Parts, Price, ReleaseRequest
+from service.sentdp.schemas import Document, SentDPRequest, Vector
+from service.workers import Workers
+
+_NORM_TOLERANCE = 1e-3
+# A document of one unit has no other unit to hide in: its release is nearly noise at any useful epsilon.
+_UNITS_FOR_UTILITY = 2
+
+
+class SentDPService:
+    """Prices bodies of `POST /embed/sentdp` and makes release requests of them."""
+
+    body = SentDPRequest
+
+    def __init__(self, settings: Settings, *, domains: Domains, workers: Workers) -> None:
+        self._settings = settings
+        self._domains = domains
+        self._workers = workers
+
+    async def price(self, tenant: str, body: SentDPRequest) -> Price:
+        """What `body` costs. Looks at the parameters, the documents' forms and the domain's public facts, not at text.
+
+        Raises InvalidInput as `event_of`, and for an unknown domain; DomainBroken.
+        """
+        domain = await self._domains.find(tenant, body.domain)
+        event = event_of(body, self._settings, domain.info)
+        return Price(charges_of(body, event), facts_of(body))
+
+    async def dimension(self, tenant: str, domain: str) -> int:
+        """Of the vectors of a domain. Raises InvalidInput, DomainBroken."""
+        return (await self._domains.find(tenant, domain)).info.dimension
+
+    async def release_request(self, tenant: str, body: SentDPRequest) -> ReleaseRequest:
+        """The release that `body` describes. Raises as `price`, and InvalidInput as `tasks_of`; WorkerCold."""
+        domain = await self._domains.find(tenant, body.domain)
+        pack = domain.info
+        event = event_of(body, self._settings, pack)
+        self._check_forms(body, domain)
+        model = self._workers.encoder_name if domain.file is None else pack.encoder
+        count = protection_of(body).count
+        tasks = tasks_of(body, self._settings, dimension=pack.dimension, event=event, pack=domain.file)
+
+        def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
+            rows = zip(body.documents, tasks, results, strict=True)
+            return {
+                "model": model,
+                "dimension": pack.dimension,
+                "data": [
+                    _row(index, document, task, result, body.encoding_format, count)
+                    for index, (document, task, result) in enumerate(rows)
+                ],
+                **common,
+                "usage": {"documents": len(tasks)} | ({count: sum(task.size for task in tasks)} if count else {}),
+            }
+
+        whole = ReleaseRequest(
+            charges=charges_of(body, event),
+            role=Role.EMBED,
+            tasks=[Task(task, task.weight) for task in tasks],
+            render=render,
+            privacy=facts_of(body),
+        )
+        return replace(whole, parts=lambda: self._parts(whole, body, event, tasks, domain))
+
+    def _check_forms(self, body: SentDPRequest, domain: Domain) -> None:
+        """Refuse text for a domain whose vectors are another encoder's than the gateway's. Raises InvalidInput."""
+        if domain.file is None or domain.info.encoder_fingerprint == self._workers.encoder_fingerprint:
+            return
+        for index, document in enumerate(body.documents):
+            if document.embeddings is None:
+                raise InvalidInput(
+                    f"this domain takes embeddings of {domain.info.dimension} dimensions", field=f"documents.{index}"
+                )
+
+    def _parts(
+        self,
+        whole: ReleaseRequest,
+        body: SentDPRequest,
+        event: PrivacyEvent,
+        tasks: Sequence[EmbedTask],
+        domain: Domain,
+    ) -> Parts:
+        """The documents, each drawn by itself. The mechanism and its epsilon are in the charges."""
+
+        def charges(number: int) -> list[Charge]:
+            return charges_of(body.model_copy(update={"documents": [body.documents[number]]}), event)
+
+        def only(numbers: Sequence[int]) -> ReleaseRequest:
+            return replace(
+                whole,
+                charges=[charge for number in numbers for charge in charges(number)],
+                tasks=[whole.tasks[number] for number in numbers],
+            )
+
+        encoder = self._workers.encoder_fingerprint.encode()
+        origins = (
+            [b"embeddings", domain.digest.encode(), task.embeddings.tobytes()]
+            if task.embeddings is not None
+            else [b"sentences", domain.digest.encode(), encoder, *(text.encode() for text in task.sentences or ())]
+            for task in tasks
+        )
+        return Parts(
+            parts=[Part(charges(number), origin) for number, origin in enumerate(origins)],
+            only=only,
+            pack=lambda result: result.space.encode() + b"\0" + result.vector.astype("<f4").tobytes(),
+            unpack=_unpacked,
+        )
+
+
+def event_of(body: SentDPRequest, settings: Settings, pack: DomainPackInfo) -> PrivacyEvent:
+    """The event that each document costs.
+
+    Raises:
+        InvalidInput: epsilon outside the operator's range, too many documents, windows of anything but text.
+    """
+    if len(body.documents) > settings.documents_max:
+        raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
+    check_epsilon(body.epsilon, settings)
+    noise = pack.parameters_for(cost_nano(body.epsilon)).code_noise
+    if body.segmentation == "sentences":
+        return sentence_event(body.mechanism, body.epsilon, noise)
+    for index, document in enumerate(body.documents):
+        if document.form != "text":
+            raise InvalidInput("windows of words are made of `text`", field=f"documents.{index}")
+    return words_event(body.mechanism, body.epsilon, noise)
+
+
+def protection_of(body: SentDPRequest) -> Protection:
+    """What each document of a priced body is protected against."""
+    return protection(
+        body.mechanism, forms=[document.form for document in body.documents], segmentation=body.segmentation
+    )
+
+
+def facts_of(body: SentDPRequest) -> dict[str, Any]:
+    """What the privacy block of a priced body says beside the event."""
+    return protection_of(body).facts | ({"window_words": body.window_words} if body.segmentation == "words" else {})
+
+
+def charges_of(body: SentDPRequest, event: PrivacyEvent) -> list[Charge]:
+    """The charge of each document."""
+    return [Charge(event, document.subject or body.subject) for document in body.documents]
+
+
+def tasks_of(
+    body: SentDPRequest, settings: Settings, *, dimension: int, event: PrivacyEvent, pack: FileVersion | None = None
+) -> list[EmbedTask]:
+    """The documents as tasks for the embed workers.
+
+    Raises:
+        InvalidInput: a limit is passed, a document is empty, an embedding is ragged, not finite, of another
+            dimension or not of unit length.
+    """
+    named = "sentences" if body.segmentation == "sentences" else "windows"
+    tasks = []
+    total = 0
+    for index, document in enumerate(body.documents):
+        place = f"documents.{index}"
+        embeddings = None
+        units: list[str] = []
+        if document.embeddings is not None:
+            embeddings = _matrix(document.embeddings, dimension=dimension, normalize=body.normalize, place=place)
+        elif document.sentences is not None:
+            units = document.sentences
+        elif document.text is not None:
+            text = _bounded(document.text, settings, place)
+            units = sentences(text) if body.segmentation == "sentences" else windows(text, body.window_words)
+        size = len(units) if embeddings is None else len(embeddings)
+        if size == 0 or any(not unit.strip() for unit in units):
+            raise InvalidInput("a document and each of its sentences must hold something", field=place)
+        if sum(map(len, units)) > settings.document_chars_max:
+            raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=place)
+        if size > settings.sentences_per_document_max:
+            raise InvalidInput(f"at most {settings.sentences_per_document_max} {named} a document", field=place)
+        total += size
+        tasks.append(
+            EmbedTask(
+                sentences=tuple(units) if embeddings is None else None,
+                embeddings=embeddings,
+                mechanism=body.mechanism,
+                domain=body.domain,
+                epsilon_nano=event.epsilon_nano,
+                pack=pack,
+                by_counts=event.kind == "two_geometric",
+            )
+        )
+    if total > settings.sentences_per_request_max:
+        raise InvalidInput(f"at most {settings.sentences_per_request_max} {named} a call", field="documents")
+    return tasks
+
+
+def _bounded(text: str, settings: Settings, place: str) -> str:
+    if len(text) > settings.document_chars_max:
+        raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=place)
+    return text
+
+
+def _matrix(rows: list[Vector], *, dimension: int, normalize: bool, place: str) -> npt.NDArray[np.float32]:
+    """The caller's sentence embeddings as `float32 [k, d]`, finite after the cast and of unit length."""
+    if any(len(row) != dimension for row in rows):
+        raise InvalidInput(f"each embedding must have {dimension} dimensions", field=place)
+    if not rows:
+        return np.zeros((0, dimension), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        matrix = np.asarray(rows, dtype=np.float64)
+        norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+        if normalize:
+            if not np.isfinite(norms).all():
+                raise InvalidInput("the length of an embedding is not finite", field=place)
+            matrix = matrix / np.where(norms == 0.0, 1.0, norms)[:, None]  # a zero vector stays zero
+        elif not (np.abs(norms - 1.0) <= _NORM_TOLERANCE).all():
+            raise InvalidInput("each embedding must have length 1, or set `normalize`", field=place)
+        cast = matrix.astype(np.float32)
+    if not np.isfinite(cast).all():
+        raise InvalidInput("an embedding is not finite in float32", field=place)
+    return cast
+
+
+def _unpacked(content: bytes) -> EmbedRelease:
+    space, _, vector = content.partition(b"\0")
+    return EmbedRelease(np.frombuffer(vector, dtype="<f4"), space.decode())
+
+
+def _row(
+    index: int,
+    document: Document,
+    task: EmbedTask,
+    result: EmbedRelease,
+    encoding_format: str,
+    count: str | None,
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"index": index}
+    if document.id is not None:
+        row["id"] = document.id
+    if encoding_format == "base64":
+        row["embedding"] = base64.b64encode(result.vector.astype("<f4").tobytes()).decode()
+    else:
+        row["embedding"] = result.vector
+    row["space"] = result.space
+    if count is None:
+        return row
+    row[count] = task.size
+    if task.size < _UNITS_FOR_UTILITY:
+        row["utility"] = "low"
+    return row
