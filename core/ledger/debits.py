@@ -1,4 +1,4 @@
-"""What a release debits: one row an account, in the shape that reserve.lua reads."""
+"""The debits of a release: one row for each account, in the format that reserve.lua reads."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ SUBJECT_LENGTH_MAX = 256
 MIXED_PLAN = "mixed"
 MIXED_EPSILON = 0
 
-Account = tuple[Unit, str]  # the subject's hash, "" for the tenant's own
+Account = tuple[Unit, str]  # the subject's hash, "" for the tenant's own account
 Orders = tuple[str, ...]
 
 
-Events = tuple[tuple[PrivacyEvent, int], ...]  # an event and how often it is run
+Events = tuple[tuple[PrivacyEvent, int], ...]  # each event with its number of releases
 
 
 @lru_cache(maxsize=4096)
 def _vector(events: Events, orders: Orders, room: Vector | None = None) -> Vector:
-    """The sum over the events, for an account whose counters can take `room` more.
+    """Return the sum of the events' costs, for an account whose counters can grow by at most `room`.
 
-    Sums of epsilon, squares or Renyi costs that do not fit become releases that their arm cannot price, which closes
-    it: a sum is never cut. The other arms go on.
+    If a sum of epsilon, of squares or of Renyi costs does not fit, its releases count as unpriced in that arm, which
+    closes the arm. A sum is never truncated. The other arms are unaffected.
     """
     total = [0] * (FIXED + len(orders))
     for event, times in events:
@@ -64,14 +64,14 @@ def _vector(events: Events, orders: Orders, room: Vector | None = None) -> Vecto
 
 @lru_cache(maxsize=4096)
 def _plans(events: Events) -> tuple[str, str]:
-    """The signatures of the plans that admit them: their own, and that of the worst noise."""
+    """Return the signatures of the two plans that admit the events: their own, and that of the worst noise."""
     own, worst = ({sign(event) for event, _ in events} for sign in (plan_signature, worst_signature))
     return own.pop() if len(own) == 1 else MIXED_PLAN, worst.pop() if len(worst) == 1 else MIXED_PLAN
 
 
 @lru_cache(maxsize=4096)
 def _loss(events: Events) -> tuple[list[float], list[float], int]:
-    """The cumulants of the privacy loss, of X and of Y, and the pure epsilon of every release if it is one."""
+    """Return the cumulants of the privacy loss X and of Y, and the pure epsilon that all releases share, if any."""
     total = [0.0] * (2 * CUMULANTS)
     for event, times in events:
         moments = moments_of(event)
@@ -85,11 +85,11 @@ def _loss(events: Events) -> tuple[list[float], list[float], int]:
 
 
 class Debits:
-    """The debits of a release: those of the subjects first, then the sums over all subjects.
+    """The debits of a release: first those of the subjects, then the sums over all subjects.
 
-    All charges compose by sum, an event also in the finer units.
-    Raises InvalidInput for no charge, too many, an empty or overlong subject, and a sum or a number of releases that no
-    account can hold.
+    All charges compose by summation. An event is also debited in the finer units.
+    Raises InvalidInput for no charge, for too many charges, for an empty or overlong subject, and for a sum or a number
+    of releases that no account can hold.
     """
 
     def __init__(self, tenant: str, charges: Sequence[Charge], master_key: MasterKey) -> None:
@@ -121,7 +121,7 @@ class Debits:
         return tuple(self._rows)
 
     def args(self, orders: Mapping[Account, Orders]) -> dict[str, object]:
-        """The arguments `accounts`, `subjects` and `losses` of reserve.lua."""
+        """Return the arguments `accounts`, `subjects` and `losses` of reserve.lua."""
         return {
             "accounts": [[" ".join(orders[account]), *_plans(events)] for account, events in self._rows.items()],
             "subjects": self.subjects,
@@ -129,7 +129,7 @@ class Debits:
         }
 
     def amounts(self, orders: Mapping[Account, Orders], room: Sequence[Sequence[int]] | None = None) -> bytes:
-        """The rows that the script holds and that the journal keeps. `room`: what each account can still count."""
+        """Return the rows that the script holds and the journal stores. `room`: how far each counter can still grow."""
         rooms: Sequence[Sequence[int] | None] = room or [None] * len(self._rows)
         return orjson.dumps(
             [
