@@ -1,8 +1,8 @@
-"""Labelled texts as a caller sends them: a private and a public split, read and checked.
+"""Reads and validates labelled texts from a caller: a private and a public split.
 
-A row is `{"text", "label"}`, of a pair `{"text", "text_pair", "label"}`; `"split": "public"` puts it into the public
-split. Whether rows are refused depends on them: the refusal is for who sent them. It names the line and what is
-wrong, never what stands there.
+A row is `{"text", "label"}`, for pairs `{"text", "text_pair", "label"}`. `"split": "public"` assigns it to the public
+split. Whether rows are rejected depends on private data, so only the sender receives the rejection. It contains the
+line number and the fault, never the row's content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LABELS_MAX = 1_000
 
 @dataclass(frozen=True)
 class Split:
-    """Texts, one or two a row (the same for all), and labels, one a row."""
+    """Texts, one or two for each row (the same number for all), and labels, one for each row."""
 
     texts: Sequence[tuple[str, ...]]
     labels: Sequence[str]
@@ -27,7 +27,7 @@ class Split:
 
 @dataclass(frozen=True)
 class RowTerms:
-    """What rows must agree with: the declared labels, whether they are pairs, the declared number of private ones."""
+    """What rows must match: the declared labels, whether texts are pairs, the declared number of private rows."""
 
     labels: tuple[str, ...]
     pairs: bool
@@ -37,7 +37,7 @@ class RowTerms:
 
 
 def check_labels(names: Sequence[str]) -> None:
-    """The declared labels, the caller's public word. Raises: InvalidInput for fewer than two, too many, or doubles."""
+    """Check the declared labels, which are public. Raises: InvalidInput for fewer than two, too many, or duplicates."""
     if not 2 <= len(names) <= LABELS_MAX:
         raise InvalidInput(f"Between 2 and {LABELS_MAX} labels.", field="labels")
     if len(set(names)) != len(names) or not all(names):
@@ -45,10 +45,10 @@ def check_labels(names: Sequence[str]) -> None:
 
 
 def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[Split, Split | None]:
-    """The private split and the public one, if there is any; `numbered` are rows with their lines.
+    """Return the private split and the public one, if there is any. `numbered` are rows with their line numbers.
 
     Raises: BadCorpus with reason `wrong-row`, `document-too-long`, `unknown-label`, `wrong-count` (not as many private
-    rows as declared), `too-many-rows` (of the public split), `one-class`.
+    rows as declared), `too-many-rows` (in the public split), `one-class`.
     """
     names = frozenset(terms.labels)
     found: dict[str, tuple[list[tuple[str, ...]], list[str]]] = {PRIVATE: ([], []), PUBLIC: ([], [])}
@@ -74,7 +74,7 @@ def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[S
 
 
 def _row(row: Any, line: int, terms: RowTerms) -> tuple[str, tuple[str, ...], str]:
-    """Split, texts and label of one row."""
+    """Return split, texts and label of one row."""
     members = ("text", "text_pair", "label") if terms.pairs else ("text", "label")
     if not isinstance(row, dict) or row.keys() - {"split"} != set(members):
         raise BadCorpus(f"A row is an object of {', '.join(members)}.", reason="wrong-row", line=line)
