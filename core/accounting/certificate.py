@@ -98,7 +98,7 @@ def largest_count(event: PrivacyEvent, *, epsilon_nano: int, delta_femto: int) -
     """
     plan, delta = _checked(event, delta_femto)
     if certify(event, count=1, delta_femto=delta_femto).epsilon_nano > epsilon_nano:
-        raise OutOfRange("not one release fits in this budget", field="epsilon")
+        raise OutOfRange("this budget does not admit a single release", field="epsilon")
 
     def quick(count: int) -> int:
         return _quick(event, plan, delta, count)[0]

@@ -25,7 +25,7 @@ from core.errors import OutOfRange, UnsupportedEvent
 Array = npt.NDArray[np.float64]
 
 NOT_A_BOUND = "an estimate: the true epsilon may be larger; certify before use"
-_SKEWED = "; the privacy loss is strongly skewed here, so expect a large error"
+_SKEWED = "; the privacy loss is strongly skewed, so expect a large error"
 _SKEWNESS_CREDIBLE = 0.5
 _COARSE = 512
 _FINE = 48

@@ -186,7 +186,7 @@ def _rate(rows: int, batch: int) -> float:
 
 def _check_rows(rows: int, batch: int) -> None:
     if isinstance(rows, bool) or not isinstance(rows, int) or not ROWS_MIN <= rows <= ROWS_MAX:
-        raise OutOfRange(f"at least {ROWS_MIN} rows are needed, and no more than {ROWS_MAX} taken", field="rows")
+        raise OutOfRange(f"the number of rows must be between {ROWS_MIN} and {ROWS_MAX}", field="rows")
     if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= rows:
         raise OutOfRange("the expected batch must be a whole number between 1 and the rows", field="batch")
 

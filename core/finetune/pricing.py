@@ -75,7 +75,7 @@ def training_budget(
     )
     replaced = replace_one_epsilon(plan)
     if not math.isfinite(replaced) or replaced > EPSILON_MAX:
-        raise OutOfRange("for replacing one row nothing is certified of this plan", field="epsilon")
+        raise OutOfRange("the cost of this plan for replacing one row cannot be certified", field="epsilon")
     return TrainingBudget(plan, cost_nano(replaced), delta_femto)
 
 

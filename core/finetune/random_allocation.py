@@ -14,5 +14,5 @@ def random_allocation(*, rows: int, steps: int) -> IntArray:
     Raises: ValueError unless rows >= 1 and 1 <= steps <= 2^32.
     """
     if rows < 1:
-        raise ValueError("there must be a row")
+        raise ValueError("the number of rows must be at least 1")
     return uniform_indices(rows, steps)

@@ -39,7 +39,7 @@ class RowTerms:
 def check_labels(names: Sequence[str]) -> None:
     """Check the declared labels, which are public. Raises: InvalidInput for fewer than two, too many, or duplicates."""
     if not 2 <= len(names) <= LABELS_MAX:
-        raise InvalidInput(f"Between 2 and {LABELS_MAX} labels.", field="labels")
+        raise InvalidInput(f"Declare between 2 and {LABELS_MAX} labels.", field="labels")
     if len(set(names)) != len(names) or not all(names):
         raise InvalidInput("Labels must differ and have a name.", field="labels")
 
@@ -56,17 +56,17 @@ def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[S
     for line, row in numbered:
         split, texts, label = _row(row, line, terms)
         if label not in names:
-            raise BadCorpus("A row's label is none of the declared ones.", reason="unknown-label", line=line)
+            raise BadCorpus("A row's label is not among the declared labels.", reason="unknown-label", line=line)
         if len(found[split][1]) == most[split]:
             if split == PRIVATE:
                 raise BadCorpus("There are more private rows than declared.", reason="wrong-count", line=line)
-            raise BadCorpus(f"At most {most[split]} public rows.", reason="too-many-rows", line=line)
+            raise BadCorpus(f"There may be at most {most[split]} public rows.", reason="too-many-rows", line=line)
         found[split][0].append(texts)
         found[split][1].append(label)
     private, public = (Split(*found[split]) for split in (PRIVATE, PUBLIC))
     if len(private.labels) != terms.rows:
         count = len(private.labels)
-        raise BadCorpus("The private rows are fewer than declared.", reason="wrong-count", count=count)
+        raise BadCorpus("There are fewer private rows than declared.", reason="wrong-count", count=count)
     for part in (private, public):
         if part.labels and len(set(part.labels)) < 2:
             raise BadCorpus("All rows of a split have the same label.", reason="one-class", count=len(part.labels))
@@ -86,5 +86,5 @@ def _row(row: Any, line: int, terms: RowTerms) -> tuple[str, tuple[str, ...], st
     texts = tuple(row[member] for member in members[:-1])
     if sum(map(len, texts)) > terms.text_chars_max:
         most = terms.text_chars_max
-        raise BadCorpus(f"At most {most} characters a row.", reason="document-too-long", line=line, count=most)
+        raise BadCorpus(f"A row has at most {most} characters.", reason="document-too-long", line=line, count=most)
     return split, texts, row["label"]

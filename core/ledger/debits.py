@@ -42,8 +42,8 @@ Events = tuple[tuple[PrivacyEvent, int], ...]  # each event with its number of r
 
 
 @lru_cache(maxsize=4096)
-def _vector(events: Events, orders: Orders, room: Vector | None = None) -> Vector:
-    """Return the sum of the events' costs, for an account whose counters can grow by at most `room`.
+def _vector(events: Events, orders: Orders, headroom: Vector | None = None) -> Vector:
+    """Return the sum of the events' costs, for an account whose counters can grow by at most `headroom`.
 
     If a sum of epsilon, of squares or of Renyi costs does not fit, its releases count as unpriced in that arm, which
     closes the arm. A sum is never truncated. The other arms are unaffected.
@@ -52,12 +52,12 @@ def _vector(events: Events, orders: Orders, room: Vector | None = None) -> Vecto
     for event, times in events:
         cost = vector_of(Sums.of(cost_of(event), orders))
         total = [have + times * more for have, more in zip(total, cost, strict=True)]
-    room = room or (LARGEST,) * len(total)
-    if total[EPSILON] > room[EPSILON]:
+    headroom = headroom or (LARGEST,) * len(total)
+    if total[EPSILON] > headroom[EPSILON]:
         total[EPSILON], total[DELTA], total[NO_EPSILON] = 0, 0, total[COUNT]
-    if total[SQUARE] > room[SQUARE]:
+    if total[SQUARE] > headroom[SQUARE]:
         total[SQUARE], total[NO_SQUARE] = 0, total[COUNT]
-    if any(rho > left for rho, left in zip(total[FIXED:], room[FIXED:], strict=True)):
+    if any(rho > left for rho, left in zip(total[FIXED:], headroom[FIXED:], strict=True)):
         total[FIXED:], total[NO_RHO] = [0] * len(orders), total[COUNT]
     return tuple(total)
 
@@ -128,12 +128,12 @@ class Debits:
             "losses": [_loss(events) for events in self._rows.values()],
         }
 
-    def amounts(self, orders: Mapping[Account, Orders], room: Sequence[Sequence[int]] | None = None) -> bytes:
-        """Return the rows that the script holds and the journal stores. `room`: how far each counter can still grow."""
-        rooms: Sequence[Sequence[int] | None] = room or [None] * len(self._rows)
+    def amounts(self, orders: Mapping[Account, Orders], headroom: Sequence[Sequence[int]] | None = None) -> bytes:
+        """Return the rows that the script holds and the journal stores. `headroom`: how far each counter can grow."""
+        headrooms: Sequence[Sequence[int] | None] = headroom or [None] * len(self._rows)
         return orjson.dumps(
             [
                 [account[0].value, account[1], _vector(events, orders[account], None if left is None else tuple(left))]
-                for (account, events), left in zip(self._rows.items(), rooms, strict=True)
+                for (account, events), left in zip(self._rows.items(), headrooms, strict=True)
             ]
         )

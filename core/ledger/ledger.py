@@ -242,13 +242,13 @@ class Ledger(LedgerReader):
         returns the right ones. If a sum does not fit a counter, the script returns how far each counter can still grow.
         Both cases price the release again.
         """
-        room: list[list[int]] | None = None
+        headroom: list[list[int]] | None = None
         for _ in range(PRICINGS_MAX):
             orders = {account: self._orders_of(tenant, account) for account in debits.accounts}
-            blob = debits.amounts(orders, room)
+            blob = debits.amounts(orders, headroom)
             found, stored = await self._transition("reserve", tenant, {**args, **debits.args(orders)}, blob)
             if found["outcome"] == "no-room":
-                room = found["room"]
+                headroom = found["room"]
             elif found["outcome"] == "other-orders":
                 for account, learnt in zip(debits.accounts, found["orders"], strict=True):
                     self._orders[tenant, account[0], bool(account[1])] = tuple(learnt.split())

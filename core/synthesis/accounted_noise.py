@@ -35,7 +35,7 @@ def noise_scale(noise_multiplier: float, *, squared_sensitivity: int) -> int:
     needed = math.ceil(Fraction(noise_multiplier) ** 2 * squared_sensitivity) + _ROUNDING_SQUARED
     scale = math.isqrt(needed - 1) + 1
     if scale > GAUSSIAN_SCALE_MAX:
-        raise OutOfRange("The noise that this target asks for is too wide.", field="epsilon")
+        raise OutOfRange("This target needs noise that is too wide.", field="epsilon")
     return scale
 
 

@@ -61,7 +61,7 @@ def declared_table(declared: Any) -> DeclaredTable:
         raise InvalidInput("An embedding has a dimension, a minimum and a maximum.", field=place)
     dimension = terms.get("dimension")
     if not isinstance(dimension, int) or isinstance(dimension, bool) or not 1 <= dimension <= COLUMNS_MAX:
-        raise InvalidInput(f"Between 1 and {COLUMNS_MAX} dimensions.", field=f"{place}.dimension")
+        raise InvalidInput(f"An embedding has between 1 and {COLUMNS_MAX} dimensions.", field=f"{place}.dimension")
     bounds = {"minimum": terms.get("minimum"), "maximum": terms.get("maximum")}
     label = declared.get("label")
     columns = [{"kind": "numeric", "name": f"{EMBEDDING}.{i}"} | bounds for i in range(dimension)]
@@ -71,5 +71,5 @@ def declared_table(declared: Any) -> DeclaredTable:
         field = (error.field or "schema").replace("schema.columns.0", place)
         raise InvalidInput(error.detail, field=field) from None
     if schema.label is not None and schema.label.name == EMBEDDING:
-        raise InvalidInput("The label has another name than the embedding.", field="schema.label.name")
+        raise InvalidInput("The label must not have the name of the embedding.", field="schema.label.name")
     return DeclaredTable(schema, dimension)

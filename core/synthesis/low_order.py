@@ -124,7 +124,7 @@ def _most(schema: TableSchema, frequencies: int, *, paired: bool) -> list[_Harmo
             return _harmonics(schema, highest, paired=paired)
     if paired:
         return []
-    raise InvalidInput("At least one frequency a column is needed.", field="frequencies")
+    raise InvalidInput("At least one frequency for each column is needed.", field="frequencies")
 
 
 def _highest(schema: TableSchema) -> int:

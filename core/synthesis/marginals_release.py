@@ -60,7 +60,7 @@ class MarginalsRelease:
         Raises InvalidInput for a count below 1.
         """
         if count < 1:
-            raise InvalidInput("At least one row.", field="rows")
+            raise InvalidInput("At least one row is needed.", field="rows")
         generator = noise_generator()
         labels = generator.choice(len(self.classes), size=count, p=_law(self.classes)).astype(np.int16)
         codes = np.empty((count, len(self.tables)), dtype=np.int16)
@@ -96,7 +96,7 @@ def marginals_release(
 def counts_scale(schema: TableSchema, *, bins: int, noise_multiplier: float) -> int:
     """Return the integer noise scale for counts multiplied by `_FINENESS`. Raises as `marginals_release`."""
     if not 1 <= bins <= BINS_MAX:
-        raise InvalidInput(f"Between 1 and {BINS_MAX} bins.", field="bins")
+        raise InvalidInput(f"The number of bins must be between 1 and {BINS_MAX}.", field="bins")
     return noise_scale(noise_multiplier, squared_sensitivity=squared_sensitivity(schema) * _FINENESS**2)
 
 

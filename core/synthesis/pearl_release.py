@@ -181,7 +181,7 @@ def noise_plan(
 def checked(frequencies: int) -> int:
     """Return `frequencies`. Raises InvalidInput if it is out of range."""
     if not 1 <= frequencies <= FREQUENCIES_MAX:
-        raise InvalidInput(f"Between 1 and {FREQUENCIES_MAX} frequencies.", field="frequencies")
+        raise InvalidInput(f"The number of frequencies must be between 1 and {FREQUENCIES_MAX}.", field="frequencies")
     return frequencies
 
 

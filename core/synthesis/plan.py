@@ -53,7 +53,7 @@ class SynthesisPlan:
             scale(budget.noise_multiplier)
         except OutOfRange:
             raise OutOfRange(
-                "The noise of this budget is too wide to be drawn; at this delta the smallest epsilon that is enough"
+                "This budget needs noise that is too wide to be sampled. At this delta the smallest sufficient epsilon"
                 f" is {_smallest_epsilon(scale, budget):g}.",
                 field="epsilon",
             ) from None

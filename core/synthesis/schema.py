@@ -110,7 +110,7 @@ def table_schema(declared: Mapping[str, Any]) -> TableSchema:
     if len(set(schema.names)) < len(schema.names):
         _refuse("Two columns have the same name.", "schema.columns")
     if schema.width > WIDTH_MAX:
-        _refuse(f"A row may have {WIDTH_MAX} numbers and categories together.", "schema.columns")
+        _refuse(f"A row may have at most {WIDTH_MAX} numbers and categories in total.", "schema.columns")
     return schema
 
 
@@ -122,7 +122,7 @@ def _column(declared: object, place: str) -> Column:
     if not isinstance(kind, str) or kind not in keys:
         _refuse("A column is numeric or categorical.", f"{place}.kind")
     if not set(declared) <= keys[kind] | {"name", "kind"}:
-        _refuse("The column has a field that its kind does not know.", place)
+        _refuse("The column has a field that its kind does not support.", place)
     name = declared.get("name")
     if not _is_text(name):
         _refuse(f"A column has a name of 1 to {NAME_CHARS_MAX} characters.", f"{place}.name")
@@ -141,7 +141,7 @@ def _column(declared: object, place: str) -> Column:
 
 def _bound(value: object, place: str) -> float:
     if value is None:
-        _refuse("Declare public bounds: bounds read off private rows would leak them.", place)
+        _refuse("Declare public bounds. Bounds derived from private rows would leak them.", place)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= BOUND_MAX:
         _refuse(f"A bound is a number within {BOUND_MAX:g} of zero.", place)
     return float(value)
@@ -150,7 +150,7 @@ def _bound(value: object, place: str) -> float:
 def _categories(value: object, place: str) -> tuple[str, ...]:
     place = f"{place}.categories"
     if not _is_list(value):
-        _refuse("Declare public categories: a list read off private rows would leak them.", place)
+        _refuse("Declare public categories. A list derived from private rows would leak them.", place)
     if not 1 <= len(value) <= CATEGORIES_MAX or not all(_is_text(entry) for entry in value):
         _refuse(f"A column has 1 to {CATEGORIES_MAX} categories of 1 to {NAME_CHARS_MAX} characters.", place)
     if len(set(value)) < len(value):

@@ -241,7 +241,7 @@ class SanitizeTask:
         if self.k < 1:
             raise InvalidInput("K is at least 1.", field="k")
         if self.scope not in SCOPES or (self.scope == DOCUMENT and self.policy.techniques != ("all",)):
-            raise InvalidInput("The scope `document` masks by the technique `all` alone.", field="scope")
+            raise InvalidInput("The scope `document` needs the technique `all` and no other.", field="scope")
         check_text(self.text)
 
 

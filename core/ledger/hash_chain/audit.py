@@ -47,8 +47,7 @@ async def audit_ledger(client: LedgerClient, master_key: MasterKey, epoch_file: 
             if any(replay.differences_of(state) for state in wire.account_states(segment.tenant, segment.accounts)):
                 history.fault_of(
                     segment.tenant,
-                    f"the accounts that seal {event.seal.id.n} found at entry {segment.last} are not what the journal "
-                    "up to it says",
+                    f"the accounts in seal {event.seal.id.n} do not match the journal up to entry {segment.last}",
                 )
     listed = {name.decode() for name in await client.call("SMEMBERS", names.TENANTS_KEY)}
     reports = []

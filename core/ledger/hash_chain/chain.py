@@ -166,9 +166,9 @@ class SealChain:
 
     async def head(self, known: ChainHead | None = None) -> ChainHead:
         """Return the end of the chain. Returns the object `known` itself if that is still the end."""
-        asked = {"known_n": str(known.id.n), "known_mac": known.id.mac} if known else {}
+        args = {"known_n": str(known.id.n), "known_mac": known.id.mac} if known else {}
         try:
-            found, _ = await self._client.run("seal", key=names.SEAL_CHAIN_KEY, args=asked)
+            found, _ = await self._client.run("seal", key=names.SEAL_CHAIN_KEY, args=args)
         except ValueError:  # not even valid text
             raise LedgerNotTrusted("The last seal of the ledger cannot be read.") from None
         if known and found["outcome"] == "same":

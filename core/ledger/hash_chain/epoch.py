@@ -77,7 +77,7 @@ async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:
     found = await call("XRANGE", names.SEAL_CHAIN_KEY, f"{epoch.seal.n}-0", "+", "COUNT", 1)
     if not found:
         raise LedgerNotTrusted(
-            f"Redis holds an older state than this gateway has seen (seal {epoch.seal.n} is not there); {_ADVICE}"
+            f"Redis holds an older state than this gateway has seen (seal {epoch.seal.n} is missing); {_ADVICE}"
         )
     seal = seal_entry(found[0], master_key)
     if seal.id == epoch.seal:

@@ -73,7 +73,7 @@ class _Writer:
         seq, expected = entry_number(raw), self._last.get(tenant, 0) + 1
         self._last[tenant] = seq
         if seq != expected:
-            self._history.fault_of(tenant, f"entry {seq} comes where entry {expected} should be")
+            self._history.fault_of(tenant, f"found entry {seq} in place of entry {expected}")
         entry = readable_entry(tenant, raw)
         if entry is None:
             self._history.fault_of(tenant, f"entry {seq} was not written by the ledger")

@@ -70,7 +70,7 @@ class JournalReplay:
     def apply(self, entry: JournalEntry) -> None:
         """Apply the next entry."""
         if entry.seq <= self.last_seq:
-            self._fault(entry, "comes a second time")
+            self._fault(entry, "appears a second time")
         self._miss(range(self.last_seq + 1, entry.seq))
         self.last_seq = entry.seq
         self.entries += 1
@@ -106,7 +106,7 @@ class JournalReplay:
                 if entry.transition != "cancel":
                     self._add(entry, ended, "committed", 1)
         else:
-            self._fault(entry, "is of no known kind")
+            self._fault(entry, "has an unknown type")
 
     def compare(self, accounts: Iterable[AccountState]) -> None:
         """Compare accounts with the counters after the last applied entry."""
@@ -120,7 +120,7 @@ class JournalReplay:
             if (state.unit.value, state.subject_hash or "") in self._lowered:
                 self._over.add(state.account)
             else:
-                self.faults.append(f"{state.account} holds more than its limit")
+                self.faults.append(f"{state.account} exceeds its limit")
 
     def differences_of(self, state: AccountState) -> list[Difference]:
         """Return the counters of one account that are not the sums of the entries applied so far."""
@@ -139,7 +139,7 @@ class JournalReplay:
         self._miss(range(self.last_seq + 1, last_seq + 1))
         for key in self._counters.keys() - self._seen:
             if self._opened_at.get(key, 0) <= (self._compared_from or 0):
-                self.faults.append(f"{self._names[key]} is in the journal and has no account")
+                self.faults.append(f"{self._names[key]} is in the journal but has no account")
         return TenantAudit(
             tenant=self.tenant,
             entries=self.entries,
@@ -162,7 +162,7 @@ class JournalReplay:
             if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
                 self._lowered.add(_key(changed))
             else:
-                self._fault(entry, "lowers a limit to one that is higher")
+                self._fault(entry, "raises a limit that it should lower")
             return
         if counters["committed"][COUNT] + counters["held"][COUNT] > 0:
             self._fault(entry, "changes the limit of an account that is in use")
@@ -175,7 +175,7 @@ class JournalReplay:
             self._fault(entry, "debits an account that was not opened")
             return
         if len(change.vector) != len(counters[counter]):
-            self._fault(entry, "debits an account at other orders than it has")
+            self._fault(entry, "debits an account at orders that are not the account's")
             return
         counters[counter] = tuple(a + sign * b for a, b in zip(counters[counter], change.vector, strict=True))
 

@@ -231,7 +231,7 @@ class Sealer:
             seals[sealed.n] = await self._chain.seal(sealed.n)
         segment = seals[sealed.n].segment(tenant)
         if segment is None or segment.last != sealed.last:
-            raise LedgerNotTrusted(f"Seal {sealed.n} does not hold entry {sealed.last} of the tenant {tenant}.")
+            raise LedgerNotTrusted(f"Seal {sealed.n} does not contain entry {sealed.last} of the tenant {tenant}.")
         async for batch in raw_entries(self._client, tenant, after=segment.last - 1, last=segment.last):
             if JournalDigest(batch).hexdigest() == segment.end:
                 return segment

@@ -69,7 +69,7 @@ class History:
                 previous = None
                 continue
             if seal.ledger != ledger:
-                self.chain_faults.append(f"seal {seal.id.n} is of another ledger")
+                self.chain_faults.append(f"seal {seal.id.n} belongs to another ledger")
             if previous is not None:
                 self._follows(previous, seal)
             previous = seal.id
@@ -97,7 +97,7 @@ class History:
                 f"seal {seal.id.n} does not follow seal {previous.n}: seals are missing or changed"
             )
         elif seal.id.n != previous.n + 1 and seal.restored is None:
-            self.chain_faults.append(f"seal {seal.id.n} leaves numbers out after seal {previous.n}")
+            self.chain_faults.append(f"seal {seal.id.n} skips numbers after seal {previous.n}")
 
     async def _segment(self, seal: Seal, segment: Segment) -> AsyncIterator[Entries | SegmentEnd]:
         tenant, position = segment.tenant, self.positions.get(segment.tenant, 0)

@@ -58,7 +58,7 @@ class SentenceMechanism(ABC):
 
     def _check(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> None:
         if len(documents) != len(epsilon_nano):
-            raise ValueError("one epsilon for each document")
+            raise ValueError("each document needs one epsilon")
         if any(epsilon < 1 for epsilon in epsilon_nano):
             raise ValueError("epsilon must be positive")
         for document in documents:

@@ -29,11 +29,11 @@ class VectorMechanism(ABC):
     def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
         """Raises ValueError if the projection is not the spec's."""
         if (projection is None) != (spec.projection == "identity" or spec.is_trained):
-            raise ValueError("a projection belongs to a spec that names one")
+            raise ValueError("pass a projection if and only if the spec names one")
         if projection is not None:
             shape = (spec.projection, spec.dimension, spec.output_dimension)
             if (projection.kind, projection.dimension, projection.output_dimension) != shape:
-                raise ValueError("the projection is another one than the spec's")
+                raise ValueError("the projection does not match the spec")
         self.spec = spec
         self.projection = projection
 

@@ -56,7 +56,7 @@ class ExponentialWords:
         differ, or an epsilon is not positive.
         """
         if len(words) != len(epsilon_nano) or min(epsilon_nano, default=1) < 1:
-            raise ValueError("each word has a positive epsilon")
+            raise ValueError("each word needs a positive epsilon")
         codes = self.vocabulary.rows(words)
         alike: dict[tuple[bytes, int], list[int]] = {}
         for place, epsilon in enumerate(epsilon_nano):

@@ -51,7 +51,7 @@ class LaplaceWords:
         differ, InvalidInput for an epsilon outside (0, EPSILON_MAX / 2].
         """
         if len(words) != len(epsilon_nano):
-            raise ValueError("each word has an epsilon")
+            raise ValueError("each word needs an epsilon")
         scale = self.vocabulary.scale
         rows = self.vocabulary.rows(words) / np.float64(scale)
         for epsilon in dict.fromkeys(epsilon_nano):

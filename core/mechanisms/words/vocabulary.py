@@ -40,14 +40,14 @@ class WordVectors:
         self.words = tuple(words)
         self._index = {word: index for index, word in enumerate(self.words)}
         if not 0 < len(self.words) == len(self._index) <= WORDS_MAX:
-            raise ValueError(f"a vocabulary has words, each once, and at most {WORDS_MAX}")
+            raise ValueError(f"a vocabulary has between 1 and {WORDS_MAX} distinct words")
         if codes.dtype != np.int8 or codes.ndim != 2 or len(codes) != len(self.words):
-            raise ValueError("a vocabulary has one int8 code a word")
+            raise ValueError("a vocabulary has one int8 code for each word")
         wide = codes.astype(np.int64)
         squares = (wide * wide).sum(axis=1)
         self.scale = math.isqrt(int(squares.max()) - 1) + 1 if squares.any() else 0
         if not 0 < 4 * self.scale**2 < _SQUARES_MAX:
-            raise ValueError("the codes of a vocabulary are not all zero, and 2047 long at most")
+            raise ValueError("the codes of a vocabulary must not all be zero and have a length of at most 2047")
         self.codes = codes
         # |z - c|^2 - |z|^2 = -2 z.c + |c|^2, a product of the rows (-2 z, 1) with this matrix
         self._products = np.ascontiguousarray(np.column_stack([codes, squares]).T, dtype=np.float32)

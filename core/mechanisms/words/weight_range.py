@@ -31,7 +31,7 @@ def draw_epsilon_nano(range_nano: int, *, candidates: int) -> int:
     Source: McSherry and Talwar 2007, with the exact constant of bounded weights.
     """
     if candidates < 2 or not 0 <= range_nano <= EPSILON_MAX * NANO:
-        raise ValueError("at least two candidates and a range that is no larger than an epsilon may be")
+        raise ValueError("there must be at least two candidates and a range within the limits of epsilon")
     exact = Decimal(range_nano).scaleb(-9, _UP)
     # with q = e^-R: (1 + (V - 1) e^R) / (e^R + V - 1) = (q + V - 1) / (1 + (V - 1) q), which decreases in q
     least = max(Decimal(0), _DOWN.next_minus(_DOWN.exp(exact.copy_negate())))

@@ -280,7 +280,7 @@ TAMPERING = [
     (edit_own_account, "tenant acme since seal 3", "acme/token: committed"),
     (delete_own_account, "acme/record is missing", "acme/record is missing"),
     (edit_subject_account, None, "clinic/sentence/"),
-    (delete_subject_account, None, "is in the journal and has no account"),
+    (delete_subject_account, None, "is in the journal but has no account"),
     (roll_back_tenant, "acme is at entry 5", "acme: the tenant is at entry 5"),
     (roll_back_and_repeat, "Entry 7 of the tenant acme is not the one", "entries 6 to 7 are not the ones that seal 3"),
     (roll_back_tenant_and_heads, "does not match the last seal", "does not match the last seal"),
