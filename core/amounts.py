@@ -1,9 +1,9 @@
 """Privacy amounts as integers: epsilon in nano (1e-9), delta in femto (1e-15).
 
-Redis' Lua computes in doubles, so every sum must stay below 2**53. With nano-epsilon that bounds a single
-amount to `EPSILON_MAX` = 4e6 (two of them still add exactly); a delta of 1 is 1e15 femto.
-Amounts are read through `Decimal(repr(x))`, the shortest decimal that names the float: the binary value of 0.1
-times 1e9 would round up to 100000001, and a budget of 5 x 0.1 would admit four releases.
+Redis' Lua computes in doubles, so every sum must stay below 2**53. With nano-epsilon that limits a single
+amount to `EPSILON_MAX` = 4e6 (two of them still add exactly). A delta of 1 is 1e15 femto.
+Amounts are parsed with `Decimal(repr(x))`, the shortest decimal that represents the float. The binary value of 0.1
+times 1e9 would round up to 100000001, and a budget of 5 x 0.1 would admit only four releases.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ def _scaled(value: float | int | str | Decimal, *, unit: int, maximum: int, roun
 
 
 def cost_nano(epsilon: float | int | str | Decimal) -> int:
-    """Epsilon as a cost in nano-epsilon, rounded **up**. Raises ValueError outside [0, EPSILON_MAX]."""
+    """Convert epsilon to a cost in nano-epsilon, rounded **up**. Raises ValueError outside [0, EPSILON_MAX]."""
     return _scaled(epsilon, unit=NANO, maximum=EPSILON_MAX, rounding=ROUND_CEILING)
 
 
 def limit_nano(epsilon: float | int | str | Decimal) -> int:
-    """Epsilon as a limit in nano-epsilon, rounded **down**. Raises ValueError outside [0, EPSILON_MAX]."""
+    """Convert epsilon to a limit in nano-epsilon, rounded **down**. Raises ValueError outside [0, EPSILON_MAX]."""
     return _scaled(epsilon, unit=NANO, maximum=EPSILON_MAX, rounding=ROUND_FLOOR)
 
 
 def limit_femto(delta: float | int | str | Decimal) -> int:
-    """Delta as a limit in femto-delta, rounded **down**. Raises ValueError outside [0, 1]."""
+    """Convert delta to a limit in femto-delta, rounded **down**. Raises ValueError outside [0, 1]."""
     return _scaled(delta, unit=FEMTO, maximum=1, rounding=ROUND_FLOOR)
 
 
 def epsilon_of(nano: int) -> float:
-    """Nano-epsilon as the nearest float, for display."""
+    """Convert nano-epsilon to the nearest float, for display."""
     return nano / NANO
 
 
 def delta_of(femto: int) -> float:
-    """Femto-delta as the nearest float, for display."""
+    """Convert femto-delta to the nearest float, for display."""
     return femto / FEMTO

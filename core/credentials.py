@@ -1,7 +1,7 @@
-"""What a credential must look like before anything is compared with it, and how two are compared.
+"""Validation and comparison of credentials.
 
-Guarantee: an empty credential matches nothing, and none that is empty or too short gets as far as a comparison. No
-message shows a credential.
+Guarantee: an empty credential matches nothing, and an empty or too short one never reaches a comparison. No message
+contains a credential.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ ADMIN_KEY_CHARS_MIN = 32
 API_KEY = re.compile(r"pgw_([0-9a-f]{16})_([0-9a-f]{32})")  # key id and secret
 
 _VISIBLE = re.compile(r"[!-~]+")
-_MADE_PREFIX, _MADE_HEX = "pga_", 32  # of an admin key of the gateway's own making
+_MADE_PREFIX, _MADE_HEX = "pga_", 32  # of an admin key that the gateway generated
 
 
 def same_credential(presented: str, expected: str) -> bool:
-    """Whether the two are equal, in constant time. An empty one is equal to nothing."""
+    """Whether the two are equal, in constant time. An empty credential equals nothing."""
     if not presented or not expected:
         return False
     return hmac.compare_digest(presented.encode(), expected.encode())
 
 
 def token(text: str) -> str:
-    """`text` without the blanks around it. Raises ValueError for an empty one, or one that fits no HTTP header."""
+    """Return `text` without surrounding blanks. Raises ValueError if it is empty or not valid in an HTTP header."""
     stripped = text.strip()
     if not stripped:
         raise ValueError("a secret that is set must not be empty")
@@ -35,8 +35,8 @@ def token(text: str) -> str:
 
 
 def admin_key(text: str) -> str:
-    """A usable admin key. Raises ValueError for less than `ADMIN_KEY_CHARS_MIN` characters, for a key of the gateway's
-    own making that is not whole, and as `token`."""
+    """Return a valid admin key. Raises ValueError for fewer than `ADMIN_KEY_CHARS_MIN` characters, for an incomplete
+    key that the gateway generated, and as `token`."""
     key = token(text)
     if len(key) < ADMIN_KEY_CHARS_MIN:
         raise ValueError(f"an admin key has at least {ADMIN_KEY_CHARS_MIN} characters")
@@ -46,13 +46,13 @@ def admin_key(text: str) -> str:
 
 
 def new_admin_key() -> str:
-    """A fresh one, of 128 random bits."""
+    """Return a new admin key of 128 random bits."""
     return _MADE_PREFIX + secrets.token_hex(_MADE_HEX // 2)
 
 
 def api_key(text: str) -> str:
-    """A tenant's API key. Raises ValueError for anything else."""
+    """Return a tenant's API key. Raises ValueError for anything else."""
     key = token(text)
     if not API_KEY.fullmatch(key):
-        raise ValueError("this is no whole API key of a tenant (pgw_..., 53 characters)")
+        raise ValueError("this is not a complete API key of a tenant (pgw_..., 53 characters)")
     return key

@@ -1,4 +1,4 @@
-"""Work on private text, with its failures turned into errors that hold none of it."""
+"""Runs work on private text and converts its failures to errors that contain no text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 
 def guarded(work: Callable[..., Answer], *arguments: object) -> Answer | GatewayError:
-    """What `work` returns, or what it raises as `without_text`."""
+    """Return the result of `work`, or the exception that it raises, converted by `without_text`."""
     try:
         return work(*arguments)
     except Exception as error:
@@ -19,8 +19,8 @@ def guarded(work: Callable[..., Answer], *arguments: object) -> Answer | Gateway
 
 
 def without_text(error: Exception) -> GatewayError:
-    """A `GatewayError` without its frames, for any other error a `TaskFailed` that names its type: a message and the
-    frames of a traceback may hold text."""
+    """Return a `GatewayError` without its frames. Any other error becomes a `TaskFailed` with the name of its type,
+    because a message and the frames of a traceback may contain text."""
     if isinstance(error, GatewayError):
         return error.with_traceback(None)
     return TaskFailed(reason=type(error).__name__)

@@ -1,4 +1,4 @@
-"""What a calculation hands back across a process border: plain frozen data, light to import."""
+"""Results of calculations in a form that crosses process boundaries: frozen data, cheap to import."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.accounting.contract import Result
 
 @dataclass(frozen=True)
 class Certificate:
-    """The certified epsilon of a plan: never under the truth. `loss_interval` is the grid (0: solved exactly)."""
+    """The certified epsilon of a plan, never below the true one. `loss_interval`: the loss grid (0: solved exactly)."""
 
     epsilon: float
     delta: float
@@ -18,7 +18,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class CalibratedNoise:
-    """The least certified noise for a target, to 1e-3 (absolute below 1, relative above)."""
+    """The smallest certified noise for a target, to 1e-3 (absolute below 1, relative above)."""
 
     noise_multiplier: float
     certificate: Certificate
@@ -28,7 +28,7 @@ class CalibratedNoise:
 
 @dataclass(frozen=True)
 class CalibratedSteps:
-    """The largest number of steps whose certificate, on its loss grid, meets the target; 0 if not even one does."""
+    """The largest number of steps whose certificate, on its loss grid, meets the target; 0 if one step exceeds it."""
 
     steps: int
     certificate: Certificate | None
@@ -37,7 +37,7 @@ class CalibratedSteps:
 
 @dataclass(frozen=True)
 class Line:
-    """One accountant's epsilon of a plan. `order` and the two directions are those of the Edgeworth accountant."""
+    """One accountant's epsilon of a plan. `order` and the two directions are set by the Edgeworth accountant only."""
 
     name: str
     result: Result

@@ -1,4 +1,4 @@
-"""Basic composition: epsilons and deltas add. The loosest bound, and the only one that needs no plan."""
+"""Basic composition: epsilons and deltas add. It is the loosest bound and the only one that needs no fixed plan."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _Priced = Gaussian | SubsampledGaussian | Laplace | Pure
 
 
 class BasicAccountant(Accountant):
-    """Guarantee: (sum eps_i, sum delta_i)-DP, a bound under adaptive choice too.
+    """Guarantee: (sum eps_i, sum delta_i)-DP, also an upper bound under adaptive choice.
 
-    Pure and Laplace events spend no delta. Those with Gaussian noise share the target delta evenly: each is charged
-    its exact epsilon (Balle and Wang 2018) at that share, amplified by Poisson sampling under add-remove adjacency
-    (eps = ln(1 + q(e^eps' - 1)) at delta = q delta'; Balle, Barthe and Gaboardi 2018, Theorem 8).
+    Pure and Laplace events spend no delta. Events with Gaussian noise share the target delta evenly. Each costs its
+    exact epsilon (Balle and Wang 2018) at its share. Poisson sampling under add-remove adjacency amplifies it:
+    eps = ln(1 + q(e^eps' - 1)) at delta = q delta' (Balle, Barthe and Gaboardi 2018, Theorem 8).
     """
 
     name = "basic"
@@ -44,7 +44,7 @@ class BasicAccountant(Accountant):
 
     def _add(self, event: PlanEvent, count: int) -> None:
         event = simplest(event)
-        if not isinstance(event, RandomAllocation):  # which `_check` refuses
+        if not isinstance(event, RandomAllocation):  # `_check` rejects these
             self._counts[event] = self._counts.get(event, 0) + count
 
     def _epsilon(self, delta: float) -> Result:

@@ -3,10 +3,10 @@
 Randomised response is the worst pure-eps0 mechanism. Its privacy loss after m releases is t_K = (2K - m) eps0, with
 K ~ Bin(m, p) under P and K ~ Bin(m, 1 - p) under Q, p = e^eps0 / (1 + e^eps0). For t_k <= eps <= t_(k+1)
 
-    delta(eps) = sum over i >= 1 of P[K = k + i] (1 - e^(eps - t_k - 2 i eps0)),
+    delta(eps) = sum over i >= 1 of P[K = k + i] (1 - e^(eps - t_k - 2 i eps0)).
 
-a sum of positive terms, so that no digit is lost, and at a lattice point 1 - delta(t_k) is the sum of P[K <= k] and of
-P[K = k + i] e^(-2 i eps0), which keeps the digits of a delta near 1.
+All terms are positive, so the sum loses no digits. At a lattice point, 1 - delta(t_k) is the sum of P[K <= k] and of
+P[K = k + i] e^(-2 i eps0). This form keeps the digits of a delta near 1.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ Array = npt.NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _LOG_OUTSIDE = 60.0
-_OUTSIDE = 2 * math.exp(-_LOG_OUTSIDE)  # more than the probability of what lies outside the window
-_NEAR = 0.1  # where the series of a deviance is taken
+_OUTSIDE = 2 * math.exp(-_LOG_OUTSIDE)  # an upper bound on the probability outside the window
+_NEAR = 0.1  # below this, `_deviance` uses its series
 _SERIES_END = 1e-18
-_EXACT_MAX = 16  # from here on the four terms of Stirling's series are exact to 1e-14
+_EXACT_MAX = 16  # from this argument on, four terms of Stirling's series are exact to 1e-14
 _LOG_FACTORIALS: Array = np.array(
     [0.0] + [math.log(math.factorial(n)) - n * math.log(n) + n for n in range(1, _EXACT_MAX)]
 )
 
 
 def epsilon_of_pure(delta: float, eps0: float, count: int) -> float:
-    """The least epsilon >= 0 with delta(eps) <= `delta` of `count` releases of pure `eps0`-DP, rounded up: a bound.
+    """Return the least epsilon >= 0 with delta(eps) <= `delta` of `count` releases of pure `eps0`-DP, rounded up.
 
-    The releases may be chosen adaptively; either adjacency. Guarantee: never under the true value for 1e-13 <= `delta`
-    < 1, 1e-6 <= `eps0` <= 100 and up to 2e9 releases, and above it by less than (1e-11 + 1e-12 s) (eps + 2 eps0 s +
-    eps0), s the standard deviation of K. Takes 22 s numbers and a tenth of a second at the most.
+    The result is a bound, also for adaptively chosen releases, under either adjacency. Guarantee: it is never below the
+    true value for 1e-13 <= `delta` < 1, 1e-6 <= `eps0` <= 100 and up to 2e9 releases. It exceeds the true value by less
+    than (1e-11 + 1e-12 s) (eps + 2 eps0 s + eps0), where s is the standard deviation of K. It needs 22 s numbers and at
+    most a tenth of a second.
 
-    Error analysis (u = 2^-53, w half the width of the window, n <= 2 w + 2 its points). In the logarithm of a
-    probability, by Loader's formula, the deviances carry |K - m p| u for each rounding of m p and m (1 - p), of which
-    there are four each, and 8 u times their own size, below 700 wherever the probability exceeds 1e-300; Stirling's
-    series below 2e-14; deviances that are not by the series, hence with a mean below 10 w, 8 u times that. A sum of n
-    positive terms loses n u. Together less than u (100 w + n + 1e4); twice that is taken.
+    Error analysis (u = 2^-53, w half the width of the window, n <= 2 w + 2 its points). The errors in the logarithm of
+    a probability by Loader's formula are: in the deviances, |K - m p| u for each rounding of m p and m (1 - p), of
+    which there are four each, and 8 u times the deviances' own size, which is below 700 wherever the probability
+    exceeds 1e-300; in Stirling's series, below 2e-14; in deviances without the series, whose mean is below 10 w, 8 u
+    times that mean. A sum of n positive terms loses n u. All errors together are less than u (100 w + n + 1e4), and the
+    code allows twice that.
     """
     p, q = 1 / (1 + math.exp(-eps0)), math.exp(-eps0) / (1 + math.exp(-eps0))
     first, probabilities = _window(count, p, q)
@@ -50,14 +52,14 @@ def epsilon_of_pure(delta: float, eps0: float, count: int) -> float:
     parts = -np.expm1(steps) if delta <= 0.5 else np.exp(steps)
 
     def excess(at: int) -> float:
-        """At least delta(t_k) - `delta`, at the `at`-th k of the window."""
+        """Return an upper bound on delta(t_k) - `delta`, at the `at`-th k of the window."""
         above = probabilities[at + 1 :]
         total = float(above @ parts[: above.size])
         if delta <= 0.5:
             return total * (1 + error) + _OUTSIDE - delta
         return (1 - delta) - (total + float(probabilities[: at + 1].sum())) * (1 - error) + _OUTSIDE
 
-    low, high = max(0, (count - 1) // 2 - first), size - 1  # from the last lattice point under epsilon 0 to the end
+    low, high = max(0, (count - 1) // 2 - first), size - 1  # from the last lattice point below epsilon 0 to the end
     if excess(low) <= 0:
         return 0.0
     while high - low > 1:
@@ -73,7 +75,7 @@ def epsilon_of_pure(delta: float, eps0: float, count: int) -> float:
 
 
 def _window(count: int, p: float, q: float) -> tuple[int, Array]:
-    """A first k, and P[Bin(count, p) = k] from there on; what is left out has less than _OUTSIDE (Bernstein)."""
+    """Return a first k, and P[Bin(count, p) = k] from it on. The omitted part is below _OUTSIDE (Bernstein)."""
     half = _LOG_OUTSIDE / 3 + math.sqrt((_LOG_OUTSIDE / 3) ** 2 + 2 * _LOG_OUTSIDE * count * p * q) + 1
     first = max(0, math.floor(count * p - half))
     kept = np.arange(first, min(count, math.ceil(count * p + half)) + 1, dtype=np.float64)
@@ -89,7 +91,7 @@ def _window(count: int, p: float, q: float) -> tuple[int, Array]:
 
 
 def _log_factorial(x: Array) -> Array:
-    """ln x! - x ln x + x, for whole numbers."""
+    """Return ln x! - x ln x + x for integers x."""
     large = np.maximum(x, _EXACT_MAX)
     inverse = 1 / (large * large)
     series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / large
@@ -101,7 +103,7 @@ def _log_factorial(x: Array) -> Array:
 
 
 def _deviance(x: Array, mean: float) -> Array:
-    """x ln(x / mean) + mean - x (Loader 2000, "Fast and accurate computation of binomial probabilities")."""
+    """Return x ln(x / mean) + mean - x (Loader 2000, "Fast and accurate computation of binomial probabilities")."""
     off = x - mean
     v = off / (x + mean)
     size = np.abs(v)

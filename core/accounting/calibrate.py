@@ -1,7 +1,7 @@
-"""Noise for a target, and steps for a noise: the Edgeworth estimate seeds, the PLD certificate decides.
+"""Calibrates noise for a target and steps for a noise. The Edgeworth estimate seeds a search on the PLD certificate.
 
-What is returned was certified: its certified epsilon is at most the target. The estimate only saves evaluations.
-All functions are pure and picklable; an evaluation of the certificate takes tens of milliseconds, so a service runs
+Every returned value is certified: its certified epsilon is at most the target. The estimate only saves evaluations.
+All functions are pure and picklable. An evaluation of the certificate takes tens of milliseconds, so a service runs
 them in a process pool.
 """
 
@@ -34,7 +34,7 @@ from core.accounting.pld import COARSE, FINE, certified_epsilon, grid_interval
 from core.errors import NoUniqueRoot, OutOfRange
 
 EPSILON_MIN, EPSILON_MAX = 1e-3, 1e3
-_SLACK = 2e-4  # the certified epsilon may end this far under the target, as a part of it
+_SLACK = 2e-4  # the certified epsilon may be below the target by this relative amount
 _EVALUATIONS_MAX = 40
 
 
@@ -44,7 +44,7 @@ def _check_target(epsilon: float, delta: float) -> None:
 
 
 def _mu_for(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian release is (epsilon, delta)-DP."""
+    """Return the largest mu for which a Gaussian release is (epsilon, delta)-DP."""
     low, high = 1e-12, 1.0
     while delta_of_gaussian(epsilon, high) <= delta and high < 1e6:
         low, high = high, 2 * high
@@ -65,12 +65,13 @@ def estimated_noise(
     order: int = 1,
     direction: Direction = Direction.REMOVE,
 ) -> float:
-    """The noise multiplier at which the Edgeworth *estimate* is `epsilon`: too small to be used without a certificate.
+    """Return the noise multiplier at which the Edgeworth *estimate* is `epsilon`. It needs a certificate before use.
 
-    The multipliers of Table I of the EW-Tune paper (Behnia et al. 2022) are this number, order 1, direction remove.
+    This noise may be too small. The multipliers of Table I of the EW-Tune paper (Behnia et al. 2022) are this number
+    with order 1 and direction remove.
 
     Raises:
-        OutOfRange: an argument outside its range.
+        OutOfRange: an argument is outside its range.
         NoUniqueRoot: the estimate has no single epsilon near the solution.
     """
     _check_target(epsilon, delta)
@@ -97,17 +98,17 @@ def estimated_noise(
 
 
 def _central_limit_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    """The closed-form seed: mu = q sqrt(m (e^(1/sigma^2) - 1)), Bu, Dong, Long and Su 2020."""
+    """Return the closed-form seed: mu = q sqrt(m (e^(1/sigma^2) - 1)), Bu, Dong, Long and Su 2020."""
     mu = _mu_for(epsilon, delta)
     noise = 1 / math.sqrt(math.log1p(mu * mu / (steps * rate * rate)))
     return min(max(noise, 2 * NOISE_MULTIPLIER_MIN), NOISE_MULTIPLIER_MAX / 2)
 
 
 class _Search:
-    """Certified epsilon as a function of the noise, with the bracket of what was seen."""
+    """Finds the noise for a target by evaluations of the certified epsilon, within a bracket."""
 
     def __init__(self, epsilon: float, delta: float, event: Callable[[float], PlanEvent], count: int) -> None:
-        """`event`: the plan event, released `count` times, at a noise multiplier within `range`."""
+        """`event` returns the plan event, released `count` times, for a noise multiplier within `range`."""
         self.target, self.delta, self.event, self.count = epsilon, delta, event, count
         self.range = (NOISE_MULTIPLIER_MIN, NOISE_MULTIPLIER_MAX)
         self.evaluations = 0
@@ -119,46 +120,49 @@ class _Search:
         return certified_epsilon(plan, self.delta, interval=interval), interval
 
     def solve(self, seed: float, share: float, slack: float, slope: float) -> tuple[float, float, float, float]:
-        """Noise, its certified epsilon in [target (1 - slack), target], the grid, and d ln(eps) / d ln(noise)."""
+        """Return noise, its certified epsilon in [target (1 - slack), target], the grid and d ln(eps) / d ln(noise).
+
+        The search takes secant steps on logarithms, limited to the bracket.
+        """
         low, high = map(math.log, self.range)
         aim = math.log(self.target) - slack / 2
-        here = math.log(seed)
+        log_noise = math.log(seed)
         before: tuple[float, float] | None = None
         for _ in range(_EVALUATIONS_MAX):
-            noise = min(max(math.exp(here), NOISE_MULTIPLIER_MIN), NOISE_MULTIPLIER_MAX)  # exp rounds past the ends
+            noise = min(max(math.exp(log_noise), NOISE_MULTIPLIER_MIN), NOISE_MULTIPLIER_MAX)  # exp may exceed the ends
             value, interval = self.epsilon(noise, share)
             if self.target * (1 - slack) <= value <= self.target:
                 return noise, value, interval, slope
             if value > self.target:
-                low = max(low, here)
+                low = max(low, log_noise)
             else:
-                high = min(high, here)
+                high = min(high, log_noise)
             if high - low < 1e-5 and value <= self.target:
                 return noise, value, interval, slope
             height = math.log(value) if 0 < value < math.inf else math.nan
-            if before is not None and math.isfinite(before[1]) and here != before[0] and height != before[1]:
-                slope = min(-0.05, (height - before[1]) / (here - before[0]))
-            before = (here, height)
+            if before is not None and math.isfinite(before[1]) and log_noise != before[0] and height != before[1]:
+                slope = min(-0.05, (height - before[1]) / (log_noise - before[0]))
+            before = (log_noise, height)
             step = (aim - height) / slope
-            there = here + max(-1.0, min(1.0, step)) if math.isfinite(step) else math.nan
-            if not low < there < high:
+            proposal = log_noise + max(-1.0, min(1.0, step)) if math.isfinite(step) else math.nan
+            if not low < proposal < high:
                 wide = high - low > 2.0
-                there = here + math.copysign(1.0, value - self.target) if wide else (low + high) / 2
-            here = min(max(there, low), high)
+                proposal = log_noise + math.copysign(1.0, value - self.target) if wide else (low + high) / 2
+            log_noise = min(max(proposal, low), high)
             if high - low < 1e-5:
-                here = high
+                log_noise = high
         raise OutOfRange("no noise multiplier in range meets this target", field="target")
 
 
 def calibrate_noise(epsilon: float, delta: float, *, sampling_rate: float, steps: int) -> CalibratedNoise:
-    """The least noise multiplier, to 1e-3, with which `steps` Poisson-sampled steps are (epsilon, delta)-DP.
+    """Return the smallest noise multiplier, to 1e-3, with which `steps` Poisson-sampled steps are (epsilon, delta)-DP.
 
     Guarantee: the certified epsilon at the returned noise is at most `epsilon`. Adjacency: add-remove, both
-    directions. Assumes a fixed plan. The seed comes from the Edgeworth estimate, coarse loss grids (sound, and some
-    parts in a thousand loose) bring it close, two or three evaluations on a fine grid certify.
+    directions. Assumes a fixed plan. The Edgeworth estimate gives the seed. Evaluations on coarse loss grids, which are
+    sound and loose by some parts in a thousand, approach the solution. Two or three on a fine grid certify it.
 
     Raises:
-        OutOfRange: an argument outside its range, or no noise multiplier within range that meets the target.
+        OutOfRange: an argument is outside its range, or no noise multiplier within range meets the target.
     """
     _check_target(epsilon, delta)
     check_count(steps)
@@ -173,13 +177,13 @@ def calibrate_noise(epsilon: float, delta: float, *, sampling_rate: float, steps
 
 
 def calibrate_allocation(epsilon: float, delta: float, *, steps: int, epochs: int) -> CalibratedNoise:
-    """The least noise multiplier, to 1e-3, with which `epochs` epochs of random allocation are (epsilon, delta)-DP.
+    """Return the smallest noise multiplier, to 1e-3, with which `epochs` epochs of allocation are (epsilon, delta)-DP.
 
-    Guarantee: as of `calibrate_noise`, for `steps` steps in each epoch. The multiplier is never below
-    ALLOCATION_NOISE_MIN. Takes some seconds.
+    Guarantee: as for `calibrate_noise`, for random allocation over `steps` steps in each epoch. The multiplier is never
+    below ALLOCATION_NOISE_MIN. Takes some seconds.
 
     Raises:
-        OutOfRange: an argument outside its range, or no noise multiplier within range that meets the target.
+        OutOfRange: an argument is outside its range, or no noise multiplier within range meets the target.
     """
     _check_target(epsilon, delta)
     check_count(epochs)
@@ -214,13 +218,13 @@ def _gaussian_noise(epsilon: float, delta: float, steps: int) -> CalibratedNoise
 
 
 def calibrate_steps(epsilon: float, delta: float, *, sampling_rate: float, noise_multiplier: float) -> CalibratedSteps:
-    """The largest number of steps that is certified (epsilon, delta)-DP, at most COUNT_MAX.
+    """Return the largest number of steps that is certified (epsilon, delta)-DP, at most COUNT_MAX.
 
-    Guarantee: the certified epsilon of the returned number is at most `epsilon`, that of one step more is not, on the
-    loss grid of the certificate. Adjacency: add-remove, both directions. Assumes a fixed plan.
+    Guarantee: on the loss grid of the certificate, the certified epsilon of the returned number is at most `epsilon`,
+    and that of one more step exceeds it. Adjacency: add-remove, both directions. Assumes a fixed plan.
 
     Raises:
-        OutOfRange: an argument outside its range.
+        OutOfRange: an argument is outside its range.
     """
     _check_target(epsilon, delta)
     event: PlanEvent = SubsampledGaussian(sampling_rate, noise_multiplier)
@@ -256,7 +260,7 @@ def calibrate_steps(epsilon: float, delta: float, *, sampling_rate: float, noise
 
 
 def _next_guess(low: int, high: int, seen: dict[int, float], epsilon: float) -> int:
-    """By the power law through the two ends of the bracket, kept away from them; doubling while there is no end."""
+    """Interpolate by the power law through the bracket's ends, away from them. Double while there is no upper end."""
     if high not in seen:
         return min(2 * low, (low + high) // 2) if low > 1 else low + 1
     if low == 1 or not 0 < seen[low] < seen[high] < math.inf:

@@ -1,15 +1,16 @@
 """Plan accounts: one event, released a fixed number of times, and the epsilon that is certified for it.
 
-Guarantee: (epsilon, delta)-DP of `count` releases of the event, its parameters and the count frozen before the first
-of them; the inputs may be chosen adaptively. Adjacency: that of the event. A filter account (`core.accounting.filters`)
-lets the parameters be chosen on the way and admits fewer releases.
+Guarantee: (epsilon, delta)-DP of `count` releases of the event, if its parameters and the count are fixed before the
+first of them. The inputs may be chosen adaptively. Adjacency: that of the event. A filter account
+(`core.accounting.filters`) also allows adaptively chosen parameters and admits fewer releases.
 
-Several bounds hold for one plan and the least is certified: the exact composition of Gaussian and of equal pure
-releases (two-sided geometric noise on two counts is two of them, `filters.divergence`), the privacy loss distribution
-of Laplace noise, and the Renyi bound, whose least order may be taken because the plan is fixed. The exponential
-mechanism has no known dominating pair of its own under adaptive inputs: as a pure mechanism it composes exactly, and
-its Renyi divergence, that of bounded range, is usually the better bound by far.
-Evaluations are pure and picklable, milliseconds but for Laplace noise: up to some seconds, so not on an event loop.
+Several bounds hold for one plan, and the least of them is certified: the exact composition of Gaussian releases and of
+equal pure releases (two-sided geometric noise on two counts is two of them, `filters.divergence`), the privacy loss
+distribution of Laplace noise, and the Renyi bound. The Renyi bound may use its best order because the plan is fixed.
+No dominating pair of its own is known for the exponential mechanism under adaptive inputs. It composes exactly as a
+pure mechanism, but its Renyi divergence, that of bounded range, usually gives a much better bound.
+The functions are pure and picklable. They take milliseconds, except for Laplace noise, which may take some seconds and
+must not run on an event loop.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from core.accounting.pld import certified_epsilon
 from core.amounts import FEMTO, NANO, delta_of, epsilon_of
 from core.errors import OutOfRange, UnsupportedEvent
 
-PLD_COUNT_MAX = 100_000  # about a second; beyond, only the Renyi bound
-_ALPHAS = tuple(1 + 10 ** (step / 40) for step in range(-12, 180))  # 1.5 to 30,000; any order gives a bound
+PLD_COUNT_MAX = 100_000  # takes about a second; larger counts use only the Renyi bound
+_ALPHAS = tuple(1 + 10 ** (step / 40) for step in range(-12, 180))  # 1.5 to 30,000; every order gives a bound
 
 
 @dataclass(frozen=True)
 class PlanCertificate:
     """`count` releases cost at most `epsilon_nano` at `delta_femto`.
 
-    `accountant` says by which bound: `exact`, `pld`, `rdp` or `basic`. Epsilon is rounded up.
+    `accountant` names the bound: `exact`, `pld`, `rdp` or `basic`. Epsilon is rounded up.
     """
 
     epsilon_nano: int
@@ -44,19 +45,19 @@ class PlanCertificate:
 
 
 def copies(event: PrivacyEvent) -> int:
-    """How many releases of its `plan_event` one release is."""
+    """Return how many releases of its `plan_event` one release of `event` consists of."""
     return 2 if event.kind == "two_geometric" else 1
 
 
 def plan_event(event: PrivacyEvent) -> PlanEvent:
-    """The dominating pair of one release, or of one of its equal `copies`, for the fixed-plan accountants.
+    """Return the dominating pair of one release, or of one of its equal `copies`, for the fixed-plan accountants.
 
-    The plan's adjacency is replace-one, that of every event that has such a pair.
+    The plan's adjacency is replace-one, which is the adjacency of every event that has such a pair.
 
     Raises:
-        UnsupportedEvent: an event with an (epsilon, delta) of its own and nothing else, or under metric adjacency,
-            where the pair depends on the distance and only the sum of epsilons holds at every distance.
-        OutOfRange: a parameter outside what the accountants compute with.
+        UnsupportedEvent: the event has only an (epsilon, delta) of its own, or is under metric adjacency. There the
+            pair depends on the distance, and only the sum of epsilons holds at every distance.
+        OutOfRange: a parameter is outside the accountants' range.
     """
     if event.adjacency is Adjacency.METRIC:
         raise UnsupportedEvent("a plan under metric adjacency is the sum of its releases")
@@ -69,14 +70,14 @@ def plan_event(event: PrivacyEvent) -> PlanEvent:
 
 
 def certify(event: PrivacyEvent, *, count: int, delta_femto: int) -> PlanCertificate:
-    """The certified epsilon of `count` releases of `event` at delta.
+    """Return the certified epsilon of `count` releases of `event` at delta.
 
-    A pure event is composed by summing where delta is under DELTA_MIN, and without the exact composition where its
-    epsilon is outside what that takes.
+    A pure event composes by summation if delta is below DELTA_MIN. If its epsilon is outside the range of the exact
+    composition, the other bounds are used.
 
     Raises:
-        UnsupportedEvent: as `plan_event`.
-        OutOfRange: a count or delta out of range; Gaussian noise out of range or with a delta under DELTA_MIN.
+        UnsupportedEvent: as for `plan_event`.
+        OutOfRange: a count or delta is out of range; or Gaussian noise is out of range or has a delta below DELTA_MIN.
     """
     check_count(count)
     plan, delta = _checked(event, delta_femto)
@@ -88,16 +89,16 @@ def certify(event: PrivacyEvent, *, count: int, delta_femto: int) -> PlanCertifi
 
 
 def largest_count(event: PrivacyEvent, *, epsilon_nano: int, delta_femto: int) -> PlanCertificate:
-    """The plan with the most releases whose certified epsilon is at most `epsilon_nano`, up to COUNT_MAX.
+    """Return the plan with the most releases whose certified epsilon is at most `epsilon_nano`, up to COUNT_MAX.
 
-    For Laplace noise within parts in 10^4 of the largest count, which is about what its certificate can tell apart.
+    For Laplace noise the result is within parts in 10^4 of the largest count, about the resolution of its certificate.
 
     Raises:
-        OutOfRange: not one release fits (field `epsilon`); else as `certify`.
+        OutOfRange: not even one release fits (field `epsilon`); else as for `certify`.
     """
     plan, delta = _checked(event, delta_femto)
     if certify(event, count=1, delta_femto=delta_femto).epsilon_nano > epsilon_nano:
-        raise OutOfRange("not one release fits in this budget", field="epsilon")
+        raise OutOfRange("this budget does not admit a single release", field="epsilon")
 
     def quick(count: int) -> int:
         return _quick(event, plan, delta, count)[0]
@@ -121,7 +122,7 @@ def largest_count(event: PrivacyEvent, *, epsilon_nano: int, delta_femto: int) -
 
 
 def _checked(event: PrivacyEvent, delta_femto: int) -> tuple[PlanEvent | None, float]:
-    """The plan event, if there is one in range, and a delta: not above the one asked for, 0 if it is too small."""
+    """Return the plan event if it is in range, and a delta: at most the requested one, or 0 if that is too small."""
     if not 0 <= delta_femto < FEMTO:
         raise OutOfRange("delta must be at least 0 and below 1", field="delta")
     delta = delta_of(delta_femto) * (1 - 2.0**-51)
@@ -138,7 +139,7 @@ def _checked(event: PrivacyEvent, delta_femto: int) -> tuple[PlanEvent | None, f
 
 
 def _quick(event: PrivacyEvent, plan: PlanEvent | None, delta: float, count: int) -> tuple[int, str]:
-    """The best bound that takes no more than milliseconds."""
+    """Return the best of the bounds that take at most milliseconds."""
     answers: list[tuple[int, str]] = []
     if not isinstance(plan, Gaussian):
         answers.append((count * event.epsilon_nano, "basic"))
@@ -155,7 +156,7 @@ def _rounded_up(epsilon: float) -> int:
 
 
 def _renyi_epsilon(kind: str, epsilon: float, delta: float, count: int) -> float:
-    """Canonne, Kamath and Steinke 2020, Proposition 12, at the best order."""
+    """Convert by Canonne, Kamath and Steinke 2020, Proposition 12, at the best order."""
     return max(
         0.0,
         min(
@@ -177,9 +178,9 @@ def _distribution_epsilon(plan: Laplace, delta: float, count: int) -> float:
 
 
 def _last_within(cost: Callable[[int], int], limit: int, low: int, high: int, *, tolerance: float) -> int:
-    """The last count of [low, high) with cost <= limit, to `tolerance` of it; `low` fits, `high` does not.
+    """Return the last count of [low, high) with cost <= limit, to `tolerance` of it. `low` fits, `high` does not.
 
-    Interpolation, aimed a little past the root on the side that moved last, and a bisection every third time.
+    The search interpolates, aims slightly beyond the root on the side that moved last, and bisects every third time.
     """
     at_low, at_high = cost(low), cost(high) if high <= COUNT_MAX else None
     past, turn = 0, 0
@@ -189,9 +190,9 @@ def _last_within(cost: Callable[[int], int], limit: int, low: int, high: int, *,
         if at_high is not None and turn % 3 and at_high > at_low:
             guess = low + (high - low) * (limit - at_low) // (at_high - at_low) + past * max(1, slack // 2)
         guess = min(max(guess, low + 1), high - 1)
-        here = cost(guess)
-        if here <= limit:
-            low, at_low, past = guess, here, 1
+        at_guess = cost(guess)
+        if at_guess <= limit:
+            low, at_low, past = guess, at_guess, 1
         else:
-            high, at_high, past = guess, here, -1
+            high, at_high, past = guess, at_guess, -1
     return low

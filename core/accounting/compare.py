@@ -1,7 +1,7 @@
-"""One plan, every accountant: side by side, each answer saying what it claims.
+"""Compares all accountants on one plan. Each result states what it claims.
 
-Pure functions of picklable arguments; the certificate takes up to some seconds, so a service runs them in a process
-pool.
+The functions are pure, with picklable arguments. The certificate takes up to some seconds, so a service runs them in a
+process pool.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ORDERS = (1, 2, 3)
 
 
 def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | None = None) -> tuple[Line, ...]:
-    """Epsilon at `delta` of `steps` releases of `event` by every accountant, the certificate included.
+    """Return epsilon at `delta` of `steps` releases of `event` by every accountant, including the certificate.
 
-    An accountant that cannot price the event answers `vacuous` and says why; so does a certificate that the caller's
-    deadline interrupts with CalculationTimeout. `interval` is the loss grid of the
-    certificate (default: its own choice). Adjacency: the event's. Assumes a fixed plan.
+    If an accountant cannot price the event, its result is `vacuous` with the reason. The same holds if the caller's
+    deadline interrupts the certificate with CalculationTimeout. `interval` is the loss grid of the certificate
+    (default: its own choice). Adjacency: the event's. Assumes a fixed plan.
 
     Raises:
-        OutOfRange: `steps` or `delta` outside its range.
+        OutOfRange: `steps` or `delta` is outside its range.
     """
     check_count(steps)
     check_delta(delta)
@@ -53,7 +53,7 @@ def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | Non
                 add=found[Direction.ADD],
             )
         )
-    # last, so that running out of time costs no other answer
+    # The certificate runs last, so that a timeout does not affect the other results.
     certificate = PldCertificate(event.adjacency, interval=interval)
     try:
         certified = _price(certificate, event, steps, delta)

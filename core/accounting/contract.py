@@ -1,7 +1,7 @@
-"""The one interface of every accountant, and what its answers may claim.
+"""The common interface of all accountants, and what their results may claim.
 
-A `bound` is never under the true epsilon of the composed plan. An `estimate` may be: it never sets noise and never
-admits a charge. `vacuous` and `no-unique-root` carry no number at all.
+A `bound` is never below the true epsilon of the composed plan. An `estimate` may be below it, so it never sets noise
+and never admits a charge. `vacuous` and `no-unique-root` contain no number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.errors import NoUniqueRoot, OutOfRange, UnitMismatch
 
 
 class Kind(StrEnum):
-    """What an answer claims."""
+    """What a result claims."""
 
     BOUND = "bound"
     ESTIMATE = "estimate"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Direction(StrEnum):
-    """Which of the two hockey-stick curves of a neighbouring pair: the unit removed, added, or the larger of both."""
+    """The hockey-stick curve of a neighbouring pair: with the unit removed, added, or the larger of both."""
 
     REMOVE = "remove"
     ADD = "add"
@@ -34,7 +34,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Interval:
-    """Where epsilon lies, about: `kind` is `estimate`, or `vacuous` and then both ends are None."""
+    """An approximate range of epsilon. `kind` is `estimate`, or `vacuous`, in which case both ends are None."""
 
     low: float | None
     high: float | None
@@ -53,16 +53,16 @@ class Result:
     interval: Interval | None = None
 
     def require(self) -> float:
-        """The number. Raises NoUniqueRoot when there is none."""
+        """Return the number. Raises NoUniqueRoot if there is none."""
         if self.value is None:
             raise NoUniqueRoot
         return self.value
 
 
 class Accountant(ABC):
-    """Sums plan events of one adjacency and gives epsilon at a delta.
+    """Sums plan events of one adjacency and computes epsilon at a delta.
 
-    `compose` checks everything before it changes anything: a refused event leaves the account as it was.
+    `compose` checks everything before it changes anything, so a rejected event leaves the account unchanged.
     """
 
     name: ClassVar[str]
@@ -75,9 +75,9 @@ class Accountant(ABC):
         """Add `count` releases of `event`.
 
         Raises:
-            OutOfRange: `count` is not a whole number of at least 1, or the account would pass COUNT_MAX releases.
+            OutOfRange: `count` is not an integer of at least 1, or the account would exceed COUNT_MAX releases.
             UnitMismatch: the event has another adjacency than the account.
-            UnsupportedEvent: this accountant cannot price the event, or not beside those it holds.
+            UnsupportedEvent: this accountant cannot price the event, alone or together with the account's events.
         """
         check_count(count)
         if self.count + count > COUNT_MAX:
@@ -90,7 +90,7 @@ class Accountant(ABC):
         return self
 
     def epsilon(self, delta: float) -> Result:
-        """Epsilon of everything composed so far, at `delta`. An empty account has epsilon 0. Raises OutOfRange."""
+        """Return epsilon of everything composed so far, at `delta`, 0 for an empty account. Raises OutOfRange."""
         check_delta(delta)
         if self.count == 0:
             return Result(0.0, Kind.BOUND, "nothing was composed")
@@ -98,7 +98,7 @@ class Accountant(ABC):
 
     @abstractmethod
     def _check(self, event: PlanEvent) -> None:
-        """Raise UnsupportedEvent for an event that cannot be added. Changes nothing."""
+        """Raise UnsupportedEvent for an event that cannot be added. Must not change the account."""
 
     @abstractmethod
     def _add(self, event: PlanEvent, count: int) -> None:
@@ -106,4 +106,4 @@ class Accountant(ABC):
 
     @abstractmethod
     def _epsilon(self, delta: float) -> Result:
-        """Epsilon of a non-empty account."""
+        """Return epsilon of a non-empty account."""

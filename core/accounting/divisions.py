@@ -1,14 +1,15 @@
-"""How a filter account divides its delta among its arms, and the caps that follow.
+"""How a filter account divides its delta among its arms, and the resulting caps.
 
 Guarantee: with the arms of `filter_arms` the filter of `core.accounting.filters` is (epsilon, delta)-DP, since their
-shares of delta sum to at most delta. There are three divisions. The account's first release decides which one holds.
-This is sound: the first release is chosen before anything of the account has been shown, so the division is a constant
-of the rest of the history, and the proof holds for each of the three. A release that was cancelled has shown nothing;
-the one after it is the first.
+shares of delta sum to at most delta. There are three divisions, and the account's first release selects one of them.
+This is sound: the first release is chosen before the account has released anything, so the division is a constant for
+the rest of the history, and the proof holds for each of the three. A cancelled release has disclosed nothing, so the
+next release counts as the first.
 
-Under metric adjacency there is no division: such an account has the basic arm alone.
+Under metric adjacency there is no division, because such an account has only the basic arm.
 
-Loads scipy where an account has a Gaussian arm; the front end opens accounts with it, and prices without it.
+This module loads scipy for an account with a Gaussian arm. The front end uses it to open accounts, not to price
+releases.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from core.accounting.gaussian_arm import gaussian_cap_nano
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 
 _PERMILLE = 1000
-_RATIOS = (1.5, 3.0, 8.0)  # a further order is the first one at least so many times the main one
-_DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # chooses the orders of an account without delta
+_RATIOS = (1.5, 3.0, 8.0)  # a further order is the first one that is at least this multiple of the main one
+_DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # selects the orders of an account without delta
 
 
 class Division(StrEnum):
-    """How an account divides its delta among the arms; the first release decides (`division_of`)."""
+    """How an account divides its delta among the arms. The first release selects one (`division_of`)."""
 
     PURE = "pure"  # releases of pure kinds: the Renyi orders
     GAUSSIAN = "gaussian"  # Gaussian releases: the Gaussian arm
-    BASIC = "basic"  # releases with an (epsilon, delta) and nothing else: all of it is for basic composition
+    BASIC = "basic"  # releases with only an (epsilon, delta): basic composition gets all of delta
 
 
 @dataclass(frozen=True)
 class _Shares:
-    """Thousandths of delta: the main order, the further orders, the sum of squares, the Gaussian arm, the basic one."""
+    """Thousandths of delta: main order, further orders, sum of squares, Gaussian arm, basic composition."""
 
     main: int
     others: tuple[int, int, int]
@@ -48,9 +49,10 @@ class _Shares:
     basic: int
 
 
-# PURE: nearly all goes to the order that is best for many small releases; the others come into play for fewer, larger
-# ones, whose Renyi divergence saturates: hence higher orders. A share of 1 % costs an order 4.6 / (alpha - 1) of
-# epsilon, so the shares can be small. GAUSSIAN: mu^2 falls by 2 to 3 % when the share falls from 1 to .79.
+# PURE: nearly all of delta goes to the order that is best for many small releases. The other orders serve fewer, larger
+# releases. The Renyi divergence of those saturates, hence the higher orders. A share of 1 % costs an order
+# 4.6 / (alpha - 1) of epsilon, so small shares suffice. GAUSSIAN: mu^2 decreases by 2 to 3 % when the share decreases
+# from 1 to .79.
 _SHARES = {
     Division.PURE: _Shares(main=870, others=(30, 20, 10), square=20, gaussian=0, basic=50),
     Division.GAUSSIAN: _Shares(main=50, others=(5, 3, 2), square=10, gaussian=790, basic=140),
@@ -67,16 +69,16 @@ def filter_arms(
     basic_delta_femto: int | None = None,
     division: Division = Division.PURE,
 ) -> Arms:
-    """The arms of a filter account of (epsilon, delta) by `division`.
+    """Return the arms of a filter account of (epsilon, delta) for `division`.
 
-    `basic_delta_femto` sets the share of basic composition by the divisions PURE and GAUSSIAN; the other arms then
-    share the rest in proportion. None: the division's own share.
+    `basic_delta_femto` sets the share of basic composition in the divisions PURE and GAUSSIAN; the other arms then
+    share the rest in proportion. None selects the division's own share.
 
-    Guarantee: that of `core.accounting.filters`; the shares of delta are a public function of the arguments and sum to
+    Guarantee: that of `core.accounting.filters`. The shares of delta are a public function of the arguments and sum to
     at most delta, in whole femto. Renyi arms: Canonne, Kamath and Steinke 2020, Proposition 12, solved for rho at a
     fixed order. Square arm: sqrt(2 L s) + s/2 <= epsilon with L = ln(1/share), solved for s (Whitehouse et al. 2022,
-    Theorem 2; pure events only). Gaussian arm: `core.accounting.gaussian_arm`. Without delta only basic composition is
-    offered; the orders then serve a display. Under metric adjacency there is nothing but basic composition.
+    Theorem 2; pure events only). Gaussian arm: `core.accounting.gaussian_arm`. Without delta the account offers only
+    basic composition, and the orders serve the display. Under metric adjacency it offers only basic composition.
 
     Raises: ValueError unless 0 <= epsilon <= EPSILON_MAX and 0 <= basic delta <= delta <= 1.
     """
@@ -112,7 +114,7 @@ def filter_arms(
 
 
 def _orders(epsilon: Decimal, delta_femto: int) -> list[str]:
-    """The main order, the best one for many small releases, and up to three higher ones."""
+    """Return the main order, which is the best one for many small releases, and up to three higher ones."""
     main = max(FILTER_ORDERS, key=lambda order: _rho_cap(epsilon, delta_femto, order) / Decimal(order))
     orders = [main]
     for ratio in _RATIOS:
@@ -128,7 +130,7 @@ def divisions(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
     basic_delta_femto: int | None = None,
 ) -> dict[Division, Arms]:
-    """The arms of the account by each division. They have the same orders. Raises as `filter_arms`."""
+    """Return the arms of the account for each division. They have the same orders. Raises as `filter_arms`."""
     return {
         division: filter_arms(
             epsilon_nano, delta_femto, adjacency=adjacency, basic_delta_femto=basic_delta_femto, division=division
@@ -138,10 +140,10 @@ def divisions(
 
 
 def division_of(offered: Mapping[Division, Arms], first: Sums) -> Division:
-    """The division that the first release of an account decides: what the ledger's script must agree with.
+    """Return the division that the first release of an account selects. The ledger's script must agree with this.
 
-    The one for its kind; BASIC where that one does not admit the release and basic composition at the whole delta
-    does. So an account admits every single release that its limit covers.
+    It is the division for the release's kind, or BASIC if that division does not admit the release but basic
+    composition with the whole delta does. Therefore an account admits every single release that its limit covers.
     """
     division = Division.BASIC if first.no_rho else Division.GAUSSIAN if first.no_square else Division.PURE
     if not admits(offered[division], first) and admits(offered[Division.BASIC], first):
@@ -154,7 +156,7 @@ _NOT_OFFERED = Decimal(-1)
 
 
 def _rho_cap(epsilon: Decimal, delta_femto: int, order: str) -> Decimal:
-    """B(alpha): a Renyi divergence of at most this at `order` gives (epsilon, delta)-DP. Negative: none does."""
+    """Return B(alpha): a Renyi divergence up to this at `order` gives (epsilon, delta)-DP. Negative if none does."""
     if delta_femto == 0:
         return _NOT_OFFERED
     with localcontext() as context:
@@ -173,7 +175,7 @@ def _square_cap(epsilon: Decimal, delta_femto: int) -> Decimal:
 
 
 def _floor_nano(cap: Decimal) -> int:
-    """Rounded down after a margin of 1e-30 for the last of 50 digits; -1 below 0."""
+    """Round down after subtracting a margin of 1e-30 for the last of 50 digits. Returns -1 for a negative cap."""
     if cap < 0:
         return -1
     with localcontext() as context:

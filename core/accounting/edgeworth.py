@@ -2,7 +2,7 @@
 
 Wang, Gao, Zhang, Shi, Su 2022, "Analytical Composition of Differential Privacy via the Edgeworth Accountant".
 delta(eps) = 1 - F_Y(eps) - e^eps (1 - F_X(eps)) with each F replaced by its Edgeworth expansion of order 1, 2 or 3.
-Cumulants add: a history of any length is ten running sums, and an update is O(1).
+Cumulants add, so ten running sums represent a history of any length, and an update is O(1).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.errors import OutOfRange, UnsupportedEvent
 Array = npt.NDArray[np.float64]
 
 NOT_A_BOUND = "an estimate: the true epsilon may be larger; certify before use"
-_SKEWED = "; the privacy loss is strongly skewed here, so expect a large error"
+_SKEWED = "; the privacy loss is strongly skewed, so expect a large error"
 _SKEWNESS_CREDIBLE = 0.5
 _COARSE = 512
 _FINE = 48
@@ -36,7 +36,7 @@ _EXPONENT_MAX = 600.0
 
 
 def _correction(z: Array, cumulants: Array, order: int) -> Array:
-    """What stands in braces in F(x) = Phi(z) - phi(z){...}, by the powers of the standardised cumulants."""
+    """Return the braces in F(x) = Phi(z) - phi(z){...}, in powers of the standardised cumulants."""
     scale = math.sqrt(cumulants[1])
     k3 = cumulants[2] / scale**3
     z2 = z * z
@@ -53,13 +53,13 @@ def _correction(z: Array, cumulants: Array, order: int) -> Array:
 
 
 def delta_curve(epsilon: Array, x: Array, y: Array, order: int, error: tuple[float, float] = (0.0, 0.0)) -> Array:
-    """The expanded delta(eps) in the direction of (X, Y). `error` shifts both tails, for the interval."""
+    """Return the expanded delta(eps) in the direction of (X, Y). `error` shifts both tails, for the interval."""
     error_x, error_y = error
     z_y = (epsilon - y[0]) / math.sqrt(y[1])
     z_x = (epsilon - x[0]) / math.sqrt(x[1])
     with np.errstate(under="ignore"):
         tail_y = ndtr(-z_y) + np.exp(-z_y * z_y / 2) / _ROOT_2PI * _correction(z_y, y, order) + error_y
-        # e^eps phi(z) is formed in the exponent; z_x > 0, because the mean of X is negative
+        # compute e^eps phi(z) in the exponent; z_x > 0, because the mean of X is negative
         mills = math.sqrt(math.pi / 2) * erfcx(z_x / math.sqrt(2))
         shape = mills + _correction(z_x, x, order)
         if error_x == 0.0:
@@ -72,19 +72,19 @@ def delta_curve(epsilon: Array, x: Array, y: Array, order: int, error: tuple[flo
 
 
 class _Curve:
-    """One direction's delta curve and its crossing of a delta."""
+    """One direction's delta curve, and where it crosses a delta."""
 
     def __init__(self, x: Array, y: Array, order: int, error: tuple[float, float] = (0.0, 0.0)) -> None:
         self._x, self._y, self._order, self._error = x, y, order, error
-        self._tolerance = math.inf if any(error) else 1e-9  # curves of the interval do leave [0, 1]
+        self._tolerance = math.inf if any(error) else 1e-9  # curves of the interval may leave [0, 1]
 
     def at(self, epsilon: Array) -> Array:
         return delta_curve(epsilon, self._x, self._y, self._order, self._error)
 
     def root(self, delta: float) -> float | None:
-        """The one epsilon >= 0 at which the curve falls through `delta`; 0 if it is below throughout; else None.
+        """Return the one epsilon >= 0 at which the curve falls through `delta`, 0 if it is below throughout, else None.
 
-        A true curve lies in [0, 1]. One that leaves it by more than `delta` has a crossing that means nothing.
+        A true curve lies in [0, 1]. If the expansion leaves that range by more than `delta`, a crossing has no meaning.
         """
         centre, scale = float(self._y[0]), math.sqrt(self._y[1])
         low = max(0.0, centre - _REACH_BELOW * scale)
@@ -107,7 +107,7 @@ class _Curve:
 
 
 def sides(x: Array, y: Array, direction: Direction) -> list[tuple[Array, Array]]:
-    """The cumulants (X, Y) of each direction that `direction` asks for."""
+    """Return the cumulants (X, Y) of each direction that `direction` includes."""
     pairs = []
     if direction in (Direction.REMOVE, Direction.MAX):
         pairs.append((x, y))
@@ -118,7 +118,7 @@ def sides(x: Array, y: Array, direction: Direction) -> list[tuple[Array, Array]]
 
 
 def estimate(x: Array, y: Array, order: int, delta: float, direction: Direction = Direction.MAX) -> Result:
-    """The estimated epsilon of a history with the summed cumulants `x` and `y`, in constant time. Not a bound."""
+    """Estimate epsilon of a history with the summed cumulants `x` and `y`, in constant time. Not a bound."""
     roots = [_Curve(*side, order).root(delta) for side in sides(x, y, direction)]
     found = [root for root in roots if root is not None]
     if len(found) < len(roots):
@@ -130,13 +130,13 @@ def estimate(x: Array, y: Array, order: int, delta: float, direction: Direction 
 
 
 class EdgeworthAccountant(Accountant):
-    """An estimate of epsilon for a fixed plan. Never an upper bound, but for plans that it solves exactly.
+    """Estimates epsilon of a fixed plan. It is not an upper bound, except for plans that it solves exactly.
 
     Exact, and labelled a bound: plans of Gaussian events only, and plans of pure events of one epsilon (the exact
-    binomial; a lattice has no smooth expansion). All else is an estimate; for an iid plan of order 1 it carries the
-    interval of Derumigny, Girard and Guyonvarch, vacuous when that says nothing. Their error of the expansion is a
-    theorem, the ends of the interval are estimates: the moments come from a quadrature that stops where they stand
-    still, which is no bound on its error, and nothing is rounded outwards.
+    binomial; a lattice has no smooth expansion). Every other result is an estimate. For an iid plan of order 1 it
+    contains the interval of Derumigny, Girard and Guyonvarch, which is vacuous if it excludes nothing. Their error of
+    the expansion is a theorem, but the ends of the interval are estimates: the moments come from a quadrature that
+    stops when they no longer change, which does not bound its error, and nothing is rounded outwards.
     """
 
     name = "edgeworth"
@@ -159,7 +159,7 @@ class EdgeworthAccountant(Accountant):
         self._additions = 0
         self._pure: Pure | None = None
         self._gaussian = True
-        self._only: LossMoments | None = None  # of an iid plan
+        self._only: LossMoments | None = None  # the moments of an iid plan
 
     def _check(self, event: PlanEvent) -> None:
         if isinstance(event, Pure):
@@ -186,14 +186,14 @@ class EdgeworthAccountant(Accountant):
             value = epsilon_of_pure(delta, self._pure.epsilon, self.count)
             return Result(value, Kind.BOUND, "exact: the binomial of randomised response", self.direction)
         if self._gaussian:
-            mu = math.sqrt(self._y[1]) * (1 + self._additions * 2.0**-52)  # each one may have rounded down
+            mu = math.sqrt(self._y[1]) * (1 + self._additions * 2.0**-52)  # each addition may have rounded down
             value = epsilon_of_gaussian(delta, mu)
             return Result(value, Kind.BOUND, "exact: Gaussian releases compose to one", self.direction)
         answer = estimate(self._x, self._y, self.order, delta, self.direction)
         return replace(answer, interval=self._interval(delta)) if self.order == 1 else answer
 
     def delta(self, epsilon: float) -> float:
-        """The estimated delta at `epsilon`; the larger one for direction `max`. May lie outside [0, 1]."""
+        """Return the estimated delta at `epsilon`, the larger one for direction `max`. It may lie outside [0, 1]."""
         if self._pure is not None or not self.count:
             raise UnsupportedEvent("the smooth curve is that of Gaussian and Laplace events")
         at = np.array([epsilon])

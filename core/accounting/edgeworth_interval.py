@@ -1,7 +1,7 @@
-"""How far an order-1 Edgeworth expansion of an iid sum may be from its distribution function.
+"""Bounds the distance between an order-1 Edgeworth expansion of an iid sum and its distribution function.
 
 Derumigny, Girard and Guyonvarch 2021, "Explicit non-asymptotic bounds for the distance to the first-order Edgeworth
-expansion", the case without a continuity assumption. Constants and guards as in `docs/concepts/accounting.md`.
+expansion", for the case without a continuity assumption. `docs/concepts/accounting.md` lists constants and conditions.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def _upper_gamma(shape: float, at: Array) -> Array:
 
 @lru_cache(maxsize=4096)
 def edgeworth_error(side: Side, count: int) -> float:
-    """sup |F - (order-1 expansion)| for a sum of `count` iid privacy losses, at most. Infinite if no split helps.
+    """Return an upper bound on sup |F - (order-1 expansion)| for a sum of `count` iid privacy losses, maybe infinite.
 
-    Assumes iid summands with a fourth moment. Any free parameter `a` in (0, 1/3) is valid; the least over a grid is
-    taken.
+    Assumes iid summands with a fourth moment. Every free parameter `a` in (0, 1/3) is valid; the result is the least
+    bound over a grid of them.
     """
     n = float(count)
     lam, k3, k4 = abs(side.skewness), side.absolute_3, side.kurtosis

@@ -1,7 +1,7 @@
-"""Privacy events: what a mechanism says it costs. Accountants and the ledger consume events, never mechanisms.
+"""Privacy events: what the releases of mechanisms cost. Accountants and the ledger depend on events, not on mechanisms.
 
-An event is frozen. Its unit says *what* may be replaced or removed, its adjacency says *how*; an event of another
-unit or adjacency is never summed into an account.
+An event is frozen. Its unit defines *what* may be replaced or removed, its adjacency defines *how*. An account never
+sums events of another unit or adjacency.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.errors import UnitMismatch
 
 
 class Unit(StrEnum):
-    """What one privacy unit is; one account a unit."""
+    """What one privacy unit is. There is one account for each unit."""
 
     TOKEN = "token"  # noqa: S105 - a privacy unit, not a secret
     SENTENCE = "sentence"
@@ -47,24 +47,24 @@ ACCOUNT_ADJACENCY: dict[Unit, Adjacency] = {
     Unit.RECORD: Adjacency.REPLACE_ONE,
 }
 
-# What is known about a release, which is what prices it (see `core.accounting.filters`):
+# The known facts about a release. They determine its price (see `core.accounting.filters`):
 KINDS = frozenset(
     {
         "exponential",  # exponential mechanism with weights e^(eps u / 2 Delta): eps-bounded range
         "permute_and_flip",  # pure eps, not bounded range: priced as Laplace
         "two_geometric",  # two-sided geometric noise of eps / 2 on two numbers, each of which moves by 1
         "laplace",  # Laplace noise on one number, scale = sensitivity / eps
-        "pure",  # pure eps and nothing else
-        "metric",  # metric DP whose domain's diameter D is enforced by clipping: pure at eps * D
+        "pure",  # pure eps, no further property known
+        "metric",  # metric DP in a domain whose diameter D is enforced by clipping: pure at eps * D
         "gaussian",  # Gaussian noise of `noise_multiplier` times the l2 sensitivity
-        "approximate",  # an (eps, delta) of its own and nothing else: basic composition only
+        "approximate",  # only an (eps, delta): basic composition only
     }
 )
 
-# A release at a coarser unit also debits the finer units inside it. That debit is a promise where replacing one finer
-# unit is one way of replacing a coarser one: a token inside a sentence that the caller sent. It is none where the text
-# is segmented by the gateway, since one token can change how many sentences there are
-# (`core.mechanisms.sentences.protection`); the debit is made there too, so that the finer account never counts less
+# A release at a coarser unit also debits the finer units inside it. This debit is a guarantee where replacing one finer
+# unit is one way of replacing a coarser one, such as a token inside a sentence that the caller sent. It is not a
+# guarantee where the gateway segments the text, because one token can change the number of sentences
+# (`core.mechanisms.sentences.protection`). The finer account is debited in that case too, so that it never counts less
 # than what it covers.
 _DEBITED: dict[Unit, tuple[Unit, ...]] = {
     Unit.TOKEN: (Unit.TOKEN,),
@@ -80,10 +80,10 @@ class PrivacyEvent:
 
     `kind` names the row of the accounting table that prices the event, one of KINDS. `epsilon_nano` and `delta_femto`
     are rounded up. A `gaussian` event has a `noise_multiplier` (standard deviation over the l2 sensitivity under the
-    event's adjacency, a lower bound of what was run), and either no epsilon of its own, both numbers 0, or one
-    (epsilon, delta) that it satisfies, both positive. No other kind has a noise multiplier.
+    event's adjacency, a lower bound of the value used). Its epsilon and delta are either both 0, or both positive; in
+    the latter case it satisfies that (epsilon, delta). No other kind has a noise multiplier.
 
-    Raises: ValueError for anything else; UnitMismatch when the adjacency is not that of the unit's accounts.
+    Raises: ValueError for anything else; UnitMismatch if the adjacency is not that of the unit's accounts.
     """
 
     mechanism: str
@@ -112,7 +112,7 @@ class PrivacyEvent:
             raise UnitMismatch
 
     def privacy_block(self) -> dict[str, Any]:
-        """What an answer or a job says of its guarantee."""
+        """Return the guarantee as responses and jobs show it."""
         return {
             "guarantee": self.guarantee.value,
             "unit": self.unit.value,

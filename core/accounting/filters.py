@@ -1,25 +1,25 @@
-"""The online privacy filter: what a release costs, what an account admits.
+"""The online privacy filter: the cost of a release, and what an account admits.
 
-A filter account holds for adaptively chosen releases, parameters included. It has several *arms*, bounds on the same
-history, each with a fixed cap; a release is admitted while **some** arm admits the sum of everything committed, held
-and asked for. An arm takes only events that it can price; an event that it cannot price closes it.
+A filter account allows adaptively chosen releases, including their parameters. It has several *arms*, which are bounds
+on the same history, each with a fixed cap. A release is admitted if **some** arm admits the sum of everything
+committed, held and requested. An event that an arm cannot price closes that arm.
 
 Guarantee: (epsilon, delta)-DP of everything admitted, under the adjacency of the account's events. Proof: let J be an
-arm that admits the final sum. No sum ever falls (a cancelled release has shown nothing), so arm j, run alone, would
-have admitted every release of a history with J = j; alone, it is an (epsilon, delta_j)-DP filter: basic composition
-(Rogers, Roth, Ullman and Vadhan 2016), a Renyi filter of one fixed order (Feldman and Zrnic 2021), Theorem 2 of
-Whitehouse, Ramdas, Rogers and Wu 2022, or the Gaussian filter of `core.accounting.gaussian_arm`. Hence
-P[E, J = j] <= e^epsilon Q[E, J = j] + delta_j for every event E, and summed over the arms
-P[E] <= e^epsilon Q[E] + delta. That sum is why the arms *share* delta: with the whole delta for each of them two orders
-already break it (tests/core/accounting/test_filter_counterexample.py).
+arm that admits the final sum. Sums never decrease (a cancelled release has disclosed nothing). Therefore arm j, run
+alone, would have admitted every release of a history with J = j. Alone, it is an (epsilon, delta_j)-DP filter: basic
+composition (Rogers, Roth, Ullman and Vadhan 2016), a Renyi filter of one fixed order (Feldman and Zrnic 2021),
+Theorem 2 of Whitehouse, Ramdas, Rogers and Wu 2022, or the Gaussian filter of `core.accounting.gaussian_arm`. Hence
+P[E, J = j] <= e^epsilon Q[E, J = j] + delta_j for every event E, and the sum over the arms is
+P[E] <= e^epsilon Q[E] + delta. This sum is the reason why the arms *share* delta: if every arm used the whole delta,
+two orders would already violate the guarantee (tests/core/accounting/test_filter_counterexample.py).
 
-How delta is shared, and the caps that follow, are in `core.accounting.divisions`.
+`core.accounting.divisions` defines how delta is shared, and the resulting caps.
 
-An account under metric adjacency has the basic arm alone. A metric event bounds the loss by epsilon times the distance
-d; that bound adds up linearly in d, while Renyi divergences and squares grow with d^2 and say nothing of the promise at
-distances other than 1.
+An account under metric adjacency has only the basic arm. A metric event bounds the loss by epsilon times the distance
+d. That bound adds linearly in d, while Renyi divergences and squares grow with d^2 and imply no guarantee at distances
+other than 1.
 
-Only `math`: the front end prices a request with this module.
+This module imports only `math`, because the front end prices requests with it.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from core.accounting.events import Adjacency, PrivacyEvent
 from core.accounting.gaussian_arm import gaussian_square_nano, pure_square_nano
 from core.amounts import EPSILON_MAX, NANO
 
-COUNTED_MAX = 2**53 - 1  # Redis' Lua counts in doubles
+COUNTED_MAX = 2**53 - 1  # the largest integer for which the doubles of Redis' Lua are exact
 
 FILTER_ORDERS: tuple[str, ...] = (
     *("1.5", "2", "2.5", "3", "3.5", "4", "5", "6", "8", "10", "12", "16", "24", "32", "48", "64", "128", "256", "512"),
 )
 _ALPHAS = tuple(float(order) for order in FILTER_ORDERS)  # all exact in binary
-GAUSSIAN = "gaussian"  # stands last among an account's orders; its "divergence" is mu^2
+GAUSSIAN = "gaussian"  # the last of an account's orders; its "divergence" is mu^2
 COST_ORDERS = (*FILTER_ORDERS, GAUSSIAN)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one event adds to an account. None: that arm cannot price the event. Everything is rounded up.
+    """What one event adds to an account. None marks an arm that cannot price the event. All numbers are rounded up.
 
-    `epsilon_nano` and `delta_femto` for basic composition (delta 0 where epsilon is None), `square_nano` is eps^2 in
-    nano for Whitehouse et al., `rho_nano` the Renyi divergence of each order of FILTER_ORDERS and then, for the
-    Gaussian arm, mu^2 in nano.
+    `epsilon_nano` and `delta_femto` are for basic composition (delta is 0 if epsilon is None). `square_nano` is eps^2
+    in nano for Whitehouse et al. `rho_nano` is the Renyi divergence at each order of FILTER_ORDERS and then, for the
+    Gaussian arm, mu^2, all in nano.
     """
 
     epsilon_nano: int | None
@@ -61,11 +61,11 @@ class Cost:
 
 @lru_cache(maxsize=4096)
 def cost_of(event: PrivacyEvent) -> Cost:
-    """The cost of one release of `event` on every arm: never below the true one, above it by 2 nano or parts in 10^6.
+    """Return the cost of one release of `event` in every arm, rounded up by 2 nano or by parts in 10^6.
 
-    A number above COUNTED_MAX is one that its arm cannot price. An event of a pure kind that carries a delta is
-    approximate: basic composition only. So is an event under metric adjacency, whose epsilon is per unit of distance.
-    `two_geometric` is two pure releases of half its epsilon, on every arm.
+    An arm cannot price a number above COUNTED_MAX. An event of a pure kind with a delta counts as approximate, so only
+    basic composition prices it. The same holds for an event under metric adjacency, whose epsilon is per unit of
+    distance. `two_geometric` counts as two pure releases of half its epsilon in every arm.
     """
     basic = 0 < event.epsilon_nano <= COUNTED_MAX and event.delta_femto <= COUNTED_MAX
     square: int | None = None
@@ -90,24 +90,25 @@ def cost_of(event: PrivacyEvent) -> Cost:
 
 
 def _gaussian_nano(noise_multiplier: float) -> tuple[int, ...]:
-    """alpha / (2 sigma^2) (Mironov 2017), in exact fractions."""
+    """Return alpha / (2 sigma^2) (Mironov 2017), computed in exact fractions."""
     scale = Fraction(NANO) / (2 * Fraction(noise_multiplier) ** 2)
     return tuple(math.ceil(Fraction(alpha) * scale) for alpha in _ALPHAS)
 
 
 def _rho_nano(kind: str, epsilon_nano: int, alpha: float) -> int:
-    """An upper bound of `divergence` in nano; the 1e-5 outweighs the rounding of the product near 0."""
+    """Return an upper bound of `divergence` in nano. The 1e-5 exceeds the rounding error of the product near 0."""
     rho = divergence(kind, epsilon_nano / NANO, alpha)
     return min(math.ceil(rho * (1 + 1e-15) * NANO + 1e-5), epsilon_nano)
 
 
 def divergence(kind: str, epsilon: float, alpha: float) -> float:
-    """An upper bound, tight to parts in 10^12 or 1e-14, on the Renyi divergence of order `alpha` of a pure kind.
+    """Return an upper bound, tight to parts in 10^12 or 1e-14, on the Renyi divergence of order `alpha` of a pure kind.
 
-    The rows below add epsilon to logarithms of numbers that expm1 and log1p give to a few units of rounding, and the
-    divisor alpha - 1 is at least 1/2: an absolute error below 1e-14 while epsilon < 90, a relative one below 1e-12
-    from there on, where the result is above epsilon - 2. Both are added. No exponential overflows: every argument is
-    negative. The divergence is at most epsilon at every order (van Erven and Harremoes 2014).
+    Error analysis: the functions below add epsilon to logarithms of numbers that expm1 and log1p compute to a few units
+    of rounding, and the divisor alpha - 1 is at least 1/2. The absolute error is below 1e-14 for epsilon < 90. For
+    larger epsilon the result is above epsilon - 2 and the relative error is below 1e-12. Both margins are added. No
+    exponential overflows, because every argument is negative. At every order the divergence is at most epsilon (van
+    Erven and Harremoes 2014).
     """
     if kind == "exponential":
         rho = _bounded_range(epsilon, alpha)
@@ -121,42 +122,45 @@ def divergence(kind: str, epsilon: float, alpha: float) -> float:
 
 
 def _randomised_response(epsilon: float, alpha: float) -> float:
-    """The largest divergence of a pure mechanism, that of randomised response (Mironov 2017, Proposition 5).
+    """Return the largest divergence of a pure mechanism, that of randomised response (Mironov 2017, Proposition 5).
 
-    Also exactly that of two-sided geometric noise Z, P(Z = z) proportional to e^(-epsilon |z|), on a number that moves
-    by 1: the loss epsilon (|z - 1| - |z|) is epsilon for z <= 0, which has probability 1 / (1 + e^-epsilon), else
-    -epsilon. On two numbers with independent noise the divergences add up.
+    It is also exactly that of two-sided geometric noise Z, P(Z = z) proportional to e^(-epsilon |z|), on a number that
+    moves by 1: the loss epsilon (|z - 1| - |z|) is epsilon for z <= 0, which has probability 1 / (1 + e^-epsilon), and
+    otherwise -epsilon. For two numbers with independent noise the divergences add.
     """
     ratio = math.log1p(math.exp(-epsilon)) - math.log1p(math.exp(-(2 * alpha - 1) * epsilon))
     return epsilon - ratio / (alpha - 1)
 
 
 def _laplace(epsilon: float, alpha: float) -> float:
-    """Laplace noise of scale 1/epsilon times the sensitivity (Mironov 2017, Proposition 6).
+    """Return the divergence of Laplace noise of scale 1/epsilon times the sensitivity (Mironov 2017, Proposition 6).
 
-    Permute-and-flip is dominated by it. It returns the index with the largest score plus exponential noise of rate
-    r = epsilon / (2 Delta). For a set S of indices let A be the largest noisy score outside S, B inside, and F the
-    distribution function of A - B. A maximum of shifted exponential variables has a hazard of at most r, hence
-    F' <= r min(F, 1 - F): the slope of the Laplace distribution function L at the same height, times r. A neighbour
-    moves the difference by at most 2 Delta, so P'[S] <= F(2 Delta) <= L(L^-1(P[S]) + epsilon), which Laplace noise
-    attains for a half-line. In full: docs/concepts/accounting.md.
+    Laplace noise dominates permute-and-flip, which returns the index with the largest score plus exponential noise of
+    rate r = epsilon / (2 Delta). For a set S of indices let A be the largest noisy score outside S, B the largest
+    inside, and F the distribution function of A - B. A maximum of shifted exponential variables has a hazard of at most
+    r, hence F' <= r min(F, 1 - F). This is r times the slope of the Laplace distribution function L at the same height.
+    A neighbour moves the difference by at most 2 Delta, so P'[S] <= F(2 Delta) <= L(L^-1(P[S]) + epsilon), which
+    Laplace noise attains for a half-line. The full proof is in docs/concepts/accounting.md.
     """
     falling = (alpha - 1) * math.expm1(-(2 * alpha - 1) * epsilon) / (2 * alpha - 1)
     return epsilon + math.log1p(falling) / (alpha - 1)
 
 
 def _bounded_range(epsilon: float, alpha: float) -> float:
-    """The largest divergence under epsilon-bounded range (Dong, Durfee and Rogers 2020): the exponential mechanism."""
+    """Return the largest divergence under epsilon-bounded range, for the exponential mechanism.
+
+    Source: Dong, Durfee and Rogers 2020.
+    """
     whole, most, one = (-math.expm1(-power * epsilon) for power in (alpha, alpha - 1, 1.0))
     return epsilon + math.log((alpha - 1) * whole / (alpha * most)) + math.log(whole / (alpha * one)) / (alpha - 1)
 
 
 @dataclass(frozen=True)
 class Arms:
-    """The caps of a filter account. Rounded down; -1: the arm is not offered.
+    """The caps of a filter account, rounded down. -1 marks an arm that is not offered.
 
-    `epsilon_nano` and `delta_femto` cap basic composition, `square_nano` the sum of eps^2, `rho_nano` the Renyi
-    divergence of each order of `orders`: at most 4 out of FILTER_ORDERS, and GAUSSIAN, whose cap is one of mu^2.
+    `epsilon_nano` and `delta_femto` cap basic composition, and `square_nano` caps the sum of eps^2. `rho_nano` caps the
+    Renyi divergence at each order of `orders`: at most 4 of FILTER_ORDERS, and GAUSSIAN, whose cap limits mu^2.
     """
 
     epsilon_nano: int
@@ -168,7 +172,7 @@ class Arms:
 
 @dataclass(frozen=True)
 class Sums:
-    """What an account has counted, or one charge: sums of costs, and how many events each arm could not price."""
+    """The sums of costs of an account or of one charge, and how many events each arm could not price."""
 
     count: int
     epsilon_nano: int
@@ -181,7 +185,7 @@ class Sums:
 
     @classmethod
     def of(cls, cost: Cost, orders: tuple[str, ...]) -> Sums:
-        """The charge of one event to an account with these orders."""
+        """Return the charge of one event to an account with these orders."""
         rho = (0,) * len(orders)
         if cost.rho_nano is not None:
             rho = tuple(cost.rho_nano[COST_ORDERS.index(order)] for order in orders)
@@ -198,7 +202,7 @@ class Sums:
 
     @classmethod
     def zero(cls, orders: tuple[str, ...]) -> Sums:
-        """An account in which nothing was counted."""
+        """Return the sums of an account without releases."""
         return cls(0, 0, 0, 0, 0, 0, 0, (0,) * len(orders))
 
     def __add__(self, other: Sums) -> Sums:
@@ -217,7 +221,7 @@ class Sums:
 def admits(arms: Arms, sums: Sums) -> bool:
     """Whether some arm admits `sums`: committed, held and the candidate together.
 
-    The rule itself: what the ledger's script must agree with.
+    This function defines the rule; the ledger's script must agree with it.
     """
     if sums.no_epsilon == 0 and sums.epsilon_nano <= arms.epsilon_nano and sums.delta_femto <= arms.delta_femto:
         return True
@@ -227,7 +231,7 @@ def admits(arms: Arms, sums: Sums) -> bool:
 
 
 def largest_pure_nano(arms: Arms, sums: Sums) -> int:
-    """The largest epsilon, in nano, of one further event of kind `pure` that would be admitted; 0 if none would."""
+    """Return the largest epsilon, in nano, of one further event of kind `pure` that would be admitted, or 0."""
     largest = 0
     if sums.no_epsilon == 0 and sums.delta_femto <= arms.delta_femto:
         largest = arms.epsilon_nano - sums.epsilon_nano
@@ -246,7 +250,7 @@ def _pure_cost(order: str) -> Callable[[int], int]:
 
 
 def _pure_within(rest_nano: int, order: str) -> int:
-    """The largest pure epsilon, in nano, found by bisection, whose cost at `order` is at most `rest_nano`."""
+    """Return the largest pure epsilon, in nano, whose cost at `order` is at most `rest_nano`. Uses bisection."""
     if rest_nano <= 0:
         return 0
     cost = _pure_cost(order)

@@ -1,8 +1,9 @@
-"""The Fourier accountant: a proven upper bound in a time that does not grow with the number of releases.
+"""The Fourier accountant: a proven upper bound whose evaluation time does not depend on the number of releases.
 
-Guarantee: never under the true epsilon of a fixed plan of Gaussian and Poisson-subsampled Gaussian releases
-(theorem and proof: docs/concepts/fourier-bound.md). Adjacency: add/remove. Not for parameters chosen adaptively: it
-shows and plans, it does not admit charges. Source: this project; the inversion integral: Alghamdi et al. 2023.
+Guarantee: never below the true epsilon of a fixed plan of Gaussian and Poisson-subsampled Gaussian releases
+(theorem and proof: docs/concepts/fourier-bound.md). Adjacency: add/remove. The guarantee does not cover adaptively
+chosen parameters, so this accountant serves displays and planning and admits no charges. Source: this project; the
+inversion integral: Alghamdi et al. 2023.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _threads() -> ThreadpoolController:
 
 
 class FourierAccountant(Accountant):
-    """Sums counts per (sampling rate, noise multiplier); an update is O(1), an evaluation some milliseconds."""
+    """Sums counts for each (sampling rate, noise multiplier). An update is O(1), an evaluation takes milliseconds."""
 
     name: ClassVar[str] = "fourier"
 
@@ -47,7 +48,7 @@ class FourierAccountant(Accountant):
 
     def _epsilon(self, delta: float) -> Result:
         plan = [Releases(rate, noise, count) for (rate, noise), count in self._counts.items()]
-        # its matrices are small: several threads would wait for each other, some thirty times as long
+        # The matrices are small: with several threads, synchronisation makes this about thirty times slower.
         with _threads().limit(limits=1, user_api="blas"):
             value = epsilon_bound(plan, delta)
         if not math.isfinite(value):

@@ -1,17 +1,16 @@
 """A constant-time upper bound on the privacy curve of composed Poisson-subsampled Gaussian mechanisms.
 
-Guarantee: for every input that is accepted, ``delta_bound`` is at least the true delta(epsilon) and
-``epsilon_bound`` at least the true epsilon(delta) of the composition, for the stated direction.  The cost does
-not depend on the counts.
+Guarantee: for every accepted input, ``delta_bound`` is at least the true delta(epsilon) and ``epsilon_bound`` at least
+the true epsilon(delta) of the composition, for the stated direction.  The cost does not depend on the counts.
 
-How (proof: docs/concepts/fourier-bound.md): with D(e) = exp(theta e) delta(e) and M the moment generating function
-of the privacy loss, the integral of D(e) exp(i t e) over e is M(z)/(z(z+1)), z = theta + i t.  Three facts make an
-upper bound of it.
+Method (proof: docs/concepts/fourier-bound.md): with D(e) = exp(theta e) delta(e) and M the moment generating function
+of the privacy loss, the integral of D(e) exp(i t e) over e is M(z)/(z(z+1)), z = theta + i t.  Three facts turn this
+into an upper bound.
 
 1. The trapezoidal sum of the inverse integral with step h is sum_k D(e + 2 pi k/h), never below D(e), because D >= 0.
-2. Composing with one more, tiny Gaussian mechanism can only raise delta, and multiplies the transform by
-   exp(z(z+1) tau^2/2), so that the sum may be cut off with an explicit remainder.
-3. M is a trapezoidal sum of an analytic integrand, with an explicit error, and counts enter only as powers.
+2. Composition with one more, tiny Gaussian mechanism can only increase delta, and it multiplies the transform by
+   exp(z(z+1) tau^2/2), so that the sum can be truncated with an explicit remainder.
+3. M is a trapezoidal sum of an analytic integrand, with an explicit error, and counts occur only as powers.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ Floats = npt.NDArray[np.float64]
 
 _U = 2.0**-53
 _PERIOD = 12.0  # period of the inversion in standard deviations of the tilted curve
-_CUTS = (4.0, 5.0, 7.0, 9.0)  # the auxiliary Gaussian factor at the cut-off is exp(-c^2/2); the best one is taken
+_CUTS = (4.0, 5.0, 7.0, 9.0)  # the auxiliary Gaussian factor at the cut-off is exp(-c^2/2); the best c is used
 _BLOCKS = (24, 48, 96)  # square root of the number of frequencies, in order of effort
-_FINE = 1e-3  # relative loss of epsilon to the auxiliary mechanism above which the effort is raised
+_FINE = 1e-3  # if the auxiliary mechanism costs more of epsilon than this relative loss, the effort is increased
 _MAX_NODES = 60_000
 _ENDS = (slice(None, -1), slice(1, None))
 _LOG_THETA = np.linspace(math.log(1e-4), math.log(1e7), 254)
@@ -46,7 +45,7 @@ _PEAK: Floats = -np.log1p(_THETA) - _THETA * np.log1p(1.0 / _THETA)  # ln max of
 class Releases:
     """``count`` releases of a Gaussian of multiplier sigma on Poisson samples of rate q.
 
-    Valid: 1e-12 <= q <= 1, .1 <= sigma <= 1000 and 1 <= count <= 1e9; anything else raises ValueError.
+    Valid: 1e-12 <= q <= 1, .1 <= sigma <= 1000 and 1 <= count <= 1e9. Raises ValueError for anything else.
     """
 
     sampling_probability: float
@@ -76,10 +75,10 @@ def _loss(x: Floats, q: float, mu: float) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=256)
 def _table(q: float, sigma: float, way: OneWay) -> tuple[Floats, Floats, Floats]:
-    """ln M(theta) and its first two derivatives on the theta grid, without guarantee: they only choose theta."""
+    """ln M(theta) and its first two derivatives on the theta grid. They carry no guarantee: they only select theta."""
     mu = 1.0 / sigma
-    edge, apart = 14.0 + mu, min(-2.0 * sigma * math.log(q), 400.0)
-    x = np.linspace(-edge, edge + apart, 1 + int((2.0 * edge + apart) / min(0.2, 0.4 / mu)))
+    edge, separation = 14.0 + mu, min(-2.0 * sigma * math.log(q), 400.0)
+    x = np.linspace(-edge, edge + separation, 1 + int((2.0 * edge + separation) / min(0.2, 0.4 / mu)))
     loss, _ = _loss(x, q, mu)
     sign = 1.0 if way == "remove" else -1.0
     tilt = _THETA + 1.0 if way == "remove" else -_THETA
@@ -90,7 +89,7 @@ def _table(q: float, sigma: float, way: OneWay) -> tuple[Floats, Floats, Floats]
     mean = w @ loss / total
     var = np.maximum((w * (loss - mean[:, None]) ** 2).sum(axis=1) / total, 1e-300)
     log_m = top[:, 0] + np.log(total) + math.log((x[1] - x[0]) / math.sqrt(2.0 * math.pi))
-    if way == "remove":  # the sampled component alone, which rules once its tilted centre leaves the window
+    if way == "remove":  # the sampled component alone, which dominates once its tilted centre leaves the window
         alone = tilt * (math.log(q) + 0.5 * (tilt - 1.0) * mu * mu)
         far = alone > log_m
         log_m, var = np.where(far, alone, log_m), np.where(far, mu * mu, var)
@@ -117,7 +116,7 @@ def _transform(q: float, sigma: float, a: float, step: float, block: int) -> _Tr
     mu, n_t = 1.0 / sigma, block * block
     t_max = n_t * step
     d = np.geomspace(1e-4, 1.0, 18) * min(0.95 * math.pi / mu, 10.0)  # strip half-widths
-    # Cells covering the line, the two unbounded ones standing last; see the proof for the bound on each.
+    # Cells that cover the line; the two unbounded ones are the last. The proof has the bound for each.
     edge = abs(a) * mu + math.sqrt(2.0 * t_max * mu * float(d[-1])) + 40.0
     grow = 16.0 * np.exp(np.arange(1.0, 2.0 + math.log(edge / 16.0) / 0.02) * 0.02)
     half = np.concatenate((np.arange(0.0, 200.5) * 0.08, grow))
@@ -126,7 +125,7 @@ def _transform(q: float, sigma: float, a: float, step: float, block: int) -> _Tr
     (low, l_low), (high, l_high) = ((np.append(v[c], [v[0], v[-1]]) for v in (knots, loss)) for c in _ENDS)
     p_low, p_high = np.append(p[:-1], [0.0, p[-1]]), np.append(p[1:], [p[0], 1.0])
     width = np.append(np.diff(knots), [0.025, 0.025])
-    # a L lies below a chord (a >= 0, L convex) or a tangent (a < 0); the largest value of a parabola follows
+    # a L lies below a chord (a >= 0, L convex) or a tangent (a < 0); next is the largest value of a parabola
     lean = a * (l_high - l_low) / width if a >= 0.0 else a * mu * p_low
     peak = np.clip(lean, low, high)
     base = -0.5 * peak * peak + a * l_low + lean * (peak - low) - 0.5 * math.log(2.0 * math.pi) + 0.01
@@ -142,7 +141,7 @@ def _transform(q: float, sigma: float, a: float, step: float, block: int) -> _Tr
     log_trap = float(np.min(np.where(v >= 5.0, math.log(2.0) + log_m - v + 0.01, math.inf)))  # 1/(e^v-1) <= e^(.01-v)
     keep = mass > log_total - 44.0
     keep[-2:] = False
-    if not keep.any() or float(np.abs(base).max()) > 1e12:  # beyond that the .01 would not cover rounding
+    if not keep.any() or float(np.abs(base).max()) > 1e12:  # above that the .01 would not cover rounding
         return None
     x_low, x_high = float(low[keep].min()), float(high[keep].max())
     if not 0.0 < (x_high - x_low) / hx <= _MAX_NODES:
@@ -171,7 +170,7 @@ def _transform(q: float, sigma: float, a: float, step: float, block: int) -> _Tr
 
 @dataclass(frozen=True)
 class _Curve:
-    """An upper bound on ln delta at every epsilon for one direction and one theta, ready to be evaluated."""
+    """An upper bound on ln delta at every epsilon, for one direction and one theta."""
 
     theta: float
     log_scale: float  # ln of M(theta), of its error and of the auxiliary mechanism, rounded up
@@ -196,7 +195,7 @@ def _least(curves: Curves, epsilon: float) -> float:
 
 
 def _log_moment(events: Events, parts: Sequence[_Transform]) -> float:
-    """At least ln M(theta) of the composition."""
+    """Return an upper bound on ln M(theta) of the composition."""
     pairs = [(e.count, p) for e, p in zip(events, parts, strict=True)]
     rounding = 32.0 * _U * sum(count * (abs(p.log_zero) + 1.0) for count, p in pairs)
     return sum(count * (p.log_zero + math.log1p(float(p.eta[0]))) for count, p in pairs) + rounding
@@ -217,8 +216,10 @@ def _chernoff(events: Events, way: OneWay, theta: float, epsilon: float) -> floa
 
 
 def _curves(events: Events, way: OneWay, theta: float, period: float, block: int) -> tuple[Curves, Curves] | None:
-    """The bounds at one theta and period of the inversion; from all frequencies and from a quarter of them, which
-    tells how much a finer bound could gain."""
+    """Return the bounds at one theta and one period of the inversion, from all frequencies and from a quarter of them.
+
+    The difference between the two estimates how much a finer bound could gain.
+    """
     step = 2.0 * math.pi / period
     parts = _transforms(events, way, theta, step, block)
     if parts is None:
@@ -253,7 +254,7 @@ def _curves(events: Events, way: OneWay, theta: float, period: float, block: int
 
 
 def _choose(events: Events, way: OneWay) -> tuple[Floats, Floats, Floats, Floats]:
-    """On the theta grid: the epsilon whose saddle point is theta, the spread there, ln delta and ln M (estimates)."""
+    """Estimate on the theta grid: the epsilon whose saddle point is theta, the spread there, ln delta and ln M."""
     log_m, mean, var = np.zeros_like(_THETA), np.zeros_like(_THETA), np.zeros_like(_THETA)
     for event in events:
         one = _table(event.sampling_probability, event.noise_multiplier, way)
@@ -269,7 +270,7 @@ def _at(theta: float, values: Floats) -> float:
 
 
 def _ceiling(events: Events, way: OneWay) -> float:
-    """The largest possible loss, rounded up: infinite for remove, -sum m ln(1-q) for add."""
+    """Return the largest possible loss, rounded up: infinite for remove, -sum m ln(1-q) for add."""
     if way == "remove" or any(e.sampling_probability >= 1.0 for e in events):
         return math.inf
     return -sum(e.count * math.log1p(-e.sampling_probability) for e in events) * (1.0 + 1e-12)
@@ -280,7 +281,7 @@ def _saddle(epsilon: float, grid: Floats) -> float:
 
 
 def _tops(theta: float, spread: Floats, goal: float) -> list[float]:
-    """Limits for theta to try: none, and below the order at which the moment explodes, if that is near."""
+    """Return upper limits for theta to try: none, and limits below the order where the moment explodes, if near."""
     steep = spread * _THETA > 1.5 * (math.sqrt(-2.0 * goal) + 3.0)
     top = float(_THETA[int(np.argmax(steep))])
     return [math.inf, 0.8 * top, 0.62 * top] if steep.any() and theta > 0.5 * top else [math.inf]
@@ -294,7 +295,7 @@ def _log_delta(events: Events, epsilon: float, way: OneWay) -> float:
     first, best = _saddle(epsilon, grid), min(_chernoff(events, way, rival, epsilon), 0.0)
     goal = max(1.3 * best, -700.0)
     plan = [(min(first, top), block) for top in _tops(math.inf, spread, goal) for block in _BLOCKS]
-    done = math.nan  # the theta that needs no more effort
+    done = math.nan  # the theta for which no more effort is needed
     for theta, block in plan:
         if theta == done:
             continue
@@ -308,7 +309,7 @@ def _log_delta(events: Events, epsilon: float, way: OneWay) -> float:
 
 
 def _search(events: Events, way: OneWay, goal: float, theta: float, top: float, epsilon: float) -> float:
-    """Any epsilon whose bound is at most delta will do; this looks for a small one with theta <= top."""
+    """Find a small epsilon whose bound is at most delta, with theta <= top. Every such epsilon is valid."""
     grid, spread, _, _ = _choose(events, way)
     best, effort = math.inf, 0
     for _ in range(16):
@@ -344,7 +345,7 @@ def _epsilon(events: Events, delta: float, way: OneWay) -> float:
         best = min(best, _search(events, way, goal, min(theta, top), top, epsilon))
     renyi = (log_m + _PEAK - goal) / _THETA
     rival = int(np.argmin(renyi))
-    if best > renyi[rival]:  # a Renyi order does better where almost nothing is ever sampled
+    if best > renyi[rival]:  # a Renyi order is better where almost nothing is ever sampled
         theta = float(_THETA[rival])
         level = max(_chernoff(events, way, theta, 0.0) - goal, 0.0) / theta * (1.0 + 1e-9) + 1e-12
         best = min(best, level) if _chernoff(events, way, theta, level) <= goal else best
@@ -352,7 +353,7 @@ def _epsilon(events: Events, delta: float, way: OneWay) -> float:
 
 
 def delta_bound(events: Events, epsilon: float, direction: Direction = "max") -> float:
-    """At least the true delta(epsilon) of the composition of all events; 1.0 is the explicit vacuous answer.
+    """Return an upper bound on delta(epsilon) of the composition of all events; 1.0 is the explicit vacuous result.
 
     ``remove`` is the pair (mixture, N(0,1)), ``add`` the pair (N(0,1), mixture), ``max`` the larger of the two bounds.
     """
@@ -363,7 +364,7 @@ def delta_bound(events: Events, epsilon: float, direction: Direction = "max") ->
 
 
 def epsilon_bound(events: Events, delta: float, direction: Direction = "max") -> float:
-    """At least the smallest epsilon with delta(epsilon) <= delta; ``math.inf`` is the explicit vacuous answer."""
+    """Return an upper bound on the least epsilon with delta(epsilon) <= delta; ``math.inf`` is the vacuous result."""
     if not 1e-30 <= delta < 1.0 or direction not in _WAYS:
         raise ValueError("delta must lie in [1e-30, 1), direction be one of remove, add and max")
     return 0.0 if not events else max(_epsilon(events, float(delta), way) for way in _WAYS[direction])

@@ -1,17 +1,17 @@
-"""The Gaussian arm of a filter: releases that a Gaussian one dominates compose by the sum of their squared mu.
+"""The Gaussian arm of a filter: releases dominated by a Gaussian one compose by the sum of their squared mu.
 
-A release is mu-GDP when telling two neighbouring inputs apart from it is never easier than telling N(0, 1) from
-N(mu, 1) (Dong, Roth and Su 2022). Releases whose mu are chosen adaptively, while the sum of mu^2 stays at most m^2, are
-m-GDP together: fully adaptive composition costs nothing here (Smith and Thakurta 2022, arXiv 2210.17520). The arm
-admits while the sum is at most the largest m^2 whose exact delta at the account's epsilon is the arm's share.
+A release is mu-GDP if distinguishing two neighbouring inputs by it is never easier than distinguishing N(0, 1) from
+N(mu, 1) (Dong, Roth and Su 2022). Releases with adaptively chosen mu are m-GDP together if the sum of mu^2 stays at
+most m^2: fully adaptive composition has no extra cost for them (Smith and Thakurta 2022, arXiv 2210.17520). The arm
+admits a release if the sum is at most the largest m^2 whose exact delta at the account's epsilon is the arm's share.
 
 * Gaussian noise of `noise_multiplier` times the l2 sensitivity is mu-GDP with mu = 1 / noise_multiplier, exactly.
 * A pure epsilon-DP release is mu-GDP with mu = 2 Phi^-1(1 / (1 + e^-epsilon)). Its trade-off curve lies above the two
   chords from (0, 1) and (1, 0) to the point (p, p), p = 1 / (1 + e^epsilon). The curve of mu-GDP is convex, has the
   same ends, and passes through (p, p) for this mu, so it lies below both chords. For small epsilon mu^2 is
-  (pi / 2) epsilon^2: the Renyi arms, where it costs epsilon^2, are better for accounts of pure releases alone.
+  (pi / 2) epsilon^2. The Renyi arms, in which it costs epsilon^2, are better for accounts with pure releases only.
 
-Costs round up, caps round down. `gaussian_cap_nano` loads scipy; pricing needs only `math`.
+Costs are rounded up, caps are rounded down. `gaussian_cap_nano` loads scipy; pricing needs only `math`.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from statistics import NormalDist
 from core.amounts import FEMTO, NANO
 
 _SMALL_EPSILON = 1e-3
-_ROUND_UP = 1 + 1e-12  # above the error of inv_cdf, some units of rounding
+_ROUND_UP = 1 + 1e-12  # above the error of inv_cdf, which is a few units of rounding
 _STEP_DOWN = 1 - 2.0**-40
 
 
 def gaussian_square_nano(noise_multiplier: float) -> int:
-    """mu^2 of Gaussian noise, in nano, rounded up; in exact fractions."""
+    """Return mu^2 of Gaussian noise, in nano, computed in exact fractions and rounded up."""
     return math.ceil(Fraction(NANO) / Fraction(noise_multiplier) ** 2)
 
 
 @lru_cache(maxsize=4096)
 def pure_square_nano(epsilon_nano: int) -> int:
-    """mu^2 that dominates a pure release of `epsilon_nano`, in nano, rounded up. Increases with epsilon.
+    """Return the mu^2 that dominates a pure release of `epsilon_nano`, in nano, rounded up. It increases with epsilon.
 
-    Below epsilon = 1e-3 by mu <= epsilon sqrt(pi / 2): Phi^-1(1/2 + x) = sqrt(2 pi) (x + pi x^3 / 3 + ...) at
-    x = tanh(epsilon / 2) / 2 = epsilon / 4 - epsilon^3 / 48 + ..., whose cubic terms sum to less than 0, and 1/2 + x
-    itself would lose digits. Above epsilon = 40 by mu^2 <= 8 epsilon, for 1 - Phi(t) <= e^(-t^2 / 2) / 2 gives
-    Phi^-1(1 - p) <= sqrt(2 ln(1 / 2p)) and 2p >= e^-epsilon.
+    Below epsilon = 1e-3 the code uses mu <= epsilon sqrt(pi / 2): Phi^-1(1/2 + x) = sqrt(2 pi) (x + pi x^3 / 3 + ...)
+    at x = tanh(epsilon / 2) / 2 = epsilon / 4 - epsilon^3 / 48 + .... The cubic terms sum to less than 0, and computing
+    1/2 + x itself would lose digits. Above epsilon = 40 the code uses mu^2 <= 8 epsilon: 1 - Phi(t) <= e^(-t^2 / 2) / 2
+    gives Phi^-1(1 - p) <= sqrt(2 ln(1 / 2p)), and 2p >= e^-epsilon.
     """
     epsilon = epsilon_nano / NANO
     if epsilon < _SMALL_EPSILON:
@@ -53,14 +53,14 @@ def pure_square_nano(epsilon_nano: int) -> int:
 
 
 def gaussian_cap_nano(epsilon_nano: int, delta_femto: int) -> int:
-    """The largest sum of mu^2, in nano, that is (epsilon, delta)-DP; rounded down. -1 without delta: no such arm.
+    """Return the largest sum of mu^2, in nano, that is (epsilon, delta)-DP, rounded down; -1 if there is no such arm.
 
-    Found on the exact curve of Balle and Wang 2018, then lowered until the rounded-up epsilon of
-    `core.accounting.gaussian` fits.
+    An account without delta has no Gaussian arm. The value is found on the exact curve of Balle and Wang 2018 and then
+    lowered until the rounded-up epsilon of `core.accounting.gaussian` fits.
     """
     if delta_femto == 0 or epsilon_nano == 0:
         return -1
-    from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian  # late: scipy
+    from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian  # imported late: loads scipy
 
     epsilon, delta = epsilon_nano / NANO, delta_femto / FEMTO
     if delta >= 1.0:

@@ -1,7 +1,7 @@
-"""What a whole history of releases comes to, from running sums: constant time, whatever its length.
+"""Epsilon of a whole history of releases from running sums, in constant time whatever the history's length.
 
-For display. A history whose releases were chosen on the way is bounded by its account's limit and by basic
-composition; the other figures hold, or are estimates, for a history that was fixed in advance, and admit nothing.
+For display only. If the releases of a history were chosen adaptively, only its account's limit and basic composition
+bound it. The other figures hold, or are estimates, for a history that was fixed in advance. They admit no release.
 Adjacency: that of the account's events.
 """
 
@@ -25,8 +25,8 @@ from core.amounts import NANO, delta_of, epsilon_of
 FIXED_ONLY = "a bound only for a history whose releases were fixed in advance"
 _BINOMIAL = f"exact: the binomial of randomised response; {FIXED_ONLY}"
 _GAUSSIAN = f"exact: Gaussian releases compose to one; {FIXED_ONLY}"
-BINOMIAL_COUNT_MAX = 10_000  # its tails cost more with the count; the expansion is within 1e-3 from here on
-_VARIANCE_MIN = 1e-200  # cumulants of the order 5 still fit a double
+BINOMIAL_COUNT_MAX = 10_000  # the cost of its tails grows with the count; for more, the expansion is within 1e-3
+_VARIANCE_MIN = 1e-200  # cumulants of order 5 still fit a double
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ def history_lines(
     pure_epsilon_nano: int | None,
     delta: float,
 ) -> tuple[HistoryLine, ...]:
-    """Basic, RDP and Edgeworth figures of a history, in this order. No input or output; under 1 ms.
+    """Return the basic, RDP and Edgeworth figures of a history, in this order. Does no I/O; takes less than 1 ms.
 
-    Remembered: the accounts of one release often have equal sums.
+    Results are cached, because the accounts of one release often have equal sums.
 
     Args:
-        sums: over the history, with the Renyi sums at `orders`.
+        sums: the sums over the history, with the Renyi sums at `orders`.
         moments: the sum of `loss_cumulants.moments_of` over the history; None if one of its events has none.
-        pure_epsilon_nano: what `loss_cumulants.pure_epsilon_nano` gives for each of the events, if it is one number.
-        delta: of RDP and Edgeworth; basic composition has the delta that its releases sum to.
+        pure_epsilon_nano: the value of `loss_cumulants.pure_epsilon_nano` if it is the same for all events, else None.
+        delta: the delta of RDP and Edgeworth; basic composition has the sum of the releases' deltas.
 
-    Raises: OutOfRange for a delta outside what the accountants compute with.
+    Raises: OutOfRange for a delta outside the accountants' range.
     """
     check_delta(delta)
     return (
@@ -74,7 +74,7 @@ def _basic(sums: Sums) -> Result:
 
 
 def _renyi(sums: Sums, orders: tuple[str, ...], delta: float) -> Result:
-    """Canonne, Kamath and Steinke 2020, Proposition 12, at the best of the account's orders."""
+    """Convert by Canonne, Kamath and Steinke 2020, Proposition 12, at the best of the account's orders."""
     if sums.no_rho:
         return Result(None, Kind.VACUOUS, f"{sums.no_rho} releases have no Renyi divergence")
     if sums.count == 0:

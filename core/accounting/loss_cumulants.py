@@ -1,6 +1,7 @@
-"""Cumulants of the privacy loss of one release, in closed form: what the dashboard's running sums add up.
+"""Cumulants of the privacy loss of one release, in closed form. The ledger sums them for the dashboard's estimates.
 
-L = ln(dP/dQ), X is L under Q, Y is L under P. Only `math`: the front end computes them with each request.
+L = ln(dP/dQ), X is L under Q, Y is L under P. This module imports only `math`, because the front end computes the
+cumulants with each request.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ _SERIES_MAX = 20.0
 
 @lru_cache(maxsize=4096)
 def moments_of(event: PrivacyEvent) -> tuple[float, ...] | None:
-    """Cumulants 1 to 5 of X, then 1 to 5 of Y, of the event's dominating pair; cumulants add over releases.
+    """Return cumulants 1 to 5 of X, then 1 to 5 of Y, of the event's dominating pair. Cumulants add over releases.
 
-    Randomised response for `pure`, `metric` and `exponential`, two of them at half epsilon for `two_geometric`, Laplace
-    noise for `laplace` and `permute_and_flip`, Gaussian noise for `gaussian`. None where no pair is known: an
-    (epsilon, delta) and nothing else, and under metric adjacency, where it depends on the distance.
+    The pair is randomised response for `pure`, `metric` and `exponential`, two of them at half epsilon for
+    `two_geometric`, Laplace noise for `laplace` and `permute_and_flip`, Gaussian noise for `gaussian`. Returns None if
+    no pair is known: for an event with only an (epsilon, delta), and under metric adjacency, where the pair depends on
+    the distance.
     """
     if event.adjacency is Adjacency.METRIC:
         return None
@@ -38,15 +40,15 @@ def moments_of(event: PrivacyEvent) -> tuple[float, ...] | None:
         y = tuple(2 * cumulant for cumulant in _randomised_response(epsilon / 2))
     else:
         y = _randomised_response(epsilon)
-    # both pairs are symmetric: X is distributed as -Y
+    # both pairs are symmetric: -Y has the distribution of X
     return (-y[0], y[1], -y[2], y[3], -y[4], *y)
 
 
 def pure_epsilon_nano(event: PrivacyEvent) -> int | None:
-    """The epsilon of an event whose dominating pair is randomised response, else None.
+    """Return the epsilon of an event whose dominating pair is randomised response, else None.
 
-    Of `two_geometric`, whose pair is two of them at half epsilon, TWO_RESPONSES plus epsilon. A history of events of
-    one such number composes exactly, as a binomial.
+    The pair of `two_geometric` is two randomised responses at half epsilon; the result is TWO_RESPONSES plus epsilon.
+    A history in which all events have the same number composes exactly, as a binomial.
     """
     if event.delta_femto > 0:
         return None
@@ -56,7 +58,7 @@ def pure_epsilon_nano(event: PrivacyEvent) -> int | None:
 
 
 def _randomised_response(epsilon: float) -> tuple[float, ...]:
-    """Y is epsilon (2B - 1), B Bernoulli with odds e^epsilon."""
+    """Y is epsilon (2B - 1), where B is Bernoulli with odds e^epsilon."""
     tilt = math.tanh(epsilon / 2)
     variance = math.exp(-epsilon) / (1 + math.exp(-epsilon)) ** 2  # of B
     width = 2 * epsilon
@@ -70,9 +72,10 @@ def _randomised_response(epsilon: float) -> tuple[float, ...]:
 
 
 def _laplace(epsilon: float) -> tuple[float, ...]:
-    """Y is epsilon (1 - 2U): epsilon U is 0 with probability 1/2, else exponential, cut off at epsilon.
+    """Y is epsilon (1 - 2U). epsilon U is 0 with probability 1/2, otherwise exponential and truncated at epsilon.
 
-    So E U^n = (n/2) gamma(n, epsilon) / epsilon^n. The moments of U are of the size of its spread: no cancellation.
+    Therefore E U^n = (n/2) gamma(n, epsilon) / epsilon^n. The moments of U have the size of its spread, so nothing
+    cancels.
     """
     m1, m2, m3, m4, m5 = (n / 2 * _gamma_ratio(n, epsilon) for n in range(1, 6))
     c2 = m2 - m1**2
@@ -90,7 +93,7 @@ def _laplace(epsilon: float) -> tuple[float, ...]:
 
 
 def _gamma_ratio(n: int, x: float) -> float:
-    """gamma(n, x) / x^n, gamma the lower incomplete one: by its series of positive terms, or its closed form."""
+    """Return gamma(n, x) / x^n, with the lower incomplete gamma, by a series of positive terms or in closed form."""
     if x < _SERIES_MAX:
         term = total = 1 / n
         k = n

@@ -1,7 +1,7 @@
 """Moments of the privacy loss of one release, under both members of the neighbouring pair.
 
-L = ln(dP/dQ), X is L under Q, Y is L under P. P is the output with the unit in ("remove": P is the mixture).
-Every number comes from central moments: raw ones cancel to nothing at small sampling rates.
+L = ln(dP/dQ), X is L under Q, Y is L under P. P is the output with the unit included ("remove": P is the mixture).
+All numbers are computed from central moments, because raw moments lose all digits at small sampling rates.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class LossMoments:
 
 @lru_cache(maxsize=4096)
 def loss_moments(event: PlanEvent) -> LossMoments:
-    """The moments of the privacy loss of one release of `event`, cached.
+    """Return the moments of the privacy loss of one release of `event`. Results are cached.
 
-    Gaussian: closed form. Subsampled Gaussian: the trapezium rule, halved until the moments stand still; on the
-    whole line it converges geometrically for a function that is analytic in a strip, as this loss is. Laplace: two
-    atoms and Gauss-Legendre between them.
+    Gaussian: closed form. Subsampled Gaussian: the trapezium rule, with the step halved until the moments no longer
+    change. On the whole line it converges geometrically for a function that is analytic in a strip, as this loss is.
+    Laplace: two atoms, and Gauss-Legendre quadrature between them.
 
     Raises:
         UnsupportedEvent: a pure event (a lattice; see `core.accounting.binomial`) or replace-one sampling.
@@ -75,7 +75,7 @@ def loss_moments(event: PlanEvent) -> LossMoments:
 
 
 def _side(loss: Array, weights: Array) -> tuple[Side, Array]:
-    """Moments of a weighted sample of the loss; the array is what convergence is judged by."""
+    """Return the moments of a weighted sample of the loss, and the array that the convergence test compares."""
     weights = weights / weights.sum()
     mean = float(weights @ loss)
     centred = loss - mean
@@ -101,7 +101,7 @@ def _subsampled(rate: float, mu: float) -> LossMoments:
         x = np.arange(-_REACH, mu + _REACH + step, step)
         shift = mu * x - mu * mu / 2
         with np.errstate(over="ignore", under="ignore"):
-            # for a large shift ln(1 - q + q e^s) = s + ln(q) + ln(1 + (1-q)/q e^-s)
+            # for a large shift: ln(1 - q + q e^s) = s + ln(q) + ln(1 + (1-q)/q e^-s)
             loss = np.where(
                 shift < 600,
                 np.log1p(rate * np.expm1(np.minimum(shift, 600.0))),

@@ -1,11 +1,12 @@
-"""Plan events: what a mechanism will run, frozen before anything is released, for the fixed-plan accountants.
+"""Plan events for the fixed-plan accountants: what a mechanism will run, fixed before anything is released.
 
-A plan event names one release; an accountant composes it `count` times. The parameters of a plan must not depend on
-earlier outputs: that is what "fixed" means, and the Edgeworth estimate and the PLD certificate hold for nothing else.
+A plan event describes one release; an accountant composes it `count` times. In a fixed plan, no parameter depends on
+earlier outputs. The Edgeworth estimate and the PLD certificate hold only for fixed plans.
 
 Adjacency. With `ADD_REMOVE` two inputs are neighbours if one has one more privacy unit than the other, with
-`REPLACE_ONE` if one unit has another value. The sensitivity behind a parameter is that of the stated adjacency, so
-`Gaussian`, `Laplace` and `Pure` are priced alike under both. Poisson sampling is not: `SubsampledGaussian` says which.
+`REPLACE_ONE` if one unit has another value. A parameter refers to the sensitivity under the stated adjacency, so
+`Gaussian`, `Laplace` and `Pure` have the same price under both. Poisson sampling does not: `SubsampledGaussian` states
+its adjacency.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from core.errors import OutOfRange
 NOISE_MULTIPLIER_MIN = 0.05
 NOISE_MULTIPLIER_MAX = 1e7
 SAMPLING_RATE_MIN = 1e-9
-ALLOCATION_NOISE_MIN, ALLOCATION_NOISE_MAX = 0.2, 1e3  # what the grids of `random_allocation` are made for
+ALLOCATION_NOISE_MIN, ALLOCATION_NOISE_MAX = 0.2, 1e3  # the range for which the grids of `random_allocation` are made
 EPOCH_STEPS_MAX = 1_000_000
 PURE_EPSILON_MIN = 1e-6
 PURE_EPSILON_MAX = 100.0
@@ -56,8 +57,8 @@ def check_delta(delta: float) -> None:
 class Gaussian:
     """Gaussian noise of standard deviation `noise_multiplier` times the l2 sensitivity.
 
-    Raises OutOfRange below NOISE_MULTIPLIER_MIN / 2: a full batch is such an event under replace-one adjacency, where
-    its sensitivity is two clipping norms (`simplest`).
+    Raises OutOfRange below NOISE_MULTIPLIER_MIN / 2. The factor 1/2 is needed because a full batch under replace-one
+    adjacency is such an event, and its sensitivity is two clipping norms (`simplest`).
     """
 
     noise_multiplier: float
@@ -71,10 +72,10 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class SubsampledGaussian:
-    """One step of DP-SGD: each unit joins independently with `sampling_rate`, the sum gets Gaussian noise.
+    """One step of DP-SGD: each unit joins independently with probability `sampling_rate`, the sum gets Gaussian noise.
 
-    Assumes Poisson sampling; shuffled or fixed-size batches are not that. `noise_multiplier` is the standard
-    deviation over the clipping norm of one unit, under either adjacency. Raises OutOfRange.
+    Assumes Poisson sampling, not shuffled or fixed-size batches. `noise_multiplier` is the standard deviation over the
+    clipping norm of one unit, under either adjacency. Raises OutOfRange.
     """
 
     sampling_rate: float
@@ -92,7 +93,7 @@ class SubsampledGaussian:
 class RandomAllocation:
     """One epoch of DP-SGD: each unit joins one of `steps` steps, chosen uniformly; each sum gets Gaussian noise.
 
-    Units join independently of each other. `noise_multiplier` is as in `SubsampledGaussian`. Raises OutOfRange.
+    Units join independently of each other. `noise_multiplier` is defined as in `SubsampledGaussian`. Raises OutOfRange.
     """
 
     steps: int
@@ -119,7 +120,7 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Pure:
-    """Any release with pure `epsilon`-DP, of which nothing else is known. Raises OutOfRange."""
+    """Any release with pure `epsilon`-DP and no further known property. Raises OutOfRange."""
 
     epsilon: float
     adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE
@@ -132,9 +133,10 @@ PlanEvent = Gaussian | SubsampledGaussian | RandomAllocation | Laplace | Pure
 
 
 def simplest(event: PlanEvent) -> PlanEvent:
-    """The event itself, or the plain Gaussian that Poisson sampling at rate 1 is, exactly.
+    """Return the event, but replace Poisson sampling at rate 1 by the Gaussian event that it equals exactly.
 
-    One unit more moves a sum of clipped units by one clipping norm, another value of a unit by up to two.
+    One additional unit moves a sum of clipped units by one clipping norm. Another value of a unit moves it by up to
+    two.
     """
     if isinstance(event, SubsampledGaussian) and event.sampling_rate == 1.0:
         norms = 1 if event.adjacency is PlanAdjacency.ADD_REMOVE else 2

@@ -1,8 +1,8 @@
-"""The certificate: epsilon from privacy loss distributions, rounded so that it is never under the truth.
+"""The certificate: epsilon from privacy loss distributions, rounded so that it is never below the true epsilon.
 
 Google's `dp-accounting` discretises the loss by "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi
-2022), composes by FFT and truncates tails into the mass at infinity. Any grid is sound; a coarser one is looser and
-faster, which is what calibration lives on.
+2022), composes by FFT and truncates tails into the mass at infinity. Every grid is sound. A coarser grid is looser and
+faster, and calibration uses that.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from core.accounting.plans import (
 )
 from core.errors import UnsupportedEvent
 
-Other = SubsampledGaussian | RandomAllocation | Laplace | Pure  # what is not plainly Gaussian
+Other = SubsampledGaussian | RandomAllocation | Laplace | Pure  # every event that is not an unsampled Gaussian
 
 INTERVAL_DEFAULT = 1e-4
-FINE, COARSE = 0.05, 0.3  # grid intervals as parts of one release's standard deviation
+FINE, COARSE = 0.05, 0.3  # grid intervals as fractions of one release's standard deviation
 POINTS_MAX = 1 << 18
-COMPOSED_POINTS_MAX = 1 << 25  # of a composition, about 2 GB
+COMPOSED_POINTS_MAX = 1 << 25  # for a composition; about 2 GB
 _TAIL_MASS = 1e-15
-# What rounding may take from delta for each release: of a single release's curve and of the transform, whose n-th power
-# multiplies its errors. Measured against the exact binomial up to 10^7 releases: .3 * 2^-53 at most.
+# How much of delta rounding may hide for each release: in a single release's curve, and in the transform, whose n-th
+# power multiplies its errors. Measured against the exact binomial up to 10^7 releases: .3 * 2^-53 at most.
 _ROUNDING = 4 * 2.0**-53
-_TAIL_X = 10.2  # standard deviations at which the library cuts a Gaussian (its log mass of -50)
+_TAIL_X = 10.2  # standard deviations at which the library truncates a Gaussian (its log mass of -50)
 _COMPOSED_REACH = 20.0
 
 
 def certified_epsilon(
     plan: tuple[tuple[PlanEvent, int], ...], delta: float, *, interval: float | None = None, optimistic: bool = False
 ) -> float:
-    """Epsilon of `plan` at `delta`. Pure and picklable: fit for a process pool.
+    """Return epsilon of `plan` at `delta`. The function is pure and picklable, so it can run in a process pool.
 
-    Guarantee: an upper bound on the tight epsilon, both directions, whatever the `interval` of the loss grid
+    Guarantee: an upper bound on the tight epsilon in both directions, for every `interval` of the loss grid
     (default: fine enough for about 4 digits, within POINTS_MAX points). `optimistic` gives a lower bound instead,
-    up to the same discretisation. Without an `interval`, plans of Gaussian events only and of one pure event are
-    solved exactly. Infinite if the truncated tails and the rounding alone exceed `delta`.
+    up to the same discretisation. Without an `interval`, plans of Gaussian events only and plans of one pure event are
+    solved exactly. The result is infinite if the truncated tails and the rounding alone exceed `delta`.
 
     Raises:
-        UnsupportedEvent: a plan whose distribution does not fit COMPOSED_POINTS_MAX points or a double; an `optimistic`
-            answer about random allocation.
+        UnsupportedEvent: the plan's distribution does not fit COMPOSED_POINTS_MAX points or a double; or an
+            `optimistic` result is requested for random allocation.
     """
     plan = tuple((simplest(event), count) for event, count in plan)
     mu, others = _parts(plan)
@@ -66,7 +66,7 @@ def certified_epsilon(
         return epsilon_of_gaussian(delta, mu)
     if interval is None and mu == 0 and len(others) == 1 and isinstance(others[0][0], Pure):
         return epsilon_of_pure(delta, others[0][0].epsilon, others[0][1])
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflowed is found below
+    with np.errstate(over="ignore", invalid="ignore"):  # `epsilon_of` detects an overflow
         composed = compose(plan, interval or grid_interval(plan), optimistic=optimistic)
     if optimistic:
         return epsilon_of(composed, delta, optimistic=True)
@@ -77,16 +77,16 @@ def certified_epsilon(
 def compose(
     plan: tuple[tuple[PlanEvent, int], ...], step: float, *, optimistic: bool = False
 ) -> google.PrivacyLossDistribution:
-    """The privacy loss distribution of `plan` on a grid of `step`, rounded up, or down if `optimistic`.
+    """Return the privacy loss distribution of `plan` on a grid of `step`, rounded up, or down if `optimistic`.
 
-    Raises UnsupportedEvent, as `certified_epsilon`.
+    Raises UnsupportedEvent as `certified_epsilon` does.
     """
     mu, others = _parts(tuple((simplest(event), count) for event, count in plan))
     try:
         parts = [_self_composed(_distribution(event, step, optimistic), count) for event, count in others]
         if mu:
             parts.append(google.from_gaussian_mechanism(1 / mu, **_options(step, optimistic)))
-    except (ValueError, OverflowError):  # the library's own checks, where a curve leaves the range of a double
+    except (ValueError, OverflowError):  # the library's own checks, for a curve outside the range of a double
         raise UnsupportedEvent("the privacy loss of this plan does not fit a double") from None
     total = parts[0]
     for part in parts[1:]:
@@ -95,14 +95,14 @@ def compose(
 
 
 def _parts(plan: tuple[tuple[PlanEvent, int], ...]) -> tuple[float, list[tuple[Other, int]]]:
-    """All Gaussian releases as one, of this mu (0 if there are none), and the other events."""
+    """Return the mu of all Gaussian releases as one (0 if there are none), and the other events."""
     noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
     mu = math.sqrt(math.fsum(count / event.noise_multiplier**2 for event, count in noisy)) * (1 + 2.0**-51)
     return mu, [(event, count) for event, count in plan if not isinstance(event, Gaussian)]
 
 
 def _self_composed(one: google.PrivacyLossDistribution, count: int) -> google.PrivacyLossDistribution:
-    """`count` times `one`, unless that needs too many points."""
+    """Compose `one` with itself, `count` times, unless that needs too many points."""
     for pmf in _pmfs(one):
         low, high = common.compute_self_convolve_bounds(pmf.to_dense_pmf()._probs, count, _TAIL_MASS)
         if high - low >= COMPOSED_POINTS_MAX:
@@ -115,12 +115,12 @@ def _pmfs(distribution: google.PrivacyLossDistribution) -> list[Any]:
 
 
 def epsilon_of(distribution: google.PrivacyLossDistribution, delta: float, *, optimistic: bool = False) -> float:
-    """The least epsilon >= 0 with delta(eps) <= `delta`, the larger of both directions; infinite if there is none.
+    """Return the least epsilon >= 0 with delta(eps) <= `delta`, the larger of both directions, or infinity.
 
-    An optimistic value of 0 says nothing; where the distribution does not fit a double that is what there is.
+    An optimistic value of 0 is vacuous. It is the result if the distribution does not fit a double.
 
-    The library's own search forms e^-loss in a double, which overflows or loses its digits from epsilon 700 on, and
-    walks in Python; this one sums in logarithms. The fields it reads are private, hence the pinned minor version.
+    The library's own search computes e^-loss in a double, which overflows or loses its digits from epsilon 700 on, and
+    it loops in Python. This search sums in logarithms. It reads private fields, hence the pinned minor version.
     """
     return max(_epsilon_of_pmf(pmf.to_dense_pmf(), delta, optimistic) for pmf in _pmfs(distribution))
 
@@ -131,7 +131,7 @@ def _epsilon_of_pmf(pmf: Any, delta: float, optimistic: bool) -> float:
     if not (math.isfinite(at_infinity) and np.isfinite(probs).all()):
         return 0.0 if optimistic else math.inf
     if not optimistic:
-        # probability that rounding lost may have been anywhere: count it as an infinite loss
+        # Probability that rounding lost may have been anywhere, so it counts as an infinite loss.
         at_infinity += max(0.0, 1.0 - at_infinity - float(probs.sum()))
     if at_infinity > delta:
         return math.inf
@@ -140,12 +140,12 @@ def _epsilon_of_pmf(pmf: Any, delta: float, optimistic: bool) -> float:
     probs, losses = probs[keep][::-1], losses[keep][::-1]  # descending
     if not probs.size:
         return 0.0
-    unit = 0.0 if optimistic else probs.size * 2.0**-53  # what a sum of so many positive terms may round off
+    unit = 0.0 if optimistic else probs.size * 2.0**-53  # rounding error of a sum of this many positive terms
     upper = at_infinity + np.cumsum(probs) * (1 + unit)
     with np.errstate(divide="ignore"):
         log_lower = np.logaddexp.accumulate(np.log(probs) - losses)
         log_lower -= unit * (2 + np.abs(log_lower, where=np.isfinite(log_lower), out=np.zeros_like(log_lower)).max())
-        # delta at each next loss, the last one 0: sum of p_i (1 - e^(eps - l_i)) over the losses above it
+        # delta at each next loss, the last one 0: the sum of p_i (1 - e^(eps - l_i)) over the larger losses
         following = np.append(losses[1:], 0.0)
         above = upper - np.exp(np.minimum(following + log_lower, 0.0)) > delta
     if not above.any():
@@ -172,7 +172,7 @@ def _distribution(event: Other, step: float, optimistic: bool) -> google.Privacy
         return random_allocation.distribution(event, step)
     if isinstance(event, Laplace):
         return google.from_laplace_mechanism(1 / event.epsilon, **options)
-    # the worst pure mechanism is binary randomised response, which keeps the truth with odds e^eps
+    # The worst pure mechanism is binary randomised response, which keeps the true value with odds e^eps.
     flip = 2 / (1 + math.exp(event.epsilon))
     return google.from_randomized_response(
         flip,
@@ -192,15 +192,15 @@ def _options(step: float, optimistic: bool) -> dict[str, Any]:
 
 
 def grid_interval(plan: tuple[tuple[PlanEvent, int], ...], share: float | None = None) -> float:
-    """A loss interval for `plan`: `share` of the smallest standard deviation of a release.
+    """Return a loss interval for `plan`: the fraction `share` of the smallest standard deviation of a release.
 
-    Default: FINE, and at most INTERVAL_DEFAULT. Never below what keeps the grids of one release and of the
-    composition within POINTS_MAX points.
+    Default: FINE, and at most INTERVAL_DEFAULT. The interval is large enough that the grids of one release and of the
+    composition have at most POINTS_MAX points.
     """
     mu, others = _parts(tuple((simplest(event), count) for event, count in plan))
     spreads = [(*_spread(event), count) for event, count in others]
     if mu:
-        spreads.append((mu, mu * (2 * _TAIL_X + mu), 1))  # all Gaussian releases are one
+        spreads.append((mu, mu * (2 * _TAIL_X + mu), 1))  # all Gaussian releases count as one
     smallest = min(deviation for deviation, _, _ in spreads)
     widest = max(width for _, width, _ in spreads)
     reach = _COMPOSED_REACH * math.sqrt(math.fsum(count * deviation**2 for deviation, _, count in spreads))
@@ -209,7 +209,7 @@ def grid_interval(plan: tuple[tuple[PlanEvent, int], ...], share: float | None =
 
 
 def _spread(event: Other) -> tuple[float, float]:
-    """Standard deviation and reach of the loss of one release."""
+    """Return standard deviation and reach of the loss of one release."""
     if isinstance(event, Pure | Laplace):
         return event.epsilon * (0.5 if isinstance(event, Pure) else 0.4), 2 * event.epsilon
     if isinstance(event, RandomAllocation):
@@ -227,7 +227,7 @@ def _spread(event: Other) -> tuple[float, float]:
 class PldCertificate(Accountant):
     """Guarantee: an upper bound on epsilon for a fixed plan, tight to about four digits. Not for adaptive plans.
 
-    Adjacency: that of the account; both directions are covered. `interval` is the width of the loss grid, in epsilon.
+    Adjacency: that of the account, in both directions. `interval` is the width of the loss grid, in epsilon.
     """
 
     name = "pld"
@@ -238,7 +238,7 @@ class PldCertificate(Accountant):
         self._plan: dict[PlanEvent, int] = {}
 
     def _check(self, event: PlanEvent) -> None:
-        """Every plan event has a dominating pair."""
+        """Accept every plan event: each has a dominating pair."""
 
     def _add(self, event: PlanEvent, count: int) -> None:
         self._plan[event] = self._plan.get(event, 0) + count

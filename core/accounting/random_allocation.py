@@ -2,9 +2,9 @@
 
 Guarantee: `hockey_stick` returns upper bounds on delta(epsilon) of one epoch, and `distribution` a privacy loss
 distribution that dominates it, for add-remove and for replace-one. Gradients may be chosen adaptively: those of a
-step may depend on the releases of earlier steps. Epochs compose, since each has an allocation of its own. Rows are
-allocated independently, so the steps of the other rows may be taken as known. The noise multiplier s is the standard
-deviation over the clipping norm, which is the unit of length below.
+step may depend on the releases of earlier steps. Epochs compose, because each has its own allocation. Rows are
+allocated independently, so the proof may condition on the steps of the other rows. The noise multiplier s is the
+standard deviation over the clipping norm, which is the unit of length below.
 
 **Densities.** Let R be the law of the t releases without the row, and F_i the ratio of the densities of the release
 of step i with and without the row in it, given the earlier releases. With the row in a uniform step the releases have
@@ -35,7 +35,7 @@ it is enough to compare E (X_i - c)_+ for all real c.
 
 Sources: the pair of distributions for add-remove is that of Chua et al. 2024 ("balls and bins") and of Feldman and
 Shenfeld 2025 (arXiv 2502.08202). The proof for replacing a row and the numerical method (`rounded_sums`) are this
-project's. Outside checks: docs/adr/0021-random-allocation.md.
+project's. docs/adr/0021-random-allocation.md lists independent checks.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from core.accounting.rounded_sums import Grid, Law, total
 Array = npt.NDArray[np.float64]
 
 _SPACING, _SPACING_COARSE = 0.04, 0.1  # of a grid, at a noise multiplier of 1 or more
-_DEPTH = 0.01  # the smallest value of a grid, as a part of what a sum without its rare large terms varies by,
-_MANY_STEPS = 30  # for this number of terms or more
+_DEPTH = 0.01  # the smallest grid value, as a fraction of the variation of a sum without its rare large terms,
+_MANY_STEPS = 30  # for at least this number of terms
 _REACH = 9.5  # standard deviations of a Gaussian that a grid covers
 _KNOTS, _KNOTS_COARSE = 80, 32
-_COARSE_STEP = 0.2  # of the deviation of the loss: a caller who asks for a coarser grid gets an answer that is quick
+_COARSE_STEP = 0.2  # fraction of the loss's deviation: for a coarser requested grid the quick computation is used
 _TAIL = 1e-13  # delta of one epoch at the largest epsilon of its distribution
-_FLOOR = 1e-40  # smaller deltas are raised to it: dp-accounting takes logarithms of probabilities
-_NDTR_ERROR = 2.0**-44  # relative, of scipy's normal distribution function
+_FLOOR = 1e-40  # smaller deltas are raised to this, because dp-accounting takes logarithms of probabilities
+_NDTR_ERROR = 2.0**-44  # relative error of scipy's normal distribution function
 
 
 class Change(Enum):
-    """What is done to the row: (the factor of F, that of H, the constant) of p - g q, each as (a, b) for a + b g."""
+    """The change of the row: the factors of F and of H and the constant in p - g q, each as (a, b) for a + b g."""
 
     REMOVE = ((1, 0), (0, 0), (0, -1))
     ADD = ((0, 0), (0, 1), (1, 0))
@@ -76,7 +76,7 @@ class Change(Enum):
 
 
 def hockey_stick(change: Change, *, noise: float, steps: int, epsilons: Array, coarse: bool = False) -> Array:
-    """Upper bounds on delta of one epoch at each epsilon >= 0, not increasing. `coarse`: looser, and faster."""
+    """Return upper bounds on delta of one epoch at each epsilon >= 0, not increasing. `coarse` is looser and faster."""
     ratios = np.exp(epsilons)
     gain, loss, constant = (a + b * ratios for a, b in change.value)
     spread = math.expm1(noise**-2) * (gain**2 + loss**2) - 2 * gain * loss * math.expm1(-(noise**-2))
@@ -85,7 +85,7 @@ def hockey_stick(change: Change, *, noise: float, steps: int, epsilons: Array, c
     reach = np.max(np.maximum(peak * (gain + loss) + np.abs(constant), 2 * steps * (ratios - 1)) / scale)
     spacing = (_SPACING_COARSE if coarse else _SPACING) * max(1.0, 1 / noise)
     usual = min(1.0, min(1.0, math.sqrt(steps) * math.exp(-(noise**-2) / 2)) * np.min((gain + loss) / scale))
-    # small values count only where there are few terms
+    # small values matter only where there are few terms
     depth = _DEPTH * min(1.0, steps / _MANY_STEPS) ** 4
     lowest = math.floor(math.log(depth * usual) / spacing)
     grid = Grid(spacing, lowest, math.ceil(math.log(max(30.0, reach)) / spacing) - lowest)
@@ -95,10 +95,11 @@ def hockey_stick(change: Change, *, noise: float, steps: int, epsilons: Array, c
 
 
 def _term(noise: float, gain: Array, loss: Array, constant: Array, scale: Array, grid: Grid) -> Law:
-    """gain F - loss H + constant, over `scale`: F = e^(z / s - 1 / 2 s^2), H = e^(-z / s - 1 / 2 s^2), z normal.
+    """Return the law of gain F - loss H + constant, over `scale`.
 
-    It increases with z. The probability of a cell of the grid and the expectation in it follow from the normal
-    distribution function, shifted by 1 / s for F and by -1 / s for H.
+    F = e^(z / s - 1 / 2 s^2) and H = e^(-z / s - 1 / 2 s^2) with z normal, so the term increases with z. The
+    probability of a cell of the grid and the expectation in it follow from the normal distribution function, shifted by
+    1 / s for F and by -1 / s for H.
     """
     a, b, c = gain[:, None], loss[:, None], constant[:, None]
     edges = np.concatenate([-grid.values[::-1], [0.0], grid.values]) * scale[:, None]
@@ -110,7 +111,7 @@ def _term(noise: float, gain: Array, loss: Array, constant: Array, scale: Array,
     error = a * f_error + b * h_error + np.abs(c) * mass_error
     low, width = edges[:, :-1], np.diff(edges)
     inner = slice(1, -1)
-    # rounded up: a little more mass, and a little more of it at the upper edge
+    # rounded up: slightly more mass, and slightly more of it at the upper edge
     most = mass + mass_error
     above_low = (mean - np.pad(low, ((0, 0), (1, 1))) * mass)[:, inner]
     raised = np.clip((above_low + error[:, inner] + np.abs(low) * mass_error[:, inner]) / width, 0.0, most[:, inner])
@@ -125,7 +126,7 @@ def _term(noise: float, gain: Array, loss: Array, constant: Array, scale: Array,
 
 
 def _normal(x: Array, noise: float, a: Array, b: Array) -> Array:
-    """The z at which a F - b H is `x`; one of a, b may be zero."""
+    """Return the z at which a F - b H is `x`. One of a and b may be zero."""
     half = noise**-2 / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         up = np.log(np.maximum(x, 0.0) / a) + half
@@ -136,7 +137,7 @@ def _normal(x: Array, noise: float, a: Array, b: Array) -> Array:
 
 
 def _inside(z: Array) -> tuple[Array, Array]:
-    """The normal probability between neighbours, and a bound on its error."""
+    """Return the normal probability between neighbours, and a bound on its error."""
     below, above = ndtr(z), ndtr(-z)
     right = z[:, :-1] > 0
     found = np.where(right, above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1])
@@ -145,7 +146,7 @@ def _inside(z: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Spread:
-    """Of the privacy loss of one epoch: about its standard deviation, and the largest value that counts."""
+    """The privacy loss of one epoch: its approximate standard deviation, and its largest relevant value."""
 
     deviation: float
     reach: float
@@ -153,26 +154,26 @@ class Spread:
 
 @lru_cache(maxsize=256)
 def spread(event: RandomAllocation) -> Spread:
-    """What a grid for the losses of this event is chosen by: no bound is asked of it."""
+    """Return the values from which a grid for the losses of this event is chosen. They need not be bounds."""
     noise, steps = event.noise_multiplier, event.steps
-    # one step has a loss of at most 2 (8 + 1 / s) / s, but for 1e-15
+    # one step has a loss of at most 2 (8 + 1 / s) / s, except with probability 1e-15
     epsilons = np.geomspace(1e-3, 2 * (8 + 1 / noise) / noise, 40)
     deltas = np.max(
         [hockey_stick(each, noise=noise, steps=steps, epsilons=epsilons, coarse=True) for each in _changes(event)],
         axis=0,
     )
     reach = float(epsilons[np.argmax(deltas <= _TAIL)]) if deltas[-1] <= _TAIL else float(epsilons[-1])
-    # E L_+^2 = 2 int_0^inf eps Pr(L > eps), and Pr(L > eps) is at most some delta(eps) from a little below
+    # E L_+^2 = 2 int_0^inf eps Pr(L > eps), and Pr(L > eps) is about delta at a slightly smaller epsilon
     square = 2 * float(np.trapezoid(epsilons * deltas, epsilons))
     return Spread(math.sqrt(square), reach)
 
 
 def distribution(event: RandomAllocation, step: float) -> google.PrivacyLossDistribution:
-    """A dominating privacy loss distribution of one epoch, on a grid of `step`."""
+    """Return a dominating privacy loss distribution of one epoch, on a grid of `step`."""
     noise, steps, reach = event.noise_multiplier, event.steps, spread(event).reach
     coarse = step > _COARSE_STEP * spread(event).deviation
     knots = _KNOTS_COARSE if coarse else _KNOTS
-    # denser near zero, where most of the loss is
+    # denser near zero, where most of the loss lies
     places = np.unique(np.ceil(reach / step * (np.arange(knots + 1) / knots) ** 1.5).astype(np.int64))
     epsilons = np.asarray(places * step, dtype=np.float64)
     deltas = [
@@ -185,15 +186,15 @@ def distribution(event: RandomAllocation, step: float) -> google.PrivacyLossDist
 
 def _changes(event: RandomAllocation) -> tuple[Change, ...]:
     if event.adjacency is PlanAdjacency.REPLACE_ONE:
-        return (Change.REPLACE,)  # the same in both orders
+        return (Change.REPLACE,)  # the same in both directions
     return (Change.REMOVE, Change.ADD)
 
 
 def _pmf(places: npt.NDArray[np.int64], step: float, deltas: Array, reverse: Array) -> pld_pmf.PLDPmf:
-    """Connect the dots between the bounds at `places * step`, and at the negative epsilons by those of the reverse.
+    """Connect the dots between the bounds at `places * step`, with negative epsilons from the reversed pair.
 
-    For any pair delta(-eps) = 1 - e^-eps + e^-eps delta'(eps), where delta' is that of the pair in reverse order.
-    Delta is convex in e^eps, so it lies under the lower convex hull of upper bounds.
+    For any pair delta(-eps) = 1 - e^-eps + e^-eps delta'(eps), where delta' is that of the reversed pair. Delta is
+    convex in e^eps, so it lies below the lower convex hull of upper bounds.
     """
     falls = np.exp(-places[:0:-1] * step)
     found = np.concatenate([1 - falls + falls * reverse[:0:-1], deltas])
@@ -203,7 +204,7 @@ def _pmf(places: npt.NDArray[np.int64], step: float, deltas: Array, reverse: Arr
 
 
 def _lower_hull(x: Array, y: Array) -> Array:
-    """The greatest convex function under the points, at their places. `x` ascending."""
+    """Return the greatest convex function below the points, evaluated at `x`, which is ascending."""
     kept: list[int] = []
     for i in range(len(x)):
         while len(kept) > 1:

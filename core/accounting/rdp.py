@@ -1,7 +1,7 @@
 """Renyi accounting (Mironov 2017): rho(alpha) adds over releases, at every order alpha.
 
-Costs of standard events are those of Google's `dp-accounting`. The conversion is that of Canonne, Kamath and Steinke
-2020, Proposition 12; the least over the orders is taken, which is sound for a plan that was fixed first.
+The costs of standard events come from Google's `dp-accounting`. The conversion is that of Canonne, Kamath and Steinke
+2020, Proposition 12. It uses the best order, which is sound for a plan that was fixed first.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from core.errors import UnsupportedEvent
 Array = npt.NDArray[np.float64]
 
 ORDERS: Array = np.asarray(DEFAULT_RDP_ORDERS, dtype=np.float64)
-# ln(1 + tiny) / (alpha - 1) loses what is below rounding, and a plan multiplies that loss by its steps
+# ln(1 + tiny) / (alpha - 1) loses amounts below rounding, and a plan multiplies this loss by its number of steps.
 _SLACK = 2.0**-51
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The library logs each fractional order that does not converge; it then leaves that order out, as we do."""
+    """Silence the library's log line for each fractional order that does not converge. Such orders are left out."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:

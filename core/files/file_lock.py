@@ -1,4 +1,4 @@
-"""An exclusive lock on a file that the kernel gives back when its last holder dies."""
+"""An exclusive lock on a file. The kernel releases it when its last holder dies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ POLL_INTERVAL_S = 0.05
 
 
 class FileLock:
-    """`flock` on `path`. Not re-entrant; one process may hold it through one object only.
+    """`flock` on `path`. It is not re-entrant, and a process may hold it through one object only.
 
-    The lock belongs to the open file: a child that inherits `fileno()` keeps it after the parent has closed its
-    own copy, so it tells whether any such child is alive.
+    The lock belongs to the open file. A child that inherits `fileno()` keeps it after the parent has closed its own
+    copy, so the lock shows whether such a child is alive.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,9 +27,9 @@ class FileLock:
         return self._fd
 
     def try_acquire(self) -> bool:
-        """Take the lock, or return False when another process holds it."""
+        """Take the lock, or return False if another process holds it."""
         if self._fd is not None:
-            raise RuntimeError("the lock is already held here")
+            raise RuntimeError("this object already holds the lock")
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,7 +52,7 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Close this process's copy; a child that inherited it keeps the lock."""
+        """Close this process's copy. A child that inherited the lock keeps it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,4 +1,4 @@
-"""A file of the data directory that a worker keeps loaded: where it is, and which state of it is meant."""
+"""A reference to one version of a file in the data directory that a worker keeps loaded."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class FileVersion:
-    """`stamp` tells one state of the file from another, so that one that was replaced is read anew."""
+    """`stamp` identifies a version of the file, so that a worker reads a replaced file again."""
 
     path: str
     stamp: str
 
 
 def file_version(path: Path) -> FileVersion | None:
-    """The file as it is now; None where there is none."""
+    """Return the current version of the file, or None if there is no file."""
     try:
         stat = path.stat()
     except OSError:
@@ -25,6 +25,6 @@ def file_version(path: Path) -> FileVersion | None:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of the file's bytes, in hex. Raises OSError."""
+    """Return the SHA-256 of the file's bytes, in hex. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

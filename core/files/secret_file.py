@@ -1,10 +1,10 @@
-"""Files that hold a secret: written whole or not at all, read only when they can be used.
+"""Files that hold a secret. They are written completely or not at all, and read only if they are usable.
 
-Guarantee of `write_secret`: whatever stops the process or the machine, and whenever, the name stands for the whole
-content, for what it stood for before, or for nothing. It never stands for a part. When the call returns, the content
+Guarantee of `write_secret`: if the process or the machine stops at any moment, the name refers to the complete new
+content, to the previous content, or to nothing. It never refers to a part. When the call returns, the content
 and the name are on the disk. Only the owner can open the file (mode 0600).
 
-Other small files that must survive a power loss whole (the ledger's epoch, a gateway's id) are written in the same way.
+Other small files that must survive a power failure (the ledger's epoch, a gateway's id) are written in the same way.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Secret = TypeVar("Secret")
 
 
 def write_secret(path: Path, content: bytes, *, replace: bool = False) -> None:
-    """Write `content` to a draft beside `path`, then give it that name. A missing folder is made with mode 0700.
+    """Write `content` to a draft beside `path`, then rename it. A missing folder is created with mode 0700.
 
-    Raises: FileExistsError where something has that name already. With `replace` a regular file gives way, and for
-    anything else (a link, a device) the call raises OSError.
+    Raises: FileExistsError if the name exists. With `replace` a regular file is replaced, and for anything else (a
+    link, a device) the call raises OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if replace and (path.is_symlink() or path.exists()) and not stat.S_ISREG(path.lstat().st_mode):
@@ -35,21 +35,21 @@ def write_secret(path: Path, content: bytes, *, replace: bool = False) -> None:
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
-            os.fchmod(fd, 0o600)  # whatever the umask
+            os.fchmod(fd, 0o600)  # independent of the umask
             file.write(content)
             file.flush()
             os.fsync(fd)
         if replace:
             draft.replace(path)
         else:
-            path.hardlink_to(draft)  # unlike a rename, it never replaces
+            path.hardlink_to(draft)  # unlike a rename, this never replaces a file
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """On return, names that were given or taken in the folder are on the disk."""
+    """Sync the folder: on return, added and removed names are on the disk."""
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
@@ -58,11 +58,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_secret(path: Path, parse: Callable[[bytes], Secret], *, advice: str) -> Secret:
-    """What `parse` makes of the file's content.
+    """Read the file and return the result of `parse` for its content.
 
-    Raises: OSError where the file cannot be read. ValueError, which names the file and never shows its content, where
-    others than its owner may open it, and, followed by `advice`, where it is empty, holds only blanks or zero bytes, is
-    longer than `SECRET_BYTES_MAX`, or `parse` raises ValueError.
+    Raises: OSError if the file cannot be read. ValueError, which contains the file's path and never its content, if
+    users other than its owner may open it. Also ValueError, with `advice`, if the file is empty, contains only blanks
+    or zero bytes, is longer than `SECRET_BYTES_MAX`, or `parse` raises ValueError.
     """
     with path.open("rb") as file:
         mode = os.fstat(file.fileno()).st_mode

@@ -1,1 +1,1 @@
-"""Private fine-tuning, what needs no model: the plan with its certificate, the sampling, the noise."""
+"""Private fine-tuning without the model: the plan with its certificate, the sampling, the noise."""

@@ -1,4 +1,4 @@
-"""What a caller may set of a training beside its plan: public choices, on which the guarantee does not depend."""
+"""The hyperparameters of a training beside its plan. They are public, and the guarantee does not depend on them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ PIECES_MIN, PIECES, PIECES_MAX = 8, 128, 512
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """`rank`: of adapters or carriers; `full` has none. `pieces_max`: word pieces that are read of a text, the special
-    ones included. `learning_rate`: of Adam for the encoder's part, the method's own by default."""
+    """`rank`: of adapters or carriers; `full` has none. `pieces_max`: the number of word pieces read of a text,
+    including the special ones. `learning_rate`: for Adam on the encoder's part; None selects the method's default."""
 
     rank: int = RANK
     pieces_max: int = PIECES

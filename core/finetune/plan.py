@@ -1,19 +1,19 @@
-"""The plan of a private fine-tuning: sampling, steps and noise, frozen before a row is read, and its certificate.
+"""The plan of a private fine-tuning: sampling, steps and noise, fixed before a row is read, and its certificate.
 
 Guarantee: `PrivacyPlan.steps` steps of DP-SGD, with batches by the plan's sampling and noise by `core.finetune.noise`
 at the plan's noise multiplier, are (certificate.epsilon, delta)-DP for one row, certified by privacy loss
 distributions. Adjacency: add-remove. Sampling:
 
-* Poisson (`core.finetune.poisson`): every row joins a step's batch by a coin of its own, of bias batch / rows.
+* Poisson (`core.finetune.poisson`): every row joins a step's batch independently with probability batch / rows.
 * random allocation (`core.finetune.random_allocation`): in each epoch every row joins exactly one of its steps, chosen
   uniformly and independently of other rows.
 
-Public: the number of rows as the caller declares it, the expected batch, the steps, the labels' names. The declared
-number sets the coin's bias or the steps of an epoch; it is not counted from the data, so that it is the same for both
-neighbours.
+Public: the number of rows as the caller declares it, the expected batch, the steps, the names of the labels. The
+declared number determines the sampling probability or the steps of an epoch. It is not counted from the data, so it is
+the same for both neighbours.
 
 The Edgeworth estimate only seeds the search (`core.accounting.calibrate`). EW-Tune (Behnia et al. 2022) sets the noise
-by the estimate itself, which costs more than it says: docs/concepts/private-fine-tuning.md.
+by the estimate itself, which costs more than it states: docs/concepts/private-fine-tuning.md.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ ROWS_MIN = 20
 ROWS_MAX = 1 << 32
 EPOCHS_MAX = 1_000
 STEPS_MAX = 1_000_000
-# A plan is refused where what all rows say in unison stands out of its noise by less than this many deviations.
+# A plan is rejected if a signal common to all rows exceeds its noise by less than this number of deviations.
 _UNISON_DEVIATIONS_MIN = 20.0
 
 
 class Sampling(StrEnum):
-    """How rows join batches."""
+    """How rows are assigned to batches."""
 
     POISSON = "poisson"
     RANDOM_ALLOCATION = "random_allocation"
@@ -54,7 +54,7 @@ class Sampling(StrEnum):
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What will be run, and what that costs. `epsilon` is the target.
+    """The parameters of a training and their cost. `epsilon` is the target.
 
     `batch` is the expected size of a batch. With random allocation an epoch has round(rows / batch) steps, and `steps`
     is a multiple of that.
@@ -71,35 +71,35 @@ class PrivacyPlan:
 
     @property
     def sampling_rate(self) -> float:
-        """Of Poisson sampling: the probability of a row to be in a step's batch, batch / rows, rounded up."""
+        """For Poisson sampling: the probability that a row is in a step's batch, batch / rows, rounded up."""
         return _rate(self.rows, self.batch)
 
     @property
     def epoch_steps(self) -> int:
-        """Of random allocation: the steps of an epoch."""
+        """For random allocation: the steps of an epoch."""
         return epoch_steps(rows=self.rows, batch=self.batch)
 
     @property
     def releases(self) -> int:
-        """How many releases of `event` the plan composes: its steps, or the epochs of random allocation."""
+        """The number of releases of `event` that the plan composes: its steps, or the epochs of random allocation."""
         return self.steps if self.sampling is Sampling.POISSON else self.steps // self.epoch_steps
 
     def event(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> SubsampledGaussian | RandomAllocation:
-        """One release, for the accountants: a step, or an epoch of random allocation."""
+        """Return one release, for the accountants: a step, or an epoch of random allocation."""
         if self.sampling is Sampling.POISSON:
             return SubsampledGaussian(self.sampling_rate, self.noise_multiplier, adjacency)
         return RandomAllocation(self.epoch_steps, self.noise_multiplier, adjacency)
 
 
 def epoch_steps(*, rows: int, batch: int) -> int:
-    """The steps of an epoch of random allocation: rows / batch, rounded. A step expects rows / steps rows."""
+    """Return the steps of an epoch of random allocation: rows / batch, rounded. A step expects rows / steps rows."""
     return max(1, round(rows / batch))
 
 
 def steps_of(*, rows: int, batch: int, epochs: float, sampling: Sampling = Sampling.POISSON) -> int:
-    """The steps in which a row is expected to be read `epochs` times, at least 1.
+    """Return the number of steps in which a row is expected to be read `epochs` times, at least 1.
 
-    Raises OutOfRange, also for a part of an epoch of random allocation.
+    Raises OutOfRange, also for a fraction of an epoch of random allocation.
     """
     _check_rows(rows, batch)
     check_number(epochs, field="epochs", low=1e-6, high=EPOCHS_MAX)
@@ -113,7 +113,7 @@ def steps_of(*, rows: int, batch: int, epochs: float, sampling: Sampling = Sampl
 def plan_training(
     *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: Sampling = Sampling.POISSON
 ) -> PrivacyPlan:
-    """The plan with the least noise that is certified (epsilon, delta)-DP. Takes up to some seconds.
+    """Return the plan with the least noise that is certified (epsilon, delta)-DP. Takes up to some seconds.
 
     Raises OutOfRange as `check_training`, else as `calibrate_noise` and `calibrate_allocation`.
     """
@@ -129,11 +129,11 @@ def plan_training(
 def check_training(
     *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: Sampling = Sampling.POISSON
 ) -> None:
-    """What can be refused of a plan before its noise is searched for.
+    """Check everything about a plan that can be checked before its noise is calibrated.
 
-    Raises OutOfRange, which names the field: fewer than ROWS_MIN rows or fewer than a batch (`rows`, `batch`); a delta
-    above 1 / rows, by which one row could be handed out whole (`delta`); an epsilon at which nothing can be learnt,
-    with the smallest that can (`epsilon`); no steps, too many, or a part of an epoch of random allocation (`steps`).
+    Raises OutOfRange with the field: fewer than ROWS_MIN rows or fewer than a batch (`rows`, `batch`); a delta above
+    1 / rows, which would permit publishing one whole row (`delta`); an epsilon at which nothing can be learnt, with the
+    smallest that suffices (`epsilon`); no steps, too many, or a fraction of an epoch of random allocation (`steps`).
     """
     _check_rows(rows, batch)
     check_count(steps)
@@ -152,29 +152,29 @@ def check_training(
 
 
 def smallest_epsilon(delta: float, *, rows: int) -> float:
-    """The epsilon below which a plan is refused as useless, whatever its batch and steps.
+    """Return the epsilon below which a plan is rejected as useless, whatever its batch and steps.
 
-    Let all rows say the same, a gradient of full length in one direction, in every step. The sum of the updates is
-    then steps * batch clipping norms long, and its noise has the deviation sqrt(steps) * noise_multiplier of them:
-    a ratio of rows * mu, where mu = (batch / rows) sqrt(steps) / noise_multiplier. With much noise the run is nearly
-    the Gaussian mechanism of that mu (Bu, Dong, Long and Su 2020). Where the ratio is under 20, not even this is told
-    well from noise, let alone what some rows say.
+    Suppose that all rows have the same gradient of full length in every step. The sum of the updates is then
+    steps * batch clipping norms long, and its noise has the deviation sqrt(steps) * noise_multiplier of them. Their
+    ratio is rows * mu, where mu = (batch / rows) sqrt(steps) / noise_multiplier. With much noise the run is nearly
+    the Gaussian mechanism of that mu (Bu, Dong, Long and Su 2020). If the ratio is below 20, even this signal is hard
+    to distinguish from noise, and a signal of some rows much more so.
     """
     return epsilon_of_gaussian(delta, _UNISON_DEVIATIONS_MIN / rows)
 
 
 def by_every_accountant(plan: PrivacyPlan) -> tuple[Line, ...]:
-    """Epsilon of the plan at its delta by every accountant: bounds, and estimates that are marked as such.
+    """Return epsilon of the plan at its delta by every accountant: bounds, and estimates that are marked as such.
 
-    The line of `pld` is the certificate, to the last digit: on its own loss grid.
+    The line of `pld` equals the certificate to the last digit, because it uses the certificate's loss grid.
     """
     return compare(plan.event(), plan.releases, plan.delta, interval=plan.certificate.loss_interval or None)
 
 
 def replace_one_epsilon(plan: PrivacyPlan) -> float:
-    """The certified epsilon of the same run, at the same delta, where neighbours differ in the value of one row.
+    """Return the certified epsilon of the same run, at the same delta, if neighbours differ in the value of one row.
 
-    That is what an account of records is kept in (`core.accounting.events`).
+    Accounts of records use this adjacency (`core.accounting.events`).
     """
     event = plan.event(PlanAdjacency.REPLACE_ONE)
     return certified_epsilon(((event, plan.releases),), plan.delta)
@@ -186,13 +186,13 @@ def _rate(rows: int, batch: int) -> float:
 
 def _check_rows(rows: int, batch: int) -> None:
     if isinstance(rows, bool) or not isinstance(rows, int) or not ROWS_MIN <= rows <= ROWS_MAX:
-        raise OutOfRange(f"at least {ROWS_MIN} rows are needed, and no more than {ROWS_MAX} taken", field="rows")
+        raise OutOfRange(f"the number of rows must be between {ROWS_MIN} and {ROWS_MAX}", field="rows")
     if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= rows:
         raise OutOfRange("the expected batch must be a whole number between 1 and the rows", field="batch")
 
 
 def _rounded_up(value: float) -> float:
-    """To two digits, upwards."""
+    """Round up to two digits."""
     if value <= 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)

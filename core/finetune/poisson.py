@@ -1,4 +1,4 @@
-"""Poisson sampling, as it is accounted: each row joins a batch by a coin of its own."""
+"""Poisson sampling, exactly as accounted: each row joins a batch independently."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from core.mechanisms.samplers.exact import IntArray, uniform_indices
 
 
 def poisson_batch(*, rows: int, batch: int) -> IntArray:
-    """The rows of one step, ascending int64 indices below `rows`; none at all is an outcome like any other.
+    """Return the rows of one step: ascending int64 indices below `rows`. An empty batch is a valid outcome.
 
-    Guarantee: every row is in with probability exactly batch / rows, independently of all others, by integers from the
-    operating system's CSPRNG: a uniform integer below `rows` is below `batch`.
+    Guarantee: every row is included with probability exactly batch / rows, independently of all others. The sampler
+    uses integers from the operating system's CSPRNG: a row is included if a uniform integer below `rows` is below
+    `batch`.
 
     Raises: ValueError unless 1 <= batch <= rows <= 2^32.
     """

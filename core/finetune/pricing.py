@@ -1,7 +1,7 @@
-"""What a private fine-tuning costs on the record account: one event for the whole run, from its plan alone.
+"""The cost of a private fine-tuning on the record account: one event for the whole run, from its plan alone.
 
-The account counts releases for neighbours in which one record has another value. So what is charged is the certified
-epsilon of the run under replace-one, not that of add-remove, which is lower (docs/adr/0018-what-a-training-costs.md).
+The account counts releases for neighbours in which one record has another value. Therefore the charge is the certified
+epsilon of the run under replace-one. That under add-remove is lower (docs/adr/0018-what-a-training-costs.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MECHANISM = "dp_sgd"
 
 @dataclass(frozen=True)
 class TrainingBudget:
-    """A frozen plan, and what it is charged as: (epsilon, delta) for replacing one row, epsilon rounded up."""
+    """A fixed plan and its charge: (epsilon, delta) for replacing one row, epsilon rounded up."""
 
     plan: PrivacyPlan
     epsilon_nano: int
@@ -30,10 +30,10 @@ class TrainingBudget:
 
     @property
     def event(self) -> PrivacyEvent:
-        """The whole run as one event; it looks at no row.
+        """The whole run as one event. It does not depend on any row.
 
-        An (epsilon, delta) of its own and nothing else: it is added up. No Gaussian release stands for a run of
-        subsampled ones in every accountant.
+        The event has only an (epsilon, delta), so it composes by summation. No single Gaussian release represents a run
+        of subsampled ones in every accountant.
         """
         return PrivacyEvent(
             mechanism=MECHANISM,
@@ -46,19 +46,20 @@ class TrainingBudget:
         )
 
     def stored(self) -> dict[str, Any]:
-        """As a job keeps it: the run that is charged is the run that is made."""
+        """Return the form that a job stores, so that the run uses exactly the plan that is charged."""
         return asdict(self)
 
 
 def training_budget(
     *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: str = Sampling.POISSON
 ) -> TrainingBudget:
-    """The plan of least noise that is certified (epsilon, delta)-DP under add-remove, and its cost.
+    """Return the plan of least noise that is certified (epsilon, delta)-DP under add-remove, and its cost.
 
-    Delta is rounded down to ledger units before the noise is found. Takes up to some seconds, so not on an event loop.
+    Delta is rounded down to ledger units before calibration. Takes up to some seconds, so do not call it on an event
+    loop.
 
-    Raises: InvalidInput for a delta that is no number; OutOfRange as `plan_training`, and for a plan whose cost is
-    beyond what a ledger counts.
+    Raises: InvalidInput for a delta that is not a number; OutOfRange as `plan_training`, and for a plan whose cost
+    exceeds what a ledger counts.
     """
     try:
         delta_femto = limit_femto(delta)
@@ -74,14 +75,14 @@ def training_budget(
     )
     replaced = replace_one_epsilon(plan)
     if not math.isfinite(replaced) or replaced > EPSILON_MAX:
-        raise OutOfRange("for replacing one row nothing is certified of this plan", field="epsilon")
+        raise OutOfRange("the cost of this plan for replacing one row cannot be certified", field="epsilon")
     return TrainingBudget(plan, cost_nano(replaced), delta_femto)
 
 
 def budget_of(stored: Mapping[str, Any]) -> TrainingBudget:
-    """What `TrainingBudget.stored` gave."""
+    """Restore what `TrainingBudget.stored` returned."""
     plan = dict(stored["plan"])
     certificate = Certificate(**plan.pop("certificate"))
-    sampling = Sampling(plan.pop("sampling", Sampling.POISSON))  # jobs from before there was a choice have none
+    sampling = Sampling(plan.pop("sampling", Sampling.POISSON))  # jobs of earlier versions do not store it
     found = PrivacyPlan(**plan, certificate=certificate, sampling=sampling)
     return TrainingBudget(found, stored["epsilon_nano"], stored["delta_femto"])

@@ -1,8 +1,8 @@
-"""Labelled texts as a caller sends them: a private and a public split, read and checked.
+"""Reads and validates labelled texts from a caller: a private and a public split.
 
-A row is `{"text", "label"}`, of a pair `{"text", "text_pair", "label"}`; `"split": "public"` puts it into the public
-split. Whether rows are refused depends on them: the refusal is for who sent them. It names the line and what is
-wrong, never what stands there.
+A row is `{"text", "label"}`, for pairs `{"text", "text_pair", "label"}`. `"split": "public"` assigns it to the public
+split. Whether rows are rejected depends on private data, so only the sender receives the rejection. It contains the
+line number and the fault, never the row's content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LABELS_MAX = 1_000
 
 @dataclass(frozen=True)
 class Split:
-    """Texts, one or two a row (the same for all), and labels, one a row."""
+    """Texts, one or two for each row (the same number for all), and labels, one for each row."""
 
     texts: Sequence[tuple[str, ...]]
     labels: Sequence[str]
@@ -27,7 +27,7 @@ class Split:
 
 @dataclass(frozen=True)
 class RowTerms:
-    """What rows must agree with: the declared labels, whether they are pairs, the declared number of private ones."""
+    """What rows must match: the declared labels, whether texts are pairs, the declared number of private rows."""
 
     labels: tuple[str, ...]
     pairs: bool
@@ -37,18 +37,18 @@ class RowTerms:
 
 
 def check_labels(names: Sequence[str]) -> None:
-    """The declared labels, the caller's public word. Raises: InvalidInput for fewer than two, too many, or doubles."""
+    """Check the declared labels, which are public. Raises: InvalidInput for fewer than two, too many, or duplicates."""
     if not 2 <= len(names) <= LABELS_MAX:
-        raise InvalidInput(f"Between 2 and {LABELS_MAX} labels.", field="labels")
+        raise InvalidInput(f"Declare between 2 and {LABELS_MAX} labels.", field="labels")
     if len(set(names)) != len(names) or not all(names):
         raise InvalidInput("Labels must differ and have a name.", field="labels")
 
 
 def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[Split, Split | None]:
-    """The private split and the public one, if there is any; `numbered` are rows with their lines.
+    """Return the private split and the public one, if there is any. `numbered` are rows with their line numbers.
 
     Raises: BadCorpus with reason `wrong-row`, `document-too-long`, `unknown-label`, `wrong-count` (not as many private
-    rows as declared), `too-many-rows` (of the public split), `one-class`.
+    rows as declared), `too-many-rows` (in the public split), `one-class`.
     """
     names = frozenset(terms.labels)
     found: dict[str, tuple[list[tuple[str, ...]], list[str]]] = {PRIVATE: ([], []), PUBLIC: ([], [])}
@@ -56,17 +56,17 @@ def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[S
     for line, row in numbered:
         split, texts, label = _row(row, line, terms)
         if label not in names:
-            raise BadCorpus("A row's label is none of the declared ones.", reason="unknown-label", line=line)
+            raise BadCorpus("A row's label is not among the declared labels.", reason="unknown-label", line=line)
         if len(found[split][1]) == most[split]:
             if split == PRIVATE:
                 raise BadCorpus("There are more private rows than declared.", reason="wrong-count", line=line)
-            raise BadCorpus(f"At most {most[split]} public rows.", reason="too-many-rows", line=line)
+            raise BadCorpus(f"There may be at most {most[split]} public rows.", reason="too-many-rows", line=line)
         found[split][0].append(texts)
         found[split][1].append(label)
     private, public = (Split(*found[split]) for split in (PRIVATE, PUBLIC))
     if len(private.labels) != terms.rows:
         count = len(private.labels)
-        raise BadCorpus("The private rows are fewer than declared.", reason="wrong-count", count=count)
+        raise BadCorpus("There are fewer private rows than declared.", reason="wrong-count", count=count)
     for part in (private, public):
         if part.labels and len(set(part.labels)) < 2:
             raise BadCorpus("All rows of a split have the same label.", reason="one-class", count=len(part.labels))
@@ -74,7 +74,7 @@ def read_splits(numbered: Iterable[tuple[int, Any]], terms: RowTerms) -> tuple[S
 
 
 def _row(row: Any, line: int, terms: RowTerms) -> tuple[str, tuple[str, ...], str]:
-    """Split, texts and label of one row."""
+    """Return split, texts and label of one row."""
     members = ("text", "text_pair", "label") if terms.pairs else ("text", "label")
     if not isinstance(row, dict) or row.keys() - {"split"} != set(members):
         raise BadCorpus(f"A row is an object of {', '.join(members)}.", reason="wrong-row", line=line)
@@ -86,5 +86,5 @@ def _row(row: Any, line: int, terms: RowTerms) -> tuple[str, tuple[str, ...], st
     texts = tuple(row[member] for member in members[:-1])
     if sum(map(len, texts)) > terms.text_chars_max:
         most = terms.text_chars_max
-        raise BadCorpus(f"At most {most} characters a row.", reason="document-too-long", line=line, count=most)
+        raise BadCorpus(f"A row has at most {most} characters.", reason="document-too-long", line=line, count=most)
     return split, texts, row["label"]

@@ -1,13 +1,14 @@
--- Reads accounts of a tenant and its last journal number at one moment. Cost: linear in the accounts that it reads.
--- First those of args.names, then those in the lexical range from args.first to args.last (with args.subjects only
--- those of subjects), args.limit in all. An account that is missing or cannot be read is told in `missing` and
--- `unreadable`, never left out in silence. With args.history each state goes on with what its history adds up to.
+-- Reads accounts of a tenant and the tenant's last journal number atomically. The cost is linear in the number of
+-- accounts read. The script returns the accounts in args.names first, then those in the lexical range from args.first
+-- to args.last, args.limit in all. With args.subjects the range contains only accounts of subjects. `missing` and
+-- `unreadable` list every account that does not exist or cannot be decoded. With args.history each state also contains
+-- the sums over the account's history.
 if not redis.call("HGET", KEYS[1], "mode") then
   return answer({ outcome = "unknown-tenant" })
 end
 local found = args.names
 if args.first then
-  -- the tenant's own accounts, at most 4, may stand between those of its subjects
+  -- The range may also contain the tenant's own accounts, of which there are at most 4.
   local range = redis.call("ZRANGEBYLEX", base .. "accounts", args.first, args.last, "LIMIT", 0, args.limit + 4)
   for _, name in ipairs(range) do
     if #found < args.limit and (not args.subjects or string.find(name, ":", 1, true)) then
@@ -24,7 +25,7 @@ for _, name in ipairs(found) do
     missing[#missing + 1] = name
   else
     local state = state_of(a)
-    state[10] = a.offered and cmsgpack.unpack(a.offered) or {} -- the divisions, used or not
+    state[10] = a.offered and cmsgpack.unpack(a.offered) or {} -- the divisions, also after one was chosen
     if args.history then
       local history = redis.call("HMGET", base .. "account:" .. name, "loss_x", "loss_y", "pure_epsilon")
       state[11] = history[1] and cmsgpack.unpack(history[1])

@@ -1,5 +1,6 @@
--- Leaves accounts under metric adjacency their basic arm alone: args.names of accounts, then the terms on which accounts
--- of subjects of args.unit are opened. Only ever lowers a limit; the same call again changes nothing.
+-- Removes every arm except basic composition from accounts under metric adjacency: first from the accounts in
+-- args.names, then from the terms on which accounts of subjects of args.unit are opened. The script only lowers
+-- limits. Running it again changes nothing.
 local function lowered(limit)
   local new, changed = {}, false
   for i, number in ipairs(limit) do
@@ -10,7 +11,7 @@ local function lowered(limit)
   return new, changed
 end
 
--- A plan under metric adjacency was certified at distance 1. It admits nothing beyond what it has counted.
+-- A plan under metric adjacency was certified at distance 1. It admits no release beyond those already counted.
 local function ended(a)
   local limit = { unpack(a.limit) }
   limit[COUNT] = math.min(a.limit[COUNT], a.committed[COUNT] + a.held[COUNT])

@@ -1,2 +1,2 @@
--- Refunds a hold: only where no noise was drawn for it.
+-- Refunds a hold. Call it only if no noise was drawn for the release.
 return (settle("cancel", "cancelled", false))

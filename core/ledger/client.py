@@ -1,4 +1,4 @@
-"""The connection to Redis: no silent retries, and one error for everything that keeps the ledger from answering."""
+"""The Redis client of the ledger: no silent retries, and one error type for every failure of Redis."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
     (RedisConnectionError, "Redis cannot be reached."),
     (OSError, "Redis cannot be reached."),
 )
-# A refusal inside a script arrives as a plain error with the reason in its text.
+# An error that is raised inside a script arrives as a generic ResponseError. Its text names the reason.
 _MARKS = (("OOM command", "Redis is full."), ("READONLY", "Redis is read-only."))
 
 
 class _LinkFailed(LedgerUnavailable):
-    """The connection failed: whether the command was applied is not known."""
+    """The connection failed. Whether Redis applied the command is unknown."""
 
 
 def _unavailable(error: Exception) -> LedgerUnavailable:
@@ -71,7 +71,7 @@ def _detail(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class _Script:
-    """A script with the parts of its commands that never change."""
+    """A script, stored as the constant parts of its EVALSHA and EVAL commands."""
 
     by_hash: bytes
     by_text: bytes
@@ -87,15 +87,15 @@ class _Script:
 
 
 def _head(command: bytes, script: bytes) -> bytes:
-    """The start of a script's command with one key and two arguments."""
+    """Return the start of a command that runs a script with one key and two arguments."""
     return b"*6\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$1\r\n1\r\n" % (len(command), command, len(script), script)
 
 
 class LedgerClient:
-    """Every Redis call of the project goes through here; each raises LedgerUnavailable and no Redis error.
+    """Sends every Redis command of the project. Each method raises LedgerUnavailable instead of a Redis error.
 
-    Replies are bytes. A command waits at most the endpoint's time for its turn, a connection and its reply. A caller
-    that is cancelled does not take its command back: what was sent may be applied.
+    Replies are bytes. The endpoint's timeout covers the wait for a free slot, a connection and the reply. Cancelling a
+    caller does not withdraw its command: Redis may still apply a command that was sent.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -105,17 +105,17 @@ class LedgerClient:
         self._stopped = False
 
     def guard_connections(self, guard: Guard) -> None:
-        """Await `guard(call)` on every connection opened from now on, before anything else travels over it.
+        """Await `guard(call)` on every connection opened from now on, before any other command uses it.
 
-        `call` sends one command over that connection. When the guard raises LedgerUnavailable, the connection is
-        closed and those who wait for it get the error. Set it before the first call.
+        `call` sends one command over that connection. If the guard raises LedgerUnavailable, the connection is closed
+        and all callers that wait for it receive the error. Set the guard before the first call.
         """
         self._guard = guard
 
     def stop(self, reason: str) -> None:
         """Fail closed: from now on every call of this client raises LedgerUnavailable.
 
-        The reason goes to the log: it may name a tenant, and the callers are all of them.
+        Only the log contains the reason. The reason may name a tenant, and the error reaches every caller.
         """
         if not self._stopped:
             log.error("ledger-not-trusted", extra={"fields": {"detail": reason}})
@@ -123,19 +123,19 @@ class LedgerClient:
 
     def _refuse_when_stopped(self) -> None:
         if self._stopped:
-            raise LedgerUnavailable("The ledger is not what was sealed; the gateway's log says more.")
+            raise LedgerUnavailable("The ledger does not match its seals. The gateway's log has the details.")
 
     async def now_ms(self) -> int:
-        """The time by Redis' clock."""
+        """Return the time of the Redis clock."""
         seconds, micros = await self.call("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
     async def close(self) -> None:
-        """Close the connections. What is in flight raises LedgerUnavailable."""
+        """Close the connections. Commands in flight raise LedgerUnavailable."""
         await self._links.close()
 
     async def call(self, *command: str | bytes | int) -> Any:
-        """One command, sent once."""
+        """Send one command, once, and return its reply."""
         self._refuse_when_stopped()
         try:
             return self._converted(command, await self._links.request(packed(command)))
@@ -143,17 +143,17 @@ class LedgerClient:
             raise _unavailable(error) from error
 
     async def call_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
-        """Several reads in about one round trip; no transaction. The replies in order."""
+        """Send several reads in about one round trip, without a transaction. Return the replies in order."""
         return await asyncio.gather(*(self.call(*command) for command in commands))
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
-        """Run `name`.lua on the tenant record `key`; returns its answer and its binary part.
+        """Run `name`.lua on the tenant record `key`. Return its answer and its binary part.
 
-        Sends the script's text when the server has forgotten it. A command whose connection fails is sent once
-        more with the same arguments: every script is replay-safe, so a transition whose reply was lost is not
-        made twice.
+        If the server does not have the script, the client sends its text. If the connection fails, the client sends the
+        command once more with the same arguments. This is safe because every script is replay-safe: a transition whose
+        reply was lost is not applied twice.
         """
         script = _Script.load(name)
         key_data, args_data = key.encode(), msgpack.packb(args)

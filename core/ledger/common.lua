@@ -1,11 +1,12 @@
--- Shared by every transition: Python puts this text before each script.
+-- Code that all transitions share. Python prepends this text to each script.
 --
 -- KEYS[1] is the tenant's record, "{tenant}:tenant". Every other key is derived from its hash tag, so a script
--- touches one slot only. ARGV[1], answers and what accounts count are msgpack: integers below 2^53 pass exactly, which
--- is what a Lua number (a double) holds. cjson is never used to write an integer: it prints 14 digits.
+-- accesses one slot only. ARGV[1], answers and the counters of accounts are msgpack. Msgpack preserves integers below
+-- 2^53 exactly, which is also the range that a Lua number (a double) represents exactly. cjson prints only 14 digits,
+-- so it is never used to write an integer.
 --
--- Redis isolates a script but does not roll it back: a script validates everything before its first write, and
--- its first write is the journal entry.
+-- Redis isolates a script but does not roll it back. Therefore a script validates everything before its first write,
+-- and its first write is the journal entry.
 
 local base = string.sub(KEYS[1], 1, -7) -- without "tenant"
 local args = cmsgpack.unpack(ARGV[1])
@@ -33,17 +34,17 @@ if not now then
 end
 integer(now)
 
--- What an account counts is a vector of integers, kept as msgpack. After these seven positions follow the Renyi
--- costs in nano, one for each of the account's orders.
+-- The counters of an account are a vector of integers, stored as msgpack. The seven positions below come first. The
+-- Renyi costs in nano follow, one for each of the account's orders.
 local COUNT = 1 -- releases
 local EPSILON = 2 -- sum of epsilon, nano
 local DELTA = 3 -- sum of delta, femto
 local SQUARE = 4 -- sum of epsilon^2, nano
-local NO_EPSILON = 5 -- releases that basic composition cannot price
-local NO_SQUARE = 6 -- releases that the Whitehouse arm cannot price
-local NO_RHO = 7 -- releases that the Renyi arms cannot price
+local NO_EPSILON = 5 -- releases without a price in basic composition
+local NO_SQUARE = 6 -- releases without a price in the Whitehouse arm
+local NO_RHO = 7 -- releases without a price in the Renyi arms
 
--- a + sign * b. A difference below 0 or a sum above 2^53 is refused: no counter is ever wrong in silence.
+-- Returns a + sign * b. Raises an error for a result below 0 or above 2^53, so that a counter never wraps or rounds.
 local function sum(a, b, sign)
   if #a ~= #b then
     error("two vectors of another length")
@@ -59,7 +60,7 @@ local function sum(a, b, sign)
   return v
 end
 
--- A release by its id: {state, at_ms}, while it is held also what ends it; or nil.
+-- Returns a release by its id, or nil: {state, at_ms}, and for an open hold also the data that settling it needs.
 local function read_release(id)
   local found = redis.call("GET", base .. "release:" .. id)
   return found and cmsgpack.unpack(found) or nil
@@ -77,14 +78,15 @@ local function check_limit(limit, length)
     error("a limit that does not fit the orders")
   end
   for i = 1, #limit do
-    if limit[i] ~= -1 then -- an arm that is not offered
+    if limit[i] ~= -1 then -- -1 marks an arm that the account does not offer
       integer(limit[i])
     end
   end
 end
 
--- An account is opened on terms that never change: {unit, subject, adjacency, guarantee, orders, plan, limit,
--- divisions}. The divisions are the limits out of which its first release chooses (none: the limit stays).
+-- Builds an account from its terms, which never change: {unit, subject, adjacency, guarantee, orders, plan, limit,
+-- divisions}. The first release of the account selects its limit from the divisions. Without divisions the limit is
+-- fixed.
 local function new_account(terms)
   local unit, subject, adjacency, guarantee, orders, plan, limit, divisions = unpack(terms)
   local _, order_count = string.gsub(orders, "%S+", "")
@@ -102,7 +104,7 @@ local function new_account(terms)
   }
 end
 
--- The account, or nil when it does not exist.
+-- Returns the account, or nil if it does not exist.
 local function read_account(name)
   local f = redis.call("HMGET", base .. "account:" .. name, "unit", "subject_hash", "adjacency", "guarantee", "orders",
     "plan", "limit", "committed", "held", "divisions")
@@ -120,7 +122,7 @@ local function read_account(name)
   return a
 end
 
--- What Python reads as an AccountState; `committed` replaces the account's.
+-- Returns the row that Python parses into an AccountState. `committed` overrides the account's own value.
 local function state_of(a, committed)
   return { a.unit, a.subject, a.adjacency, a.guarantee, a.orders, a.plan, a.limit, committed or a.committed, a.held }
 end
@@ -136,8 +138,9 @@ local function write_new_account(a)
   redis.call("ZADD", base .. "accounts", 0, a.name)
 end
 
--- One entry a transition under the next sequence number, so that a lost entry is a visible gap. `amounts` is the
--- JSON text of a list of rows {unit, subject, vector}; an opening's rows go on with the account's other terms.
+-- Appends one journal entry for a transition. Sequence numbers are consecutive, so a lost entry leaves a visible gap.
+-- `amounts` is the JSON text of a list of rows {unit, subject, vector}. The rows of an `open` entry also contain the
+-- account's other terms.
 local function journal(transition, release, mechanism, reason, amounts)
   local seq = text((redis.call("HGET", KEYS[1], "seq") or 0) + 1)
   redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
@@ -167,7 +170,7 @@ local function journal_openings(accounts)
   journal("open", "", "", "", "[" .. table.concat(rows, ",") .. "]")
 end
 
--- Gives each of `accounts` the limit in its `limit`, and says so in the journal.
+-- Writes the limit of each of `accounts` and records the change in the journal.
 local function write_limits(accounts, reason)
   local rows = {}
   for i, a in ipairs(accounts) do

@@ -1,8 +1,8 @@
-"""A few shared connections to Redis: commands that wait at the same time share a write, a read and an fsync.
+"""A small set of shared connections to Redis. Concurrent commands share a write, a read and an fsync.
 
-Redis answers the commands of one connection in their order, so each connection carries many at once. What goes
-wrong with one of them (a late reply, a broken socket) ends the connection with everything in flight on it: an
-answer is never given to another caller than the one who asked. Errors here are redis-py's and OSError.
+Redis answers the commands of one connection in order, so each connection carries many commands at once. Any failure
+(a late reply, a broken socket) ends the connection and fails every command in flight on it. Therefore a reply never
+reaches a caller that did not send its command. This module raises the exceptions of redis-py and OSError.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 CONNECTIONS_MAX = 8
 COMMANDS_MAX = 256
 TIMEOUT_S = 5.0
-# After a further connection could not be opened, the ones that there are carry everything for this long.
+# After a further connection could not be opened, the open ones carry all commands for this long.
 REOPEN_PAUSE_S = 1.0
 
-# Replies that redis-py raises as if the connection had failed; the order of replies is intact.
+# Errors that are ordinary replies, although redis-py raises them like connection failures. The reply order is intact.
 _ANSWERS = (ResponseError, BusyLoadingError, AuthenticationError, AuthorizationError)
 
 
 class NoTurn(RedisTimeoutError):
-    """So many commands are in flight that this one was not sent in time."""
+    """The limit of commands in flight was reached for so long that this command was not sent in time."""
 
 
 Greeting = Callable[["Link"], Awaitable[None]]
@@ -49,15 +49,15 @@ Greeting = Callable[["Link"], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where Redis is, and how much of it a client uses at a time."""
+    """The address of Redis, and how many connections and commands a client may use at a time."""
 
-    pool: ConnectionPool  # makes connections and keeps none
+    pool: ConnectionPool  # creates connections and does not keep them
     timeout_s: float
     max_connections: int
     max_commands: int
 
     def callbacks(self) -> dict[Any, Callable[..., Any]]:
-        """redis-py's conversions of replies, by the command's first word."""
+        """Return redis-py's conversions of replies, by the first word of the command."""
         return dict(Redis(connection_pool=self.pool).response_callbacks)
 
 
@@ -69,11 +69,11 @@ def connect(
     max_connections: int = CONNECTIONS_MAX,
     max_commands: int = COMMANDS_MAX,
 ) -> Endpoint:
-    """The embedded server (`socket_path`) or a deployment (`url`); exactly one of them. Nothing is sent yet.
+    """Describe the embedded server (`socket_path`) or a deployment (`url`). Pass exactly one. Nothing is sent yet.
 
-    At most `max_commands` commands are in flight on at most `max_connections` connections; a command waits at
-    most `timeout_s` for its turn, a connection and its reply together. redis-py's own retries are off: they
-    repeat a command whose reply was lost, and a plain command would be applied twice.
+    At most `max_commands` commands are in flight on at most `max_connections` connections. `timeout_s` covers a
+    command's wait for a free slot, a connection and the reply together. redis-py's own retries are disabled: they
+    repeat a command whose reply was lost, and Redis would apply an ordinary command twice.
     """
     if (socket_path is None) == (url is None):
         raise ValueError("name a socket path or a URL")
@@ -92,7 +92,7 @@ def connect(
 
 
 def packed(command: Sequence[str | bytes | int]) -> list[bytes]:
-    """A command in Redis' protocol. Its long arguments are not copied."""
+    """Encode a command in the Redis protocol. Long arguments are not copied."""
     pieces = [b"*%d\r\n" % len(command)]
     for argument in command:
         data = argument if isinstance(argument, bytes) else str(argument).encode()
@@ -119,14 +119,14 @@ class Link:
 
     @property
     def load(self) -> int:
-        """Commands whose replies are missing, those of cancelled callers included."""
+        """The number of commands without a reply, including those of cancelled callers."""
         return len(self._in_flight)
 
     def send(self, pieces: Sequence[bytes], *, on_reply: Callable[[], object] | None = None) -> asyncio.Future[Any]:
-        """Queue a packed command; the future ends with its reply, or with the error that ended the connection.
+        """Queue an encoded command. The future resolves to its reply, or to the error that ended the connection.
 
-        Cancelling the future only forgets the reply. `on_reply` is called once, when the reply or the end of the
-        connection is here: until then the command is in flight. Raises at once when the connection has ended.
+        Cancelling the future discards the reply only. `on_reply` is called once, when the reply arrives or the
+        connection ends. Until then the command is in flight. Raises RedisConnectionError if the connection has ended.
         """
         if self._error is not None:
             raise RedisConnectionError("the connection has ended")
@@ -137,14 +137,14 @@ class Link:
         return reply
 
     def end(self, error: BaseException) -> None:
-        """End the connection: every command in flight fails with `error`. Once; later calls change nothing."""
+        """End the connection and fail every command in flight with `error`. Later calls have no effect."""
         if self._error is not None:
             return
         self._error = error
         self._on_end(self)
         self._outgoing.clear()
         for task in (self._writing, self._reading):
-            if task is not asyncio.current_task():  # which ends by itself
+            if task is not asyncio.current_task():  # the current task ends by itself
                 task.cancel()
         while self._in_flight:
             reply, on_reply = self._in_flight.popleft()
@@ -158,14 +158,14 @@ class Link:
         await asyncio.wait((self._reading, self._writing))
 
     async def _write(self) -> None:
-        # one write for all commands that were queued since the last one
+        # Send all commands queued since the last write in one write.
         try:
             while True:
                 await self._has_outgoing.wait()
                 self._has_outgoing.clear()
                 batch, self._outgoing = self._outgoing, []
                 await self._connection.send_packed_command(batch, check_health=False)
-        except Exception as error:  # whatever it was: nothing more can be sent
+        except Exception as error:  # after any failure nothing more can be sent
             self.end(_as_lost(error))
 
     async def _read(self) -> None:
@@ -183,23 +183,24 @@ class Link:
                     raise RedisConnectionError("a reply without a command")
                 reply, on_reply = in_flight.popleft()
                 if reply.done():
-                    pass  # its caller was cancelled
+                    pass  # the caller was cancelled
                 elif refusal is None:
                     reply.set_result(answer)
                 else:
                     reply.set_exception(refusal)
                 if on_reply:
                     on_reply()
-        except Exception as error:  # whatever it was: the order of the replies is no longer known
+        except Exception as error:  # after any failure the order of the replies is unknown
             self.end(_as_lost(error))
         finally:
-            self.end(RedisConnectionError("the client is closing"))  # the loop ends; else it has ended already
+            # Has an effect only when the task was cancelled. Otherwise the connection has ended already.
+            self.end(RedisConnectionError("the client is closing"))
             with contextlib.suppress(RedisError, OSError):
                 await self._connection.disconnect(nowait=True)
 
 
 class Links:
-    """The connections of one client. `greet` runs on each new one before anything else travels over it."""
+    """The connections of one client. `greet` runs on each new connection before any other command uses it."""
 
     def __init__(self, endpoint: Endpoint, greet: Greeting) -> None:
         self._endpoint = endpoint
@@ -210,10 +211,10 @@ class Links:
         self._turns = asyncio.Semaphore(endpoint.max_commands)
 
     async def request(self, pieces: Sequence[bytes]) -> Any:
-        """The reply to one packed command, sent once.
+        """Send one encoded command, once, and return its reply.
 
-        Raises NoTurn or TimeoutError when its turn or the connection does not come in time: nothing was sent then.
-        A reply that does not come in time ends its connection, and every command in flight there raises that.
+        Raises NoTurn or TimeoutError if no slot or no connection becomes free in time; the command was not sent then.
+        A reply that does not arrive in time ends its connection, and every command in flight on it raises that error.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._endpoint.timeout_s
@@ -238,7 +239,7 @@ class Links:
             timer.cancel()
 
     async def close(self) -> None:
-        """Close every connection; what is in flight fails."""
+        """Close every connection. Commands in flight fail."""
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait((self._opening,))
@@ -252,12 +253,13 @@ class Links:
         link = min(self._links, key=_load)
         wanted = link.load > 0 and len(self._links) < self._endpoint.max_connections and self._opening is None
         if wanted and asyncio.get_running_loop().time() >= self._open_further_at:
-            # Redis reads 16 KiB of a connection at a time: further ones make larger groups. Nobody waits for this one.
+            # Redis reads 16 KiB of a connection at a time, so more connections make larger groups of commands.
+            # This command does not wait for the new connection.
             self._start_opening()
         return link
 
     async def _first(self, deadline: float) -> Link:
-        # one attempt for all who wait: a server that comes back is not stormed
+        # All waiting callers share one attempt, so that a restarted server is not flooded with connections.
         opening = self._opening or self._start_opening()
         async with asyncio.timeout_at(deadline):
             await asyncio.wait((opening,))
@@ -272,7 +274,7 @@ class Links:
 
     def _opened(self, opening: asyncio.Task[Link]) -> None:
         self._opening = None
-        if opening.cancelled() or opening.exception() is not None:  # reading it: nobody may be waiting
+        if opening.cancelled() or opening.exception() is not None:  # retrieves the exception, also if no caller waits
             self._open_further_at = asyncio.get_running_loop().time() + REOPEN_PAUSE_S
 
     async def _open(self) -> Link:
@@ -291,7 +293,7 @@ class Links:
             else:
                 with contextlib.suppress(RedisError, OSError):
                     await connection.disconnect(nowait=True)
-            # redis-py hides refused credentials in a ConnectionError when the socket is a unix socket
+            # For a unix socket, redis-py wraps rejected credentials in a ConnectionError.
             if isinstance(error.__cause__, AuthenticationError | AuthorizationError):
                 raise error.__cause__ from None
             raise
@@ -308,5 +310,5 @@ def _load(link: Link) -> int:
 
 
 def _as_lost(error: Exception) -> Exception:
-    # event loops have errors of their own for a transport that is closed, uvloop a RuntimeError
+    # Event loops raise their own errors for a closed transport; uvloop raises RuntimeError.
     return error if isinstance(error, RedisError | OSError) else RedisConnectionError(type(error).__name__)

@@ -1,7 +1,7 @@
-"""An account's vectors, as common.lua names their positions: what it counts, and what its limits are.
+"""Vectors of an account: its counters and its limits. common.lua names the same positions.
 
-Seven positions - releases, epsilon, delta, epsilon squared, and the releases that basic composition, the Whitehouse
-arm and the Renyi arms cannot price - then the Renyi costs at the account's orders.
+The first seven positions are the releases, epsilon, delta, epsilon squared, and the numbers of releases without a price
+in basic composition, in the Whitehouse arm and in the Renyi arms. The Renyi costs at the account's orders follow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.errors import Amount
 Vector = tuple[int, ...]
 
 COUNT, EPSILON, DELTA, SQUARE, NO_EPSILON, NO_SQUARE, NO_RHO, FIXED = range(8)
-LARGEST = 2**53 - 1  # Lua counts in doubles
+LARGEST = 2**53 - 1  # the largest integer for which Lua's doubles are exact
 NOT_OFFERED = -1
 
 
@@ -29,17 +29,17 @@ def vector_of(sums: Sums) -> Vector:
 
 
 def filter_limit(arms: Arms) -> Vector:
-    """The limit of a filter account: one bound an arm; the number of releases is not limited."""
+    """Return the limit of a filter account: one bound for each arm. The number of releases is not limited."""
     return (0, arms.epsilon_nano, arms.delta_femto, arms.square_nano, 0, 0, 0, *arms.rho_nano)
 
 
 def plan_limit(count: int, orders: tuple[str, ...]) -> Vector:
-    """The limit of a plan account: its number of releases and no arm."""
+    """Return the limit of a plan account: its number of releases, and no arm."""
     return (count, *(NOT_OFFERED,) * (FIXED - 1 + len(orders)))
 
 
 def arms_of(orders: tuple[str, ...], limit: Vector) -> Arms:
-    """The arms that a limit vector offers."""
+    """Return the arms that a limit vector offers."""
     return Arms(
         epsilon_nano=limit[EPSILON],
         delta_femto=limit[DELTA],
@@ -50,7 +50,7 @@ def arms_of(orders: tuple[str, ...], limit: Vector) -> Arms:
 
 
 def amount_of(vector: Sequence[int]) -> Amount:
-    """The epsilon and delta in it."""
+    """Return the epsilon and delta of a vector."""
     return Amount(vector[EPSILON], vector[DELTA])
 
 

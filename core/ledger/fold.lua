@@ -1,6 +1,6 @@
--- Writes what a batch of journal entries adds to the series, or nothing: a compare-and-set on the tenant's `folded`,
--- the number of the last entry in the series. Values are absolute, so a call that is repeated, or comes late, is
--- refused as "moved" and counts nothing twice.
+-- Adds a batch of journal entries to the series, all or nothing. It is a compare-and-set on the tenant's `folded`,
+-- the number of the last entry in the series. All values are absolute, so a repeated or late call is rejected with
+-- "moved" and no entry counts twice.
 -- args.totals: {series: text}. args.points: list of {step, series, first bucket, horizon or 0, {score, member, ...}}.
 if tonumber(redis.call("HGET", KEYS[1], "folded") or 0) ~= integer(args.expected) then
   return answer({ outcome = "moved" })
@@ -23,10 +23,10 @@ for series, total in pairs(args.totals) do
 end
 for _, p in ipairs(args.points) do
   local key = base .. "series:" .. text(p[1]) .. ":" .. p[2]
-  redis.call("ZREMRANGEBYSCORE", key, text(p[3]), "+inf") -- the bucket that is still being filled
+  redis.call("ZREMRANGEBYSCORE", key, text(p[3]), "+inf") -- replace the current bucket, which is not complete yet
   redis.call("ZADD", key, unpack(p[5]))
   if p[4] > 0 then
-    -- the newest bucket before the horizon stays: its values are carried into what is kept
+    -- keep the newest bucket before the horizon: reads carry its values into the retained range
     local carried = redis.call("ZREVRANGEBYSCORE", key, text(p[4]), "-inf", "WITHSCORES", "LIMIT", 0, 1)
     if carried[2] then
       redis.call("ZREMRANGEBYSCORE", key, "-inf", "(" .. carried[2])

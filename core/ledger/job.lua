@@ -1,13 +1,14 @@
--- The life of one job: queued -> running -> succeeded | failed | cancelled; a state that ends never changes.
--- KEYS[1] is "{owner}:tenant" as everywhere; only keys "{owner}:job..." are touched, and
--- what settles a hold.
--- args.action: create, take, back, progress, charge, finish or cancel; each is replay-safe with the same answer.
--- `seq` counts what a listener could see; `run` names the process that holds the job.
+-- State machine of one job: queued -> running -> succeeded | failed | cancelled. A final state never changes.
+-- KEYS[1] is "{owner}:tenant" as in every script. The script accesses the keys "{owner}:job..." and the keys that
+-- settling a hold needs, and no others.
+-- args.action: create, take, back, progress, charge, finish or cancel. Every action is replay-safe: repeating it
+-- returns the same answer. `seq` increases with every change that a listener can observe. `run` identifies the process
+-- that holds the job.
 --
--- A job that charges owns the hold `release`: created with the job, it leaves the list of holds that expire, and this
--- script alone ends it, in the same step as what the job tells of it. "charge" spends it, before any noise is drawn;
--- an end without a charge refunds it. Python puts settle.lua before this text.
-local CANCEL_GRACE_MS = 60000 -- a holder that lives carries a request out within seconds
+-- A job that charges owns the hold `release`. When the job is created, the hold leaves the list of holds that expire.
+-- From then on only this script settles the hold, atomically with the change of the job's record. "charge" spends the
+-- hold before any noise is drawn. A job that ends without a charge refunds it. Python prepends settle.lua to this text.
+local CANCEL_GRACE_MS = 60000 -- a live holder carries out a cancel request within seconds
 local key = base .. "job:" .. args.job
 
 local function read()
@@ -31,7 +32,7 @@ local function told(outcome)
   return answer({ outcome = outcome, job = read() })
 end
 
--- Whether the job's hold ended so, now or by the same call before.
+-- Whether the job's hold is in `state` after this call, settled by this call or by an earlier identical one.
 local function settled(job, transition, state, spends)
   args.release, args.reason = job.release, "job"
   return cmsgpack.unpack(settle(transition, state, spends)[1]).outcome == state
@@ -41,14 +42,14 @@ local function finish(status, problem, result)
   local before = read()
   local ends = { status = status, problem = problem, result = result, ended_ms = text(now), reserved = "0 0" }
   if before.release and before.spent == "0 0" and not settled(before, "cancel", "cancelled", false) then
-    ends.spent = before.reserved -- somebody else spent it: never told as a refund
+    ends.spent = before.reserved -- the hold was spent by another call: do not report it as a refund
   end
   write(ends)
   redis.call("ZREM", base .. "jobs:open", args.job)
   redis.call("PEXPIRE", key, text(args.retention_ms))
 end
 
--- Members of jobs whose records have expired, oldest first; a few at each creation keep up with what expires.
+-- Removes the list entries of jobs whose records have expired, oldest first. Each creation prunes up to 100 entries.
 local function prune()
   for _, member in ipairs(redis.call("ZRANGEBYLEX", base .. "jobs", "(" .. args.prune_after, "+", "LIMIT", 0, 100)) do
     if redis.call("EXISTS", base .. "job:" .. string.sub(member, 15)) == 0 then
@@ -61,7 +62,7 @@ local job = read()
 if args.action == "create" then
   if job.status then
     if job.operation == args.operation then
-      return told("created") -- the same call again: its reply was lost
+      return told("created") -- a retry of the same call, whose reply was lost
     end
     return told(job.claim == args.claim and "exists" or "conflict")
   end
@@ -81,7 +82,7 @@ if args.action == "create" then
     release = args.release,
   })
   if args.release then
-    redis.call("ZREM", base .. "overdue", args.release) -- a job may wait for hours: its end settles the hold
+    redis.call("ZREM", base .. "overdue", args.release) -- a job may wait for hours, so its end settles the hold
   end
   redis.call("ZADD", base .. "jobs:open", text(now), args.job)
   redis.call("ZADD", base .. "jobs", 0, string.format("%013d", 10 ^ 13 - now) .. "-" .. args.job)
@@ -115,7 +116,7 @@ if args.action == "take" then
   return told("taken")
 end
 
-if args.action == "back" then -- an orderly end of the gateway: the attempt does not count
+if args.action == "back" then -- the gateway shuts down in order, so the attempt does not count
   if held then
     write({ status = "queued", stage = "queued", run = "", attempts = text(job.attempts - 1) })
   end
@@ -130,7 +131,7 @@ if args.action == "progress" then
   return told(held and "held" or "lost")
 end
 
-if args.action == "charge" then -- the last step before noise is drawn
+if args.action == "charge" then -- the last step before any noise is drawn
   if not held or job.cancel_ms and job.spent == "0 0" then
     return told("refused")
   end
@@ -159,7 +160,7 @@ if args.action == "cancel" then
   elseif job.status == "running" and not job.cancel_ms then
     write({ cancel_ms = text(now) })
   elseif job.status == "running" and now - job.cancel_ms >= CANCEL_GRACE_MS then
-    finish("cancelled") -- whoever held it is gone; should it come back, it finds the end
+    finish("cancelled") -- the holder is presumed dead; if it resumes, it finds the job ended
   end
   return told("cancelling")
 end

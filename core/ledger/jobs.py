@@ -1,8 +1,8 @@
-"""The states of jobs. What a job works on is in files of one gateway's data directory, never here.
+"""The states of jobs. The inputs and outputs of a job are files in one gateway's data directory, never in Redis.
 
-Every change is one script (`job.lua`), durable before it returns and replay-safe. An owner is a tenant, or
-SHARED_OWNER for the operator. Methods raise LedgerUnavailable as the ledger's do. Times are milliseconds since the
-epoch, by Redis' clock.
+Every change runs one script (`job.lua`). It is durable before it returns, and it is replay-safe. An owner is a tenant,
+or SHARED_OWNER for the operator. Like the ledger's methods, these methods raise LedgerUnavailable. Times are
+milliseconds since the epoch by the Redis clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.ledger import TOMBSTONE_TTL_MS
 from core.ledger.reader import LedgerReader
 
-# What a job may tell of itself in numbers: public, or released and paid for. Nothing else of private rows.
+# The numbers that a job may report. Each is public, or was released and paid for. No others may depend on private rows.
 METRICS = frozenset({"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"})
 RETENTION_MS = 30 * 24 * 3600 * 1000
 _MEMBER = re.compile(r"[0-9]{13}-[0-9a-f]{32}")
@@ -53,11 +53,11 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job as it stood at one moment. `seq` grows with each change; `problem` and `result` hold no request text.
+    """The state of a job at one moment. `seq` grows with each change. `problem` and `result` contain no request text.
 
-    `metrics`: numbers by names of METRICS, of jobs that tell some.
-    `reserved` and `spent` are privacy costs, as the job's hold in the ledger has them; a job that charges nothing has
-    none.
+    `metrics` maps names of METRICS to numbers; it is None for a job that reports none.
+    `reserved` and `spent` are the privacy costs of the job's hold in the ledger. They are zero for a job that charges
+    nothing.
     """
 
     owner: str
@@ -83,7 +83,7 @@ class JobRecord:
 
 @dataclass(frozen=True)
 class JobHold:
-    """An open hold of `Ledger.reserve`, and what it took."""
+    """An open hold of `Ledger.reserve`, and the amount that it holds."""
 
     release_id: str
     amount: Amount
@@ -98,7 +98,7 @@ class JobsPage:
 
 
 class JobStore:
-    """Jobs in Redis. `gateway` is who holds the files of the jobs that are created and taken here."""
+    """Jobs in Redis. `gateway` identifies the gateway that has the files of the jobs it creates and takes."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class JobStore:
         tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        """`tombstone_ttl_ms`: the ledger's. `clock` replaces Redis' time in tests."""
+        """`tombstone_ttl_ms` is the ledger's value. `clock` replaces the Redis time in tests."""
         self._client = client
         self._gateway = gateway
         self._retention_ms = retention_ms
@@ -127,11 +127,12 @@ class JobStore:
         open_max: int,
         hold: JobHold | None = None,
     ) -> tuple[JobRecord, bool]:
-        """The queued job and whether it is new: the same id with the same claim again finds the same job.
+        """Create a queued job. Return it and whether it is new: the same id with the same claim returns the same job.
 
-        `label` is shown with the job. A job that charges brings its open `hold`, which a new job owns from then on: it
-        does not expire while the job waits, `charge` spends it, and an end without a charge refunds it.
-        Raises IdempotencyConflict for another claim, JobQuotaExceeded when `open_max` jobs have not ended, HoldNotOpen.
+        `label` is displayed with the job. A job that charges passes its open `hold`, and a new job owns it from then
+        on: the hold does not expire while the job waits, `charge` spends it, and a job that ends without a charge
+        refunds it. Raises IdempotencyConflict for another claim, JobQuotaExceeded if `open_max` jobs have not ended,
+        HoldNotOpen.
         """
         cost = hold.amount if hold else Amount(0)
         found = await self._run(
@@ -154,16 +155,16 @@ class JobStore:
         return _record(owner, job_id, found["job"]), found["outcome"] == "created"
 
     async def check_room(self, owner: str, *, open_max: int) -> None:
-        """Refuse early what `create` would refuse after the upload. Raises JobQuotaExceeded."""
+        """Check the quota before an upload, so that `create` does not reject it afterwards. Raises JobQuotaExceeded."""
         key = names.open_jobs_key(owner)
         if len(await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, open_max)) >= open_max:
             raise JobQuotaExceeded
 
     async def take(self, owner: str, job_id: str, *, run: str, attempts_max: int, exhausted: JobFailed) -> JobRecord:
-        """Take up a queued job, or one whose process died, for the process `run`.
+        """Assign a queued job, or one whose process died, to the process `run`.
 
-        The job is then running - or it had ended, ends now as cancelled or failed (`exhausted` after `attempts_max`
-        attempts), or is another gateway's: see its status. Raises UnknownJob.
+        Check the status of the returned job. It is running; or it had ended before; or it ends now, as cancelled, or as
+        failed with `exhausted` after `attempts_max` attempts; or it belongs to another gateway. Raises UnknownJob.
         """
         found = await self._run(
             "take",
@@ -177,7 +178,7 @@ class JobStore:
         return _record(owner, job_id, found["job"])
 
     async def put_back(self, owner: str, job_id: str, *, run: str) -> JobRecord:
-        """An orderly end of the gateway: the job is queued again and the attempt does not count."""
+        """Queue the job again because the gateway shuts down in order. The attempt does not count."""
         return _record(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])
 
     async def progress(
@@ -190,9 +191,9 @@ class JobStore:
         fraction: float,
         metrics: Mapping[str, float] | None = None,
     ) -> JobRecord:
-        """Tell how far `run` is. Moves a running job that `run` holds, and no other.
+        """Record the progress of `run`. Changes the job only if it is running and `run` holds it.
 
-        Raises ValueError for metrics of other names than METRICS, or that are no finite numbers.
+        Raises ValueError for metrics whose names are not in METRICS, or whose values are not finite numbers.
         """
         found = await self._run(
             "progress",
@@ -206,11 +207,11 @@ class JobStore:
         return _record(owner, job_id, found["job"])
 
     async def charge(self, owner: str, job_id: str, *, run: str) -> bool:
-        """Spend the job's hold; True once it is spent, also by an earlier call. Only then may noise be drawn.
+        """Spend the job's hold. Returns True once it is spent, also by an earlier call. Draw noise only after that.
 
-        False, and nothing is spent, when somebody has asked to cancel the job or `run` does not hold it. In one step
-        with the job's `spent`, so that neither a crash nor a lost reply charges twice or leaves the two apart.
-        Raises HoldNotOpen when the hold has ended otherwise.
+        Returns False and spends nothing if cancellation was requested or `run` does not hold the job. The hold and the
+        job's `spent` change atomically, so a crash or a lost reply neither charges twice nor makes them differ.
+        Raises HoldNotOpen if the hold has ended in another way.
         """
         return bool((await self._run("charge", owner, job_id, run=run))["outcome"] == "charged")
 
@@ -224,25 +225,25 @@ class JobStore:
         problem: JobFailed | None = None,
         result: Mapping[str, Any] | None = None,
     ) -> JobRecord:
-        """End a job that `run` holds; one that has ended, or is another's, stays what it is.
+        """End a job that `run` holds. A job that has ended or that another process holds does not change.
 
-        A hold that was not charged is refunded in the same step.
+        A hold that was not charged is refunded atomically with this change.
         """
         ends = {"problem": _packed(problem_of(problem)) if problem else None, "result": _packed(result)}
         found = await self._run("finish", owner, job_id, run=run, status=status.value, **ends)
         return _record(owner, job_id, found["job"])
 
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
-        """Cancel a queued job; of a running one, ask its gateway to. After the end nothing changes.
+        """Cancel a queued job, or request the cancellation of a running one. An ended job does not change.
 
-        From here on `charge` spends nothing any more; what it has spent stays spent.
+        After this call `charge` spends nothing more. What it has spent stays spent.
 
-        Asked again after a minute, a job that still runs is cancelled here: its gateway is gone.
+        A repeated call cancels a job that still runs one minute after the first request: its gateway is presumed dead.
         """
         return _record(owner, job_id, (await self._run("cancel", owner, job_id))["job"])
 
     async def get(self, owner: str, job_id: str) -> JobRecord:
-        """Raises UnknownJob, for another owner's job too."""
+        """Return a job. Raises UnknownJob, also for another owner's job."""
         try:
             key = names.job_key(owner, job_id)
         except ValueError:
@@ -250,7 +251,7 @@ class JobStore:
         return _record(owner, job_id, _texts(await self._client.call("HGETALL", key)))
 
     async def page(self, owner: str, *, cursor: str | None, limit: int) -> JobsPage:
-        """Up to `limit` jobs, newest first, from `cursor` on. Raises InvalidInput for a cursor of another form."""
+        """Return up to `limit` jobs after `cursor`, newest first. Raises InvalidInput for a malformed cursor."""
         if cursor is not None and not _MEMBER.fullmatch(cursor):
             raise InvalidInput("`cursor` is the `next_cursor` of the page before.", field="cursor")
         first = f"({cursor}" if cursor else "-"
@@ -262,7 +263,7 @@ class JobStore:
         return JobsPage(tuple(jobs), shown[-1] if len(members) > limit else None)
 
     async def unfinished_here(self) -> tuple[JobRecord, ...]:
-        """Every job of this gateway that has not ended, oldest first."""
+        """Return every job of this gateway that has not ended, oldest first."""
         owners = [tenant.name for tenant in await LedgerReader(self._client).tenants()]
         found: list[JobRecord] = []
         for owner in (names.SHARED_OWNER, *owners):
@@ -276,7 +277,7 @@ class JobStore:
 
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:
         given = {name: value for name, value in args.items() if value is not None}
-        names.job_key(owner, job_id)  # refuses what is no id
+        names.job_key(owner, job_id)  # raises ValueError for a malformed id
         fixed: dict[str, Any] = {
             "action": action,
             "job": job_id,
@@ -294,7 +295,7 @@ class JobStore:
 
 
 def problem_of(error: JobFailed) -> dict[str, Any]:
-    """A failure as a job shows it: fixed words and numbers."""
+    """Return the public form of a job's failure. It contains fixed texts and numbers only."""
     members = {"reason": error.reason, "line": error.line, "count": error.count}
     shown = {"code": error.code, "title": error.title, "detail": error.detail}
     return shown | {name: value for name, value in members.items() if value is not None}
@@ -304,7 +305,7 @@ def _checked_metrics(metrics: Mapping[str, float] | None) -> Mapping[str, float]
     if metrics is not None and not (
         metrics.keys() <= METRICS and all(type(x) in (int, float) and math.isfinite(x) for x in metrics.values())
     ):
-        raise ValueError("a job tells numbers of fixed names")
+        raise ValueError("metrics are finite numbers with the names in METRICS")
     return metrics
 
 

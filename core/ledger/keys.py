@@ -1,6 +1,6 @@
-"""The master key and the keys that are derived from it. None of them is ever in Redis.
+"""The master key and the keys derived from it. None of them is ever stored in Redis.
 
-One 32-byte secret; HKDF-SHA256 derives one key a purpose, so that no two purposes share a key.
+The master key is one 32-byte secret. HKDF-SHA256 derives one key for each purpose, so no two purposes share a key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NONCE_BYTES = 12
 
 
 class Purpose(StrEnum):
-    """What a derived key is for."""
+    """The use of a derived key."""
 
     API_KEY = "api-key-mac"
     FINGERPRINT = "fingerprint"
@@ -43,14 +43,14 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """An idempotency key and the request under it, as they reach Redis: two HMACs in hex."""
+    """An idempotency key and its request in the form that Redis stores: two HMACs in hex."""
 
     scope: str
     fingerprint: str
 
 
 class MasterKey:
-    """The gateway's one secret. Its `repr` does not show it."""
+    """The gateway's root secret. Its `repr` does not contain it."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:
@@ -65,7 +65,7 @@ class MasterKey:
 
     @classmethod
     def from_hex(cls, text: str) -> Self:
-        """From 64 hex digits, as a setting holds it. Raises ValueError, without the text, otherwise."""
+        """Parse 64 hex digits, the format of the setting. Raises ValueError otherwise; the error omits the text."""
         try:
             secret = bytes.fromhex(text.strip())
         except ValueError:
@@ -74,14 +74,14 @@ class MasterKey:
 
     @classmethod
     def load_or_create(cls, data_dir: Path) -> Self:
-        """From `data_dir/master.key` (32 bytes, mode 0600); the first use creates it, once among all processes.
+        """Read `data_dir/master.key` (32 bytes, mode 0600). The first use creates it, once among all processes.
 
-        Raises ValueError when the file has another length or others may read it, OSError. `Ledger.check` refuses a key
-        other than the one that the ledger was opened with: under a new key every subject would be a new one.
+        Raises ValueError if the file has another length or other users can read it, and OSError. `Ledger.check` rejects
+        a key other than the one that the ledger was opened with: with a new key every subject would get a new account.
         """
         path = data_dir / "master.key"
         if not path.exists():
-            with suppress(FileExistsError):  # another process was first: its key is the key
+            with suppress(FileExistsError):  # another process created it first, and that key is used
                 write_secret(path, secrets.token_bytes(KEY_BYTES))
         return read_secret(
             path,
@@ -90,20 +90,20 @@ class MasterKey:
         )
 
     def derive(self, purpose: Purpose) -> bytes:
-        """The 32-byte key of a purpose."""
+        """Return the 32-byte key of a purpose."""
         return self._keys[purpose]
 
     def mac(self, purpose: Purpose, *parts: bytes) -> str:
-        """HMAC-SHA256 in hex over the parts, each with its length in front, so that no two lists collide."""
+        """Return HMAC-SHA256 in hex over the parts. Each part is prefixed with its length, so no two lists collide."""
         framed = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
         return hmac.digest(self._keys[purpose], framed, "sha256").hex()
 
     def subject_hash(self, tenant: str, subject: str) -> str:
-        """The subject as it reaches Redis; the same subject under two tenants cannot be linked."""
+        """Return the subject in the form that Redis stores. Subjects cannot be linked across tenants."""
         return self.mac(Purpose.SUBJECT, tenant.encode(), subject.encode())
 
     def claim(self, *, tenant: str, route: str, key: str, body: bytes) -> Claim:
-        """The claim of an Idempotency-Key `key` on `route` with the exact bytes `body`."""
+        """Return the claim of an Idempotency-Key `key` on `route` with the exact bytes `body`."""
         where = (tenant.encode(), route.encode(), key.encode())
         return Claim(
             scope=self.mac(Purpose.FINGERPRINT, b"scope", *where),
@@ -111,24 +111,25 @@ class MasterKey:
         )
 
     def body_tag(self, *, tenant: str, route: str) -> Poly1305:
-        """Reads a large body piece by piece: `update`, then `finalize` gives 16 bytes to use as the `body` of `claim`.
+        """Return an incremental MAC for a large body: call `update`, then pass the 16 bytes of `finalize` to `claim`.
 
-        Two bodies of up to 256 MiB have the same tag with probability 2^-79 at most (Bernstein 2005, Theorem 3.3): the
-        tag is never told, it reaches Redis under the claim's HMAC alone. Several times as fast as SHA-256.
+        Two bodies of up to 256 MiB have the same tag with probability at most 2^-79 (Bernstein 2005, Theorem 3.3). This
+        requires that the tag stays secret: Redis receives only the claim's HMAC over it. Poly1305 is several times as
+        fast as SHA-256.
         """
         return Poly1305(bytes.fromhex(self.mac(Purpose.FINGERPRINT, b"body-tag", tenant.encode(), route.encode())))
 
     def job_claim(self, *, owner: str, route: str, key: str) -> str:
-        """The id of the job that an Idempotency-Key `key` on `route` makes: 32 hex digits that nobody can guess."""
+        """Return the job id for an Idempotency-Key `key` on `route`: 32 hex digits that nobody can guess."""
         return self.mac(Purpose.JOB_CLAIM, b"id", owner.encode(), route.encode(), key.encode())[:32]
 
     def wrap(self, job_key: bytes, *, job_id: str) -> bytes:
-        """The key of a job's files as it stands beside them."""
+        """Encrypt the key of a job's files, for storage next to them."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return nonce + AESGCM(self._keys[Purpose.JOB]).encrypt(nonce, job_key, job_id.encode())
 
     def unwrap(self, wrapped: bytes, *, job_id: str) -> bytes:
-        """What `wrap` took. Raises JobFilesLost when it is not authentic under this master key."""
+        """Decrypt what `wrap` returned. Raises JobFilesLost if it is not authentic under this master key."""
         try:
             cipher = AESGCM(self._keys[Purpose.JOB])
             return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], job_id.encode())
@@ -136,13 +137,13 @@ class MasterKey:
             raise JobFilesLost from None
 
     def encrypt(self, plain: bytes, *, tenant: str, release_id: str) -> bytes:
-        """AES-256-GCM under a random nonce, bound to the tenant and the release."""
+        """Encrypt with AES-256-GCM under a random nonce, bound to the tenant and the release."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, plain, f"{tenant}/{release_id}".encode())
 
-    def decrypt(self, sealed: bytes, *, tenant: str, release_id: str) -> bytes:
-        """The bytes that `encrypt` took. Raises LedgerUnavailable when they are not authentic."""
-        nonce, body = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
+    def decrypt(self, ciphertext: bytes, *, tenant: str, release_id: str) -> bytes:
+        """Return the bytes that `encrypt` received. Raises LedgerUnavailable if they are not authentic."""
+        nonce, body = ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:]
         try:
             return self._cipher.decrypt(nonce, body, f"{tenant}/{release_id}".encode())
         except (InvalidTag, ValueError):

@@ -1,4 +1,4 @@
-"""API keys. Redis holds an HMAC of each, never the key: a copy of the data authenticates nobody."""
+"""API keys. Redis stores an HMAC of each key, never the key itself, so a copy of the data authenticates nobody."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DUMMY_SECRET = "0" * 32
 
 @dataclass(frozen=True)
 class ApiKey:
-    """What is known of a key after it was shown once."""
+    """The stored facts about a key. The key itself is shown once, at creation."""
 
     key_id: str
     tenant: str
@@ -30,7 +30,7 @@ class ApiKey:
 
 
 class KeyStore:
-    """Keys `pgw_<16 hex: key id>_<32 hex: 128-bit secret>`. Methods raise LedgerUnavailable as the ledger's do."""
+    """Keys `pgw_<16 hex: key id>_<32 hex: 128-bit secret>`. Every method may raise LedgerUnavailable."""
 
     def __init__(self, client: LedgerClient, master_key: MasterKey) -> None:
         self._client = client
@@ -38,17 +38,17 @@ class KeyStore:
         self._reader = LedgerReader(client)
 
     async def create(self, tenant: str) -> str:
-        """A new key of the tenant: the only time that it can be read. Raises UnknownTenant."""
+        """Create a key of the tenant and return it. It cannot be read again. Raises UnknownTenant."""
         await self._reader.tenant(tenant)
         key_id, secret = secrets.token_hex(8), secrets.token_hex(16)
-        # listed first: a key that authenticates is always one that `list` shows and `revoke` finds
+        # Add the id to the list first, so that `list` and `revoke` find every key that authenticates.
         await self._client.call("SADD", names.tenant_api_keys_key(tenant), key_id)
         fields = ("mac", self._mac(key_id, secret), "tenant", tenant, "created_ms", int(time.time() * 1000))
         await self._client.call("HSET", names.api_key_key(key_id), *fields)
         return f"pgw_{key_id}_{secret}"
 
     async def revoke(self, tenant: str, key_id: str) -> ApiKey:
-        """From its return on the key authenticates nobody. Again: the same answer. Raises UnknownKey."""
+        """Revoke a key. It authenticates nobody afterwards. Repeating the call is safe. Raises UnknownKey."""
         try:
             await self._find(tenant, key_id)
         except ValueError:
@@ -57,9 +57,9 @@ class KeyStore:
         return await self._find(tenant, key_id)
 
     async def authenticate(self, presented: str) -> Tenant | None:
-        """The tenant of a live key, else None: for a malformed, unknown, wrong or revoked key alike.
+        """Return the tenant of a valid key, else None. Malformed, unknown, wrong and revoked keys look the same.
 
-        The secret is compared in constant time, for an unknown id against a dummy.
+        The secret is compared in constant time. For an unknown id it is compared with a dummy.
         """
         match = API_KEY.fullmatch(presented)
         key_id, secret = match.groups() if match else (_DUMMY_ID, _DUMMY_SECRET)
@@ -74,14 +74,14 @@ class KeyStore:
             return None
 
     async def list(self, tenant: str) -> tuple[ApiKey, ...]:
-        """All keys of the tenant, revoked ones too, oldest first. Raises UnknownTenant."""
+        """Return all keys of the tenant, including revoked ones, oldest first. Raises UnknownTenant."""
         await self._reader.tenant(tenant)
         keys = []
         for key_id in await self._client.call("SMEMBERS", names.tenant_api_keys_key(tenant)):
             try:
                 keys.append(await self._find(tenant, key_id.decode()))
             except UnknownKey:
-                continue  # the id of a `create` that was not finished
+                continue  # the id of an interrupted `create`
         return tuple(sorted(keys, key=lambda key: (key.created_ms, key.key_id)))
 
     async def _find(self, tenant: str, key_id: str) -> ApiKey:

@@ -1,8 +1,8 @@
-"""The budget ledger: never under-count, never admit past a limit.
+"""The budget ledger. It never under-counts and never admits a release past a limit.
 
-Every transition is one Lua script in one round trip, durable before it returns, and replay-safe. Every method
-raises LedgerUnavailable when Redis does not answer as it should; the caller then releases nothing.
-Amounts are integers: nano-epsilon and femto-delta. Times are milliseconds since the epoch, by Redis' clock.
+Every transition is one Lua script in one round trip. It is durable before it returns, and it is replay-safe. Every
+method raises LedgerUnavailable if Redis does not answer correctly; the caller then must not release anything.
+Amounts are integers: nano-epsilon and femto-delta. Times are milliseconds since the epoch by the Redis clock.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ _REFUSALS: dict[str, type[Exception]] = {
 
 
 class Ledger(LedgerReader):
-    """The transitions; the reads are in `LedgerReader`.
+    """The transitions of the ledger. `LedgerReader` has the reads.
 
-    A stored response lives for `response_retention_ms` (0 stores none), the record that a release ended for
-    `tombstone_ttl_ms`, which must be longer: between the two a replay is ReleaseGone. After the tombstone the
-    idempotency key is new again. Nothing that counts has a time to live. A hold that nobody settles is spent by
-    `expire_overdue` after `hold_ttl_ms`. `clock` replaces Redis' time in tests.
+    A stored response lives for `response_retention_ms` (0 stores none). The tombstone of an ended release lives for
+    `tombstone_ttl_ms`, which must be longer. Between the two, a replay raises ReleaseGone. After the tombstone expires,
+    the idempotency key can be used for a new release. Counters never expire. `expire_overdue` spends a hold that nobody
+    settles within `hold_ttl_ms`. `clock` replaces the Redis time in tests.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Ledger(LedgerReader):
         clock: Callable[[], int] | None = None,
     ) -> None:
         if hold_ttl_ms <= 0:
-            raise ValueError("a hold lives for at least a millisecond")
+            raise ValueError("the hold TTL must be at least one millisecond")
         if not 0 <= response_retention_ms < tombstone_ttl_ms:
             raise ValueError("a tombstone must outlive the stored response")
         super().__init__(client)
@@ -94,13 +94,13 @@ class Ledger(LedgerReader):
         self._response_retention_ms = response_retention_ms
         self._tombstone_ttl_ms = tombstone_ttl_ms
         self._clock = clock
-        self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # of a tenant's own and of its subjects' accounts
+        self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # the flag separates own accounts from subjects'
 
     async def check(self) -> None:
-        """Call at start: raises LedgerUnavailable for a Redis that could lose a hold, or another master key.
+        """Check Redis and the master key. Call this at start.
 
-        The first check of an empty ledger remembers a MAC of the master key. Under another key every subject
-        would have a new account and its budget would start again.
+        The first check of an empty ledger stores a MAC of the master key. Under another key every subject would get a
+        new account and a fresh budget. Raises LedgerUnavailable for a Redis that could lose a hold, or for another key.
         """
         await check_configuration(self._client.call)
         mac = self._master_key.mac(Purpose.CHECK).encode()
@@ -109,16 +109,16 @@ class Ledger(LedgerReader):
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def migrate(self) -> int:
-        """Bring a ledger of an earlier version up to date; returns how many limits were lowered. Call after `check`."""
+        """Migrate a ledger of an earlier version. Returns the number of lowered limits. Call it after `check`."""
         return await migrate(self._client)
 
     async def open_tenant(
         self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
     ) -> Tenant:
-        """Open a tenant with one account a unit, all or nothing; with `subject_limits` in `subject` mode.
+        """Open a tenant with one account for each unit, all or nothing. `subject_limits` selects `subject` mode.
 
-        Both mappings name every unit. In `subject` mode `limits` is a quota over the sum of all subjects.
-        Raises InvalidInput for a bad name or limit, TenantExists.
+        Both mappings contain every unit. In `subject` mode `limits` is a quota over the sum of all subjects.
+        Raises InvalidInput for an invalid name or limit, TenantExists.
         """
         mode = TenantMode.TENANT if subject_limits is None else TenantMode.SUBJECT
         args = {
@@ -128,8 +128,8 @@ class Ledger(LedgerReader):
             "subject_accounts": wire.account_terms(subject_limits) if subject_limits else [],
         }
         names.check_tenant(name)
-        # The list of tenants is in another slot than the tenant. A name without a record is skipped by readers,
-        # a record without a name would be skipped by sweeps: hence this order.
+        # The list of tenants is in another slot than the tenant, so the two writes are not atomic. The list comes
+        # first: readers skip a name without a record, but sweeps would miss a record without a name.
         await self._client.call("SADD", names.TENANTS_KEY, name)
         await self._transition("open", name, args)
         return await self.tenant(name)
@@ -137,14 +137,14 @@ class Ledger(LedgerReader):
     async def reserve(
         self, tenant: str, charges: Sequence[Charge], *, claim: Claim | None = None, hold_ttl_ms: int | None = None
     ) -> Reserved | Replay:
-        """Hold the cost of a release, or return what an earlier one under the same claim released.
+        """Hold the cost of a release, or return the result of an earlier release under the same claim.
 
-        All charges compose by sum, an event also in the coarser unit's finer accounts; in `subject` mode each
-        subject's account and the tenant's quota must both admit. Either every account holds or none.
-        `hold_ttl_ms` overrides the ledger's, for work that takes longer than a request.
+        All charges compose by summation. An event is also debited in the accounts of the finer units. In `subject` mode
+        each subject's account and the tenant's quota must both admit the release. Either every account holds or none.
+        `hold_ttl_ms` overrides the ledger's value, for work that takes longer than a request.
 
-        With a `claim` (an Idempotency-Key and its body): a denial repeats with the same numbers for as long as
-        its tombstone lives, and a claim whose release was cancelled can be used again.
+        A `claim` is an Idempotency-Key with its body. Under a claim a denial repeats with the same numbers for as long
+        as its tombstone lives. A claim whose release was cancelled can be used again.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
         SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput.
@@ -152,7 +152,7 @@ class Ledger(LedgerReader):
         if hold_ttl_ms is None:
             hold_ttl_ms = self._hold_ttl_ms
         elif hold_ttl_ms <= 0:
-            raise ValueError("a hold lives for at least a millisecond")
+            raise ValueError("the hold TTL must be at least one millisecond")
         release_id = secrets.token_hex(16)
         found, stored = await self._priced(
             tenant,
@@ -171,10 +171,10 @@ class Ledger(LedgerReader):
         return Reserved(found["release"], wire.account_states(tenant, found["accounts"]))
 
     async def commit(self, tenant: str, release_id: str, *, response: bytes | None = None) -> Settled:
-        """Count a hold as committed and keep `response`, encrypted, for replays; only then may it leave.
+        """Count a hold as committed and store `response`, encrypted, for replays. Send the response only afterwards.
 
-        Pass None for an answer that must not be stored. The same call again gets the same answer and stores
-        nothing new. Raises HoldNotOpen when the hold was cancelled or spent: the output is discarded.
+        Pass None for a response that must not be stored. Repeating the call returns the same answer and stores nothing
+        new. Raises HoldNotOpen if the hold was cancelled or spent; the caller must then discard the output.
         """
         blob = b""
         if response is not None and self._response_retention_ms > 0:
@@ -183,21 +183,21 @@ class Ledger(LedgerReader):
         return await self._settle("commit", tenant, release_id, "", args, blob)
 
     async def cancel(self, tenant: str, release_id: str, *, reason: str) -> Settled:
-        """Refund a hold. Only where it is certain that no noise was drawn; `reason` is a fixed label.
+        """Refund a hold. Call this only if it is certain that no noise was drawn. `reason` is a fixed label.
 
-        The same call again gets the same answer. Raises HoldNotOpen when the hold was committed or spent.
+        Repeating the call returns the same answer. Raises HoldNotOpen if the hold was committed or spent.
         """
         return await self._settle("cancel", tenant, release_id, reason)
 
     async def expire(self, tenant: str, release_id: str, *, reason: str) -> Settled:
-        """Count a hold as spent without an output: a worker died, a deadline passed. Never a refund.
+        """Count a hold as spent without an output, for example after a worker died or a deadline passed. No refund.
 
-        The same call again gets the same answer. Raises HoldNotOpen when the hold was committed or cancelled.
+        Repeating the call returns the same answer. Raises HoldNotOpen if the hold was committed or cancelled.
         """
         return await self._settle("expire", tenant, release_id, reason)
 
     async def expire_overdue(self) -> int:
-        """Spend every hold of every tenant whose time has passed; returns how many. Call it regularly."""
+        """Spend every overdue hold of every tenant. Returns the number of holds. Call it regularly."""
         return sum([await self._expire_overdue_of(tenant) for tenant in await self._tenant_names()])
 
     async def _expire_overdue_of(self, tenant: str) -> int:
@@ -212,15 +212,15 @@ class Ledger(LedgerReader):
                 try:
                     await self.expire(tenant, release_id.decode(), reason="overdue")
                 except HoldNotOpen:
-                    continue  # settled in the meantime, which also took it off this list
+                    continue  # settled in the meantime, which also removed it from this list
                 expired += 1
             if len(overdue) < SWEEP_BATCH or expired == before:
                 return expired
 
     async def estimate(self, tenant: str, charges: Sequence[Charge]) -> Estimate:
-        """What `reserve` would decide at this moment, by the same script; holds and writes nothing.
+        """Return what `reserve` would decide at this moment, computed by the same script. Writes nothing.
 
-        Raises as `reserve` does, except BudgetExhausted and the errors of a claim.
+        Raises the errors of `reserve`, except BudgetExhausted and the errors of a claim.
         """
         debits = Debits(tenant, charges, self._master_key)
         found, _ = await self._priced(tenant, debits, {"estimate": True, "release": "", "scope": ""})
@@ -232,28 +232,29 @@ class Ledger(LedgerReader):
         return Estimate(tuple(lines))
 
     async def ping_write(self) -> None:
-        """Write one small key durably; raises LedgerUnavailable when a transition could not be written now."""
+        """Write one small key durably. Raises LedgerUnavailable if a transition could not be written now."""
         await self._client.call("SET", names.READINESS_KEY, secrets.token_hex(8))
 
     async def _priced(self, tenant: str, debits: Debits, args: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Run reserve.lua with every debit priced at the orders of its account.
 
-        An account's orders never change, so they are learnt once: the script tells them when they are others. It
-        also tells what its counters can still take, should a sum not fit.
+        The orders of an account never change, so this method caches them. If the cached orders are wrong, the script
+        returns the right ones. If a sum does not fit a counter, the script returns how far each counter can still grow.
+        Both cases price the release again.
         """
-        room: list[list[int]] | None = None
+        headroom: list[list[int]] | None = None
         for _ in range(PRICINGS_MAX):
             orders = {account: self._orders_of(tenant, account) for account in debits.accounts}
-            blob = debits.amounts(orders, room)
+            blob = debits.amounts(orders, headroom)
             found, stored = await self._transition("reserve", tenant, {**args, **debits.args(orders)}, blob)
             if found["outcome"] == "no-room":
-                room = found["room"]
+                headroom = found["room"]
             elif found["outcome"] == "other-orders":
                 for account, learnt in zip(debits.accounts, found["orders"], strict=True):
                     self._orders[tenant, account[0], bool(account[1])] = tuple(learnt.split())
             else:
                 return found, stored
-        raise LedgerUnavailable("The accounts change too fast to be priced; try again.")
+        raise LedgerUnavailable("Concurrent changes of the accounts prevented pricing the release. Try again.")
 
     def _orders_of(self, tenant: str, account: Account) -> Orders:
         return self._orders.get((tenant, account[0], bool(account[1])), ())
@@ -276,7 +277,7 @@ class Ledger(LedgerReader):
     async def _transition(
         self, script: str, tenant: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
-        """Run a script of this tenant and raise what it refused with."""
+        """Run a script of this tenant. Raise the error that corresponds to a refusal."""
         full = {**args, "tombstone_ttl_ms": self._tombstone_ttl_ms}
         if self._clock:
             full["now_ms"] = self._clock()

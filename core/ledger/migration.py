@@ -1,8 +1,8 @@
-"""Brings a ledger of an earlier version up to date, once. Safe to repeat and to interrupt.
+"""Migrates a ledger of an earlier version, once. The migration can be repeated and interrupted safely.
 
-Version 1: accounts under metric adjacency keep the basic arm alone. Earlier versions gave them Renyi and square arms,
-which are no bound beyond distance 1 (`core.accounting.filters`), so an account may have counted more than its limit by
-then. It admits nothing more; the journal has an entry `limit` for it, and the audit names it.
+Version 1: accounts under metric adjacency keep only the basic arm. Earlier versions gave them Renyi and square arms.
+Those arms are no bound beyond distance 1 (`core.accounting.filters`), so such an account may already have counted more
+than its limit. It then admits no further release, the journal has an entry `limit` for it, and the audit lists it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _BATCH = 200
 
 
 async def migrate(client: LedgerClient) -> int:
-    """Migrate every tenant; returns how many limits were lowered.
+    """Migrate every tenant. Returns the number of lowered limits.
 
-    Raises LedgerUnavailable, also for a ledger that a newer version of the gateway has brought up to date.
+    Raises LedgerUnavailable, also for a ledger that a newer version of the gateway has migrated.
     """
     found = await client.call("GET", names.VERSION_KEY)
     if found == VERSION:
         return 0
     if found is not None:
-        raise LedgerUnavailable("A newer version of the gateway has brought this ledger up to date.")
+        raise LedgerUnavailable("A newer version of the gateway has migrated this ledger.")
     lowered = 0
     for tenant in await client.call("SMEMBERS", names.TENANTS_KEY):
         for unit in Unit:

@@ -1,4 +1,4 @@
--- Opens a tenant and its accounts, all or nothing. The same operation again gets the same answer.
+-- Opens a tenant and its accounts, all or nothing. Repeating the same operation returns the same answer.
 local opened_by = redis.call("HGET", KEYS[1], "operation")
 if opened_by then
   if opened_by == args.operation then
@@ -14,7 +14,7 @@ for i, terms in ipairs(args.accounts) do
   accounts[i] = new_account(terms)
 end
 for _, terms in ipairs(args.subject_accounts) do
-  new_account(terms) -- refuses terms that no account can have
+  new_account(terms) -- raises an error for invalid terms
 end
 
 journal_openings(accounts)

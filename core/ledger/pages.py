@@ -1,4 +1,4 @@
-"""Reads of a tenant in pages: accounts with the journal number that made them, and journal entries as stored."""
+"""Paged reads of a tenant: accounts with the journal number of their state, and journal entries as stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.records import AccountState, JournalEntry
 
-# small, so that a sealing round holds the event loop for milliseconds at a time
+# Small, so that a sealing round blocks the event loop for only a few milliseconds at a time.
 ENTRY_BATCH = 100
 ACCOUNT_BATCH = 1000
 OWN_ACCOUNTS = tuple(unit.value for unit in Unit)
@@ -21,9 +21,9 @@ OWN_ACCOUNTS = tuple(unit.value for unit in Unit)
 
 @dataclass(frozen=True)
 class AccountsRead:
-    """Accounts as they stood after entry `seq`. `rows` is what Redis told, `states` what it means.
+    """Accounts as they were after entry `seq`. `rows` is the reply of Redis, `states` the parsed form.
 
-    `last` is the name to read on from, "" where nothing was found. `faults` are fixed sentences.
+    `last` is the name to continue after; it is "" if nothing was found. `faults` are fixed sentences.
     """
 
     seq: int
@@ -43,9 +43,9 @@ async def read_accounts(
     subjects: bool = False,
     history: bool = False,
 ) -> AccountsRead:
-    """The accounts `listed` by name, then those `between` two names as ZRANGEBYLEX takes them, at most `limit`.
+    """Read the accounts `listed` by name, then those `between` two names in ZRANGEBYLEX syntax, at most `limit`.
 
-    With `subjects` the range leaves out the tenant's own. Raises UnknownTenant.
+    With `subjects` the range excludes the tenant's own accounts. Raises UnknownTenant.
     """
     args: dict[str, Any] = {"names": listed, "limit": limit, "subjects": subjects, "history": history}
     if between is not None:
@@ -66,17 +66,17 @@ async def read_accounts(
 
 
 async def account_batch(client: LedgerClient, tenant: str, *, after: str = "") -> AccountsRead:
-    """Up to 1,000 accounts after the name `after`. Raises UnknownTenant."""
+    """Read up to 1,000 accounts after the name `after`. Raises UnknownTenant."""
     return await read_accounts(client, tenant, between=(f"({after}" if after else "-", "+"))
 
 
 async def own_accounts(client: LedgerClient, tenant: str) -> AccountsRead:
-    """The tenant's own accounts, one a unit, at one moment. Raises UnknownTenant."""
+    """Read the tenant's own accounts, one for each unit, atomically. Raises UnknownTenant."""
     return await read_accounts(client, tenant, listed=OWN_ACCOUNTS)
 
 
 async def raw_entries(client: LedgerClient, tenant: str, *, after: int, last: int) -> AsyncIterator[list[RawEntry]]:
-    """The entries with the numbers after `after` up to `last`, in batches; what is missing is left out."""
+    """Yield the entries with numbers after `after` up to `last`, in batches. Missing entries are left out."""
     start = str(after + 1)
     while after < last:
         batch = await client.call("XRANGE", names.journal_key(tenant), start, str(last), "COUNT", ENTRY_BATCH)
@@ -91,7 +91,7 @@ def entry_number(raw: RawEntry) -> int:
 
 
 def readable_entry(tenant: str, raw: RawEntry) -> JournalEntry | None:
-    """The entry, or None when it is not one that the ledger's scripts write."""
+    """Parse the entry. Returns None if it is not one that the ledger's scripts write."""
     try:
         return wire.journal_entry(tenant, raw) if raw[0].endswith(b"-0") else None
     except (KeyError, ValueError, IndexError, TypeError, AttributeError):

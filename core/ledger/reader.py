@@ -1,4 +1,4 @@
-"""Reads of the ledger: tenants, accounts, the journal and its audit. Nothing here writes."""
+"""Reads of the ledger: tenants, accounts, the journal and its audit. This module writes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCANS_A_PAGE_MAX = 10
 
 
 class LedgerReader:
-    """Every method raises LedgerUnavailable when Redis does not answer as it should."""
+    """Every method raises LedgerUnavailable if Redis does not answer correctly."""
 
     def __init__(self, client: LedgerClient) -> None:
         self._client = client
@@ -37,25 +37,27 @@ class LedgerReader:
         await self._client.close()
 
     async def tenant(self, name: str) -> Tenant:
-        """Raises UnknownTenant."""
+        """Return a tenant. Raises UnknownTenant."""
         mode, created_ms = await self._client.call("HMGET", names.tenant_key(name), "mode", "created_ms")
         if mode is None:
             raise UnknownTenant
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
 
     async def tenants(self) -> tuple[Tenant, ...]:
-        """All tenants by name."""
+        """Return all tenants, sorted by name."""
         found = []
         for name in await self._tenant_names():
             try:
                 found.append(await self.tenant(name))
             except UnknownTenant:
-                continue  # the name of an `open_tenant` that was not finished
+                continue  # the name of an interrupted `open_tenant`
         return tuple(found)
 
     async def accounts(self, tenant: str) -> tuple[AccountState, ...]:
-        """All accounts, in the order of `accounts_page`. The pages are read one after the other, so accounts of
-        different pages are of different moments. Raises UnknownTenant.
+        """Return all accounts, in the order of `accounts_page`.
+
+        The pages are read one after the other, so accounts on different pages show different moments. Raises
+        UnknownTenant.
         """
         found: list[AccountState] = []
         cursor: str | None = None
@@ -69,10 +71,10 @@ class LedgerReader:
     async def accounts_page(
         self, tenant: str, *, cursor: str | None = None, limit: int = ACCOUNTS_PAGE_MAX
     ) -> AccountPage:
-        """The tenant's own accounts, then its subjects' by name, from the one after `cursor` on, at one moment.
+        """Return the tenant's own accounts, then its subjects' by name, after `cursor`. One page is read atomically.
 
-        Paging meets every account that was open at the first page once, and of those opened since some.
-        Raises InvalidInput for what is no cursor, UnknownTenant.
+        Paging returns every account that was open at the first page exactly once. It may return accounts opened later.
+        Raises InvalidInput for a malformed cursor, UnknownTenant.
         """
         if not 0 < limit <= ACCOUNTS_PAGE_MAX:
             raise ValueError(f"a page has 1 to {ACCOUNTS_PAGE_MAX} accounts")
@@ -81,7 +83,7 @@ class LedgerReader:
             own = own[own.index(cursor) + 1 :]
         elif cursor is not None:
             own, first = [], f"({cursor}"
-        # one more than the page: is there a next one?
+        # Read one account more than the page has, to find out whether a next page exists.
         states = await self._states(
             tenant, listed=own[: limit + 1], between=(first, "+"), limit=limit + 1, subjects=True
         )
@@ -91,7 +93,7 @@ class LedgerReader:
         return AccountPage(states[:limit], names.account_name(last.unit, last.subject_hash))
 
     async def account(self, tenant: str, account_id: str) -> AccountState:
-        """One account by its id, such as `acme/sentence`. Raises UnknownAccount, UnknownTenant."""
+        """Return one account by its id, such as `acme/sentence`. Raises UnknownAccount, UnknownTenant."""
         unit, subject = names.parse_account_id(tenant, account_id)
         if subject:
             after_the_last_digit = f"({unit.value}:{subject}g"
@@ -105,9 +107,9 @@ class LedgerReader:
     async def journal(
         self, tenant: str, account_id: str | None = None, *, cursor: int = 0, limit: int = 100
     ) -> JournalPage:
-        """The entries after the number `cursor`, oldest first, of one account or of all.
+        """Return the entries after the number `cursor`, oldest first, of one account or of all accounts.
 
-        One call reads at most 10,000 entries of the tenant: a page of one account may be short, or empty, and
+        One call reads at most 10,000 entries of the tenant. Therefore a page of one account may be short or empty and
         still have a `next_cursor`. Raises UnknownAccount, UnknownTenant.
         """
         if not (0 < limit <= PAGE_LIMIT_MAX and cursor >= 0):
@@ -132,7 +134,8 @@ class LedgerReader:
     async def audit(self) -> AuditReport:
         """Recompute every account of every tenant from its journal and compare.
 
-        Sound while the ledger is in use. The seals are the business of `core.ledger.hash_chain.audit.audit_ledger`.
+        The result is correct also while the ledger is in use. This method does not check the seals;
+        `core.ledger.hash_chain.audit.audit_ledger` does.
         """
         return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
 
@@ -151,11 +154,11 @@ class LedgerReader:
         return found
 
     async def _states(self, tenant: str, **which: Any) -> tuple[AccountState, ...]:
-        """What `read_accounts` finds. Raises LedgerUnavailable for accounts that are not what they should be."""
+        """Return what `read_accounts` finds. Raises LedgerUnavailable for missing or unreadable accounts."""
         found = await read_accounts(self._client, tenant, history=True, **which)
         if found.faults:
             raise LedgerUnavailable(
-                f"Of the tenant {tenant}, {found.faults[0]}; `privacy-gateway ledger audit` says more."
+                f"Of the tenant {tenant}, {found.faults[0]}; `privacy-gateway ledger audit` reports the details."
             )
         return found.states
 

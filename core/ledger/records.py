@@ -1,4 +1,4 @@
-"""What goes into the ledger and what comes out of it: small frozen records without behaviour."""
+"""The inputs and outputs of the ledger: small frozen records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from core.ledger.counters import (
 
 
 class TenantMode(StrEnum):
-    """`tenant`: everything composes in one account a unit. `subject`: each subject has accounts of its own."""
+    """`tenant`: all releases compose in one account for each unit. `subject`: each subject has its own accounts."""
 
     TENANT = "tenant"
     SUBJECT = "subject"
@@ -47,7 +47,7 @@ class Tenant:
 class Charge:
     """`times` releases of one event, and the caller's id of the subject that they concern (None in `tenant` mode).
 
-    They are counted as that many charges of one release each would be; the ledger's work does not grow with them.
+    They count like that many charges of one release each. The ledger's work does not grow with `times`.
     """
 
     event: PrivacyEvent
@@ -61,7 +61,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a plan account admits: up to `count` releases of one mechanism with frozen parameters.
+    """What a plan account admits: up to `count` releases of one mechanism with fixed parameters.
 
     `signature` is the `plan_signature` of its event.
     """
@@ -75,21 +75,21 @@ class Plan:
 
     @property
     def epsilon_nano(self) -> int:
-        """Of each release."""
+        """The epsilon of each release."""
         return int(self.signature.split("/")[2])
 
 
 def plan_signature(event: PrivacyEvent) -> str:
-    """The mechanism and every parameter that prices it: two releases of one signature cost the same."""
+    """Return the mechanism and every parameter of its price. Two releases with one signature cost the same."""
     noise = "" if event.noise_multiplier is None else repr(event.noise_multiplier)
     return f"{event.mechanism}/{event.kind}/{event.epsilon_nano}/{event.delta_femto}/{noise}"
 
 
 def worst_signature(event: PrivacyEvent) -> str:
-    """The signature of the plan that admits every release of this mechanism at this epsilon, whatever its noise.
+    """Return the signature of the plan that admits every release of this mechanism and epsilon, whatever its noise.
 
-    That of kind `pure`: of all releases with this pure epsilon, what it was certified for costs the most. An event with
-    a delta or Gaussian noise has its own.
+    This is the signature of kind `pure`: among all releases with this pure epsilon, that kind costs the most, so a plan
+    certified for it covers the others. An event with a delta or with Gaussian noise has its own signature.
     """
     if event.noise_multiplier is not None or event.kind == "approximate" or event.delta_femto > 0:
         return plan_signature(event)
@@ -98,10 +98,10 @@ def worst_signature(event: PrivacyEvent) -> str:
 
 @dataclass(frozen=True)
 class Limit:
-    """What an account is opened with: the (epsilon, delta) that it guarantees and the rule that keeps it.
+    """The terms of an account: the (epsilon, delta) that it guarantees and the rule that enforces it.
 
-    Without a `plan` the account is a filter: parameters may be chosen adaptively, from earlier outputs.
-    `basic_delta_femto` sets the part of delta that basic composition has (None: the account's first release decides).
+    Without a `plan` the account is a filter: parameters may be chosen adaptively, based on earlier outputs.
+    `basic_delta_femto` sets the share of delta for basic composition. With None the account's first release decides.
     With a plan, epsilon is the certified epsilon of the whole plan at delta.
     """
 
@@ -113,7 +113,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class History:
-    """What was spent, in sums that an estimate of its epsilon needs. `pure_epsilon_nano`: each release's, if equal."""
+    """Sums over the spent releases, for an estimate of their epsilon. `pure_epsilon_nano` is set if all share it."""
 
     moments: tuple[float, ...] | None
     pure_epsilon_nano: int | None
@@ -121,12 +121,11 @@ class History:
 
 @dataclass(frozen=True)
 class AccountState:
-    """An account at one moment: its guarantee `limit`, and its vectors as the ledger keeps them.
+    """An account at one moment: its guarantee `limit`, and its vectors as the ledger stores them.
 
-    `committed` and `reserved` are sums of epsilon and delta, as basic composition has them; on an account with
-    further arms or a plan they may pass the limit, which still holds. Open holds count in every arm.
-    `divisions`, the limits out of which a first release chooses, and `history` are there in answers of `LedgerReader`
-    only.
+    `committed` and `reserved` are sums of epsilon and delta, as in basic composition. For an account with further arms
+    or a plan they may exceed the limit without violating it. Open holds count in every arm. Only answers of
+    `LedgerReader` contain `history` and `divisions`, the limits from which a first release selects.
     """
 
     account: str
@@ -144,17 +143,17 @@ class AccountState:
 
     @property
     def arms(self) -> Arms:
-        """What a filter account admits."""
+        """The arms of a filter account."""
         return arms_of(self.orders, self.limit_vector)
 
     @property
     def plan(self) -> Plan | None:
-        """What a plan account admits."""
+        """The plan of a plan account, None for a filter."""
         return Plan(self.plan_signature, self.limit_vector[COUNT]) if self.plan_signature else None
 
     @property
     def total(self) -> Sums:
-        """Everything that counts against the limit."""
+        """Everything that counts against the limit: committed releases and open holds."""
         return sums_of(plus(self.committed_vector, self.held_vector))
 
     @property
@@ -167,18 +166,21 @@ class AccountState:
 
     @property
     def remaining(self) -> Amount:
-        """What may still be asked for: the epsilon of one more pure release, or of the rest of the plan together."""
+        """The remaining budget: the epsilon of one more pure release, or of the rest of the plan together."""
         return self.remaining_after((0,) * len(self.limit_vector))
 
     def remaining_after(self, cost: Sequence[int]) -> Amount:
-        """What would remain after a release that costs `cost`; zero where nothing would."""
+        """Return what would remain after a release that costs `cost`, at least zero."""
         total = sums_of(plus(plus(self.committed_vector, self.held_vector), cost))
         if self.plan is not None:
             return Amount(max(0, self.plan.count - total.count) * self.plan.epsilon_nano)
         return Amount(largest_pure_nano(self.arms, total), max(0, self.arms.delta_femto - total.delta_femto))
 
     def arm_states(self, requested: Sequence[int] | None = None) -> tuple[ArmState, ...]:
-        """The arms that the account offers, and what a release of cost `requested` asks of each; none for a plan."""
+        """Return the arms that the account offers, with what a release of cost `requested` needs of each.
+
+        A plan account has no arms.
+        """
         if self.plan is not None:
             return ()
         limit, spent = self.limit_vector, plus(self.committed_vector, self.held_vector)
@@ -206,7 +208,7 @@ class AccountState:
 
     @property
     def within_limit(self) -> bool:
-        """Whether the account's own rule admits what it counts."""
+        """Whether the account's own rule admits its total."""
         return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)
 
 
@@ -220,11 +222,11 @@ class AccountPage:
 
 @dataclass(frozen=True)
 class Reserved:
-    """An open hold. `accounts` are the debited ones as the response of this release shows them.
+    """An open hold. `accounts` are the debited accounts as the response of this release shows them.
 
-    They are fixed before the work starts, because the response is stored byte for byte in the same script that
-    commits it: `committed` counts this release as committed, `reserved` are the *other* holds that were open at
-    the time. In `subject` mode the subjects' accounts come first, then the tenant's quota over their sum.
+    They are fixed before the work starts, because the script that commits the response stores it byte for byte:
+    `committed` already includes this release, and `reserved` contains the *other* holds that were open at that time.
+    In `subject` mode the subjects' accounts come first, then the tenant's quota over their sum.
     """
 
     release_id: str
@@ -233,7 +235,7 @@ class Reserved:
 
 @dataclass(frozen=True)
 class Replay:
-    """The stored bytes of an earlier release under the same idempotency key; nothing is charged."""
+    """The stored bytes of an earlier release under the same idempotency key. A replay charges nothing."""
 
     release_id: str
     response: bytes
@@ -250,7 +252,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class EstimateLine:
-    """What a release would cost one account. `remaining_after` is None where the account does not admit it."""
+    """The cost of a release for one account. `remaining_after` is None if the account does not admit it."""
 
     account: AccountState
     cost: Amount
@@ -263,7 +265,7 @@ class EstimateLine:
 
 @dataclass(frozen=True)
 class Estimate:
-    """One line a debited account, at this moment; nothing is held."""
+    """One line for each debited account, at one moment. An estimate holds nothing."""
 
     lines: tuple[EstimateLine, ...]
 
@@ -274,9 +276,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class EntryAmount:
-    """One account's share of a transition: its vector as in the ledger; for `open` and `limit` its limit vector.
+    """One account's part of a transition: its vector as in the ledger. For `open` and `limit` this is the limit vector.
 
-    `divisions`, of `open` alone: the limit vectors out of which the first release chooses.
+    `divisions` is set for `open` only: the limit vectors from which the first release selects.
     """
 
     account: str
@@ -287,13 +289,13 @@ class EntryAmount:
 
     @property
     def amount(self) -> Amount:
-        """The epsilon and delta in it."""
+        """The epsilon and delta of the vector."""
         return amount_of(self.vector)
 
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One transition: `open`, `limit`, `reserve`, `commit`, `cancel` or `expire`. Numbers `seq` have no gap."""
+    """One transition: `open`, `limit`, `reserve`, `commit`, `cancel` or `expire`. Numbers `seq` are consecutive."""
 
     seq: int
     at_ms: int
@@ -306,7 +308,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """`next_cursor` is None at the end of the journal. A page may be shorter than its limit before the end."""
+    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit."""
 
     entries: tuple[JournalEntry, ...]
     next_cursor: int | None
@@ -314,7 +316,7 @@ class JournalPage:
 
 @dataclass(frozen=True)
 class Difference:
-    """A vector that is not the sum of the journal. `account` is an account id, `counter` limit, committed or held."""
+    """A vector that differs from the journal. `account` is an account id, `counter` limit, committed or held."""
 
     account: str
     counter: str
@@ -324,9 +326,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class TenantAudit:
-    """`gaps` are missing journal numbers; `faults` are fixed sentences about entries that cannot follow.
+    """`gaps` are missing journal numbers. `faults` are fixed sentences about entries that are inconsistent.
 
-    `over` names accounts that had counted more than a limit that was lowered later: they admit nothing any more.
+    `over` names accounts that had counted more than a limit that was lowered later. They admit no further release.
     """
 
     tenant: str

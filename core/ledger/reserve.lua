@@ -1,10 +1,11 @@
 -- Claims the idempotency key, checks every debit and holds all of them, or holds nothing.
--- With `estimate` it stops before the first write and tells what it would have decided.
+-- With `estimate` the script returns the decision that it would make and writes nothing.
 --
--- ARGV[2] is the JSON text of the debits, one row an account: {unit, subject hash or "", vector}. It goes into the
--- journal as it is. args.accounts has, row by row, the orders of the vector's Renyi costs and the two plans that
--- admit the release. args.subjects says whether "all", "some" or "none" of the charges name a subject; where they do,
--- the rows without a subject are the sums over all of them. args.losses is kept for the settlement.
+-- ARGV[2] is the JSON text of the debits, one row for each account: {unit, subject hash or "", vector}. The journal
+-- stores this text unchanged. args.accounts contains, row by row, the orders of the vector's Renyi costs and the
+-- signatures of the two plans that admit the release. args.subjects says whether "all", "some" or "none" of the charges
+-- name a subject. If they do, the rows without a subject are the sums over all subjects. args.losses is stored for the
+-- settlement.
 local mode = redis.call("HGET", KEYS[1], "mode")
 if not mode then
   return answer({ outcome = "unknown-tenant" })
@@ -13,7 +14,7 @@ end
 local claim_key = base .. "claim:" .. args.scope
 local claimed_before = false
 if not args.estimate then
-  -- the same attempt again: its reply was lost, or it arrives after its hold has ended
+  -- a retry of the same attempt: its reply was lost, or it arrives after its hold has ended
   local own = read_release(args.release)
   if own and own.state == "held" then
     return { own.reserved }
@@ -30,7 +31,7 @@ if not args.estimate then
         return answer({ outcome = "conflict" })
       end
       if claim[3] then
-        return { claim[3] } -- a denied key stays denied, with the same numbers
+        return { claim[3] } -- a denied key stays denied and returns the same numbers
       end
       local earlier = read_release(claim[2])
       local state = earlier and earlier.state
@@ -46,7 +47,7 @@ if not args.estimate then
       if state ~= "cancelled" then
         return answer({ outcome = "gone" })
       end
-      -- cancelled: no noise was drawn under this key, so a new release may claim it
+      -- The earlier release was cancelled before any noise was drawn, so a new release may claim the key.
     end
   end
 end
@@ -58,8 +59,8 @@ if mode == "subject" and args.subjects ~= "all" then
   return answer({ outcome = "subject-required" })
 end
 
--- Whether a limit admits what its account would count: a plan by its number of releases, a filter by any of its arms.
--- The limit of an arm that is not offered is -1, which nothing fits.
+-- Whether a limit admits an account's total: a plan limits the number of releases, a filter admits what any of its
+-- arms admits. An arm that the account does not offer has the limit -1, which admits nothing.
 local function admits(limit, plan, total)
   if plan ~= "" then
     return total[COUNT] <= limit[COUNT]
@@ -80,8 +81,9 @@ local function admits(limit, plan, total)
   return false
 end
 
--- The limit that the first release of an account chooses: by what kind of release it is, or the one that keeps all of
--- delta for basic composition where only that admits it. `division_of` in core/accounting/divisions.py has the proof.
+-- Returns the limit that the first release of an account selects: the division for the kind of the release, or the
+-- division that gives all of delta to basic composition where only that one admits the release. The proof is in
+-- `division_of` in core/accounting/divisions.py.
 local PURE, GAUSSIAN, BASIC = 1, 2, 3
 local function chosen_limit(divisions, cost)
   local division = cost[NO_RHO] > 0 and BASIC or cost[NO_SQUARE] > 0 and GAUSSIAN or PURE
@@ -91,8 +93,8 @@ local function chosen_limit(divisions, cost)
   return divisions[division]
 end
 
--- The account of a debit. The first use of a subject opens it, on the terms that the tenant was opened with; any
--- other account that is not there stays unknown: it is never a fresh budget.
+-- Returns the account of a debit. The first release of a subject opens the subject's account on the terms that the
+-- tenant was opened with. Any other account that does not exist is an error, never a fresh budget.
 local opened = {}
 local function account_for(unit, subject)
   local a = read_account(account_name(unit, subject))
@@ -145,7 +147,7 @@ for i, debit in ipairs(debits) do
       if limit_text(limit) ~= limit_text(a.limit) and a ~= opened[#opened] then
         divided[#divided + 1] = a
       end
-      a.limit = limit -- an account that is opened here is opened with it
+      a.limit = limit -- an account opened by this release is opened with this limit
     end
     fits[i] = admits(a.limit, a.plan, total)
     if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then
@@ -158,10 +160,10 @@ for i, debit in ipairs(debits) do
   end
 end
 if other_orders then
-  return answer({ outcome = "other-orders", orders = orders }) -- to be priced again at these
+  return answer({ outcome = "other-orders", orders = orders }) -- the caller prices the release again at these orders
 end
 if no_room and not refused then
-  local room = {} -- a counter would pass 2^53: its arm cannot price this
+  local room = {} -- a counter would exceed 2^53: the caller marks the release as unpriced in that arm
   for i, a in ipairs(accounts) do
     room[i] = {}
     for j = 1, #a.limit do

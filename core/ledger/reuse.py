@@ -1,7 +1,7 @@
-"""Results of committed releases, kept so that a repeat of the same request is answered from them.
+"""Stores results of committed releases, so that a repeated request is answered from them.
 
-Redis holds ciphertexts under names that are derived from an HMAC; both keys are outside Redis. Nothing here counts: an
-entry that is lost costs a new release, never a wrong balance.
+Redis stores ciphertexts under names that are derived from an HMAC. Neither key is in Redis. Nothing in this module
+affects a balance: a lost entry costs a new release.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class KeptResult:
 
 
 class ReuseStore:
-    """Keeps at most `places` results of each tenant, each for `retention_ms` after it was released.
+    """Keeps at most `places` results of each tenant, each for `retention_ms` after its release.
 
-    The tag of a result decides its place. A later result of the same place replaces it, so the memory is bounded
+    The tag of a result determines its place. A later result in the same place replaces it, so the memory is bounded
     without a list of entries. Of n results, a share of about n / (2 places) is replaced early.
-    Both calls to Redis raise LedgerUnavailable as every call of the ledger does.
+    `find` and `keep` raise LedgerUnavailable.
     """
 
     def __init__(self, client: LedgerClient, master_key: MasterKey, *, retention_ms: int, places: int) -> None:
         if retention_ms <= 0 or places <= 0:
-            raise ValueError("results are kept for at least a millisecond, at one place at least")
+            raise ValueError("retention and the number of places must be positive")
         self._client = client
         self._master_key = master_key
         self._cipher = AESGCM(master_key.derive(Purpose.REUSE_RESULT))
@@ -48,32 +48,32 @@ class ReuseStore:
         self._places = places
 
     def tag(self, tenant: str, charges: Sequence[Charge], origin: Sequence[bytes]) -> str:
-        """HMAC of everything that decides who pays what for a result and how it is distributed, 64 hex digits.
+        """Return an HMAC, 64 hex digits, of everything that determines who pays what for a result and its distribution.
 
-        `origin` is the content and the parameters. The charges add the events and the subject: a result is never
-        used where another account would have to pay, or another price.
+        `origin` is the content and the parameters. The charges add the events and the subject. Therefore a result is
+        never reused where another account would have to pay, or at another price.
         """
         return self._master_key.mac(Purpose.REUSE_TAG, tenant.encode(), orjson.dumps(list(charges)), *origin)
 
     async def find(self, tenant: str, tags: Sequence[str]) -> dict[str, KeptResult]:
-        """The results that are kept under these tags."""
+        """Return the stored results of these tags."""
         wanted = list(dict.fromkeys(tags))
         replies = await self._client.call_many([("GET", self._key(tenant, tag)) for tag in wanted])
         found = {}
-        for tag, sealed in zip(wanted, replies, strict=True):
-            kept = None if sealed is None else self._opened(tenant, tag, sealed)
+        for tag, ciphertext in zip(wanted, replies, strict=True):
+            kept = None if ciphertext is None else self._decrypted(tenant, tag, ciphertext)
             if kept is not None:
                 found[tag] = kept
         return found
 
     async def keep(self, tenant: str, release_id: str, results: Mapping[str, bytes]) -> None:
-        """Keep results by their tags. Call it after the commit of `release_id` alone."""
+        """Store results by their tags. Call it only after the commit of `release_id`."""
         await self._client.call_many(
             [
                 (
                     "SET",
                     self._key(tenant, tag),
-                    self._sealed(tenant, tag, release_id, content),
+                    self._encrypted(tenant, tag, release_id, content),
                     "PX",
                     self._retention_ms,
                 )
@@ -84,13 +84,13 @@ class ReuseStore:
     def _key(self, tenant: str, tag: str) -> str:
         return names.reuse_key(tenant, int(tag, 16) % self._places)
 
-    def _sealed(self, tenant: str, tag: str, release_id: str, content: bytes) -> bytes:
+    def _encrypted(self, tenant: str, tag: str, release_id: str, content: bytes) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, bytes.fromhex(release_id) + content, f"{tenant}/{tag}".encode())
 
-    def _opened(self, tenant: str, tag: str, sealed: bytes) -> KeptResult | None:
-        """None for a result of another tag at the same place, and for one that is not authentic."""
-        nonce, body = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
+    def _decrypted(self, tenant: str, tag: str, ciphertext: bytes) -> KeptResult | None:
+        """Return None for a result of another tag in the same place, and for one that is not authentic."""
+        nonce, body = ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:]
         try:
             plain = self._cipher.decrypt(nonce, body, f"{tenant}/{tag}".encode())
         except (InvalidTag, ValueError):

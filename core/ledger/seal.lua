@@ -1,6 +1,6 @@
--- The chain of seals. KEYS[1] is the chain, a stream; no key of a tenant is touched.
--- Without args.body: tells the last seal and the head of every tenant, or "same" when the caller knows that seal.
--- With args.body: appends seal args.n, unless the last seal is not (args.after_n, args.after_mac) any more.
+-- Reads and extends the chain of seals. KEYS[1] is the chain, a stream. The script accesses no key of a tenant.
+-- Without args.body it returns the last seal and the head of every tenant, or "same" if the caller's known seal is
+-- still the last. With args.body it appends seal args.n if the last seal is still (args.after_n, args.after_mac).
 local heads_key = string.sub(KEYS[1], 1, -6) .. "heads" -- without "chain"
 local last = redis.call("XREVRANGE", KEYS[1], "+", "-", "COUNT", 1)[1]
 local n, mac, body = "0", "", ""
@@ -23,7 +23,7 @@ if not args.body then
 end
 
 if n == args.n and mac == args.mac then
-  return answer({ outcome = "sealed" }) -- the same attempt again: its reply was lost
+  return answer({ outcome = "sealed" }) -- a retry of the same attempt, whose reply was lost
 end
 if n ~= args.after_n or mac ~= args.after_mac then
   return answer({ outcome = "overtaken" })

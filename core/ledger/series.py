@@ -1,10 +1,11 @@
-"""Committed and reserved over time, by unit, mechanism and subject class.
+"""Committed and reserved amounts over time, by unit, mechanism and subject class.
 
-Transitions pay nothing for it: `fold_all`, called regularly, adds the journal's new entries to buckets of five sizes.
-A bucket holds cumulative values as of its end, so a bucket in which nothing happened needs no point, and a read costs
-the points it returns, however long the journal is. Every entry counts exactly once, whoever folds (fold.lua).
+Transitions do no extra work for the series. `fold_all`, called regularly, adds the journal's new entries to buckets of
+five sizes. A bucket stores cumulative values as of its end, so a bucket without entries needs no point. A read costs
+only the points that it returns, whatever the length of the journal. Every entry counts exactly once, even if several
+processes fold (fold.lua).
 
-A bucket's time is the entry's by Redis' clock. Where that clock steps back, entries count in the latest bucket.
+The Redis time of an entry selects its bucket. If that clock steps back, entries count in the latest bucket.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from core.ledger.reader import LedgerReader
 from core.ledger.records import JournalEntry
 
 DAY_S = 86400
-# Size of a bucket in seconds, and for how many seconds its points are kept (None: for ever).
+# Size of a bucket in seconds, and for how many seconds its points are stored (None: forever).
 RETENTION_S: Mapping[int, int | None] = {
     60: 2 * DAY_S,
     600: 14 * DAY_S,
@@ -36,19 +37,19 @@ POINTS_MAX = 1500
 SERIES_MAX = 32
 FOLD_BATCH = 256  # an entry may have a thousand rows of 100 bytes
 
-# What a transition does with its amount: times committed, times held, releases ended.
+# The effect of a transition: factor of its amount in committed, factor in held, number of releases ended.
 _EFFECTS = {"reserve": (0, 1, 0), "commit": (1, -1, 1), "expire": (1, -1, 1), "cancel": (0, -1, 0)}
 
 
 class SubjectClass(StrEnum):
-    """`tenant`: the tenant's own account (in `subject` mode the quota). `subject`: the sum over all subjects."""
+    """`tenant`: the tenant's own account (the quota in `subject` mode). `subject`: the sum over all subjects."""
 
     TENANT = "tenant"
     SUBJECT = "subject"
 
 
 class Totals(NamedTuple):
-    """What a series has come to. `releases` are those that ended with their cost counted."""
+    """The totals of a series. `releases` are those that ended with their cost counted."""
 
     committed_epsilon_nano: int = 0
     committed_delta_femto: int = 0
@@ -59,7 +60,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True)
 class SeriesQuery:
-    """Times are milliseconds since the epoch, `to_ms` exclusive; None stands for the default or for all."""
+    """Times are milliseconds since the epoch, and `to_ms` is exclusive. None selects the default, or everything."""
 
     from_ms: int | None = None
     to_ms: int | None = None
@@ -71,7 +72,7 @@ class SeriesQuery:
 
 @dataclass(frozen=True)
 class Series:
-    """`points[i]` is what stood at the end of the bucket that starts at `SeriesPage.from_ms + i * step_s * 1000`."""
+    """`points[i]` is the total at the end of the bucket that starts at `SeriesPage.from_ms + i * step_s * 1000`."""
 
     unit: Unit
     mechanism: str
@@ -81,7 +82,7 @@ class Series:
 
 @dataclass(frozen=True)
 class SeriesPage:
-    """`from_ms` and `to_ms` are the edges of buckets. Every entry up to `as_of_ms` is counted, later ones may be."""
+    """`from_ms` and `to_ms` are bucket boundaries. Every entry up to `as_of_ms` is counted; later ones may be."""
 
     from_ms: int
     to_ms: int
@@ -91,7 +92,7 @@ class SeriesPage:
 
 
 class LedgerSeries(LedgerReader):
-    """Folds the journal and reads what came of it. `clock` replaces Redis' time in tests."""
+    """Folds the journal into series and reads them. `clock` replaces the Redis time in tests."""
 
     def __init__(
         self,
@@ -107,10 +108,9 @@ class LedgerSeries(LedgerReader):
         self._clock = clock
 
     async def fold_all(self) -> int:
-        """Fold every tenant's new entries; returns how many. Call it regularly, from as many processes as run.
+        """Fold every tenant's new entries. Returns their number. Any number of processes may call it, regularly.
 
-        A tenant whose journal cannot be read does not keep the others from being folded; its error is raised at
-        the end.
+        If the journal of one tenant cannot be read, the other tenants are still folded. The error is raised at the end.
         """
         folded, failures = 0, []
         for tenant in await self._tenant_names():
@@ -123,9 +123,9 @@ class LedgerSeries(LedgerReader):
         return folded
 
     async def fold(self, tenant: str) -> int:
-        """Fold what the journal holds at this moment; returns how many entries this call counted.
+        """Fold the entries that the journal has at this moment. Returns how many entries this call counted.
 
-        Stops when another process is folding the same tenant: that one goes on.
+        Stops if another process is folding the same tenant, because that process continues.
         """
         counted, target = 0, None
         while True:
@@ -136,12 +136,12 @@ class LedgerSeries(LedgerReader):
             after = int(folded or 0)
             if after >= target:
                 return counted
-            # after `folded`, so that totals of a later fold are refused with it
+            # Read after `folded`: if a later fold changed these totals, fold.lua rejects this call.
             totals = await self._client.call("HGETALL", names.series_key(tenant))
             raw = await self._raw_entries(tenant, after=after, count=FOLD_BATCH, last=target)
             if not raw:
                 return counted
-            # in a thread: a batch may take half a second, and the caller's event loop serves requests
+            # In a thread, because a batch may take half a second and the caller's event loop serves requests.
             args = await asyncio.to_thread(_fold, tenant, raw, totals, int(at_ms or 0))
             found, _ = await self._client.run("fold", key=names.tenant_key(tenant), args={"expected": after, **args})
             if found["outcome"] == "moved":
@@ -149,11 +149,12 @@ class LedgerSeries(LedgerReader):
             counted += len(raw)
 
     async def read(self, tenant: str, query: SeriesQuery) -> SeriesPage:
-        """The series that match, with one point a step, from `from_ms` (default: a day before `to_ms`) to `to_ms`
-        (default, and at most: now). The default step is the finest that is kept and fits.
+        """Return the matching series, with one point for each step, from `from_ms` to `to_ms`.
 
-        Raises UnknownTenant, and InvalidInput for an empty range, a step that does not exist or is no longer kept,
-        more points or more series than the limits.
+        `to_ms` defaults to now and is at most now. `from_ms` defaults to a day before `to_ms`. The default step is the
+        finest one whose points are still stored and fit the limit of points. Raises UnknownTenant. Raises InvalidInput
+        for an empty range, a step that does not exist or is no longer stored, and more points or series than the
+        limits.
         """
         now_ms = self._clock() if self._clock else await self._client.now_ms()
         mode, seq, folded, at_ms = await self._client.call(
@@ -167,8 +168,8 @@ class LedgerSeries(LedgerReader):
         found = [key for key in await self._index(tenant) if _matches(key, query)]
         if len(found) > self._series_max:
             raise InvalidInput(
-                f"{len(found)} series match and an answer has at most {self._series_max}: "
-                "name a unit, a mechanism or a class.",
+                f"{len(found)} series match and a response has at most {self._series_max}. "
+                "Filter by unit, mechanism or class.",
                 field="mechanism",
             )
         return SeriesPage(
@@ -180,7 +181,7 @@ class LedgerSeries(LedgerReader):
         )
 
     def _range(self, query: SeriesQuery, latest_ms: int) -> tuple[int, int, int]:
-        """The first bucket's start, the last one's end, the step."""
+        """Return the first bucket's start, the last one's end, and the step."""
         end = latest_ms + 1 if query.to_ms is None else min(query.to_ms, latest_ms + 1)
         start = max(0, end - RANGE_DEFAULT_MS) if query.from_ms is None else query.from_ms
         if start >= end:
@@ -208,8 +209,8 @@ class LedgerSeries(LedgerReader):
             raise InvalidInput(f"Points of {step_s} seconds are kept for {days} days.", field="step")
         if count(step_s) > self._points_max:
             raise InvalidInput(
-                f"This range has {count(step_s)} points of {step_s} seconds and a series has at most "
-                f"{self._points_max}: take a larger step or a shorter range.",
+                f"This range has {count(step_s)} points of {step_s} seconds, and a series has at most "
+                f"{self._points_max}. Use a larger step or a shorter range.",
                 field="step",
             )
         first, stop = edges(step_s)
@@ -236,7 +237,7 @@ class LedgerSeries(LedgerReader):
 
 
 def amounts(totals: Totals) -> tuple[Amount, Amount]:
-    """Committed and reserved."""
+    """Return the committed and the reserved amount."""
     return Amount(*totals[0:2]), Amount(*totals[2:4])
 
 
@@ -259,8 +260,9 @@ def _text(totals: Totals) -> str:
 
 
 def _fold(tenant: str, raw: Sequence[Any], stored: Mapping[bytes, bytes], at_ms: int) -> dict[str, Any]:
-    """What fold.lua is to write: entries added to the stored totals, none of them before `at_ms`, where the last
-    fold was.
+    """Return the arguments of fold.lua: the entries added to the stored totals.
+
+    No entry is placed before `at_ms`, the time of the last fold.
     """
     totals = {name.decode(): _totals(value) for name, value in stored.items()}
     changed: dict[str, Totals] = {}
@@ -287,12 +289,12 @@ def _fold(tenant: str, raw: Sequence[Any], stored: Mapping[bytes, bytes], at_ms:
 
 
 def _changes(entry: JournalEntry) -> dict[str, Totals]:
-    """What an entry adds to each series; `open` moves nothing."""
+    """Return what an entry adds to each series. An `open` entry adds nothing."""
     if entry.transition not in _EFFECTS:
         return {}
     committed, held, releases = _EFFECTS[entry.transition]
     sums: dict[tuple[Unit, bool], tuple[int, int]] = {}
-    for line in entry.amounts:  # up to a thousand: one for each subject and unit
+    for line in entry.amounts:  # up to a thousand, one for each subject and unit
         key = (line.unit, line.subject_hash is None)
         epsilon, delta = sums.get(key, (0, 0))
         amount = line.amount
@@ -306,11 +308,11 @@ def _changes(entry: JournalEntry) -> dict[str, Totals]:
 
 
 def _horizon(step_s: int, at_ms: int) -> int:
-    """Where what is kept begins, in seconds; 0 when everything is."""
+    """Return where the retention period begins, in seconds, or 0 if everything is retained."""
     keep_s = RETENTION_S[step_s]
     return 0 if keep_s is None else max(0, at_ms // 1000 - keep_s)
 
 
 def _scored(buckets: Mapping[int, Totals]) -> list[int | str]:
-    """Score and member by turns; the bucket is in the member too, so that equal values stay different members."""
+    """Return score and member alternately. Members contain the bucket, so that equal values stay distinct members."""
     return [item for bucket, totals in buckets.items() for item in (bucket, f"{bucket} {_text(totals)}")]

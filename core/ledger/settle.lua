@@ -1,7 +1,7 @@
--- Ends a hold; shared by commit, cancel, expire and job, which Python puts after it.
+-- Ends a hold. The scripts commit, cancel, expire and job share this text; Python prepends it to each.
 
--- Adds up the cumulants of the privacy loss over an account's history: doubles, for an estimate that admits nothing.
--- A history with a release of unknown cumulants has none ({}).
+-- Adds the cumulants of the privacy loss to the sums over an account's history. The sums are doubles: they serve an
+-- estimate only and admit no release. A history that contains a release of unknown cumulants has no sums ({}).
 local function plus_loss(packed_total, loss)
   if not packed_total then
     return cmsgpack.pack(loss)
@@ -13,8 +13,8 @@ local function plus_loss(packed_total, loss)
   return cmsgpack.pack(total)
 end
 
--- `state` is the absorbing state, `spends` says whether the hold is spent or refunded.
--- Returns the answer and, when this call was the one that ended the hold, the claim's scope ("" for none).
+-- Moves a hold to the final state `state`. `spends` says whether the hold is spent or refunded.
+-- Returns the answer and, if this call ended the hold, the scope of the claim ("" for none).
 local function settle(transition, state, spends)
   local r = read_release(args.release)
   if not r then
@@ -40,7 +40,7 @@ local function settle(transition, state, spends)
       a.loss_x, a.loss_y = plus_loss(f[3], r.losses[i][1]), plus_loss(f[4], r.losses[i][2])
       a.pure_epsilon = text(r.losses[i][3])
       if f[5] and f[5] ~= a.pure_epsilon then
-        a.pure_epsilon = "0" -- not all of one epsilon
+        a.pure_epsilon = "0" -- the releases do not share one epsilon
       end
     end
     accounts[i] = a
@@ -60,7 +60,7 @@ local function settle(transition, state, spends)
   redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack(tombstone), "PX", tombstone_ttl)
   redis.call("ZREM", base .. "overdue", args.release)
   if r.scope ~= "" then
-    redis.call("PEXPIRE", base .. "claim:" .. r.scope, tombstone_ttl) -- while the hold was open the claim was its own
+    redis.call("PEXPIRE", base .. "claim:" .. r.scope, tombstone_ttl) -- no other release could claim it before
   end
   return answer({ outcome = state, at_ms = text(now) }), r.scope
 end

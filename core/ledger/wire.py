@@ -1,4 +1,4 @@
-"""Between the records and what the scripts read and write. Absent texts are ""."""
+"""Conversions between the records and the scripts' formats. Absent texts are ""."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ EPSILON_NANO_MAX = EPSILON_MAX * NANO
 
 
 def account_terms(limits: Mapping[Unit, Limit]) -> list[list[Any]]:
-    """The terms of one account a unit, in the units' order; they never change.
+    """Return the terms of one account for each unit, in the order of the units. The terms never change.
 
-    Raises InvalidInput when a unit has no limit or one is outside [0, EPSILON_MAX] x [0, 1].
+    Raises InvalidInput if a unit has no limit or its limit is outside [0, EPSILON_MAX] x [0, 1].
     """
     rows = []
     for unit in Unit:
@@ -42,7 +42,9 @@ def account_terms(limits: Mapping[Unit, Limit]) -> list[list[Any]]:
         vector = choice[0]
         if limit.plan is not None:
             if adjacency is Adjacency.METRIC:
-                raise InvalidInput("An account under metric adjacency adds up; it has no plan.", field="limits")
+                raise InvalidInput(
+                    "An account under metric adjacency uses basic composition and cannot have a plan.", field="limits"
+                )
             if not 0 < limit.plan.count <= LARGEST:
                 raise InvalidInput(f"The plan of the unit {unit.value} has no releases.", field="limits")
             vector = plan_limit(limit.plan.count, orders)
@@ -63,12 +65,12 @@ def account_terms(limits: Mapping[Unit, Limit]) -> list[list[Any]]:
 
 
 def mechanism_label(charges: Sequence[Charge]) -> str:
-    """The mechanisms of a release, for the journal: `laplace`, `laplace+exponential`."""
+    """Return the mechanisms of a release for the journal: `laplace`, `laplace+exponential`."""
     return check_label("+".join(dict.fromkeys(charge.event.mechanism for charge in charges)))
 
 
 def account_state(tenant: str, row: Sequence[Any]) -> AccountState:
-    """The state that `state_of` in common.lua wrote; that of accounts.lua goes on with divisions and history."""
+    """Parse a state from `state_of` in common.lua. A state from accounts.lua also has divisions and a history."""
     unit, subject, adjacency, guarantee, orders, plan, limit, committed, held, *rest = row
     divisions, *history = rest or [()]
     return AccountState(
@@ -99,7 +101,7 @@ def account_states(tenant: str, rows: Sequence[Sequence[Any]]) -> tuple[AccountS
 
 
 def journal_entry(tenant: str, raw: Sequence[Any]) -> JournalEntry:
-    """One entry as XRANGE replies it: an id and its fields."""
+    """Parse one entry as XRANGE returns it: an id and its fields."""
     entry_id, fields = raw
     texts = {key.decode(): value.decode() for key, value in fields.items()}
     return JournalEntry(

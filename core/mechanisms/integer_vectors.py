@@ -1,11 +1,11 @@
 """Unit vectors as small integers, and their exact inner products.
 
-Why integers: a float inner product moves with the batch's shape, the kernel and the device, so one replaced sentence
-could move every other sentence's contribution in the last place and the sensitivity would not be what the proof
-says. Here every sum is a sum of bounded integers, hence exact in any order: int8 products accumulate in int32, or
-in float32, whose 24 bits hold every partial sum (Cauchy-Schwarz: |a||b| <= (SCALE_MAX + sqrt(d)/2)^2 < 2^24 for
-d <= 2^20). So a row's result is a function of that row alone, on every device, at every batch size and position:
-by construction, not by measurement. What remains is the encoder itself (`gpu_workers.encoder`).
+Why integers: a float inner product varies with the batch's shape, the kernel and the device. One replaced sentence
+could then change every other sentence's contribution in the last place, and the sensitivity would exceed the proven
+one. In this module every sum is a sum of bounded integers, hence exact in any order: int8 products accumulate in int32,
+or in float32, whose 24 bits hold every partial sum (Cauchy-Schwarz: |a||b| <= (SCALE_MAX + sqrt(d)/2)^2 < 2^24 for
+d <= 2^20). Therefore a row's result is a function of that row alone, on every device, at every batch size and position.
+This holds by construction and needs no measurement. It does not cover the encoder itself (`gpu_workers.encoder`).
 
 Cost of the rounding: about 1e-3 in a cosine.
 """
@@ -27,29 +27,29 @@ _EXTREME_ROWS = 64
 
 
 def code_scale(dimension: int) -> int:
-    """The integer length of a coded unit vector: coordinates of 4.9 standard deviations still fit in int8."""
+    """Return the integer length of a coded unit vector. Coordinates of 4.9 standard deviations still fit in int8."""
     return min(SCALE_MAX, int(26 * math.sqrt(dimension)))
 
 
 def fine_integers(vectors: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
-    """`vectors - centre` in units of 2^-14, coordinates clipped to [-4, 4]: float64 holding integers, `[n, d]`.
+    """Return `vectors - centre` in units of 2^-14, coordinates clipped to [-4, 4]: integers in float64, `[n, d]`.
 
-    Elementwise, so a row depends on itself alone. A coordinate that is not finite becomes 0 or a bound.
+    The operation is elementwise, so a row depends on itself alone. A non-finite coordinate becomes 0 or a bound.
     """
     moved = vectors.to(torch.float64) - centre.to(torch.float64)
     return (torch.nan_to_num(moved).clamp_(-_COORDINATE_MAX, _COORDINATE_MAX) * _FINE).round_()
 
 
 def direction_codes(vectors: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
-    """The direction of `vectors - centre` as int8 codes of length about `code_scale(d)`, `[n, d]`."""
+    """Return the direction of `vectors - centre` as int8 codes of length about `code_scale(d)`, `[n, d]`."""
     return codes_of(fine_integers(vectors, centre))
 
 
 def codes_of(fine: torch.Tensor) -> torch.Tensor:
-    """The direction of rows of integers (float64) whose squares sum to at most 2^53: int8 `[n, d]`.
+    """Return the direction of rows of integers (float64) whose squares sum to at most 2^53: int8 `[n, d]`.
 
-    So do those of `fine_integers`, at most 2^32 each, and products with public codes. The squared norm is then exact
-    in any order. A zero row has code 0, so its cosine with everything is 0.
+    The rows of `fine_integers` (squares of at most 2^32) and products with public codes satisfy this. The squared norm
+    is then exact in any order. A zero row has code 0, so its cosine with everything is 0.
     """
     squared = (fine * fine).sum(dim=-1, keepdim=True)
     factor = torch.where(squared > 0, code_scale(fine.shape[-1]) / squared.clamp(min=1.0).sqrt(), 0.0)
@@ -57,17 +57,17 @@ def codes_of(fine: torch.Tensor) -> torch.Tensor:
 
 
 def _has_int8_units() -> bool:
-    """Whether this processor multiplies int8 natively; elsewhere float32 is faster and gives the same integers."""
+    """Whether this processor multiplies int8 natively. Otherwise float32 is faster and gives the same integers."""
     flags = torch.cpu.get_capabilities()
     return bool(flags.get("avx512_vnni") or flags.get("avx_vnni") or flags.get("amx_int8"))
 
 
 @cache
 def _int8_is_exact(dimension: int) -> bool:
-    """Whether int8 products of this dimension come out right at the extremes.
+    """Whether int8 products of this dimension are correct at the extremes.
 
-    The flags do not say: a library that was kept from the processor's newest instructions (`ONEDNN_MAX_CPU_ISA`) adds
-    pairs of products in 16 bits, which overflow.
+    The processor's flags do not show this: a library that must not use the newest instructions (`ONEDNN_MAX_CPU_ISA`)
+    adds pairs of products in 16 bits, which overflow.
     """
     generator = torch.Generator().manual_seed(dimension)
     signs = torch.randint(0, 2, (_EXTREME_ROWS, dimension), generator=generator, dtype=torch.int8) * 2 - 1
@@ -81,7 +81,7 @@ def _int8_is_exact(dimension: int) -> bool:
 
 
 class CodeMatrix:
-    """Public int8 codes `[m, d]` laid out for one device, multiplied exactly with any number of rows."""
+    """Public int8 codes `[m, d]` in the layout of one device. Products with any number of rows are exact."""
 
     def __init__(self, codes: torch.Tensor, device: torch.device) -> None:
         if codes.dtype != torch.int8 or codes.ndim != 2 or not 1 <= codes.shape[1] <= DIMENSION_MAX:
@@ -91,15 +91,16 @@ class CodeMatrix:
         self._transposed = kept.to(device).contiguous().t()
 
     def dots(self, rows: torch.Tensor) -> torch.Tensor:
-        """Exact inner products of int8 `rows` `[n, d]` with every code: int32 `[n, m]`."""
+        """Return exact inner products of int8 `rows` `[n, d]` with every code: int32 `[n, m]`."""
         if self._int8:
             return torch._int_mm(rows, self._transposed)
         return (rows.to(torch.float32) @ self._transposed).to(torch.int32)
 
     def nearest(self, rows: torch.Tensor, count: int) -> torch.Tensor:
-        """Which `count` codes have the largest products with each row, of equal ones the first: int64 `[n, count]`.
+        """Return the `count` codes with the largest products for each row, ties by index: int64 `[n, count]`.
 
-        In no order, and a function of the row alone. Shapes: int8 `rows` `[n, d]`, 1 <= count <= m.
+        The order within a row is undefined. The set is a function of the row alone. Shapes: int8 `rows` `[n, d]`,
+        1 <= count <= m.
         """
         dots = self.dots(rows)
         size = dots.shape[1]
@@ -107,25 +108,25 @@ class CodeMatrix:
         found: torch.Tensor = best.indices[:, :count]
         if count < size:
             tied = (best.values[:, count - 1] == best.values[:, count]).nonzero()[:, 0]
-            # topk does not say which of equal products it takes: here no two keys are equal
+            # topk does not define which of equal products it returns; these keys are all different
             keys = dots[tied].to(torch.int64) * size - torch.arange(size, device=dots.device)
             found[tied] = keys.topk(count, dim=1, sorted=False).indices
         return found
 
     def self_check(self) -> bool:
-        """Whether the device's products are exact, extreme codes included.
+        """Whether the device's products are exact, including extreme codes.
 
-        Exact products are the same in every batch, so no other shape of a batch has to be tried for rows to be
-        independent: what is checked is the arithmetic, at sizes for which libraries choose different kernels.
+        Exact products are the same in every batch, so row independence needs no further test. The check covers the
+        arithmetic at sizes for which libraries choose different kernels.
         """
         dimension = self.dimension
         for rows in (1, 3, 16, 33, 128):
             codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (rows, dimension), dtype=torch.int64)
-            # Codes are about unit length times the scale; the check stays inside the proven range.
+            # Codes have about unit length times the scale; the check stays inside the proven range.
             codes = (codes.double() * (code_scale(dimension) / codes.double().norm(dim=1, keepdim=True))).round()
             codes = codes.clamp(-CODE_MAX, CODE_MAX).to(torch.int8)
             codes[0] = 0
-            codes[0, :: max(1, dimension // 4)] = CODE_MAX  # as large as codes get, in as many places as length allows
+            codes[0, :: max(1, dimension // 4)] = CODE_MAX  # the largest code, in as many places as the length allows
             if not self.is_exact_for(codes):
                 return False
         return True
@@ -136,6 +137,6 @@ class CodeMatrix:
 
     def is_exact_for(self, codes: torch.Tensor) -> bool:
         """Whether the device's products of these int8 rows are exact."""
-        # float64 holds every partial sum exactly, and multiplies faster than int64
+        # float64 holds every partial sum exactly and multiplies faster than int64
         expected = codes.to(torch.float64) @ self._transposed.to("cpu", torch.float64)
         return torch.equal(self.dots(codes.to(self._transposed.device)).to("cpu", torch.float64), expected)

@@ -1,4 +1,4 @@
-"""The public space that sentence vectors are coded in, as numbers alone: no torch."""
+"""The public space in which sentence vectors are coded, as arrays. This module does not import torch."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Private synthesis of tables: one accounted release, then anything at no further cost."""
+"""Private synthesis of tables: one accounted release. Everything derived from it has no further cost."""

@@ -9,9 +9,9 @@ with probability proportional to exp(-(z - y)^2 / 2 r^2). By Poisson summation t
 r sqrt(2 pi) (1 + h) with |h| <= 2 sum_m exp(-2 pi^2 r^2 m^2) < e^-300, so that
 P(z) = (1 + h') integral N(y; c, s^2 - r^2) N(z; y, r^2) dy = (1 + h') N(z; c, s^2): the discrete Gaussian of scale s
 about c, up to the factor 1 +- e^-299. So discrete noise of scale s is post-processing of continuous noise of standard
-deviation sqrt(s^2 - r^2), coordinate by coordinate. `noise_scale` takes the least s with s^2 - r^2 >= (multiplier)^2
-(sensitivity)^2; the factors of 10^6 coordinates, and the cut tail of the sampler, are far below what the calibration
-rounds up.
+deviation sqrt(s^2 - r^2), coordinate by coordinate. `noise_scale` returns the least s with s^2 - r^2 >= (multiplier)^2
+(sensitivity)^2. The factors of 10^6 coordinates, and the truncated tail of the sampler, are far below the amount by
+which the calibration rounds up.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _ROUNDING_SQUARED = 16
 
 
 def noise_scale(noise_multiplier: float, *, squared_sensitivity: int) -> int:
-    """The least integer scale whose noise is worth this multiplier. Raises OutOfRange above 2^20."""
+    """Return the least integer scale whose noise is worth this multiplier. Raises OutOfRange above 2^20."""
     if not (math.isfinite(noise_multiplier) and noise_multiplier > 0 and squared_sensitivity > 0):
         raise ValueError("the noise multiplier and the sensitivity must be positive")
     needed = math.ceil(Fraction(noise_multiplier) ** 2 * squared_sensitivity) + _ROUNDING_SQUARED
     scale = math.isqrt(needed - 1) + 1
     if scale > GAUSSIAN_SCALE_MAX:
-        raise OutOfRange("The noise that this target asks for is too wide.", field="epsilon")
+        raise OutOfRange("This target needs noise that is too wide.", field="epsilon")
     return scale
 
 
 def noisy(exact: IntArray, *, scale: int) -> IntArray:
-    """`exact` plus independent noise of `scale` on every entry; any shape."""
+    """Return `exact` plus independent noise of `scale` on every entry, for any shape."""
     noise = discrete_gaussian(exact.size, scale=scale)
     return exact.astype(np.int64) + noise.reshape(exact.shape)

@@ -1,8 +1,8 @@
-"""How strongly two columns of a table go together, between 0 and 1, whatever their kinds.
+"""The strength of the association between two columns of a table, between 0 and 1, for all kinds of columns.
 
 Two numeric columns: the absolute correlation (Pearson). Two categorical ones: Cramer's V. One of each: the correlation
-ratio, the share of the numbers' standard deviation that lies between the categories. 0 for a column of one value.
-No guarantee of its own: on synthetic rows it is post-processing.
+ratio, the fraction of the numbers' standard deviation that lies between the categories. 0 for a column of one value.
+This module has no guarantee of its own: on synthetic rows it is post-processing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 def associations(table: EncodedTable, *, columns: int) -> FloatArray:
-    """Of the first `columns` columns and the label, if there is one, last: symmetric `[m, m]`, 1 on the diagonal."""
+    """Return the associations of the first `columns` columns and the label, if any, last: symmetric `[m, m]`."""
     declared = table.schema.columns[:columns]
     values = [table.codes[:, j].astype(np.int64) for j in range(len(declared))]
     sizes = [len(column.categories) if isinstance(column, CategoricalColumn) else 0 for column in declared]
@@ -35,7 +35,7 @@ def associations(table: EncodedTable, *, columns: int) -> FloatArray:
 
 
 def _association(first: IntArray, first_size: int, second: IntArray, second_size: int) -> float:
-    """`size` is the number of categories, 0 of a numeric column."""
+    """`size` is the number of categories, 0 for a numeric column."""
     if not first_size and not second_size:
         return _correlation(first, second)
     if first_size and second_size:

@@ -1,9 +1,10 @@
-"""What a caller declares: a table of columns, or embeddings of one dimension, which are a table of that many columns.
+"""The declaration of a caller: a table of columns, or embeddings of one dimension as a table of that many columns.
 
-Guarantee: as `core.synthesis.schema`: nothing is read off private rows, and errors name the place alone.
+Guarantee: as `core.synthesis.schema`: nothing is derived from private rows, and errors contain only the place.
 
 Embeddings `{"embedding": {"dimension": 384, "minimum": -0.3, "maximum": 0.3}, "label": ...}` have rows `{"embedding":
-[...], <label>: "..."}`. Inside they are the numeric columns `embedding.0`, `embedding.1`, ..., all with these bounds.
+[...], <label>: "..."}`. Internally they are the numeric columns `embedding.0`, `embedding.1`, ..., all with these
+bounds.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ EMBEDDING = "embedding"
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A schema, and how its rows are written: `dimension` is that of embeddings, None of a table of columns."""
+    """A schema and the format of its rows: `dimension` is that of embeddings, None for a table of columns."""
 
     schema: TableSchema
     dimension: int | None
 
     def row(self, written: Any, *, number: int) -> Mapping[str, Any]:
-        """A row by its columns, from how the caller writes it. Raises BadRow with `number` for no embedding."""
+        """Convert a row from the caller's format to columns. Raises BadRow with `number` for an invalid embedding."""
         if self.dimension is None:
-            return written  # type: ignore[no-any-return]  # the encoding looks at it
+            return written  # type: ignore[no-any-return]  # the encoding validates it
         if not isinstance(written, Mapping) or EMBEDDING not in written:
             raise BadRow("A row has an embedding.", reason="wrong-columns", row=number)
         vector = written[EMBEDDING]
@@ -38,7 +39,7 @@ class DeclaredTable:
         return rest | {f"{EMBEDDING}.{i}": value for i, value in enumerate(vector)}
 
     def written(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A row as the caller writes it, from its columns."""
+        """Convert a row from columns to the caller's format."""
         if self.dimension is None:
             return dict(row)
         names = [column.name for column in self.schema.columns]
@@ -49,7 +50,7 @@ class DeclaredTable:
 
 
 def declared_table(declared: Any) -> DeclaredTable:
-    """Raises InvalidInput with the place as `field`."""
+    """Parse a declaration. Raises InvalidInput with the place as `field`."""
     if not isinstance(declared, Mapping) or EMBEDDING not in declared:
         return DeclaredTable(table_schema(declared), None)
     if not set(declared) <= {EMBEDDING, "label"}:
@@ -60,7 +61,7 @@ def declared_table(declared: Any) -> DeclaredTable:
         raise InvalidInput("An embedding has a dimension, a minimum and a maximum.", field=place)
     dimension = terms.get("dimension")
     if not isinstance(dimension, int) or isinstance(dimension, bool) or not 1 <= dimension <= COLUMNS_MAX:
-        raise InvalidInput(f"Between 1 and {COLUMNS_MAX} dimensions.", field=f"{place}.dimension")
+        raise InvalidInput(f"An embedding has between 1 and {COLUMNS_MAX} dimensions.", field=f"{place}.dimension")
     bounds = {"minimum": terms.get("minimum"), "maximum": terms.get("maximum")}
     label = declared.get("label")
     columns = [{"kind": "numeric", "name": f"{EMBEDDING}.{i}"} | bounds for i in range(dimension)]
@@ -70,5 +71,5 @@ def declared_table(declared: Any) -> DeclaredTable:
         field = (error.field or "schema").replace("schema.columns.0", place)
         raise InvalidInput(error.detail, field=field) from None
     if schema.label is not None and schema.label.name == EMBEDDING:
-        raise InvalidInput("The label has another name than the embedding.", field="schema.label.name")
+        raise InvalidInput("The label must not have the name of the embedding.", field="schema.label.name")
     return DeclaredTable(schema, dimension)

@@ -1,6 +1,6 @@
-"""Rows of a declared table as small integers, and back.
+"""Encodes rows of a declared table as small integers, and decodes them.
 
-Guarantee: a row's integers follow from that row and the public schema alone, so that no row moves another's.
+Guarantee: a row's integers depend on that row and the public schema alone, so no row affects another's.
 
 A numeric value becomes one of `STEPS` + 1 even steps between its public bounds, a category its index. As a vector of
 [0, 1]^d (`unit_vectors`) a numeric column is step / STEPS and a categorical one is one-hot.
@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Outside(StrEnum):
-    """What becomes of a number outside the declared bounds."""
+    """The treatment of a number outside the declared bounds."""
 
     REFUSE = "refuse"
     CLIP = "clip"
@@ -45,9 +45,9 @@ class EncodedTable:
 
 
 def encode_rows(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outside: Outside) -> EncodedTable:
-    """The rows as integers. Every row names every column, the label included, and nothing else.
+    """Encode the rows as integers. Every row contains every column, including the label, and nothing else.
 
-    Whether a table is refused depends on its rows: the answer is for who sent them, and nothing was charged.
+    Whether a table is rejected depends on its rows, so only the sender receives the answer. Nothing was charged then.
     Raises: InvalidInput for fewer than two rows or too many; BadRow as `encode_block`.
     """
     if not ROWS_MIN <= len(rows) <= ROWS_MAX:
@@ -56,10 +56,10 @@ def encode_rows(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outsi
 
 
 def encode_block(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outside: Outside) -> EncodedTable:
-    """Some rows of a table as integers, for a table that comes in blocks; see `joined`.
+    """Encode some rows of a table as integers, for a table that arrives in blocks; see `joined`.
 
-    Raises: BadRow, its field named by row and column and never with a value, for a missing or further column, NaN or
-    infinity, what is no number or no declared category, and, by `refuse`, a number outside its bounds.
+    Raises: BadRow, whose field has row and column and never a value, for a missing or additional column, NaN or
+    infinity, a value that is no number or no declared category, and, with `refuse`, a number outside its bounds.
     """
     names = set(schema.names)
     for i, row in enumerate(rows):
@@ -79,13 +79,13 @@ def encode_block(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, outs
 
 
 def joined(blocks: Sequence[EncodedTable]) -> EncodedTable:
-    """One table of the rows of one or more blocks of the same schema, in order."""
+    """Concatenate the rows of one or more blocks of the same schema, in order."""
     codes, labels = (np.concatenate(parts) for parts in zip(*((b.codes, b.labels) for b in blocks), strict=True))
     return EncodedTable(blocks[0].schema, codes, labels)
 
 
 def decode_rows(table: EncodedTable) -> list[dict[str, Any]]:
-    """Synthetic rows as the caller writes them."""
+    """Return synthetic rows in the caller's format."""
     schema = table.schema
     values: dict[str, list[Any]] = {}
     for j, column in enumerate(schema.columns):
@@ -101,7 +101,7 @@ def decode_rows(table: EncodedTable) -> list[dict[str, Any]]:
 
 
 def unit_vectors(schema: TableSchema, codes: CodeArray) -> FloatArray:
-    """The rows in units of 1 / STEPS of [0, 1]^d, float64 holding integers, `[n, width]`."""
+    """Return the rows in units of 1 / STEPS of [0, 1]^d: integers in float64, `[n, width]`."""
     vectors = np.zeros((len(codes), schema.width), dtype=np.float64)
     start = 0
     for j, column in enumerate(schema.columns):

@@ -1,16 +1,16 @@
-"""Public frequencies that touch one column or two: a table's characteristic function where its rows have power.
+"""Public frequencies on one or two columns, where the characteristic function of a table's rows has power.
 
-Guarantee: the frequencies and the bounds follow from the public schema and a public number alone.
+Guarantee: the frequencies and the bounds depend only on the public schema and a public number.
 
 Harmonics. A categorical column of m categories has the characters of the cyclic group: harmonic r turns category c by
 r c / m, r = 1 .. m / 2. A numeric column on [0, 1] has harmonic j: half a turn j times, j = 1, 2, ... A frequency is a
-harmonic of one column, or of two columns with the sum or the difference of their phases. Together the former hold each
-column's histogram in each class, the latter that of each pair.
+harmonic of one column, or of two columns with the sum or the difference of their phases. The frequencies of one column
+together determine its histogram in each class, those of two columns the histogram of each pair.
 
-Reach: the most that replacing a row can move a group of k frequencies, squared. A frequency moves by 2 - 2 cos of the
-phase that changed; summed over one column's harmonics that is 2 k - 2 D, over a pair's, both signs, 2 k - 4 D D', where
-D = sum_r cos theta_r is a function of the difference of two codes (of categories modulo m). All its values are listed.
-So the bound is about half of the 4 k that any k frequencies would have.
+Reach: an upper bound on the squared change of a group of k frequencies when one row is replaced. One frequency changes
+by 2 - 2 cos of the phase difference. Summed over one column's harmonics that is 2 k - 2 D, over a pair's, both signs,
+2 k - 4 D D', where D = sum_r cos theta_r is a function of the difference of two codes (of categories modulo m). The
+code enumerates all its values. The bound is about half of the 4 k of k arbitrary frequencies.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from core.synthesis.schema import CategoricalColumn, Column, TableSchema
 
 FloatArray = npt.NDArray[np.float64]
 
-ALONE_MAX = 32  # harmonics of a numeric column by itself
-PAIRED_MAX = 4  # of a numeric column in a pair
+ALONE_MAX = 32  # harmonics of a numeric column alone
+PAIRED_MAX = 4  # harmonics of a numeric column in a pair
 _SHUFFLE = 20211121
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Group:
-    """`size` frequencies of `columns`, one or two. `reach`: see above, at amplitude 1."""
+    """`size` frequencies of `columns`, one or two. `reach` is defined in the module docstring, at amplitude 1."""
 
     columns: tuple[int, ...]
     size: int
@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class LowOrder:
-    """`integers` int64 `[width, k]` as of a `FeatureMap`, the groups' one after another."""
+    """`integers` int64 `[width, k]` as for a `FeatureMap`, group after group."""
 
     integers: IntArray
     groups: tuple[Group, ...]
@@ -54,7 +54,7 @@ class LowOrder:
 
 @dataclass(frozen=True, eq=False)
 class _Harmonics:
-    """Of column `column`: `integers` `[coordinates, count]`, the least and the greatest D."""
+    """The harmonics of column `column`: `integers` `[coordinates, count]`, the smallest and the largest D."""
 
     column: int
     start: int
@@ -68,9 +68,9 @@ class _Harmonics:
 
 
 def low_order(schema: TableSchema, *, frequencies: int) -> LowOrder:
-    """As many of the schema's low-order frequencies as `frequencies` allows; the lowest harmonics, all pairs first.
+    """Return the schema's low-order frequencies up to `frequencies`: the lowest harmonics, all pairs first.
 
-    Raises InvalidInput where there are fewer than columns.
+    Raises InvalidInput if there are fewer frequencies than columns.
     """
     alone, pairs = _chosen(schema, frequencies)
     blocks = [_placed(schema, (part, part.integers)) for part in alone]
@@ -82,7 +82,7 @@ def low_order(schema: TableSchema, *, frequencies: int) -> LowOrder:
 
 
 def low_order_groups(schema: TableSchema, *, frequencies: int) -> tuple[Group, ...]:
-    """Those of `low_order`, without the frequencies. Raises as it does."""
+    """Return the groups of `low_order` without the frequencies. Raises as it does."""
     return _groups(*_chosen(schema, frequencies))
 
 
@@ -91,13 +91,13 @@ _Pairs = list[tuple[_Harmonics, _Harmonics]]
 
 def _chosen(schema: TableSchema, frequencies: int) -> tuple[list[_Harmonics], _Pairs]:
     alone = _most(schema, frequencies, paired=False)
-    room = frequencies - sum(part.count for part in alone)
-    paired = _most(schema, room, paired=True)
+    remaining = frequencies - sum(part.count for part in alone)
+    paired = _most(schema, remaining, paired=True)
     pairs = list(combinations(paired, 2))
-    if not paired:  # one harmonic each, of as many pairs as fit
+    if not paired:  # use one harmonic for each of as many pairs as fit
         every = list(combinations(_harmonics(schema, 1, paired=True), 2))
         order = np.random.Generator(np.random.PCG64(_SHUFFLE)).permutation(len(every))
-        pairs = [every[i] for i in sorted(order[: room // 2].tolist())]
+        pairs = [every[i] for i in sorted(order[: remaining // 2].tolist())]
     return alone, pairs
 
 
@@ -111,12 +111,12 @@ def _groups(alone: list[_Harmonics], pairs: _Pairs) -> tuple[Group, ...]:
 
 
 def _reach(half: float) -> float:
-    """Of a column of one category it would be 0: it gets no more weight than others."""
+    """Return the reach, at least 1. It would be 0 for a column of one category, which must not get more weight."""
     return max(1.0, 2 * half + _ROUNDING)
 
 
 def _most(schema: TableSchema, frequencies: int, *, paired: bool) -> list[_Harmonics]:
-    """The columns' harmonics up to the highest common one that fits; none where not even the first of pairs do."""
+    """Return the harmonics up to the highest common one that fits; none if not even the first of the pairs fit."""
     for highest in range(_highest(schema), 0, -1):
         counts = [_count(column, highest, paired=paired) for column in schema.columns]
         squares = sum(count**2 for count in counts)
@@ -124,7 +124,7 @@ def _most(schema: TableSchema, frequencies: int, *, paired: bool) -> list[_Harmo
             return _harmonics(schema, highest, paired=paired)
     if paired:
         return []
-    raise InvalidInput("At least one frequency a column is needed.", field="frequencies")
+    raise InvalidInput("At least one frequency for each column is needed.", field="frequencies")
 
 
 def _highest(schema: TableSchema) -> int:
@@ -139,7 +139,7 @@ def _count(column: Column, highest: int, *, paired: bool) -> int:
 
 
 def _harmonics(schema: TableSchema, highest: int, *, paired: bool) -> list[_Harmonics]:
-    """Of every column that has any: in a pair, one of a single category tells nothing."""
+    """Return the harmonics of every column that has any. In a pair, a column of one category has none."""
     found, start = [], 0
     for j, column in enumerate(schema.columns):
         numbers = np.arange(1, _count(column, highest, paired=paired) + 1)
@@ -158,7 +158,7 @@ def _harmonics(schema: TableSchema, highest: int, *, paired: bool) -> list[_Harm
 
 
 def _placed(schema: TableSchema, *parts: tuple[_Harmonics, IntArray]) -> IntArray:
-    """Integers of columns as those of whole rows."""
+    """Place the integers of columns in the coordinates of whole rows."""
     whole = np.zeros((schema.width, parts[0][1].shape[1]), dtype=np.int64)
     for harmonics, integers in parts:
         whole[harmonics.start : harmonics.start + len(integers)] = integers
@@ -166,6 +166,6 @@ def _placed(schema: TableSchema, *parts: tuple[_Harmonics, IntArray]) -> IntArra
 
 
 def by_column(schema: TableSchema, frequencies: FloatArray) -> list[FloatArray]:
-    """`frequencies` `[k, width]` cut into the columns' coordinates."""
+    """Split `frequencies` `[k, width]` into the columns' coordinates."""
     starts = np.cumsum([0, *(column.width for column in schema.columns)])
     return [frequencies[:, first:last] for first, last in pairwise(starts)]

@@ -1,17 +1,18 @@
 """The baseline: noisy class-conditional marginals, and rows drawn from them column by column.
 
 Guarantee: (epsilon, delta)-DP for replacing one row, at `RecordBudget`'s analytic Gaussian calibration; one event.
-Everything made of the noisy counts is post-processing. Without noise in n (`rows` None) the same release is also
-private for adding or removing one row, at sqrt(2) times the multiplier.
+Everything derived from the noisy counts is post-processing. If n is not released without noise (`rows` None), the same
+release is also private for adding or removing one row, at sqrt(2) times the multiplier.
 
-The release. For each of M columns, the counts of (class, bin): even public bins of a numeric column, the categories of
-another. A row is in one cell of each; replacing it lowers one count and raises one in each of the M tables, or none:
-squared sensitivity 2 M. Adding or removing it: M. Counts are multiplied by the public `_FINENESS` before the noise and
-divided by it after, so that the noise is not coarse; sensitivity and noise scale alike.
+The release. For each of M columns, the counts of (class, bin), where a bin is one of even public bins of a numeric
+column, or a category. A row is in one cell of each table. Replacing it lowers one count and raises one in each of the M
+tables, or none: squared sensitivity 2 M. Adding or removing it: M. Counts are multiplied by the public `_FINENESS`
+before the noise and divided by it afterwards, so that the noise is not coarse; sensitivity and noise scale alike.
 
-Consistency. The tables' class totals estimate the same class sizes; they are averaged by inverse variance and, where n
-is public, moved to the nearest sizes of sum n. Each class of each table is then moved to the nearest counts that are
-not negative and add up to it. Columns are taken as independent in a class: correlations beyond the label are lost.
+Consistency. The tables' class totals estimate the same class sizes. They are averaged by inverse variance and, if n
+is public, moved to the nearest sizes of sum n. Each class of each table is then moved to the nearest non-negative
+counts that add up to its size. Columns are treated as independent within a class, so correlations beyond the label are
+lost.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _FINENESS = 64
 
 @dataclass(frozen=True, eq=False)
 class MarginalsRelease:
-    """Consistent counts; public. `tables` has one float64 `[classes, bins]` a column, `classes` `[classes]` their sums.
+    """Consistent counts; public. `tables` has a float64 `[classes, bins]` for each column; `classes` has their sums.
 
-    `bins`: of a numeric column. `noise`: the standard deviation of a count before consistency. `rows`: n where it was
+    `bins`: of a numeric column. `noise`: the standard deviation of a count before consistency. `rows`: n if it is
     public, else None.
     """
 
@@ -54,12 +55,12 @@ class MarginalsRelease:
     noise: float
 
     def sample(self, count: int) -> EncodedTable:
-        """`count` synthetic rows: a class, then each column by itself; numbers are uniform in their bin.
+        """Draw `count` synthetic rows: a class, then each column independently. Numbers are uniform in their bin.
 
         Raises InvalidInput for a count below 1.
         """
         if count < 1:
-            raise InvalidInput("At least one row.", field="rows")
+            raise InvalidInput("At least one row is needed.", field="rows")
         generator = noise_generator()
         labels = generator.choice(len(self.classes), size=count, p=_law(self.classes)).astype(np.int16)
         codes = np.empty((count, len(self.tables)), dtype=np.int16)
@@ -77,7 +78,7 @@ class MarginalsRelease:
 def marginals_release(
     table: EncodedTable, *, bins: int, budget: RecordBudget, rows_are_public: bool
 ) -> MarginalsRelease:
-    """One release of the table, to be charged as `budget.event(MARGINALS)`; see the module docstring.
+    """Make one release of the table, to be charged as `budget.event(MARGINALS)`; see the module docstring.
 
     Raises: InvalidInput for bins outside 1..256, OutOfRange for a budget too small; both before anything is drawn.
     """
@@ -93,19 +94,19 @@ def marginals_release(
 
 
 def counts_scale(schema: TableSchema, *, bins: int, noise_multiplier: float) -> int:
-    """The integer noise of counts that were multiplied by `_FINENESS`. Raises as `marginals_release`."""
+    """Return the integer noise scale for counts multiplied by `_FINENESS`. Raises as `marginals_release`."""
     if not 1 <= bins <= BINS_MAX:
-        raise InvalidInput(f"Between 1 and {BINS_MAX} bins.", field="bins")
+        raise InvalidInput(f"The number of bins must be between 1 and {BINS_MAX}.", field="bins")
     return noise_scale(noise_multiplier, squared_sensitivity=squared_sensitivity(schema) * _FINENESS**2)
 
 
 def squared_sensitivity(schema: TableSchema) -> int:
-    """Of all joint counts together, for replacing one row: 2 for each column."""
+    """Return the squared sensitivity of all joint counts together, for replacing one row: 2 for each column."""
     return 2 * len(schema.columns)
 
 
 def joint_counts(table: EncodedTable, *, bins: int) -> list[IntArray]:
-    """For each column, how many rows have that class and bin: int64 `[classes, bins]`."""
+    """Return for each column the number of rows of each class and bin: int64 `[classes, bins]`."""
     found = []
     for j, column in enumerate(table.schema.columns):
         codes = table.codes[:, j].astype(np.int64)
@@ -118,17 +119,17 @@ def joint_counts(table: EncodedTable, *, bins: int) -> list[IntArray]:
 
 
 def cells(column: Column, bins: int) -> int:
-    """How many cells a class has in the column's table."""
+    """Return the number of cells of a class in the column's table."""
     return bins if isinstance(column, NumericColumn) else len(column.categories)
 
 
 def _edges(bins: int) -> IntArray:
-    """The bins' first steps, and one past the last step: int64 `[bins + 1]`."""
+    """Return the bins' first steps, and one past the last step: int64 `[bins + 1]`."""
     return np.arange(bins + 1) * (STEPS + 1) // bins
 
 
 def _class_sizes(tables: list[FloatArray], rows: int | None) -> FloatArray:
-    """Each table's sum over bins has a variance proportional to its bins."""
+    """Average the tables' class sizes. Each table's sum over bins has a variance proportional to its bins."""
     weights = np.array([1 / table.shape[1] for table in tables])
     sums = np.stack([table.sum(axis=1) for table in tables])
     sizes: FloatArray = weights @ sums / weights.sum()
@@ -137,9 +138,9 @@ def _class_sizes(tables: list[FloatArray], rows: int | None) -> FloatArray:
 
 
 def _nearest(values: FloatArray, total: float) -> FloatArray:
-    """The nearest numbers, by Euclidean distance, that are not negative and add up to `total` >= 0.
+    """Return the nearest numbers, by Euclidean distance, that are not negative and add up to `total` >= 0.
 
-    All are lowered by the one number that does it (Duchi et al. 2008).
+    All are lowered by the same number and truncated at zero (Duchi et al. 2008).
     """
     falling = np.sort(values)[::-1]
     excess = np.cumsum(falling) - total
@@ -150,6 +151,6 @@ def _nearest(values: FloatArray, total: float) -> FloatArray:
 
 
 def _law(counts: FloatArray) -> FloatArray:
-    """Probabilities; of a class without rows, which is never drawn, uniform ones."""
+    """Return probabilities; uniform ones for a class without rows, which is never drawn."""
     total = math.fsum(counts)
     return counts / total if total > 0 else np.full(len(counts), 1 / len(counts))

@@ -1,13 +1,13 @@
 """PEARL's private release: the class-conditional characteristic function of a table, once (Liew et al. 2021).
 
 Guarantee: (epsilon, delta)-DP for replacing one row, at `RecordBudget`'s analytic Gaussian calibration; one event.
-Everything made of a `PearlRelease` is post-processing. Without n (`rows` None) only the noisy class counts know it, and
-the same release is also private for adding or removing one row, at sqrt(2) times the multiplier.
+Everything derived from a `PearlRelease` is post-processing. If n is private (`rows` None), only the noisy class counts
+depend on it, and the same release is also private for adding or removing one row, at sqrt(2) times the multiplier.
 
 The embedding. A row x of class y adds A_i (cos t_i.x, sin t_i.x) to the sums of class y for each of k public
-frequencies, as integers of length at most A_i a pair (`features`), and the weight w to the count of class y. All sums
-are unnormalised; divided by A n sqrt(k) those of a common A are the paper's embedding, with its sensitivity 2/n. (Means
-of a class would move by 2 / n_c with n_c private, and are never formed before the noise.)
+frequencies, as integer pairs of length at most A_i (`features`), and the weight w to the count of class y. All sums
+are unnormalised. Divided by A n sqrt(k), those of a common A are the paper's embedding, with its sensitivity 2/n.
+(Means of a class would move by 2 / n_c with n_c private, and are never formed before the noise.)
 
 Sensitivity, squared, of sums and counts together. Replace (x, y) by (x', y').
 
@@ -15,19 +15,20 @@ Sensitivity, squared, of sums and counts together. Replace (x, y) by (x', y').
 * y = y': the counts stay, the sums of one class move by a difference of two such vectors.
   - Gaussian frequencies, one A: at most 4 A^2 k. With w = floor(A sqrt(k)) both cases agree.
   - Low-order frequencies: a group of frequencies of one amplitude moves by at most A^2 reach (`low_order`) before
-    rounding, which adds at most 2 e sqrt(k_g) to the length, e from `pair_error` and the harmonics' own rounding. The
-    sum over the groups is S; w^2 = (S - 2 sum A_i^2) / 2 makes both cases agree, or S / 16, whichever is more.
+    rounding, which adds at most 2 e sqrt(k_g) to the length, where e combines `pair_error` and the harmonics' own
+    rounding. The sum over the groups is S. w^2 is the larger of (S - 2 sum A_i^2) / 2, which makes both cases agree,
+    and S / 16.
 
 Adding or removing a row: sum A_i^2 + w^2, at most half of either.
 
-Designs. `LOW_ORDER` (the default): frequencies of one column or two, half of the squared sensitivity to either kind,
-even parts for the groups in it. Nothing else is released. `GAUSSIAN`: the paper's, in all columns at once, from
-N(0, 1 / mean distance^2). Where n is public the mean distance of two rows is released first with 1/64 of the squared
-budget (sum of 1 / multiplier^2), the embedding with the rest; the second depends on the first only through its output,
-and Gaussian releases compose adaptively as if they were one (Dong, Roth and Su 2022, Corollary 3.3). Where n is private
-a public number stands for it.
+Designs. `LOW_ORDER` (the default): frequencies of one column or two, half of the squared sensitivity for either kind,
+equal parts for the groups in it. Nothing else is released. `GAUSSIAN`: the paper's, in all columns at once, from
+N(0, 1 / mean distance^2). If n is public, the mean distance of two rows is released first with 1/64 of the squared
+budget (sum of 1 / multiplier^2), and the embedding with the rest. The second release depends on the first only through
+its output, and Gaussian releases compose adaptively as if they were one (Dong, Roth and Su 2022, Corollary 3.3). If n
+is private, a public number replaces the mean distance.
 
-Noise is exact (`accounted_noise`): sums, counts and distances are integers, and no float rounding enters a proof.
+Noise is exact (`accounted_noise`): sums, counts and distances are integers, and no float rounding affects a proof.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ FREQUENCIES_MAX = 10_000
 DISTANCE_SHARE = 1 / 64
 PAIRS_SHARE = 1 / 2
 _AMPLITUDE_MIN = 16
-_ROOM = 0.99  # of the widest noise: the rounding of its square root stays inside
+_MARGIN = 0.99  # fraction of the widest noise, as a margin for the rounding of its square root
 
 
 class Design(StrEnum):
-    """Where the frequencies lie."""
+    """How the frequencies are chosen."""
 
     LOW_ORDER = "low_order"
     GAUSSIAN = "gaussian"
@@ -71,12 +72,12 @@ class Design(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class PearlRelease:
-    """What left the private rows; public from here on.
+    """The released values. Everything in this object is public.
 
     Shapes: `frequencies` `[k, d]`; `sums` `[classes, k, 2]`, sums over rows of cosine and sine; `counts` `[classes]`,
-    which may be negative; `weights` `[k]`, a frequency's amplitude over the greatest. The standard deviation of an
-    entry of `sums` is `sums_noise / weights`, that of a count `counts_noise`. `rows` is n where it was public, else
-    None. `mean_distance` is the released one, or the public stand-in.
+    which may be negative; `weights` `[k]`, a frequency's amplitude over the largest. The standard deviation of an
+    entry of `sums` is `sums_noise / weights`, that of a count `counts_noise`. `rows` is n if it is public, else None.
+    `mean_distance` is the released value, or its public substitute.
     """
 
     schema: TableSchema
@@ -99,10 +100,11 @@ def pearl_release(
     rows_are_public: bool,
     design: Design = Design.LOW_ORDER,
 ) -> PearlRelease:
-    """One release of the table, to be charged as `budget.event(PEARL)`; see the module docstring.
+    """Make one release of the table, to be charged as `budget.event(PEARL)`; see the module docstring.
 
-    `frequencies`: how many, of the low-order ones at most. Raises: InvalidInput for a number outside 1..10,000 or, of
-    low order, below that of columns; OutOfRange for a budget too small for them; both before anything is drawn.
+    `frequencies`: their number; for the low-order design the maximum. Raises: InvalidInput for a number outside
+    1..10,000 or, for the low-order design, below the number of columns; OutOfRange for a budget too small for them;
+    both before anything is drawn.
     """
     schema = table.schema
     plan = noise_plan(
@@ -149,8 +151,11 @@ class EmbeddingPlan:
 
 @dataclass(frozen=True, eq=False)
 class NoisePlan:
-    """What is fixed before a row is read. `integers`: the low-order frequencies, None of Gaussian ones, which may wait
-    for the mean distance; `distance_scale`: the noise of that, None where it is not released."""
+    """Everything that is fixed before a row is read.
+
+    `integers`: the low-order frequencies; None for Gaussian ones, which may depend on the mean distance.
+    `distance_scale`: the noise of the mean distance, None if it is not released.
+    """
 
     embedding: EmbeddingPlan
     integers: IntArray | None
@@ -160,7 +165,7 @@ class NoisePlan:
 def noise_plan(
     schema: TableSchema, *, frequencies: int, noise_multiplier: float, rows_are_public: bool, design: Design
 ) -> NoisePlan:
-    """By the schema and public numbers alone. Raises as `pearl_release`."""
+    """Compute the plan from the schema and public numbers alone. Raises as `pearl_release`."""
     checked(frequencies)
     if design is Design.LOW_ORDER:
         found = low_order(schema, frequencies=frequencies)
@@ -174,14 +179,14 @@ def noise_plan(
 
 
 def checked(frequencies: int) -> int:
-    """`frequencies` itself. Raises InvalidInput."""
+    """Return `frequencies`. Raises InvalidInput if it is out of range."""
     if not 1 <= frequencies <= FREQUENCIES_MAX:
-        raise InvalidInput(f"Between 1 and {FREQUENCIES_MAX} frequencies.", field="frequencies")
+        raise InvalidInput(f"The number of frequencies must be between 1 and {FREQUENCIES_MAX}.", field="frequencies")
     return frequencies
 
 
 def embedding_plan(frequencies: int, noise_multiplier: float) -> EmbeddingPlan:
-    """Of one amplitude: the finest integers whose noise the sampler reaches. Raises OutOfRange where none are."""
+    """Plan one amplitude: the finest integers whose noise the sampler supports. Raises OutOfRange if there are none."""
     amplitude = _finest(noise_multiplier, largest=1 / (2 * math.sqrt(frequencies)))
     squared = 4 * frequencies * amplitude**2
     scale = noise_scale(noise_multiplier, squared_sensitivity=squared)
@@ -189,7 +194,7 @@ def embedding_plan(frequencies: int, noise_multiplier: float) -> EmbeddingPlan:
 
 
 def low_order_plan(groups: Sequence[Group], noise_multiplier: float) -> EmbeddingPlan:
-    """The same for low-order frequencies; amplitudes `[k]`, each group with an even share of its kind's part."""
+    """Plan low-order frequencies: amplitudes `[k]`, where each group has an equal share of its kind's part."""
     orders = [len(group.columns) for group in groups]
     part = PAIRS_SHARE if 2 in orders else 0.0
     shares = np.array([(part if order == 2 else 1 - part) / orders.count(order) for order in orders])
@@ -204,7 +209,7 @@ def low_order_plan(groups: Sequence[Group], noise_multiplier: float) -> Embeddin
         sums = int((sizes * amplitudes**2).sum())
         weight = math.isqrt(max((same_class - 2 * sums) // 2, same_class // 16))
         squared = max(same_class, 2 * sums + 2 * weight**2)
-        if finest == _AMPLITUDE_MIN or noise_multiplier * math.sqrt(squared) < _ROOM * GAUSSIAN_SCALE_MAX:
+        if finest == _AMPLITUDE_MIN or noise_multiplier * math.sqrt(squared) < _MARGIN * GAUSSIAN_SCALE_MAX:
             break
         finest = max(_AMPLITUDE_MIN, finest * 15 // 16)
     scale = noise_scale(noise_multiplier, squared_sensitivity=squared)
@@ -212,14 +217,14 @@ def low_order_plan(groups: Sequence[Group], noise_multiplier: float) -> Embeddin
 
 
 def _finest(noise_multiplier: float, *, largest: float) -> int:
-    """The greatest amplitude; `largest` is what it is at a sensitivity of 1."""
-    widest = _ROOM * GAUSSIAN_SCALE_MAX / noise_multiplier * largest
-    # below the smallest useful amplitude `noise_scale` refuses
+    """Return the largest usable amplitude. `largest` is its value at a sensitivity of 1."""
+    widest = _MARGIN * GAUSSIAN_SCALE_MAX / noise_multiplier * largest
+    # for an amplitude below the smallest useful one, `noise_scale` raises
     return max(_AMPLITUDE_MIN, min(AMPLITUDE_MAX, int(widest)))
 
 
 def embedded(table: EncodedTable, features: FeatureMap, *, weight: int) -> IntArray:
-    """The exact integers that noise is added to, int64 `[classes, 2 k + 1]`: sums, then the weighted count."""
+    """Return the exact integers before noise, int64 `[classes, 2 k + 1]`: sums, then the weighted count."""
     sums = features.sums(table).reshape(table.schema.classes, -1)
     counts = np.bincount(table.labels, minlength=table.schema.classes)
     return np.column_stack([sums, weight * counts])

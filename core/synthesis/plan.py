@@ -1,6 +1,6 @@
-"""What one synthesis is to do, fixed before a row is read, and whether its budget is enough for the noise to be drawn.
+"""The parameters of one synthesis, fixed before a row is read, and the check that its noise can be drawn.
 
-Guarantee: looks at the declared schema and the parameters alone.
+Guarantee: this module uses only the declared schema and the parameters.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _HALVINGS = 20
 
 @dataclass(frozen=True)
 class SynthesisPlan:
-    """One release by `method`: `frequencies` and `design` are pearl's, `bins` are those of a numeric column by
-    marginals."""
+    """One release by `method`. `frequencies` and `design` are for pearl; `bins` is the number of bins of a numeric
+    column for marginals."""
 
     method: Method
     rows_are_public: bool
@@ -47,19 +47,19 @@ class SynthesisPlan:
     design: Design = DESIGN_DEFAULT
 
     def check(self, schema: TableSchema, budget: RecordBudget) -> None:
-        """Raises what `release` would raise: InvalidInput, and OutOfRange with the smallest epsilon that is enough."""
+        """Raise what `release` would raise: InvalidInput, and OutOfRange with the smallest epsilon that suffices."""
         scale = self._scale(schema)
         try:
             scale(budget.noise_multiplier)
         except OutOfRange:
             raise OutOfRange(
-                "The noise of this budget is too wide to be drawn; at this delta the smallest epsilon that is enough"
+                "This budget needs noise that is too wide to be sampled. At this delta the smallest sufficient epsilon"
                 f" is {_smallest_epsilon(scale, budget):g}.",
                 field="epsilon",
             ) from None
 
     def release(self, table: EncodedTable, budget: RecordBudget) -> PearlRelease | MarginalsRelease:
-        """The one release, charged as `budget.event(method)`. Raises as `check`, before anything is drawn."""
+        """Make the one release, charged as `budget.event(method)`. Raises as `check`, before anything is drawn."""
         public = self.rows_are_public
         if self.method == "pearl":
             return pearl_release(
@@ -68,7 +68,7 @@ class SynthesisPlan:
         return marginals_release(table, bins=self.bins, budget=budget, rows_are_public=public)
 
     def _scale(self, schema: TableSchema) -> Callable[[float], object]:
-        """What a noise multiplier asks of the sampler: raises OutOfRange where that is too much."""
+        """Return a function of the noise multiplier that raises OutOfRange if the sampler does not support it."""
         if self.method == "marginals":
             return lambda noise: counts_scale(schema, bins=self.bins, noise_multiplier=noise)
         if self.design is Design.LOW_ORDER:
@@ -83,7 +83,7 @@ class SynthesisPlan:
 
 
 def _smallest_epsilon(scale: Callable[[float], object], budget: RecordBudget) -> float:
-    """Rounded up to three digits. `budget` is too small."""
+    """Return the smallest sufficient epsilon, rounded up to three digits. `budget` is too small."""
 
     def enough(epsilon: float) -> bool:
         try:

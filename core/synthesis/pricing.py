@@ -1,4 +1,4 @@
-"""What one synthesis costs: a single Gaussian event on the record account, from (epsilon, delta) alone."""
+"""The cost of one synthesis: a single Gaussian event on the record account, from (epsilon, delta) alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.errors import InvalidInput
 
 @dataclass(frozen=True)
 class RecordBudget:
-    """(epsilon, delta) of one release for replacing one row, and the noise that gives it.
+    """(epsilon, delta) of one release for replacing one row, and the noise that provides it.
 
     `noise_multiplier`: standard deviation over l2 sensitivity, by the analytic calibration.
     """
@@ -23,7 +23,7 @@ class RecordBudget:
     noise_multiplier: float
 
     def event(self, mechanism: str) -> PrivacyEvent:
-        """The one event of a release by `mechanism`; it looks at no row."""
+        """Return the one event of a release by `mechanism`. It does not depend on any row."""
         return PrivacyEvent(
             mechanism=mechanism,
             kind="gaussian",
@@ -37,9 +37,9 @@ class RecordBudget:
 
 
 def record_budget(epsilon: float | int | str | Decimal, delta: float | int | str | Decimal) -> RecordBudget:
-    """The budget of one release; both numbers are rounded down to ledger units before the noise is found.
+    """Return the budget of one release. Both numbers are rounded down to ledger units before calibration.
 
-    Raises: InvalidInput, its `field` named, for what is no number; OutOfRange for what cannot be calibrated.
+    Raises: InvalidInput, with its `field`, for a value that is not a number; OutOfRange if calibration is impossible.
     """
     try:
         epsilon_nano = limit_nano(epsilon)

@@ -1,6 +1,7 @@
-"""A release as bytes and back: what a job keeps, so that after a crash it goes on without a second release.
+"""Serialises a release. A job stores it, so that it continues after a crash without a second release.
 
-MessagePack; arrays are float64, little-endian, in C order. Reading runs nothing and checks every shape.
+The format is MessagePack; arrays are float64, little-endian, in C order. Reading executes no code and checks every
+shape.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _NUMBER = np.dtype("<f8")
 
 
 def release_bytes(release: PearlRelease | MarginalsRelease) -> bytes:
-    """Everything of a release, and which mechanism's it is."""
+    """Serialise a release and its mechanism."""
     facts: dict[str, Any] = {"format": FORMAT, "schema": release.schema.as_json(), "rows": release.rows}
     if isinstance(release, MarginalsRelease):
         arrays = [*release.tables, release.classes]
@@ -42,7 +43,7 @@ def release_bytes(release: PearlRelease | MarginalsRelease) -> bytes:
 
 
 def release_of(packed: bytes) -> PearlRelease | MarginalsRelease:
-    """The release of `release_bytes`. Raises ValueError for what is none, and for numbers that are not finite."""
+    """Parse the output of `release_bytes`. Raises ValueError for invalid data, and for numbers that are not finite."""
     try:
         facts = msgpack.unpackb(packed)
         if facts.pop("format") != FORMAT:

@@ -1,8 +1,8 @@
-"""What a table is declared to be: public bounds, public categories, one label or none.
+"""The declaration of a table: public bounds, public categories, at most one label.
 
-Guarantee: nothing here is read off private rows. A minimum, a maximum or a list of categories taken from the data
-would leak it, so the caller declares them all; what is missing is refused. Errors name the place in the declaration,
-never what stands there.
+Guarantee: nothing in this module depends on private rows. A minimum, a maximum or a list of categories taken from the
+data would leak it, so the caller declares them all, and a missing one is an error. Errors contain the place in the
+declaration, never its content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeGuard
 from core.errors import InvalidInput
 
 COLUMNS_MAX = 1_024
-CATEGORIES_MAX = 1_024  # of one column
+CATEGORIES_MAX = 1_024  # for each column
 WIDTH_MAX = 2_048  # coordinates of an encoded row
 CLASSES_MAX = 64
 NAME_CHARS_MAX = 256
@@ -32,7 +32,7 @@ class NumericColumn:
 
     @property
     def width(self) -> int:
-        """Coordinates in an encoded row."""
+        """The number of coordinates in an encoded row."""
         return 1
 
 
@@ -45,7 +45,7 @@ class CategoricalColumn:
 
     @property
     def width(self) -> int:
-        """Coordinates in an encoded row: one-hot."""
+        """The number of coordinates in an encoded row, one-hot."""
         return len(self.categories)
 
 
@@ -54,39 +54,42 @@ Column = NumericColumn | CategoricalColumn
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The declared columns in order, and the label column, which stands apart. Build it by `table_schema`."""
+    """The declared columns in order, and the separate label column. Use `table_schema` to build it."""
 
     columns: tuple[Column, ...]
     label: CategoricalColumn | None
 
     @property
     def classes(self) -> int:
-        """How many classes a release is conditional on: 1 without a label."""
+        """The number of classes on which a release is conditional: 1 without a label."""
         return 1 if self.label is None else len(self.label.categories)
 
     @property
     def width(self) -> int:
-        """Coordinates of an encoded row."""
+        """The number of coordinates of an encoded row."""
         return sum(column.width for column in self.columns)
 
     @property
     def squared_diameter(self) -> int:
-        """Of the encoded rows' domain: a numeric column spans [0, 1], two categories are sqrt(2) apart."""
+        """The squared diameter of the encoded rows' domain.
+
+        A numeric column spans [0, 1], and the distance of two categories is sqrt(2).
+        """
         return sum(1 if isinstance(column, NumericColumn) else 2 for column in self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all columns, the label last."""
+        """The names of all columns, the label last."""
         return tuple(column.name for column in self.columns) + (() if self.label is None else (self.label.name,))
 
     def as_json(self) -> dict[str, Any]:
-        """The declaration that `table_schema` reads."""
+        """Return the declaration that `table_schema` parses."""
         label = None if self.label is None else _as_json(self.label)
         return {"columns": [_as_json(column) for column in self.columns], "label": label}
 
 
 def table_schema(declared: Mapping[str, Any]) -> TableSchema:
-    """The schema of a declaration as JSON gives it.
+    """Parse a declaration from JSON and return the schema.
 
     `{"columns": [{"name", "kind": "numeric", "minimum", "maximum", "integer"?}, {"name", "kind": "categorical",
     "categories"}], "label": {"name", "kind": "categorical", "categories"} or null}`. A label has at least two
@@ -107,7 +110,7 @@ def table_schema(declared: Mapping[str, Any]) -> TableSchema:
     if len(set(schema.names)) < len(schema.names):
         _refuse("Two columns have the same name.", "schema.columns")
     if schema.width > WIDTH_MAX:
-        _refuse(f"A row may have {WIDTH_MAX} numbers and categories together.", "schema.columns")
+        _refuse(f"A row may have at most {WIDTH_MAX} numbers and categories in total.", "schema.columns")
     return schema
 
 
@@ -119,7 +122,7 @@ def _column(declared: object, place: str) -> Column:
     if not isinstance(kind, str) or kind not in keys:
         _refuse("A column is numeric or categorical.", f"{place}.kind")
     if not set(declared) <= keys[kind] | {"name", "kind"}:
-        _refuse("The column has a field that its kind does not know.", place)
+        _refuse("The column has a field that its kind does not support.", place)
     name = declared.get("name")
     if not _is_text(name):
         _refuse(f"A column has a name of 1 to {NAME_CHARS_MAX} characters.", f"{place}.name")
@@ -138,7 +141,7 @@ def _column(declared: object, place: str) -> Column:
 
 def _bound(value: object, place: str) -> float:
     if value is None:
-        _refuse("Declare public bounds: bounds read off private rows would leak them.", place)
+        _refuse("Declare public bounds. Bounds derived from private rows would leak them.", place)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= BOUND_MAX:
         _refuse(f"A bound is a number within {BOUND_MAX:g} of zero.", place)
     return float(value)
@@ -147,7 +150,7 @@ def _bound(value: object, place: str) -> float:
 def _categories(value: object, place: str) -> tuple[str, ...]:
     place = f"{place}.categories"
     if not _is_list(value):
-        _refuse("Declare public categories: a list read off private rows would leak them.", place)
+        _refuse("Declare public categories. A list derived from private rows would leak them.", place)
     if not 1 <= len(value) <= CATEGORIES_MAX or not all(_is_text(entry) for entry in value):
         _refuse(f"A column has 1 to {CATEGORIES_MAX} categories of 1 to {NAME_CHARS_MAX} characters.", place)
     if len(set(value)) < len(value):

@@ -1,4 +1,4 @@
-"""Fill `class_marker`: the type of what was masked, such as [EMAIL_ADDRESS], [WORD] or [NUMBER]."""
+"""Fill `class_marker`: the type of the masked region, such as [EMAIL_ADDRESS], [WORD] or [NUMBER]."""
 
 from __future__ import annotations
 

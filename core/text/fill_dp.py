@@ -1,19 +1,19 @@
 """Fill `dp`: every slot is drawn from the model's fixed public candidates, under differential privacy.
 
-One draw is `token_selection.select`: epsilon for replacing the slot's own original by anything else, as long as the
-model reads it nowhere. It does not: `core.text.fill_left_to_right` shows it the kept text, the words released at slots
-to the left, and masks at slots to the right. So an original moves its own draw alone, and what comes later reads that
-draw's outcome, which is post-processing. That holds for all documents of a batch together: however companions move the
-last digits of the model's numbers, no original of any document went into them.
+One draw is `token_selection.select`. It costs epsilon for replacing the slot's own original by anything else, if the
+model never reads that original. It does not: `core.text.fill_left_to_right` passes it the kept text, the words released
+at slots to the left, and masks at slots to the right. So an original affects its own draw only, and later draws depend
+on that draw's outcome, which is post-processing. This holds for all documents of a batch together: other documents may
+change the last digits of the model's numbers, but no original of any document is among the model's inputs.
 
-* scope `slot`. A slot is a masked region, whatever stands in it, or with the technique `all` a word. Each draw has eps.
-  Guarantee: eps for replacing what stands in one slot by anything else, given the mask pattern and the kept text, which
-  have no protection. A document costs eps, however many slots it has; two slots replaced at once cost 2 eps.
+* scope `slot`. A slot is a masked region, whatever its content, or with the technique `all` a word. Each draw has eps.
+  Guarantee: eps for replacing the content of one slot by anything else, given the mask pattern and the kept text, which
+  have no protection. A document costs eps whatever its number of slots. Replacing two slots at once costs 2 eps.
 * scope `document`. Every word is a slot; punctuation, case and line breaks are dropped first. Each of the n draws has
   eps / n. Guarantee: eps for replacing the whole document by any other of as many words: the draws compose by sum.
 
-The original has the full score; how well the model thinks that other candidates fit gives them up to half of it. An
-original that is no candidate comes out as whatever fits.
+The original has the full score. The model's scores give the other candidates up to half of it. If the original is no
+candidate, the model's scores alone decide.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from core.text.infill_model import Candidates, FloatArray
 from core.text.policy import DOCUMENT, Mask, MaskPolicy
 from core.text.sanitize import Inspected
 
-CLIP = 10.0  # logits: what the model thinks this much worse than its best scores 0
+CLIP = 10.0  # logits: a candidate this far below the model's best scores 0
 
 
 def slots_of(found: Inspected, policy: MaskPolicy) -> Inspected:
-    """The slots of what `core.text.replace_words.inspect_words` found, as masks of one type: a type would tell.
+    """Return the slots of a result of `core.text.replace_words.inspect_words`, as masks of one type.
 
-    No more slots than tokens, so that who counts a text's tokens before it is charged knows that it can be filled.
+    One type, because a type would reveal information. There are at most as many slots as tokens, so counting a text's
+    tokens before it is charged suffices to know that it can be filled.
     """
     if not policy.whole:
         return replace(found, masks=_one_a_token(found))
@@ -45,7 +46,7 @@ def slots_of(found: Inspected, policy: MaskPolicy) -> Inspected:
 
 
 def _one_a_token(found: Inspected) -> list[Mask]:
-    """The masks, with those that share a token joined; each holds a part of one, for it holds a letter or digit."""
+    """Return the masks, joining those that share a token. Each contains a letter or digit, hence a part of a token."""
     starts = [token.start for token in found.tokens]
     joined: list[Mask] = []
     for mask in found.masks:
@@ -60,9 +61,10 @@ def _one_a_token(found: Inspected) -> list[Mask]:
 
 
 def dp_draws(found: Inspected, epsilon_nano: int, candidates: Candidates, *, scope: str) -> Scored:
-    """A draw for each slot of `slots_of`. Units: epsilon in nano, of the whole text; what does not divide is not spent.
+    """Return a draw for each slot of `slots_of`.
 
-    `Scored.choose` raises ValueError for logits that are not finite.
+    Units: epsilon in nano, for the whole text. A remainder of the division among slots is not spent. `Scored.choose`
+    raises ValueError for logits that are not finite.
     """
     shares = max(len(found.masks), 1) if scope == DOCUMENT else 1
 

@@ -1,13 +1,14 @@
 """Model fills of many documents at once: step i fills the i-th masked region of each, in one call of the model.
 
-Guarantee: what the model reads for region i of a document is its kept text, the words filled in at regions 0 to i - 1,
-and whether region i is of the type NUMBER. No masked string reaches the model; a `Way` that reads one
-(`core.text.fill_dp`) does so by itself.
+Guarantee: for region i of a document the model reads its kept text, the words filled in at regions 0 to i - 1, and
+whether region i is of the type NUMBER. No masked string reaches the model. A `Way` that needs one
+(`core.text.fill_dp`) reads it itself.
 
-Each region's word is chosen once. Where the model fails on a call it is asked again, for each document alone: it draws
-nothing, and what was chosen before stays. A document that fails alone ends with its error and chooses nothing more.
+Each region's word is chosen once. If the model fails on a call, it is called again for each document separately: the
+model itself draws nothing, and earlier choices stay. A document that fails alone ends with its error, and nothing more
+is chosen for it.
 
-Cost: as many calls as the document with most regions has, each with a window of text for each document left.
+Cost: as many calls as the document with most regions has, each with a window of text for each remaining document.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Scored:
-    """Each region's word is chosen by a number for each candidate. `choose` gets the region's number and its row."""
+    """Each region's word is chosen from a score for each candidate. `choose` gets the region's number and its row."""
 
     choose: Callable[[int, FloatArray], str]
 
@@ -44,7 +45,7 @@ Way = Ranked | Scored
 
 
 class _Passage:
-    """One document while it is filled."""
+    """The state of one document during filling."""
 
     def __init__(self, found: Inspected) -> None:
         ends = [0, *(mask.end for mask in found.masks)]
@@ -56,11 +57,11 @@ class _Passage:
 
     @property
     def blank(self) -> Blank:
-        after, room = [], CONTEXT_CHARS
+        after, remaining = [], CONTEXT_CHARS
         for part in self._kept[len(self.words) + 1 :]:
-            after.append(part[:room])
-            room -= len(part) + 1
-            if room <= 0:
+            after.append(part[:remaining])
+            remaining -= len(part) + 1
+            if remaining <= 0:
                 break
         return Blank(self._before, tuple(after), number=self._numbers[len(self.words)])
 
@@ -70,15 +71,15 @@ class _Passage:
 
 
 def fill_left_to_right(
-    found: Sequence[Inspected], ways: Sequence[Way], model: InfillModel
+    found: Sequence[Inspected], strategies: Sequence[Way], model: InfillModel
 ) -> list[Sanitised | GatewayError]:
-    """Each document with each of its regions filled, or the error, without text, of the model or of its way."""
+    """Return each document with all regions filled, or the error of the model or of its strategy, without text."""
     passages = [_Passage(each) for each in found]
     failed: dict[int, GatewayError] = {}
     for place in range(max((len(each.masks) for each in found), default=0)):
         waiting = [number for number, each in enumerate(found) if place < len(each.masks) and number not in failed]
         blanks = {number: passages[number].blank for number in waiting}
-        for number, word in _chosen(place, blanks, ways, model).items():
+        for number, word in _chosen(place, blanks, strategies, model).items():
             if isinstance(word, GatewayError):
                 failed[number] = word
             else:
@@ -90,19 +91,19 @@ def fill_left_to_right(
 
 
 def _chosen(
-    place: int, blanks: Mapping[int, Blank], ways: Sequence[Way], model: InfillModel
+    place: int, blanks: Mapping[int, Blank], strategies: Sequence[Way], model: InfillModel
 ) -> dict[int, str | GatewayError]:
-    """The word of each document's region `place`."""
+    """Return the word of each document's region `place`."""
     words: dict[int, str | GatewayError] = {}
-    ranked = {number: way for number in blanks if isinstance(way := ways[number], Ranked)}
-    count = max((way.count for way in ranked.values()), default=0)
-    best = _answers(lambda asked: model.ranked(asked, count=count), {number: blanks[number] for number in ranked})
+    ranked = {number: strategy for number in blanks if isinstance(strategy := strategies[number], Ranked)}
+    count = max((strategy.count for strategy in ranked.values()), default=0)
+    best = _answers(lambda batch: model.ranked(batch, count=count), {number: blanks[number] for number in ranked})
     for number, offered in best.items():
-        way = ranked[number]
+        strategy = ranked[number]
         words[number] = (
-            offered if isinstance(offered, GatewayError) else guarded(way.choose, place, offered[: way.count])
+            offered if isinstance(offered, GatewayError) else guarded(strategy.choose, place, offered[: strategy.count])
         )
-    scored = {number: way for number in blanks if isinstance(way := ways[number], Scored)}
+    scored = {number: strategy for number in blanks if isinstance(strategy := strategies[number], Scored)}
     for number, row in _answers(model.logits, {number: blanks[number] for number in scored}).items():
         words[number] = row if isinstance(row, GatewayError) else guarded(scored[number].choose, place, row)
     return words
@@ -111,7 +112,7 @@ def _chosen(
 def _answers(
     ask: Callable[[Sequence[Blank]], Iterable[Answer]], blanks: Mapping[int, Blank]
 ) -> dict[int, Answer | GatewayError]:
-    """What the model says of each blank, or why it fails on that blank alone."""
+    """Return the model's result for each blank, or the error of the model on that blank alone."""
     if not blanks:
         return {}
     found = guarded(ask, list(blanks.values()))

@@ -1,4 +1,4 @@
-"""Fill `marker`: one fixed marker, which says only that something was masked."""
+"""Fill `marker`: one fixed marker, which reveals only that something was masked."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Fill `surrogate`: another value of the same type, the same one for the same string within one document.
 
-Drawn fresh for every call from the operating system's randomness, so two documents share no surrogate by design.
-A surrogate never equals a masked string of its document and never contains one of `LEAK_CHARS_MIN` characters or
-more (letter case ignored); it is drawn again until that holds. A merged word mask gets one word, as it hides how
-many words stood there. Fakes: `core.text.surrogates`.
+Values are drawn anew for every call from the operating system's randomness, so two documents share surrogates only by
+chance. A surrogate never equals a masked string of its document and never contains one of `LEAK_CHARS_MIN` characters
+or more (letter case ignored); it is drawn again until that holds. A merged word mask gets one word, which hides the
+number of masked words. The values come from `core.text.surrogates`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRAWS_MAX = 1_000
 
 
 class Originals:
-    """The masked strings of one document, asked whether a candidate repeats one. Lives for one call."""
+    """The masked strings of one document, for testing whether a candidate repeats one. It lives for one call."""
 
     def __init__(self, strings: set[str]) -> None:
         self._strings = strings
@@ -58,7 +58,7 @@ def _words(technique: str, policy: MaskPolicy, lists: AllowLists) -> tuple[str, 
 
 
 def fill(text: str, masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists) -> list[str]:
-    """Raises TaskFailed where `DRAWS_MAX` draws gave nothing new."""
+    """Return the surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no valid one."""
     originals = Originals({text[mask.start : mask.end].casefold() for mask in masks})
     words = {
         technique: _words(technique, policy, lists)

@@ -1,8 +1,8 @@
 """Fills `top1` and `topk`: the model's best word for a region, or one drawn from its K best (Vats et al. 2023).
 
 Guarantee: none. A word depends on the kept text, on the words to its left, on whether the mask is of the type NUMBER
-(then it is a number), and for `topk` on fresh randomness: two texts that differ in masked strings alone, and have
-numbers in the same places, are filled alike. Hence a masked word may come out as itself, where the model guesses it.
+(then it is a number), and for `topk` on fresh randomness. Two texts that differ only in masked strings, and have
+numbers in the same places, are filled alike. Therefore a masked word may reappear if the model guesses it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ def top_1() -> Ranked:
 
 
 def top_k(masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists, *, count: int, considered: int) -> Ranked:
-    """Uniform among the `count` best words; where a list masked the region, among the `count` best of those that are
-    not on that list, for what is masked was not, either. These are looked for in the `considered` best; where there is
-    none, words of the list are as good. Raises InvalidInput where there is no such list."""
+    """Choose uniformly among the `count` best words, or, where a list masked the region, among those not on the list.
+
+    A masked word is not on the list either, so its replacement should not be. The choice is among the `count` best of
+    the words that are not on the list, within the `considered` best. If there are none, words of the list are used.
+    Raises InvalidInput if the list does not exist.
+    """
     on_list = {technique: _on_list(technique, policy, lists) for technique in policy.techniques}
 
     def choose(place: int, words: Sequence[str]) -> str:
@@ -43,7 +46,7 @@ def _some(words: Sequence[str]) -> Sequence[str]:
 
 
 def _on_list(technique: str, policy: MaskPolicy, lists: AllowLists) -> Callable[[str], bool]:
-    """Whether `technique` would keep a word; of no word where it has no list."""
+    """Return whether `technique` keeps a word. A technique without a list keeps none."""
     if technique == "allow_list":
         words = lists.words(policy.allow_list)
         return lambda word: normal(word) in words

@@ -1,7 +1,7 @@
-"""What a fill needs of a language model: one small protocol, whatever the model is.
+"""The protocol between fills and language models.
 
-A masked language model answers both questions; a model that only writes text (a causal one, an endpoint) answers
-`ranked` and has no `candidates`, so that the fill `dp` is refused. Nothing here imports a model.
+A masked language model implements both methods. A generative model (a causal one, an endpoint) implements only `ranked`
+and has no `candidates`, so the fill `dp` rejects it. This module imports no model.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float32]
 
-CONTEXT_CHARS = 1_200  # on either side of a blank: more than a window of the models here holds
+CONTEXT_CHARS = 1_200  # on either side of a blank: more than the window of the supported models
 
 
 @dataclass(frozen=True)
 class Blank:
-    """One place to fill, and what may be read around it: `CONTEXT_CHARS` characters on either side at most.
+    """One place to fill, and the text around it: at most `CONTEXT_CHARS` characters on either side.
 
-    `before`: the text to its left, words that were filled in already included. `after`: the text to its right, cut at
-    each place that is still to be filled. `number`: whether the mask says that a number stood there.
+    `before`: the text to its left, including words that were filled in already. `after`: the text to its right, split
+    at each place that is still to be filled. `number`: whether the mask says that the original is a number.
     """
 
     before: str = field(repr=False)
@@ -34,7 +34,7 @@ class Blank:
 
 
 class Candidates:
-    """The fixed public list that the fill `dp` draws from. `fingerprint` tells one list from another.
+    """The fixed public list from which the fill `dp` draws. `fingerprint` identifies a list.
 
     Raises: ValueError for fewer than two words.
     """
@@ -43,7 +43,7 @@ class Candidates:
         if len(words) < 2:
             raise ValueError("at least two candidates")
         self.words = tuple(words)
-        # the first of two that are spelt alike
+        # of two equal spellings, the first
         self._places = {word: place for place, word in reversed(list(enumerate(self.words)))}
 
     def __len__(self) -> int:
@@ -51,18 +51,18 @@ class Candidates:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the words in order, a line each."""
+        """SHA-256 of the words in order, one line each."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
     def place(self, original: str) -> int | None:
-        """Where the word stands in the list, as it is written or in lower case."""
+        """Return the index of the word in the list, as it is written or in lower case."""
         return self._places.get(original, self._places.get(original.lower()))
 
 
 class InfillModel(Protocol):
-    """Batches are the caller's: many blanks, of many documents and tenants, come in one call.
+    """A language model for fills. The caller forms batches: one call may contain blanks of many documents and tenants.
 
-    A blank's answer depends on that blank alone, up to rounding. Whatever goes wrong is raised; nothing is made up.
+    The result for a blank depends on that blank alone, up to rounding. Every failure is raised.
     """
 
     @property
@@ -70,23 +70,22 @@ class InfillModel(Protocol):
 
     @property
     def candidates(self) -> Candidates | None:
-        """What `logits` speaks of; None where the model has none."""
+        """The candidates to which `logits` refers; None if the model has none."""
         ...
 
     @property
     def considered(self) -> int:
-        """How many words `ranked` gives for hardly more than the price of one."""
+        """How many words `ranked` can return at little more than the cost of one."""
         ...
 
     def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
-        """For each blank 1 to `count` single words, the best first; numbers for a blank of a number, as far as the
-        model can spell any."""
+        """Return for each blank 1 to `count` single words, the best first. A blank for a number gets numbers, as far as
+        the model can produce them."""
         ...
 
     def logits(self, blanks: Sequence[Blank]) -> FloatArray:
-        """A finite number for each blank and candidate, float32 `[blanks, candidates]`; the largest is best. Whether a
-        blank is one of a number does not matter.
+        """Return a finite number for each blank and candidate, float32 `[blanks, candidates]`; the largest is best.
 
-        Raises: RuntimeError where there are no candidates.
+        `Blank.number` has no effect. Raises: RuntimeError if there are no candidates.
         """
         ...

@@ -1,8 +1,8 @@
-"""The languages that a mask can be asked for, and what is recognised in each.
+"""The languages that a mask accepts, and what is recognised in each.
 
-`en`: everything. The others: the entities that a strict form or a checksum tells, whatever is written around them. What
-is told apart by English words nearby (passport and bank numbers), by English names or by an English word list is not
-offered there: it would be looked for and not found.
+`en`: everything. The others: the entities that a strict form or a checksum identifies without context. Entities that
+need English words nearby (passport and bank numbers), English names or an English word list are not offered in the
+other languages, because they would rarely be found.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ ENGLISH = "en"
 PATTERNS_ONLY = ("de", "es", "fr", "it", "nl", "pl", "pt")
 LANGUAGES = (ENGLISH, *PATTERNS_ONLY)
 
-# Of `ENTITIES`: those whose recogniser passes its threshold without a context word. Of phone numbers: international
-# form, a leading zero, or a grouping that is common; other local forms need an English word nearby.
+# Those of `ENTITIES` whose recogniser reaches its threshold without a context word. For phone numbers: international
+# form, a leading zero, or a common grouping. Other local forms need an English word nearby.
 FORM_ENTITIES = (
     "EMAIL_ADDRESS",
     "PHONE_NUMBER",
@@ -47,10 +47,11 @@ FORM_ENTITIES = (
 def entities_of(
     language: str, *, techniques: tuple[str, ...], entities: tuple[str, ...], allow_list: str
 ) -> tuple[str, ...]:
-    """The entities of a `MaskPolicy` for documents in `language`: as asked, or those that the language has by default.
+    """Return the entities of a `MaskPolicy` for documents in `language`: as requested, or the language's default.
 
-    Raises InvalidInput, naming our own supported values, for a language that is not offered and for what this one
-    lacks: an entity, the technique `vocabulary`, the shipped allow list (an operator's own may be in any language).
+    Raises InvalidInput, which lists the supported values, for a language that is not offered and for what this one
+    lacks: an entity, the technique `vocabulary`, or the shipped allow list (an operator's own list may be in any
+    language).
     """
     if language not in LANGUAGES:
         raise InvalidInput(f"The language is one of: {', '.join(LANGUAGES)}.", field="mask.language")

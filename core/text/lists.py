@@ -1,6 +1,6 @@
-"""Allow lists: words that an operator holds to be safe to keep.
+"""Allow lists: words that an operator considers safe to keep.
 
-A list is a text file of words, one or more a line, `#` starts a comment. The package ships `general`; an operator's
+A list is a text file of words, one or more on a line; `#` starts a comment. The package ships `general`. An operator's
 directory adds `<name>.txt` files and may replace a shipped one. Names never come from a path of the caller.
 """
 
@@ -18,7 +18,7 @@ _APOSTROPHES = str.maketrans("’ʼ＇‐‑", "'''--")
 
 
 def normal(word: str) -> str:
-    """How a word is looked up in every list: NFKC, folded case, plain apostrophe and hyphen."""
+    """Return the form of a word that all lists use: NFKC, folded case, plain apostrophe and hyphen."""
     if word.isascii():
         return word.lower()
     return unicodedata.normalize("NFKC", word).casefold().translate(_APOSTROPHES)
@@ -31,7 +31,7 @@ def _words(path: Path) -> frozenset[str]:
 
 
 class AllowLists:
-    """The lists of this installation. `directory` is the operator's, read once a list."""
+    """The lists of this installation. `directory` is the operator's; each list is read once."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._paths: dict[str, Path] = {}
@@ -46,7 +46,7 @@ class AllowLists:
         return tuple(sorted(self._paths))
 
     def words(self, name: str) -> frozenset[str]:
-        """Raises InvalidInput where there is no such list."""
+        """Return the words of a list. Raises InvalidInput if it does not exist."""
         path = self._paths.get(name)
         if path is None:
             raise InvalidInput(f"There is no such allow list. Available: {', '.join(self.names)}.", field="allow_list")

@@ -1,4 +1,4 @@
-"""Technique `allow_list`: mask every token that the named list does not hold (Vats et al. 2023)."""
+"""Technique `allow_list`: mask every token that is not in the named list (Vats et al. 2023)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from core.text.tokens import Token
 
 
 def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:
-    """Raises InvalidInput where there is no such list, whatever the text."""
+    """Return the masks. Raises InvalidInput if the list does not exist, whatever the text."""
     return outside(text, tokens, lists.words(policy.allow_list).__contains__, "allow_list")

@@ -1,7 +1,7 @@
 """Technique `entity`: typed personal data by patterns, checksums and context words. No guarantee.
 
-Fails closed: a requested entity without a recogniser, a recogniser that raises and a pattern that runs out of time
-are errors. Nothing is skipped with a log line.
+The technique fails closed: a requested entity without a recogniser, a recogniser that raises and a pattern that times
+out are errors. Nothing is skipped with a log line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.text.tokens import Token
 
 @cache
 def recognisers() -> dict[str, tuple[Recogniser, ...]]:
-    """Entity -> its recognisers, built once a process; none of them keeps any text."""
+    """Return the recognisers of each entity, built once for each process. None of them keeps any text."""
     table: dict[str, tuple[Recogniser, ...]] = {}
     for module in (recognise_contact, recognise_numbers, recognise_presidio):
         for recogniser in module.recognisers():
@@ -31,7 +31,7 @@ def _run(recogniser: Recogniser, text: str, threshold: float, digits: int) -> li
     failed = False
     try:
         hits = recogniser.hits(text, threshold=threshold, digits=digits)
-    except Exception:  # whatever it is, its message and frames may hold the text
+    except Exception:  # any error: its message and frames may contain the text
         failed = True
     if failed:
         raise RecogniserFailed(entity=recogniser.entity)
@@ -39,7 +39,7 @@ def _run(recogniser: Recogniser, text: str, threshold: float, digits: int) -> li
 
 
 def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:  # noqa: ARG001
-    """What patterns find; names are the business of `core.text.mask_tagged`.
+    """Return what patterns find. `core.text.mask_tagged` handles names.
 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """
@@ -47,7 +47,7 @@ def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLis
     table = recognisers()
     if not requested.keys() <= table.keys():
         supported = ", ".join(name for name in ENTITIES if name in table)
-        raise InvalidInput(f"An entity has no recogniser here. Supported: {supported}.", field="entities")
+        raise InvalidInput(f"An entity has no recogniser. Supported: {supported}.", field="entities")
     digits = sum(map(str.isdecimal, text))
     found: list[Mask] = []
     for entity, threshold in requested.items():

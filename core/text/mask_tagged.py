@@ -1,7 +1,7 @@
-"""Technique `entity`, its second half: names that a tagger has found. No guarantee.
+"""Technique `entity`, second half: names that a tagger has found. No guarantee.
 
-The model runs elsewhere; what it found comes in as `Tagged`. Fails closed: an entity that only a tagger finds and that
-no tagger looked for, findings in another text, and a finding that cannot be one are errors.
+The model runs in another process; its results arrive as `Tagged`. The technique fails closed: a requested entity that
+only a tagger finds and that no tagger looked for, results for another text, and an invalid result are errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Tagged:
 
 
 def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
-    """Raises RecogniserFailed for a requested entity that the tagger was to find and did not look for."""
+    """Return the masks. Raises RecogniserFailed for a requested entity that needs a tagger if none looked for it."""
     requested = policy.requested()
     looked_for = frozenset[str]() if tagged is None else tagged.types
     for entity in requested:

@@ -1,7 +1,7 @@
-"""What the two list maskers share: mask every token that a list does not hold.
+"""Common code of the list maskers: mask every token that is not in a list.
 
-A token is kept if the list holds it, its base before a possessive `'s`, or every part of its hyphenation.
-A token with a digit is masked unless the list holds exactly that token: numbers name people too.
+A token is kept if the list contains it, its base before a possessive `'s`, or every part of its hyphenation.
+A token with a digit is masked unless the list contains exactly that token, because numbers identify people too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _kept(word: str, holds: Callable[[str], bool]) -> bool:
 
 
 def outside(text: str, tokens: Sequence[Token], holds: Callable[[str], bool], technique: str) -> list[Mask]:
-    """One mask a token of `text` for which `holds` (given the normalised token) is false."""
+    """Return one mask for each token of `text` for which `holds` (called with the normalised token) is false."""
     found = []
     for start, end in tokens:
         token = text[start:end]

@@ -1,13 +1,13 @@
-"""From what the techniques found to the masked regions: union, one type a region, merge.
+"""Combines the findings of the techniques into masked regions: union, one type for each region, merge.
 
 * Union: a character that any technique masks is masked.
-* A tagger's find that overlaps a pattern's keeps what lies beside it, if that holds a letter or digit: a tagger guesses
-  where a checksum knows, and a guess over two numbers would make one region of them.
-* Overlap: finds that share a character become one region, which takes its type and technique from an entity before
-  a word, then from the longest find, then from the highest score, then from the order of the policy's tables.
+* A tagger's finding that overlaps a pattern's keeps the part outside the overlap, if that contains a letter or digit.
+  A tagger's result is uncertain where a checksum is exact, and a finding over two numbers would make them one region.
+* Overlap: findings that share a character become one region. An entity takes precedence over a word for its type and
+  technique, then the longest finding, then the highest score, then the order of the policy's tables.
 * Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill
-  does not tell how many words stood there). Two numbers give NUMBER, anything else WORD. Punctuation and line
-  breaks separate. Entities never merge: each is one value, and a surrogate stands for one value.
+  does not reveal the number of words). Two numbers give NUMBER, anything else WORD. Punctuation and line
+  breaks separate. Entities never merge: each is one value, and a surrogate represents one value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _strength(mask: Mask) -> tuple[bool, int, float, int, int]:
 
 
 def union(found: Iterable[Mask]) -> list[Mask]:
-    """Disjoint regions in order that cover exactly the characters of `found`."""
+    """Return disjoint regions, in order, that cover exactly the characters of `found`."""
     regions: list[Mask] = []
     strongest: Mask | None = None
     for mask in sorted(found, key=lambda each: (each.start, each.end)):
@@ -53,7 +53,7 @@ def union(found: Iterable[Mask]) -> list[Mask]:
 
 
 def beside(text: str, tagged: Iterable[Mask], patterns: Iterable[Mask]) -> list[Mask]:
-    """What `tagged` covers and `patterns` do not, in pieces that hold a letter or digit, without spaces around."""
+    """Return what `tagged` covers and `patterns` do not, in trimmed pieces that contain a letter or digit."""
     regions = union(patterns)
     ends = [region.end for region in regions]
     pieces: list[Mask] = []
@@ -72,7 +72,7 @@ def _trimmed(text: str, mask: Mask) -> Mask:
 
 
 def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
-    """Joins consecutive word masks; see the module's text."""
+    """Join consecutive word masks (module docstring)."""
     joined: list[Mask] = []
     for mask in regions:
         last = joined[-1] if joined else None
@@ -93,7 +93,7 @@ def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
 def find_masks(
     text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None
 ) -> list[Mask]:
-    """The masked regions of `text`, those among them that a tagger has found in it.
+    """Return the masked regions of `text`, including those from a tagger.
 
     Raises InvalidInput, RecogniserFailed.
     """

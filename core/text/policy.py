@@ -1,10 +1,10 @@
-"""What may be asked of `/sanitize`: techniques, entities, fills, limits, and the values that travel.
+"""The parameters of `/sanitize`: techniques, entities, fills, limits, and the values passed between processes.
 
-Light on purpose: the front end builds a `SanitizeTask` from this module alone, and nothing here imports a
-recogniser, a word list or a faker. A technique or a fill is one module and one row of the tables below.
+This module is light: the front end builds a `SanitizeTask` from it alone, so it imports no recogniser, word list or
+faker. A technique or a fill is one module and one row of the tables below.
 
-Guarantee: none. A masked text has no differential privacy, and kept words have no protection at all. What holds is
-an engineering property: the masked characters themselves are not in the output at the masked places. The fills with a
+Guarantee: none. A masked text has no differential privacy, and kept words have no protection at all. The property is an
+engineering one: the masked characters themselves are not in the output at the masked places. The fills with a
 guarantee are `metric_dp` (`core.text.replace_words`) and `dp` (`core.text.fill_dp`).
 """
 
@@ -28,7 +28,7 @@ VOCABULARY_SIZE_DEFAULT = 10_000
 ALLOW_LIST_DEFAULT = "general"
 ALLOW_LIST_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
-# name -> module with `find(text, tokens, policy, lists) -> list[Mask]`; first row wins where techniques tie
+# name -> module with `find(text, tokens, policy, lists) -> list[Mask]`; the first row wins a tie between techniques
 TECHNIQUES: Mapping[str, str] = MappingProxyType(
     {
         "entity": "core.text.mask_entity",
@@ -49,29 +49,29 @@ FILLS: Mapping[str, str] = MappingProxyType(
 
 METRIC_DP = "metric_dp"
 TOP_1, TOP_K, DP = "top1", "topk", "dp"
-MODEL_FILLS = (TOP_1, TOP_K, DP)  # a language model fills, where one runs
-PRICED_FILLS = (METRIC_DP, DP)  # those with an epsilon
+MODEL_FILLS = (TOP_1, TOP_K, DP)  # fills by a language model, if one runs
+PRICED_FILLS = (METRIC_DP, DP)  # fills with an epsilon
 FILL_MODES = (*FILLS, METRIC_DP, *MODEL_FILLS)
 K_DEFAULT = 10
 SLOT, DOCUMENT = "slot", "document"
 SCOPES = (SLOT, DOCUMENT)
 
 WORD = "WORD"  # type of a word outside a list
-NUMBER = "NUMBER"  # type of a token outside a list that holds no letter
+NUMBER = "NUMBER"  # type of a token outside a list that contains no letter
 
 
 @dataclass(frozen=True)
 class Entity:
-    """`threshold`: least score of a hit that is masked. `default`: masked when the policy names no entity. `tagged`: a
-    tagger finds it, and no pattern does."""
+    """`threshold`: minimum score of a hit that is masked. `default`: masked if the policy names no entity. `tagged`:
+    found by a tagger, and by no pattern."""
 
     threshold: float
     default: bool = True
     tagged: bool = False
 
 
-# Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 and more, a bare digit pattern
-# 0.05 to 0.3, a context word nearby adds 0.35 (at least 0.4 in all). A threshold of 0.35 to 0.5 therefore reads
+# Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 or more, a bare digit pattern
+# 0.05 to 0.3, and a context word nearby adds 0.35 (at least 0.4 in all). A threshold of 0.35 to 0.5 therefore means
 # "strict form, checksum, or context".
 ENTITIES: Mapping[str, Entity] = MappingProxyType(
     {
@@ -117,21 +117,21 @@ ENTITIES: Mapping[str, Entity] = MappingProxyType(
 )
 DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default and not entity.tagged)
 TAGGED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.tagged)
-TAGGED_SCORE_MIN = 0.5  # a tagger's score is a probability; it tells of nothing below
+TAGGED_SCORE_MIN = 0.5  # a tagger's score is a probability; the tagger reports nothing below this
 
 
 def supported(tagger_types: Collection[str]) -> tuple[str, ...]:
-    """The entities that are recognised where a tagger finds `tagger_types`, in table order."""
+    """Return the entities that are recognised with a tagger that finds `tagger_types`, in table order."""
     return tuple(name for name, entity in ENTITIES.items() if not entity.tagged or name in tagger_types)
 
 
 @dataclass(frozen=True)
 class MaskPolicy:
-    """Which parts of a text are masked. Deterministic: the same text and policy give the same masks.
+    """Which parts of a text are masked. Masking is deterministic: the same text and policy give the same masks.
 
-    `entities` empty means `DEFAULT_ENTITIES`, and beside a tagger what `completed` says. `thresholds` are (entity,
-    score) pairs that replace the table's.
-    Raises InvalidInput, which names a field and our own supported values and never what the caller sent.
+    Empty `entities` select `DEFAULT_ENTITIES`; with a tagger, `completed` adds the tagger's. `thresholds` are (entity,
+    score) pairs that override the table. Raises InvalidInput, which contains a field and the supported values and
+    nothing that the caller sent.
     """
 
     techniques: tuple[str, ...] = ("entity",)
@@ -172,20 +172,20 @@ class MaskPolicy:
         return "all" in self.techniques
 
     def completed(self, tagger_types: Collection[str]) -> MaskPolicy:
-        """This policy with every entity named: without any, the default ones, those of the tagger among them.
+        """Return this policy with all entities listed. Without entities these are the default ones and the tagger's.
 
-        `tagger_types`: what the tagger finds; nothing where none runs. Raises InvalidInput for an entity that only a
-        tagger finds, and this one does not.
+        `tagger_types`: what the tagger finds; empty if none runs. Raises InvalidInput for an entity that needs a tagger
+        if this tagger does not find it.
         """
         if "entity" not in self.techniques:
             return self
         known = supported(tagger_types)
         if not set(self.entities) <= set(known):
-            raise InvalidInput(f"An entity has no recogniser here. Supported: {', '.join(known)}.", field="entities")
+            raise InvalidInput(f"An entity has no recogniser. Supported: {', '.join(known)}.", field="entities")
         return replace(self, entities=self.entities or tuple(name for name in known if ENTITIES[name].default))
 
     def requested(self) -> dict[str, float]:
-        """Entity -> threshold, in table order; empty without the technique `entity`."""
+        """Return entity -> threshold, in table order; empty without the technique `entity`."""
         if "entity" not in self.techniques:
             return {}
         wanted = set(self.entities or DEFAULT_ENTITIES)
@@ -194,19 +194,19 @@ class MaskPolicy:
 
 
 def check_fill(fill: str) -> None:
-    """Raises InvalidInput where no fill has that name."""
+    """Raise InvalidInput if there is no fill of that name."""
     if fill not in FILLS:
         raise InvalidInput(f"The fill mode is one of: {', '.join(FILLS)}.", field="fill")
 
 
 def check_text(text: str) -> None:
-    """Raises InvalidInput where the text is over `TEXT_CHARS_MAX` characters."""
+    """Raise InvalidInput if the text has more than `TEXT_CHARS_MAX` characters."""
     if len(text) > TEXT_CHARS_MAX:
         raise InvalidInput(f"A text has at most {TEXT_CHARS_MAX} characters.", field="text")
 
 
 def check_epsilon(fill: str, epsilon: object) -> None:
-    """Raises InvalidInput where an epsilon stands beside a fill without a guarantee, or is missing."""
+    """Raise InvalidInput if an epsilon is missing, or is given for a fill without a guarantee."""
     if (fill in PRICED_FILLS) != (epsilon is not None):
         raise InvalidInput(
             f"The fills {', '.join(PRICED_FILLS)} need an epsilon, and no other fill takes one.", field="epsilon"
@@ -215,9 +215,11 @@ def check_epsilon(fill: str, epsilon: object) -> None:
 
 @dataclass(frozen=True)
 class SanitizeTask:
-    """One document for the worker. The text stays out of `repr`. `epsilon_nano` (by `metric_dp` per unit of distance)
-    is of the priced fills alone, `mechanism` of `metric_dp`, `k` of `topk`, `scope` of `dp`; `model`, a fine-tuned one,
-    of `top1` and `topk`. Raises InvalidInput."""
+    """One document for the worker. The text is not in `repr`.
+
+    `epsilon_nano` is for the priced fills only (for `metric_dp` per unit of distance), `mechanism` for `metric_dp`,
+    `k` for `topk`, `scope` for `dp`, and `model`, a fine-tuned one, for `top1` and `topk`. Raises InvalidInput.
+    """
 
     text: str = field(repr=False)
     policy: MaskPolicy
@@ -239,7 +241,7 @@ class SanitizeTask:
         if self.k < 1:
             raise InvalidInput("K is at least 1.", field="k")
         if self.scope not in SCOPES or (self.scope == DOCUMENT and self.policy.techniques != ("all",)):
-            raise InvalidInput("The scope `document` masks by the technique `all` alone.", field="scope")
+            raise InvalidInput("The scope `document` needs the technique `all` and no other.", field="scope")
         check_text(self.text)
 
 
@@ -268,8 +270,8 @@ class Span:
 class Sanitised:
     """A released text. `tokens` counts the words and numbers of the original text.
 
-    It holds no masked string, but for the fills `metric_dp`, by which a word of the public vocabulary may come out as
-    itself (that it never did would tell what it was), and those of a language model, which may guess a word.
+    It contains no masked string, with two exceptions: with the fill `metric_dp` a word of the public vocabulary may be
+    replaced by itself (excluding that would reveal the word), and a language model may guess a word.
     """
 
     text: str = field(repr=False)

@@ -1,8 +1,9 @@
 """Own recognisers for e-mail addresses, web addresses and phone numbers.
 
-Presidio's are not used here: its e-mail pattern is quadratic in a long word and drops every address under a private
-suffix (`x@host.internal`), its URL pattern takes a missing space after a full stop for a domain, and its phone
-recogniser takes most of the whole time and misses local formats. All three scans below are linear in the text.
+Presidio's recognisers have defects for these types. Its e-mail pattern is quadratic in a long word and misses every
+address under a private suffix (`x@host.internal`). Its URL pattern treats a missing space after a full stop as a
+domain. Its phone recogniser takes most of the whole time and misses local formats. All three scans below are linear in
+the text.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _email(text: str) -> Iterator[Hit]:
             start += 1
         if domain is not None and start < at.start():
             yield Hit(start, domain.end(), 1.0)
-    # `name at host dot org`: only where a bracket or the word `dot` says that an address is meant
+    # `name at host dot org` counts only if a bracket or the word `dot` shows that it is an address
     if _BRACKET_OR_DOT.search(text):
         for match in matches(_SPELT, text):
             if _BRACKET_OR_DOT.search(match.group()):
@@ -106,7 +107,7 @@ _BLANK = r"[ \t\u00a0\u2007\u2009\u202f]"
 _DASH = r"\-\u2010-\u2015\u2212"
 _GAP = rf"(?:{_BLANK}{{0,2}}[().{_DASH}/](?:{_BLANK}|\(){{0,2}}|{_BLANK}{{1,2}}\(?)"
 _EXTENSION = regex.compile(r"[ ,;]{0,2}(?:x|ext\.?|extension|#)[ .:]{0,2}\d{1,6}(?!\d)", regex.IGNORECASE)
-# a cluster: digit groups with at most a separator between; possessive, so that one text is walked once
+# A cluster: digit groups with at most a separator between them. Possessive, so that a text is scanned once.
 _CLUSTER = regex.compile(rf"(?<![\p{{N}}])(?:[+＋][ ]?)?\(?\d++(?:\)?{_GAP}?+\)?\d++)*+")
 _GROUP = regex.compile(r"\d+")
 _NANP = regex.compile(
@@ -129,7 +130,7 @@ _PHONE_CONTEXT = (
 
 
 def _score(piece: str, digits: str) -> float:
-    """How much `piece`, a cluster of 7 to 15 digits, looks like a phone number by itself."""
+    """Rate from 0 to 1 how much `piece`, a cluster of 7 to 15 digits, looks like a phone number without context."""
     bare = len(digits) == len(piece)
     if _DATE.fullmatch(piece) or _YEARS.fullmatch(piece) or _PRICE_OR_DECIMAL.fullmatch(piece):
         return 0.0
@@ -162,7 +163,7 @@ def _score(piece: str, digits: str) -> float:
         return 0.45
     if groups == [3, 4] and not any(char.isspace() for char in piece):
         return 0.45
-    return 0.2  # two plain groups: a house number beside a number, as often as not
+    return 0.2  # two plain groups: often a street number next to another number
 
 
 def _valid(piece: str, regions: tuple[str, ...], yes: float, no: float) -> float:
@@ -185,7 +186,7 @@ def _phone(text: str) -> Iterator[Hit]:
     for cluster in matches(_CLUSTER, text):
         start, end = cluster.span()
         if text[start] == "(" and ")" not in cluster.group():
-            start += 1  # it opens a remark, not an area code
+            start += 1  # the bracket opens a remark, not an area code
         piece = text[start:end]
         digits = "".join(_GROUP.findall(piece))
         if len(digits) < PHONE_DIGITS_MIN:
@@ -203,7 +204,7 @@ def _phone(text: str) -> Iterator[Hit]:
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[Hit]:
-    """Phone numbers inside a longer cluster: two numbers in a row, or a number after a house number or a date."""
+    """Yield phone numbers inside a longer cluster: two numbers in a row, or one after a street number or a date."""
     for match in _NANP.finditer(text, start, end):
         if len(match.group()) > len("".join(_GROUP.findall(match.group()))):
             yield Hit(match.start(), _with_extension(text, match.end()), 0.6)

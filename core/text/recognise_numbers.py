@@ -1,7 +1,8 @@
 """Own recognisers for payment cards, IBANs and US social security numbers.
 
-Presidio's are not used here: its card pattern misses the 2-series, 19 digits and separators other than space and
-hyphen; its IBAN check logs the string it was given; its SSN rule drops the numbers everyone types as an example.
+Presidio's recognisers have defects for these types. Its card pattern misses the 2-series, 19 digits and separators
+other than space and hyphen. Its IBAN check logs the string it receives. Its SSN rule drops the numbers that are
+commonly typed as examples.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BRANDS = regex.compile(
 
 
 def luhn(digits: str) -> bool:
-    """The check digit of ISO/IEC 7812."""
+    """Whether the check digit of ISO/IEC 7812 is valid."""
     total = 0
     for place, char in enumerate(reversed(digits)):
         value = int(char)
@@ -49,7 +50,7 @@ def _card_score(digits: str) -> float:
 
 
 def _card_like(lengths: list[int]) -> bool:
-    """One group, fours with a shorter or longer last, or American Express and Diners Club."""
+    """Whether the groups are one group, fours with another last length, or as on American Express and Diners Club."""
     return len(lengths) == 1 or lengths[:3] == [4, 4, 4] or lengths in ([4, 6, 5], [4, 6, 4])
 
 
@@ -99,7 +100,7 @@ _IBAN_SEPARATOR = regex.compile(rf"{_SEPARATOR}{{1,2}}")
 
 
 def iban_valid(iban: str) -> bool:
-    """Mod 97 of ISO 13616 on an IBAN without separators."""
+    """Whether an IBAN without separators passes mod 97 of ISO 13616."""
     turned = iban[4:] + iban[:4]
     return int("".join(str(int(char, 36)) for char in turned)) % 97 == 1
 

@@ -1,8 +1,9 @@
-"""Presidio's patterns and checksums as recognisers of ours.
+"""Presidio's patterns and checksums as recognisers of this project.
 
-Taken: the regular expressions, scores, context words and checksum methods of its predefined recognisers. Not taken:
-its engine, its registry, its NLP engine and its `analyze` loops, which fail open (see `core.text.recogniser`); so no
-spaCy pipeline is loaded and no text reaches a vocabulary that would retain it. Its loggers may name text: silenced.
+Used: the regular expressions, scores, context words and checksum methods of its predefined recognisers. Not used:
+its engine, registry, NLP engine and `analyze` loops, which fail open (see `core.text.recogniser`). Therefore no
+spaCy pipeline is loaded and no text reaches a vocabulary that would retain it. Its loggers may log text, so this module
+silences them.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _LOGGERS = ("presidio-analyzer", "decision_process", "tldextract", "filelock")
 
 @dataclass(frozen=True)
 class _Row:
-    """`digits_min`: decimal digits that every pattern needs. `valid_score`: score of a match whose checksum holds;
-    below the threshold where one number in ten passes by chance, so that such a number needs context as well."""
+    """`digits_min`: decimal digits that every pattern needs. `valid_score`: score of a match with a valid checksum. It
+    is below the threshold if one number in ten is valid by chance, so that such a number needs context as well."""
 
     recognizer: str
     digits_min: int = 0
     valid_score: float = 1.0
     context: tuple[str, ...] | None = None
-    patterns: int | None = None  # only the first so many
+    patterns: int | None = None  # use only this many, from the first
 
 
 _ROWS = {
@@ -51,7 +52,7 @@ _ROWS = {
     "AU_TFN": _Row("AuTfnRecognizer", 9, valid_score=0.35),
     "AU_MEDICARE": _Row("AuMedicareRecognizer", 10, valid_score=0.35),
     "IN_AADHAAR": _Row("InAadhaarRecognizer", 12, valid_score=0.6),
-    "IN_PAN": _Row("InPanRecognizer", 4, patterns=2),  # the third looks ahead over the whole text at every word
+    "IN_PAN": _Row("InPanRecognizer", 4, patterns=2),  # the third pattern looks ahead over the whole text at every word
     "SG_NRIC_FIN": _Row("SgFinRecognizer", 7),
     "ES_NIF": _Row("EsNifRecognizer", 7),
     "ES_NIE": _Row("EsNieRecognizer", 7),
@@ -70,13 +71,13 @@ def _silence() -> None:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = False
-        logger.addFilter(lambda record: False)  # noqa: ARG005 - holds where a later configuration resets levels
+        logger.addFilter(lambda record: False)  # noqa: ARG005 - stays effective if a later configuration resets levels
 
 
 def _predefined() -> Any:
-    os.environ["TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS"] = ""  # read at import; its default asks the network
-    # Presidio imports these for NLP engines that are not used here; without them it takes a fifth of the time (5 s)
-    # and of the memory (480 MB). A module that is None in this table cannot be imported.
+    os.environ["TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS"] = ""  # read at import; its default makes network requests
+    # Presidio imports these for NLP engines that this project does not use. Without them it takes a fifth of the time
+    # (5 s) and of the memory (480 MB). A module that is None in this table cannot be imported.
     hidden = dict.fromkeys(name for name in ("torch", "transformers", "stanza") if name not in sys.modules)
     sys.modules.update(hidden)  # type: ignore[arg-type]
     try:

@@ -1,8 +1,8 @@
-"""The contract of an entity recogniser, and the regular-expression recogniser that fails closed.
+"""The interface of an entity recogniser, and a regular-expression recogniser that fails closed.
 
-A recogniser is a name, a scan and context words. `hits` gives every hit with its score after context; it either
-looked at the whole text or raised. Presidio's own loops skip a pattern whose match times out and its engine swallows
-a recogniser that raises; both would pass unseen text as clean, so the loops here are our own.
+A recogniser has a name, a scan and context words. `hits` returns every hit with its score after context. It either
+examined the whole text or raised. Presidio's own loops skip a pattern whose match times out, and its engine ignores
+a recogniser that raises. Both would treat unexamined text as clean, so this project has its own loops.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-REGEX_TIMEOUT_S = 10.0  # per pattern and text; a healthy pattern needs 0.05 s a MB
+REGEX_TIMEOUT_S = 10.0  # for each pattern and text; a normal pattern needs 0.05 s per MB
 CONTEXT_BEFORE_CHARS = 60
 CONTEXT_AFTER_CHARS = 25
 CONTEXT_BONUS = 0.35
@@ -32,7 +32,7 @@ class Pattern(NamedTuple):
 
 
 def matches(pattern: regex.Pattern[str], text: str) -> Iterator[regex.Match[str]]:
-    """Non-overlapping matches. Raises TimeoutError after `REGEX_TIMEOUT_S`."""
+    """Yield non-overlapping matches. Raises TimeoutError after `REGEX_TIMEOUT_S`."""
     yield from pattern.finditer(text, timeout=REGEX_TIMEOUT_S)
 
 
@@ -41,7 +41,7 @@ Scan = Callable[[str], Iterator[Hit]]
 
 @dataclass(frozen=True)
 class Recogniser:
-    """`digits_min`: a text with fewer decimal digits cannot hold a hit, so the scan is skipped without loss."""
+    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped."""
 
     entity: str
     scan: Scan
@@ -49,10 +49,10 @@ class Recogniser:
     digits_min: int = 0
 
     def hits(self, text: str, *, threshold: float, digits: int) -> list[Hit]:
-        """Hits of at least `threshold`, context counted in, in order of position.
+        """Return hits of at least `threshold`, including context, in order of position.
 
-        A string that passes once passes wherever it stands: the scan gives the same string again without its
-        context word, and leaving that copy would release what the first mask hid.
+        If a string passes once, all its occurrences pass: an occurrence without a context word would otherwise reveal
+        what the first mask hides.
         """
         if digits < self.digits_min:
             return []
@@ -81,7 +81,7 @@ class Recogniser:
 
 
 def context_of(words: Sequence[str]) -> regex.Pattern[str] | None:
-    """A pattern for any of the words, whole words in any case, with an optional plural `s`."""
+    """Return a pattern for any of the words: whole words in any case, with an optional plural `s`."""
     if not words:
         return None
     body = "|".join(regex.escape(word.strip()) for word in sorted(words, key=len, reverse=True))
@@ -95,8 +95,8 @@ def pattern_scan(
     *,
     valid_score: float = 1.0,
 ) -> Scan:
-    """Presidio's rule of scoring: a valid checksum gives `valid_score`, an invalid one drops the match, no opinion
-    keeps the pattern's own score."""
+    """Return a scan with Presidio's scoring: a valid checksum gives `valid_score`, an invalid one drops the match, and
+    without a verdict the pattern's own score stays."""
 
     def scan(text: str) -> Iterator[Hit]:
         for pattern, base in patterns:

@@ -1,18 +1,19 @@
-"""Fill `metric_dp`: every masked word becomes a public word, under metric DP (`core.mechanisms.words.laplace`).
+"""Fill `metric_dp`: every masked word becomes a public word, under metric DP (`core.mechanisms.words`).
 
-Guarantee: eps per unit of distance for one masked word, and pure DP at `word_pricing.worst_case_nano` for replacing
-it by any other, in one of two senses.
+Guarantee: eps per unit of distance for one masked word, and pure DP at `pricing.worst_case_nano` for replacing it by
+any other, in one of two senses.
 
 * The technique `all`: the text is its words and numbers, joined by single spaces; punctuation, letter case and line
-  breaks are gone before anything is drawn. Neighbours are texts of as many words that differ in one. Only the number of
-  words is public, and no recogniser runs.
+  breaks are removed before anything is drawn. Neighbours are texts of as many words that differ in one. Only the number
+  of words is public, and no recogniser runs.
 * Any other technique: only what is masked is protected, **given the mask pattern and the kept text**, which are public:
-  which words are kept, where masked regions lie and how many words each of them holds. A neighbour has another masked
-  word and the same pattern. The pattern itself comes from the words (a name is masked because it is one), and nothing
-  hides that.
+  which words are kept, where masked regions lie and how many words each of them has. A neighbour has another masked
+  word and the same pattern. The pattern itself depends on the words (a name is masked because it is a name), and
+  nothing hides that.
 
-Inside a region all that is not a word goes, and the words drawn are joined by spaces; they are lower case, whatever the
-original was. A region's span says `WORD` and the techniques of the request, not which of them found what.
+Inside a region everything except words is removed, and the drawn words are joined by spaces. They are in lower case,
+whatever the original was. A region's span has the type `WORD` and the techniques of the request, not the technique that
+found it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from core.text.tokens import tokenize
 
 
 def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None) -> Inspected:
-    """What of `text` is replaced: as `core.text.sanitize.inspect`, which says what it raises; with the technique `all`
-    the bare words, as one region."""
+    """Return the regions of `text` to replace: as `core.text.sanitize.inspect`, which documents the errors. With the
+    technique `all` the result is the bare words, as one region."""
     technique = "+".join(policy.techniques)
     if policy.whole:
         check_text(text)
@@ -42,9 +43,9 @@ def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagg
 
 
 def replace_words(found: Sequence[Inspected], epsilon_nano: Sequence[int], words: WordMechanism) -> list[Sanitised]:
-    """Each text with a draw for each of its masked words; all words of all texts are drawn in one go.
+    """Return each text with a draw for each of its masked words. All words of all texts are drawn in one call.
 
-    Units: epsilon in nano, per unit of distance, one a text. Raises: as `WordMechanism.release`.
+    Units: epsilon in nano, per unit of distance, one for each text. Raises: as `WordMechanism.release`.
     """
     originals = [[_words(each.text[mask.start : mask.end]) for mask in each.masks] for each in found]
     counts = [sum(map(len, regions)) for regions in originals]
@@ -61,7 +62,7 @@ def replace_words(found: Sequence[Inspected], epsilon_nano: Sequence[int], words
 
 
 def _words(region: str) -> list[str]:
-    """The words of a masked region. One that has none is a word itself: something stands there, and is replaced."""
+    """Return the words of a masked region. A region without words counts as one word, so that it is replaced."""
     return [region[start:end] for start, end in tokenize(region)] or [region]
 
 

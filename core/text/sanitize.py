@@ -1,7 +1,7 @@
 """Mask a text, then fill the masked regions: `sanitize`.
 
-Guarantee: none (no differential privacy; kept words have no protection). What holds: the characters of a masked
-region are not copied to the output, and the result holds no original string.
+Guarantee: none (no differential privacy; kept words have no protection). The property is: the characters of a masked
+region are not copied to the output, and the result object contains no original string.
 
 `inspect` and `fill_in` are the two halves, for fills of many texts at once (`core.text.replace_words`).
 """
@@ -19,8 +19,8 @@ from core.text.masks import find_masks
 from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, Span, check_fill, check_text
 from core.text.tokens import Token, tokenize
 
-# Characters that are not seen between two that are: they would cut a number or an address in two for a recogniser
-# and not for a reader. Elsewhere (emoji, scripts that join) they have a meaning and stay.
+# Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
+# reader. In other places (emoji, joining scripts) they have a meaning and stay.
 _HIDDEN = re.compile(r"(?<=[!-~])[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+(?=[!-~])")
 
 
@@ -34,14 +34,14 @@ class Inspected:
 
 
 def visible(text: str) -> str:
-    """The text without invisible characters inside visible ones: what is inspected, and what a tagger must read."""
+    """Return the text without invisible characters inside visible ones: the text that inspection and taggers use."""
     return _HIDDEN.sub("", text)
 
 
 def inspect(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None) -> Inspected:
-    """What is masked of `visible(text)`. Deterministic, given what a tagger found.
+    """Return the masked regions of `visible(text)`. Deterministic for given results of a tagger.
 
-    `tagged`: of `visible(text)`; needed for entities that only a tagger finds.
+    `tagged`: results for `visible(text)`; needed for entities that only a tagger finds.
 
     Raises InvalidInput (unknown list or entity, text too long; before any text is read), RecogniserFailed.
     """
@@ -64,7 +64,7 @@ def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
 
 
 def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
-    """The text with one filling a mask."""
+    """Return the text with one fill for each mask."""
     pieces: list[str] = []
     spans: list[Span] = []
     read, written = 0, 0
@@ -82,10 +82,10 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
 def sanitize(
     text: str, policy: MaskPolicy, fill: str, *, lists: AllowLists | None = None, tagged: Tagged | None = None
 ) -> Sanitised:
-    """Masking is deterministic; `surrogate` draws fresh values for every call.
+    """Mask and fill a text. Masking is deterministic; `surrogate` draws new values for every call.
 
-    Raises InvalidInput (unknown fill, and as `inspect`), RecogniserFailed, TaskFailed where a fill would have put back
-    what it replaces.
+    Raises InvalidInput (unknown fill, and as `inspect`), RecogniserFailed, TaskFailed if a fill would restore what it
+    replaces.
     """
     check_fill(fill)
     lists = lists or AllowLists()

@@ -1,6 +1,6 @@
-"""Fakes of every type, from ranges that belong to nobody wherever such ranges exist.
+"""Surrogate values of every type, from reserved ranges wherever such ranges exist.
 
-| type | fake |
+| type | surrogate |
 | --- | --- |
 | EMAIL_ADDRESS | faker user name and digits at example.com, .org or .net (RFC 2606) |
 | URL | https://www.example.{com,org,net}/ and a random path |
@@ -19,10 +19,10 @@
 | LOCATION | faker's street address for one with a digit, else city |
 | ORGANIZATION | faker's company |
 | WORD | a word of the list that masked it |
-| NUMBER and every other type | same shape: digit for digit, letter for letter; the checksum is **not** promised |
+| NUMBER and every other type | same shape: digit for digit, letter for letter; the checksum is **not** guaranteed |
 
-Randomness is the operating system's, never the text. Each function gets the draw number: past `LONG_DRAWS` it widens
-its range, so that a document that holds a whole small range still ends.
+The randomness is the operating system's and does not depend on the text. Each function receives the draw number. Beyond
+`LONG_DRAWS` it widens its range, so that a document that contains a whole small range still terminates.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _uuid(original: str, draw: int) -> str:  # noqa: ARG001
 
 
 def _invented(draw: int) -> str:
-    """A name of nothing, for a document that masks the names faker has."""
+    """Return a random name, for a document that masks the names faker has."""
     return _letters(8 + draw // LONG_DRAWS).capitalize()
 
 
@@ -196,7 +196,7 @@ _FAKES: dict[str, Callable[[str, int], str]] = {
 
 
 def fake(kind: str, original: str, draw: int) -> str:
-    """One draw of the type `kind`. May equal an original by chance: the caller draws again."""
+    """Draw one value of the type `kind`. It may equal an original by chance; the caller then draws again."""
     return _FAKES.get(kind, _shape)(original, draw)
 
 

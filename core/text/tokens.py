@@ -1,8 +1,8 @@
 """Word and number tokens of a text, with character offsets.
 
-A token is a run of letters, combining marks, digits and underscores; an apostrophe or hyphen between two runs joins
-them (`don't`, `well-known`), and so do `. , : /` between two digits (`3.14`, `12:30`). What no token covers is
-punctuation, symbols and space: by construction it holds no letter, mark or digit, so it may stay unmasked.
+A token is a run of letters, combining marks, digits and underscores. An apostrophe or hyphen between two runs joins
+them (`don't`, `well-known`), and so do `. , : /` between two digits (`3.14`, `12:30`). The text outside tokens is
+punctuation, symbols and space. By construction it contains no letter, mark or digit, so it may stay unmasked.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of `text` in order; offsets are code points of `text`."""
+    """Return the tokens of `text` in order. Offsets are code points of `text`."""
     return [Token(*match.span()) for match in _TOKEN.finditer(text)]
 
 
 def count_tokens(text: str, *, stop: int) -> int:
-    """How many tokens `text` has, counted up to `stop`."""
+    """Return the number of tokens of `text`, counted up to `stop`."""
     return sum(1 for _ in islice(_TOKEN.finditer(text), stop))
 
 

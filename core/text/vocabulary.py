@@ -1,7 +1,8 @@
-"""The public frequency list behind the technique `vocabulary`: `wordfreq`'s English list, most frequent first.
+"""The public frequency list of the technique `vocabulary`: `wordfreq`'s English list, most frequent first.
 
-Entries that hold a digit are left out: single digits are frequent, and a number spelt digit by digit would be kept.
-Frequent names (`john`, `london`) **are** on the list, so the technique keeps them: join another where names matter.
+Entries with a digit are left out: single digits are frequent, and a number spelt digit by digit would be kept.
+Frequent names (`john`, `london`) **are** on the list, so the technique keeps them. Combine it with another technique if
+names matter.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from core.text.policy import VOCABULARY_SIZE_MAX
 
 @cache
 def ranked() -> tuple[tuple[str, ...], dict[str, int]]:
-    """(words by rank, rank of each word); one table serves every size."""
+    """Return (words by rank, rank of each word). One table serves every size."""
     import wordfreq
 
     words = wordfreq.top_n_list("en", VOCABULARY_SIZE_MAX)

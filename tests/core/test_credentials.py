@@ -39,6 +39,6 @@ def test_no_credential_at_all(bad: str) -> None:
 
 @pytest.mark.parametrize("cut", [KEY[:-1], KEY[:20], KEY.upper(), KEY + "0"])
 def test_a_tenants_key_that_is_not_whole(cut: str) -> None:
-    with pytest.raises(ValueError, match="no whole API key") as caught:
+    with pytest.raises(ValueError, match="not a complete API key") as caught:
         credentials.api_key(cut)
     assert cut not in str(caught.value)

@@ -42,7 +42,7 @@ def test_an_old_file_restored_under_a_gateway(tmp_path: Path) -> None:
         # renamed over it: the running server goes on with its own file, the one that replaces it reads the old one
         shutil.copy(old, tmp_path / "draft.aof").replace(ledger_file)
         gateway.kill("redis-server")
-        until(lambda: "not what was sealed" in tenant.embed().text)
+        until(lambda: "does not match its seals" in tenant.embed().text)
         answer = tenant.embed()
         assert (answer.status_code, answer.json()["code"]) == (503, "ledger-unavailable")
         assert answer.json()["released"] is False

@@ -1,4 +1,4 @@
-"""The audit of everything: seals against journals, journals against accounts. Sound while the ledger is in use."""
+"""The full audit: seals against journals, and journals against accounts. It can run while the ledger is in use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.ledger.records import TenantAudit
 
 @dataclass(frozen=True)
 class LedgerAudit:
-    """`faults` are those of the chain of seals; a tenant's are in its own report."""
+    """`faults` are those of the chain of seals. Each tenant's report contains the tenant's own faults."""
 
     tenants: tuple[TenantAudit, ...]
     seals: int
@@ -31,10 +31,10 @@ class LedgerAudit:
 
 
 async def audit_ledger(client: LedgerClient, master_key: MasterKey, epoch_file: Path) -> LedgerAudit:
-    """Check every seal, every entry and every account; memory is linear in the accounts.
+    """Check every seal, every entry and every account. Memory is linear in the number of accounts.
 
-    The chain of MACs has no gap and goes on from the epoch file; every sealed range of every journal is as it was
-    sealed; at each seal, and now, the accounts are the sums of the journal.
+    The audit verifies three things. The chain of MACs has no gap and continues from the epoch file. Every sealed range
+    of every journal is unchanged since it was sealed. At each seal, and now, the accounts are the sums of the journal.
     """
     history = History(client, master_key, EpochFile(epoch_file))
     replays: dict[str, JournalReplay] = {}
@@ -47,8 +47,7 @@ async def audit_ledger(client: LedgerClient, master_key: MasterKey, epoch_file: 
             if any(replay.differences_of(state) for state in wire.account_states(segment.tenant, segment.accounts)):
                 history.fault_of(
                     segment.tenant,
-                    f"the accounts that seal {event.seal.id.n} found at entry {segment.last} are not what the journal "
-                    "up to it says",
+                    f"the accounts in seal {event.seal.id.n} do not match the journal up to entry {segment.last}",
                 )
     listed = {name.decode() for name in await client.call("SMEMBERS", names.TENANTS_KEY)}
     reports = []
@@ -71,9 +70,9 @@ async def audit_ledger(client: LedgerClient, master_key: MasterKey, epoch_file: 
 async def audit_tenant(
     client: LedgerClient, tenant: str, replay: JournalReplay | None = None, *, sealed: int = 0
 ) -> TenantAudit:
-    """Compare every account with the journal: page by page, each when the replay has come to the page's entry.
+    """Compare every account with the journal. Accounts are compared page by page, each at the page's own entry.
 
-    `replay` may have applied a part of the journal already. Raises UnknownTenant.
+    `replay` may already have applied a part of the journal. Raises UnknownTenant.
     """
     replay = replay or JournalReplay(tenant)
     page = await account_batch(client, tenant)
@@ -93,6 +92,6 @@ def _apply(replay: JournalReplay, batch: list[RawEntry]) -> None:
     for raw in batch:
         entry = readable_entry(replay.tenant, raw)
         if entry is None:
-            replay.skip(entry_number(raw), "is none that the ledger wrote")
+            replay.skip(entry_number(raw), "was not written by the ledger")
         else:
             replay.apply(entry)

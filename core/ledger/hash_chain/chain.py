@@ -1,8 +1,8 @@
-"""Seals: what the journals held at a moment, under a MAC whose key is not in Redis.
+"""Seals: the state of the journals at a moment, authenticated by a MAC whose key is not in Redis.
 
-One chain for all tenants. A seal names, for each tenant with new entries, the range of numbers, the SHA-256 of those
-entries as they are stored, and the tenant's own accounts as the last of them left them. Each seal holds the number
-and MAC of the one before it, so none can be changed, left out or replaced by whoever has Redis alone.
+All tenants share one chain. A seal contains, for each tenant with new entries, the range of entry numbers, the SHA-256
+of those entries as stored, and the tenant's own accounts after the last of them. Each seal contains the number and MAC
+of the previous one. Therefore an attacker who controls only Redis cannot change, omit or replace a seal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LedgerNotTrusted(LedgerUnavailable):
 
 @dataclass(frozen=True)
 class SealId:
-    """The number of a seal and its MAC in hex; number 0 stands before the first seal."""
+    """The number of a seal and its MAC in hex. Number 0 denotes the start of the chain, before the first seal."""
 
     n: int = 0
     mac: str = ""
@@ -38,10 +38,10 @@ class SealId:
 
 @dataclass(frozen=True)
 class Segment:
-    """Entries `first` to `last` of one tenant, and the rows of its own accounts as entry `last` left them.
+    """Entries `first` to `last` of one tenant, and the rows of its own accounts after entry `last`.
 
-    `digest` is that of all entries, `end` that of entry `last` alone: a journal put back and written again has
-    another entry there (releases have random ids), even where its accounts are the same.
+    `digest` covers all entries, `end` only entry `last`. Release ids are random, so a journal that was rolled back and
+    rewritten has another entry `last`, even if its accounts are the same.
     """
 
     tenant: str
@@ -54,7 +54,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Seal:
-    """`restored` is set where an operator took over an older state: the last seal that the gateway had seen."""
+    """`restored` is set if an operator accepted an older state: the last seal that the gateway had seen before."""
 
     id: SealId
     body: bytes
@@ -71,7 +71,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Head:
-    """How far a tenant is sealed: its last sealed entry and the seal that holds it."""
+    """How far a tenant is sealed: its last sealed entry, and the number of the seal that contains it."""
 
     last: int
     n: int
@@ -79,7 +79,7 @@ class Head:
 
 @dataclass(frozen=True)
 class ChainHead:
-    """The last seal (None before the first) and the head of every sealed tenant, read at one moment."""
+    """The last seal (None before the first) and the head of every sealed tenant, read atomically."""
 
     seal: Seal | None = None
     tenants: Mapping[str, Head] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class ChainHead:
 
 
 class JournalDigest:
-    """SHA-256 over raw entries: each is its id, then its fields' names and values in their order, as netstrings."""
+    """SHA-256 over raw entries. An entry is its id, then the names and values of its fields in order, as netstrings."""
 
     def __init__(self, entries: Iterable[RawEntry] = ()) -> None:
         self._sha256 = hashlib.sha256()
@@ -108,15 +108,15 @@ class JournalDigest:
 
 
 def heads_digest(heads: Mapping[str, Head]) -> str:
-    """SHA-256 of all heads: the heads are a plain hash in Redis, and every seal holds this of them."""
+    """Return the SHA-256 of all heads. The heads are an ordinary hash in Redis, and every seal contains this digest."""
     lines = [f"{tenant} {head.last} {head.n}\n" for tenant, head in sorted(heads.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def seal_entry(raw: Any, master_key: MasterKey) -> Seal:
-    """A genuine seal from an entry of the chain, as XRANGE or a bare connection replies it.
+    """Parse and verify an entry of the chain, in the form of XRANGE or of a raw connection.
 
-    Raises LedgerNotTrusted when its MAC is not this key's over its body, or it stands under another number.
+    Raises LedgerNotTrusted if its MAC is not this key's MAC of its body, or if its number is not the entry's number.
     """
     entry_id, fields = raw
     found = fields if isinstance(fields, Mapping) else dict(zip(fields[::2], fields[1::2], strict=True))
@@ -128,7 +128,7 @@ def seal_entry(raw: Any, master_key: MasterKey) -> Seal:
 
 
 def parse_seal(body: bytes, mac: str, master_key: MasterKey) -> Seal | None:
-    """The seal, or None when `mac` is not this key's MAC of `body`."""
+    """Return the seal, or None if `mac` is not this key's MAC of `body`."""
     if not hmac.compare_digest(master_key.mac(Purpose.JOURNAL, body).encode(), mac.encode()):
         return None
     found = orjson.loads(body)
@@ -148,28 +148,28 @@ def parse_seal(body: bytes, mac: str, master_key: MasterKey) -> Seal | None:
 
 
 class SealChain:
-    """Reads and appends. What it returns is genuine; everything raises LedgerNotTrusted or LedgerUnavailable."""
+    """Reads and extends the chain. Every seal returned is genuine. Raises LedgerNotTrusted or LedgerUnavailable."""
 
     def __init__(self, client: LedgerClient, master_key: MasterKey) -> None:
         self._client = client
         self._master_key = master_key
 
     async def ledger_id(self) -> str | None:
-        """The random id of this ledger, None for one that was never checked."""
+        """Return the random id of this ledger, or None if it was never checked."""
         found = await self._client.call("GET", names.LEDGER_ID_KEY)
         return None if found is None else found.decode()
 
     async def name_ledger(self, ledger: str) -> str:
-        """Give the ledger this id unless it has one; returns the one it has."""
+        """Set the ledger's id unless it has one. Return the id that it has."""
         await self._client.call("SET", names.LEDGER_ID_KEY, ledger, "NX")
         return await self.ledger_id() or ""
 
     async def head(self, known: ChainHead | None = None) -> ChainHead:
-        """The end of the chain; `known` itself while that is still the end."""
-        asked = {"known_n": str(known.id.n), "known_mac": known.id.mac} if known else {}
+        """Return the end of the chain. Returns the object `known` itself if that is still the end."""
+        args = {"known_n": str(known.id.n), "known_mac": known.id.mac} if known else {}
         try:
-            found, _ = await self._client.run("seal", key=names.SEAL_CHAIN_KEY, args=asked)
-        except ValueError:  # not even text
+            found, _ = await self._client.run("seal", key=names.SEAL_CHAIN_KEY, args=args)
+        except ValueError:  # not even valid text
             raise LedgerNotTrusted("The last seal of the ledger cannot be read.") from None
         if known and found["outcome"] == "same":
             return known
@@ -177,24 +177,24 @@ class SealChain:
         heads = {tenant: _head(text) for tenant, text in zip(flat[::2], flat[1::2], strict=True)}
         if found["n"] == "0":
             if heads:
-                raise LedgerNotTrusted("The chain of seals is gone, and what it had sealed is still listed.")
+                raise LedgerNotTrusted("The chain of seals is missing, but the list of sealed tenants still exists.")
             return ChainHead()
         seal = parse_seal(found["body"].encode(), found["mac"], self._master_key)
         if seal is None or str(seal.id.n) != found["n"]:
             raise LedgerNotTrusted(f"Seal {found['n']} of the ledger is not genuine.")
         if seal.heads != heads_digest(heads):
-            raise LedgerNotTrusted("The list of what is sealed is not the one that the last seal was made with.")
+            raise LedgerNotTrusted("The list of sealed tenants does not match the last seal.")
         return ChainHead(seal, heads)
 
     async def seal(self, n: int) -> Seal:
-        """Seal number `n`."""
+        """Return seal number `n`."""
         found = await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, f"{n}-0", f"{n}-0")
         if not found:
             raise LedgerNotTrusted(f"Seal {n} of the ledger is missing.")
         return seal_entry(found[0], self._master_key)
 
     async def raw_seals(self) -> AsyncIterator[Any]:
-        """Every entry of the chain as it is stored, oldest first."""
+        """Yield every entry of the chain as stored, oldest first."""
         start = "-"
         while found := await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, start, "+", "COUNT", CHAIN_BATCH):
             for entry in found:
@@ -211,9 +211,9 @@ class SealChain:
         n: int | None = None,
         restored: SealId | None = None,
     ) -> ChainHead | None:
-        """Write the next seal, durably; None when the chain does not end with `after` any more.
+        """Write the next seal durably. Returns None if the chain no longer ends with `after`.
 
-        `n` is the next number unless an operator's restore leaves some out.
+        `n` is the next number, unless the acceptance of a restore skips some numbers.
         """
         number = after.id.n + 1 if n is None else n
         heads = {**after.tenants, **{segment.tenant: Head(segment.last, number) for segment in segments}}
@@ -249,5 +249,5 @@ class SealChain:
 def _head(text: str) -> Head:
     last, _, n = text.partition(" ")
     if not (last.isdecimal() and n.isdecimal()):
-        raise LedgerNotTrusted("The list of what is sealed cannot be read.")
+        raise LedgerNotTrusted("The list of sealed tenants cannot be read.")
     return Head(int(last), int(n))

@@ -1,7 +1,7 @@
-"""The epoch: the number of the last seal that this gateway has seen, in a file outside Redis.
+"""The epoch: the number of the last seal that this gateway has seen, stored in a file outside Redis.
 
-Redis cannot tell that its own data is an older copy; this file can. It holds no secret, and it is worth as much as
-the place where it is kept: a copy that restores the file together with Redis' data goes unnoticed.
+Redis cannot detect that its own data is an older copy, but a comparison with this file can. The file contains no
+secret. It protects only as far as its storage does: restoring the file together with the Redis data is not detected.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Epoch:
 
 
 class EpochFile:
-    """JSON `{"ledger", "epoch", "mac"}`, replaced as a whole: a crash leaves the old file or the new one."""
+    """JSON `{"ledger", "epoch", "mac"}`. It is replaced atomically, so a crash leaves the old file or the new one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> Epoch | None:
-        """None when there is no file. Raises LedgerNotTrusted for one that cannot be read."""
+        """Return the epoch, or None if there is no file. Raises LedgerNotTrusted if the file cannot be read."""
         try:
             found = orjson.loads(self.path.read_bytes())
             return Epoch(str(found["ledger"]), SealId(int(found["epoch"]), str(found["mac"])))
@@ -48,7 +48,7 @@ class EpochFile:
             raise LedgerNotTrusted(f"The epoch file {self.path} cannot be read.") from error
 
     def write(self, epoch: Epoch) -> None:
-        """Durable when it returns. Raises LedgerUnavailable when it cannot be written."""
+        """Write the file durably. Raises LedgerUnavailable if it cannot be written."""
         content = orjson.dumps({"ledger": epoch.ledger, "epoch": epoch.seal.n, "mac": epoch.seal.mac}) + b"\n"
         try:
             write_secret(self.path, content, replace=True)
@@ -59,10 +59,10 @@ class EpochFile:
 
 
 async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:
-    """Refuse a Redis that has not gone on from `epoch`: two reads through `call`, which may be one bare connection.
+    """Reject a Redis that does not continue from `epoch`. Makes two reads through `call`, which may be one connection.
 
-    Redis must have the epoch's seal with the epoch's MAC. Where that number is left out, the seal that follows must
-    be an operator's acceptance of a restore. Raises LedgerNotTrusted.
+    Redis must have the epoch's seal with the epoch's MAC. If that number is missing, the seal that follows must be an
+    operator's acceptance of a restore. Raises LedgerNotTrusted.
     """
     ledger = await call("GET", names.LEDGER_ID_KEY)
     if ledger is None:
@@ -71,13 +71,13 @@ async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:
         )
     if ledger != epoch.ledger.encode():
         raise LedgerNotTrusted(
-            f"Redis holds the ledger {ledger.decode()[:32]}, and the epoch file is of {epoch.ledger}; "
+            f"Redis holds the ledger {ledger.decode()[:32]}, but the epoch file belongs to {epoch.ledger}; "
             "does REDIS_URL or EPOCH_FILE name the wrong one? see docs/operating/ledger.md"
         )
     found = await call("XRANGE", names.SEAL_CHAIN_KEY, f"{epoch.seal.n}-0", "+", "COUNT", 1)
     if not found:
         raise LedgerNotTrusted(
-            f"Redis holds an older state than this gateway has seen (seal {epoch.seal.n} is not there); {_ADVICE}"
+            f"Redis holds an older state than this gateway has seen (seal {epoch.seal.n} is missing); {_ADVICE}"
         )
     seal = seal_entry(found[0], master_key)
     if seal.id == epoch.seal:

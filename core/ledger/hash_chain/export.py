@@ -1,4 +1,4 @@
-"""The ledger as JSON lines for auditors: entries, seals, a summary. The format: docs/reference/ledger-export.md."""
+"""Exports the ledger as JSON lines for auditors: entries, seals, a summary. Format: docs/reference/ledger-export.md."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FAULTS_MAX = 1000
 async def export_ledger(
     client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, tenant: str | None = None
 ) -> AsyncIterator[dict[str, Any]]:
-    """One object a line, the summary last; `tenant` alone, or all of them. Memory is linear in the tenants.
+    """Yield one object for each line, the summary last, for one `tenant` or for all. Memory is linear in the tenants.
 
-    The summary's `ok` says that every seal is genuine and every sealed entry is as it was sealed. It does not
-    recompute the accounts: that is the audit's. Raises UnknownTenant, InvalidInput for a bad name.
+    The summary's `ok` states that every seal is genuine and that every sealed entry is unchanged. The export does not
+    recompute the accounts; the audit does. Raises UnknownTenant, InvalidInput for an invalid name.
     """
     if tenant is not None and not await client.call("EXISTS", names.tenant_key(tenant)):
         raise UnknownTenant
@@ -61,7 +61,7 @@ async def export_ledger(
 
 
 class _Writer:
-    """Shapes entries and notices the ones that are missing."""
+    """Converts entries and detects missing ones."""
 
     def __init__(self, history: History) -> None:
         self.entries = 0
@@ -73,10 +73,10 @@ class _Writer:
         seq, expected = entry_number(raw), self._last.get(tenant, 0) + 1
         self._last[tenant] = seq
         if seq != expected:
-            self._history.fault_of(tenant, f"entry {seq} comes where entry {expected} should be")
+            self._history.fault_of(tenant, f"found entry {seq} in place of entry {expected}")
         entry = readable_entry(tenant, raw)
         if entry is None:
-            self._history.fault_of(tenant, f"entry {seq} is none that the ledger wrote")
+            self._history.fault_of(tenant, f"entry {seq} was not written by the ledger")
         return {
             "type": "entry",
             "tenant": tenant,
@@ -101,7 +101,10 @@ def _amount(amount: EntryAmount) -> dict[str, Any]:
 
 
 def _seal(seal: Seal, ends: list[SegmentEnd], *, whole: bool) -> dict[str, Any]:
-    """With `whole` the exact text under the MAC; it names every tenant, so an export of one tenant has none."""
+    """Convert a seal. `whole` adds the exact text under the MAC.
+
+    That text names every tenant, so the export of one tenant omits it.
+    """
     return {
         "type": "seal",
         "n": seal.id.n,

@@ -1,4 +1,4 @@
-"""Recomputes a tenant's counters from its journal. Pure: reads nothing, decides nothing."""
+"""Recomputes a tenant's counters from its journal. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.ledger.records import AccountState, Difference, EntryAmount, JournalEn
 
 _Key = tuple[str, str]  # unit, subject hash or ""
 LISTED_MAX = 1000
-METRIC_ADJACENCY = "metric-adjacency"  # the reason that basic_only.lua gives
+METRIC_ADJACENCY = "metric-adjacency"  # the reason in the entries of basic_only.lua
 
 
 def _key(amount: EntryAmount) -> _Key:
@@ -20,12 +20,13 @@ def _key(amount: EntryAmount) -> _Key:
 
 @dataclass
 class JournalReplay:
-    """Applies entries in order; `compare` holds what they add up to so far against counters that were found.
+    """Applies entries in order. `compare` compares the resulting sums with the counters of accounts.
 
-    A journal that lost entries is reported, never repaired: `gaps` lists up to 1,000 missing numbers and `faults`
-    up to 1,000 entries that cannot follow from the ones before.
+    A damaged journal is reported and never repaired: `gaps` lists up to 1,000 missing numbers, and `faults` up to 1,000
+    entries that contradict the previous ones.
 
-    With `own_accounts_only` neither subjects' accounts nor holds from before the first entry are followed.
+    With `own_accounts_only` the replay ignores subjects' accounts, and accepts the end of a hold that was opened before
+    the first entry.
     """
 
     tenant: str
@@ -47,7 +48,7 @@ class JournalReplay:
 
     @classmethod
     def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int) -> Self:
-        """Begins after the entry `seq`, with the tenant's own accounts as that entry left them."""
+        """Start after the entry `seq`, with the tenant's own accounts as they were after that entry."""
         replay = cls(tenant, last_seq=seq, own_accounts_only=True)
         for state in accounts:
             key = (state.unit.value, state.subject_hash or "")
@@ -55,11 +56,11 @@ class JournalReplay:
             replay._names[key] = state.account
             replay._divisions[key] = state.divisions
             if not state.within_limit:
-                replay._lowered.add(key)  # it was sealed so: its limit was lowered before
+                replay._lowered.add(key)  # the limit was lowered before this state was sealed
         return replay
 
     def skip(self, seq: int, why: str) -> None:
-        """An entry that cannot be applied: `why` becomes a fault."""
+        """Skip an entry that cannot be applied. `why` becomes a fault."""
         self._miss(range(self.last_seq + 1, seq))
         self.last_seq = max(self.last_seq, seq)
         self.entries += 1
@@ -67,9 +68,9 @@ class JournalReplay:
             self.faults.append(f"entry {seq} {why}")
 
     def apply(self, entry: JournalEntry) -> None:
-        """Take the next entry into account."""
+        """Apply the next entry."""
         if entry.seq <= self.last_seq:
-            self._fault(entry, "comes a second time")
+            self._fault(entry, "appears a second time")
         self._miss(range(self.last_seq + 1, entry.seq))
         self.last_seq = entry.seq
         self.entries += 1
@@ -105,10 +106,10 @@ class JournalReplay:
                 if entry.transition != "cancel":
                     self._add(entry, ended, "committed", 1)
         else:
-            self._fault(entry, "is of no known kind")
+            self._fault(entry, "has an unknown type")
 
     def compare(self, accounts: Iterable[AccountState]) -> None:
-        """Compare accounts with their counters as the last applied entry left them."""
+        """Compare accounts with the counters after the last applied entry."""
         if self._compared_from is None:
             self._compared_from = self.last_seq
         for state in accounts:
@@ -119,10 +120,10 @@ class JournalReplay:
             if (state.unit.value, state.subject_hash or "") in self._lowered:
                 self._over.add(state.account)
             else:
-                self.faults.append(f"{state.account} holds more than its limit")
+                self.faults.append(f"{state.account} exceeds its limit")
 
     def differences_of(self, state: AccountState) -> list[Difference]:
-        """Where one account is not the sum of the entries so far."""
+        """Return the counters of one account that are not the sums of the entries applied so far."""
         expected = self._counters.get((state.unit.value, state.subject_hash or ""), {})
         return [
             Difference(state.account, counter, expected.get(counter, ()), vector)
@@ -131,11 +132,14 @@ class JournalReplay:
         ]
 
     def report(self, *, last_seq: int) -> TenantAudit:
-        """What was found. Every account must have been compared, save those opened since the first comparison."""
+        """Return the findings. Compare every account first, except those opened since the first comparison.
+
+        Counts the entries up to `last_seq` that were not applied as gaps.
+        """
         self._miss(range(self.last_seq + 1, last_seq + 1))
         for key in self._counters.keys() - self._seen:
             if self._opened_at.get(key, 0) <= (self._compared_from or 0):
-                self.faults.append(f"{self._names[key]} is in the journal and has no account")
+                self.faults.append(f"{self._names[key]} is in the journal but has no account")
         return TenantAudit(
             tenant=self.tenant,
             entries=self.entries,
@@ -147,7 +151,7 @@ class JournalReplay:
         )
 
     def _limit(self, entry: JournalEntry, changed: EntryAmount) -> None:
-        """A limit changes in two ways: the migration lowers it, or an unused account takes one of its divisions."""
+        """Apply a change of limit. The migration lowers one, or an unused account selects one of its divisions."""
         counters = self._counters.get(_key(changed))
         if counters is None:
             self._fault(entry, "changes an account that was not opened")
@@ -158,7 +162,7 @@ class JournalReplay:
             if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
                 self._lowered.add(_key(changed))
             else:
-                self._fault(entry, "lowers a limit to one that is higher")
+                self._fault(entry, "raises a limit that it should lower")
             return
         if counters["committed"][COUNT] + counters["held"][COUNT] > 0:
             self._fault(entry, "changes the limit of an account that is in use")
@@ -171,7 +175,7 @@ class JournalReplay:
             self._fault(entry, "debits an account that was not opened")
             return
         if len(change.vector) != len(counters[counter]):
-            self._fault(entry, "debits an account at other orders than it has")
+            self._fault(entry, "debits an account at orders that are not the account's")
             return
         counters[counter] = tuple(a + sign * b for a, b in zip(counters[counter], change.vector, strict=True))
 

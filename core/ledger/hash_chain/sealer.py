@@ -1,7 +1,8 @@
-"""Seals the ledger, and refuses one that is not what was sealed.
+"""Seals the ledger, and rejects a ledger that does not match its seals.
 
-A sealing round looks at every tenant, reads the entries since its last seal, checks that they explain how its own
-accounts changed, and writes one seal over all of it. Afterwards the epoch file has the number of that seal.
+A sealing round reads, for every tenant, the entries since its last seal. It verifies that these entries explain how
+the tenant's own accounts changed, and writes one seal over all tenants. Then it writes the number of that seal into the
+epoch file.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from core.ledger.hash_chain.replay import JournalReplay
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
 
-LOOK_BATCH = 250
+TENANT_BATCH = 250
 ATTEMPTS = 5
-_AUDIT = "`privacy-gateway ledger audit` says where"
+_AUDIT = "`privacy-gateway ledger audit` shows where"
 
 
 class Sealer:
-    """One gateway's seals and its memory of them. Methods raise LedgerUnavailable as the ledger's do.
+    """Writes one gateway's seals and remembers the last. Methods may raise LedgerUnavailable.
 
-    LedgerNotTrusted says that Redis holds something else than was sealed: an older copy, a changed or missing entry,
-    an account that its journal does not explain. A `seal` or `verify_connection` that finds it stops the client:
-    every later call of this process is refused.
+    LedgerNotTrusted means that the data in Redis does not match the seals: it is an older copy, an entry was changed or
+    is missing, or the journal does not explain an account. If `seal` or `verify_connection` raises it, it also stops
+    the client: every later call of this process fails.
     """
 
     def __init__(self, client: LedgerClient, master_key: MasterKey, epoch_file: Path) -> None:
@@ -52,12 +53,12 @@ class Sealer:
         self._head: ChainHead | None = None
 
     async def check(self) -> None:
-        """Call at start: refuse a ledger that is older than the epoch, or differs from its seals and journals.
+        """Reject a ledger that is older than the epoch, or that contradicts its seals and journals. Call this at start.
 
-        Reads the last seal of every tenant and the entries since; the whole history is the audit's. Writes nothing
-        but, into a ledger that has none, its id.
+        Reads the last seal of every tenant and the entries since then. The audit checks the whole history. The only
+        write is the id of a ledger that has none.
         """
-        with _legible():
+        with _unreadable_is_untrusted():
             epoch = self._file.read()
             if epoch is not None:
                 await verify_epoch(self._client.call, epoch, self._master_key)
@@ -68,14 +69,14 @@ class Sealer:
         self._head = head
 
     async def seal(self, *, always: bool = False) -> int | None:
-        """One sealing round; the number of the seal, None when nothing was new or another gateway sealed it.
+        """Run one sealing round. Returns the seal's number, or None if nothing was new or another gateway sealed it.
 
-        With `always` a seal is written in any case: the epoch moves on. Call `check` before.
+        With `always` a seal is written in any case, so that the epoch advances. Call `check` first.
         """
         try:
-            with _legible():
+            with _unreadable_is_untrusted():
                 for _ in range(ATTEMPTS if always else 1):
-                    head = await self._look()
+                    head = await self._current_head()
                     segments = await self._unsealed(head)
                     if not segments and not always:
                         await self._remember(head)
@@ -88,34 +89,35 @@ class Sealer:
             self._client.stop(error.detail)
             raise
         if always:
-            raise LedgerUnavailable("Other gateways seal the ledger all the time; this one got no turn.")
+            raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
         return None
 
     async def verify_connection(self, call: Call) -> None:
-        """Refuse a server that has not gone on from the last seal this process saw; `call` asks that server.
+        """Reject a server that does not continue from the last seal that this process saw.
 
-        Meant for every new connection: behind it may be another server, or the same one on an older file.
+        `call` sends a command to that server. Use this for every new connection: it may lead to another server, or to
+        the same server with an older file.
         """
         if self._head is None or self._head.seal is None:
             return
         try:
-            with _legible():
+            with _unreadable_is_untrusted():
                 await verify_epoch(call, Epoch(self._ledger, self._head.id), self._master_key)
         except LedgerNotTrusted as error:
             self._client.stop(error.detail)
             raise
 
     async def accept_restore(self) -> int | None:
-        """Take over an older state than the epoch: the operator says that nothing was released since.
+        """Accept a state older than the epoch. The operator asserts that nothing was released since that state.
 
-        Writes a seal above the epoch that names the last seal seen. None when there is nothing to accept. Raises
-        LedgerUnavailable when there is no epoch file, when it is another ledger's, or when the older state is not
-        consistent in itself.
+        Writes a seal with a number above the epoch. It contains the last seal that the gateway had seen. Returns None
+        if there is nothing to accept. Raises LedgerUnavailable if there is no epoch file, if the file belongs to
+        another ledger, or if the older state is inconsistent.
         """
-        with _legible():
+        with _unreadable_is_untrusted():
             epoch = self._file.read()
             if epoch is None:
-                raise LedgerUnavailable(f"There is no epoch file {self._file.path}: nothing refuses this ledger.")
+                raise LedgerUnavailable(f"There is no epoch file {self._file.path}, so no restore needs acceptance.")
             try:
                 await verify_epoch(self._client.call, epoch, self._master_key)
             except LedgerNotTrusted:
@@ -124,19 +126,19 @@ class Sealer:
                 return None
             self._ledger = await self._chain.name_ledger(epoch.ledger)
             if self._ledger != epoch.ledger:
-                raise LedgerUnavailable("The epoch file is of another ledger; name the right one in EPOCH_FILE.")
+                raise LedgerUnavailable("The epoch file belongs to another ledger. Set EPOCH_FILE to the right one.")
             head = await self._chain.head()
             self._of_this_ledger(head)
             segments = await self._unsealed(head, every=True)
             number = max(epoch.seal.n, head.id.n) + 1
             sealed = await self._append(head, segments, n=number, restored=epoch.seal)
         if sealed is None:
-            raise LedgerUnavailable("A gateway seals this ledger at the same time; stop it first.")
+            raise LedgerUnavailable("A gateway seals this ledger at the same time. Stop the gateway first.")
         await self._remember(sealed)
         return number
 
-    async def _look(self) -> ChainHead:
-        """The end of the chain now, which must follow from the end that this process knows."""
+    async def _current_head(self) -> ChainHead:
+        """Return the current end of the chain, after verifying that it continues from the last known end."""
         if self._head is None:
             raise RuntimeError("check the ledger before sealing it")
         head = await self._chain.head(self._head)
@@ -159,26 +161,26 @@ class Sealer:
         )
 
     async def _remember(self, head: ChainHead) -> None:
-        """Move the epoch: after Redis has the seal, so that a crash between the two refuses nothing."""
+        """Write the epoch after Redis has the seal. A crash between the two writes then blocks nothing."""
         if head.seal is not None and (head is not self._head or self._file.read() is None):
             await asyncio.to_thread(self._file.write, Epoch(self._ledger, head.id))
         self._head = head
 
     async def _unsealed(self, head: ChainHead, *, every: bool = False) -> tuple[Segment, ...]:
-        """What each tenant wrote since its last seal, checked; with `every` also the accounts that did not change."""
+        """Return what each tenant wrote since its last seal, verified. `every` also verifies unchanged accounts."""
         listed = {name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY)}
         for tenant in head.tenants.keys() - listed:
             raise LedgerNotTrusted(f"The tenant {tenant} was sealed and is no longer listed; {_AUDIT}.")
         tenants = sorted(listed)
         seals: dict[int, Seal] = {head.seal.id.n: head.seal} if head.seal else {}
         segments = []
-        for start in range(0, len(tenants), LOOK_BATCH):
-            batch = tenants[start : start + LOOK_BATCH]
+        for start in range(0, len(tenants), TENANT_BATCH):
+            batch = tenants[start : start + TENANT_BATCH]
             numbers = await self._client.call_many([("HGET", names.tenant_key(tenant), "seq") for tenant in batch])
             for tenant, number in zip(batch, numbers, strict=True):
                 sealed = head.tenants.get(tenant)
                 if number is None and sealed is None:
-                    continue  # the name of an `open_tenant` that was not finished
+                    continue  # the name of an interrupted `open_tenant`
                 seq = int(number or 0)
                 if sealed is not None and seq < sealed.last:
                     raise LedgerNotTrusted(
@@ -190,7 +192,7 @@ class Sealer:
         return tuple(segments)
 
     async def _segment(self, tenant: str, sealed: Head | None, seals: dict[int, Seal]) -> Segment:
-        """The entries since the last seal and the accounts after the last of them, which the entries must explain."""
+        """Return the entries since the last seal, after verifying that they explain the accounts."""
         try:
             page = await own_accounts(self._client, tenant)
         except UnknownTenant:
@@ -211,10 +213,10 @@ class Sealer:
                 entry = readable_entry(tenant, raw)
                 if entry is None:
                     raise LedgerNotTrusted(
-                        f"Entry {entry_number(raw)} of the tenant {tenant} is none that the ledger wrote; {_AUDIT}."
+                        f"Entry {entry_number(raw)} of the tenant {tenant} was not written by the ledger; {_AUDIT}."
                     )
                 replay.apply(entry)
-            await asyncio.sleep(0)  # requests first
+            await asyncio.sleep(0)  # let the event loop serve requests
         replay.compare(page.states)
         if not replay.report(last_seq=page.seq).ok:
             since = f"since seal {sealed.n}" if sealed else "from its beginning"
@@ -224,12 +226,12 @@ class Sealer:
         return Segment(tenant, first, page.seq, digest.hexdigest(), end.hexdigest(), page.rows)
 
     async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> Segment:
-        """What the tenant's last seal says of it; its last entry must still be the one that was sealed."""
+        """Return the tenant's part of its last seal, after verifying that its last sealed entry is unchanged."""
         if sealed.n not in seals:
             seals[sealed.n] = await self._chain.seal(sealed.n)
         segment = seals[sealed.n].segment(tenant)
         if segment is None or segment.last != sealed.last:
-            raise LedgerNotTrusted(f"Seal {sealed.n} does not hold entry {sealed.last} of the tenant {tenant}.")
+            raise LedgerNotTrusted(f"Seal {sealed.n} does not contain entry {sealed.last} of the tenant {tenant}.")
         async for batch in raw_entries(self._client, tenant, after=segment.last - 1, last=segment.last):
             if JournalDigest(batch).hexdigest() == segment.end:
                 return segment
@@ -239,8 +241,8 @@ class Sealer:
 
 
 @contextmanager
-def _legible() -> Iterator[None]:
-    """Something that the ledger did not write like this: the seals, a record or a file of Redis was tampered with."""
+def _unreadable_is_untrusted() -> Iterator[None]:
+    """Convert parsing errors to LedgerNotTrusted: the ledger did not write such a seal, record or file."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, InvalidInput) as error:

@@ -1,4 +1,4 @@
-"""The whole history in the order of the seals: every journal entry, checked against the seal that covers it."""
+"""Reads the whole history in the order of the seals and verifies every journal entry against its seal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class SegmentEnd:
-    """All entries of this segment have come; `genuine` says whether they are the ones that were sealed."""
+    """The end of a segment. `genuine` says whether its entries are the ones that were sealed."""
 
     seal: Seal
     segment: Segment
@@ -41,9 +41,9 @@ class SegmentEnd:
 
 @dataclass
 class History:
-    """Reads chain and journals once, in memory linear in the tenants. Faults are fixed sentences.
+    """Reads the chain and the journals once, in memory linear in the number of tenants. Faults are fixed sentences.
 
-    `positions` are the last sealed entries of the tenants, complete when `sealed` has ended.
+    `positions` maps tenants to their last sealed entries. It is complete when `sealed` has finished.
     """
 
     client: LedgerClient
@@ -56,7 +56,7 @@ class History:
     positions: dict[str, int] = field(default_factory=dict)
 
     async def sealed(self) -> AsyncIterator[Entries | SegmentEnd | Seal]:
-        """Each seal after the entries that it covers; then the chain's end and the epoch file are checked."""
+        """Yield the entries of each seal, then the seal. Finally check the end of the chain and the epoch file."""
         chain = SealChain(self.client, self.master_key)
         ledger = await chain.ledger_id()
         previous: SealId | None = SealId()
@@ -69,7 +69,7 @@ class History:
                 previous = None
                 continue
             if seal.ledger != ledger:
-                self.chain_faults.append(f"seal {seal.id.n} is of another ledger")
+                self.chain_faults.append(f"seal {seal.id.n} belongs to another ledger")
             if previous is not None:
                 self._follows(previous, seal)
             previous = seal.id
@@ -81,7 +81,7 @@ class History:
         await self._end(chain)
 
     async def unsealed(self, tenant: str) -> AsyncIterator[Entries]:
-        """The entries after the last seal, up to the tenant's last."""
+        """Yield the entries after the tenant's last sealed entry."""
         seq = await self.client.call("HGET", names.tenant_key(tenant), "seq")
         async for batch in raw_entries(
             self.client, tenant, after=self.positions.get(tenant, 0), last=int(seq) if seq else 0
@@ -97,7 +97,7 @@ class History:
                 f"seal {seal.id.n} does not follow seal {previous.n}: seals are missing or changed"
             )
         elif seal.id.n != previous.n + 1 and seal.restored is None:
-            self.chain_faults.append(f"seal {seal.id.n} leaves numbers out after seal {previous.n}")
+            self.chain_faults.append(f"seal {seal.id.n} skips numbers after seal {previous.n}")
 
     async def _segment(self, seal: Seal, segment: Segment) -> AsyncIterator[Entries | SegmentEnd]:
         tenant, position = segment.tenant, self.positions.get(segment.tenant, 0)

@@ -1,6 +1,6 @@
 """Exact subset selection, randomised response, two-sided geometric and discrete Gaussian noise, for whole arrays.
 
-Guarantee: all sample their stated distribution exactly, from the operating system's CSPRNG (`sampling`); every
+Guarantee: all functions sample their stated distribution exactly, from the operating system's CSPRNG (`exact`). Every
 outcome of positive probability can occur.
 """
 
@@ -21,34 +21,34 @@ _WORD_BITS = 64
 _EXACT_BITS_MAX = 1 << 16
 _RATE_DENOMINATOR_MAX = 1 << 32
 GAUSSIAN_SCALE_MAX = 1 << 20
-_FAR = 90  # scales: squares of what lies nearer stay below 2^53
+_FAR = 90  # in scales: squares of smaller distances stay below 2^53
 
 
 def randomised_response(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
-    """Each code kept or replaced: k-ary randomised response (Kairouz, Bonawitz and Ramage 2016), exactly.
+    """Keep or replace each code by k-ary randomised response (Kairouz, Bonawitz and Ramage 2016), exactly.
 
-    Guarantee: epsilon-DP (local) for each entry separately: an entry stays with probability
-    e^eps / (e^eps + size - 1) and else becomes one of the other `size - 1` codes, uniformly, so that any two inputs
-    give any output with probabilities within e^eps of each other. It is `subset_selection` of subsets of one.
+    Guarantee: epsilon-DP (local) for each entry separately. An entry stays with probability
+    e^eps / (e^eps + size - 1) and otherwise becomes one of the other `size - 1` codes, uniformly. Therefore any two
+    inputs give any output with probabilities within a factor e^eps. This is `subset_selection` with subsets of one.
 
-    Shapes: `codes` int64 `[n]` in 0..size-1; the answer likewise. Units: epsilon in nano.
+    Shapes: `codes` int64 `[n]` in 0..size-1; the result has the same form. Units: epsilon in nano.
     Raises: ValueError for a code outside the alphabet, a size outside 2..2^32, or epsilon_nano < 1.
     """
     return subset_selection(np.asarray(codes, dtype=np.int64)[:, None], size=size, epsilon_nano=epsilon_nano)
 
 
 def subset_selection(subsets: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
-    """One code for each subset, a member or not: subset selection (Ye and Barg 2018), exactly.
+    """Return one code for each subset, a member or another code: subset selection (Ye and Barg 2018), exactly.
 
-    Guarantee: epsilon-DP (local) for each row separately, for replacing its whole subset by any other of as many
-    members. A row of n members gives a uniform member with probability n e^eps / (n e^eps + size - n), else a uniform
-    one of the other codes. So a member has probability e^eps / (n e^eps + size - n) and any other code
-    1 / (n e^eps + size - n): the denominator is the same for every subset of n, and any two of them give any output
-    with probabilities within e^eps of each other. n must therefore be public.
+    Guarantee: epsilon-DP (local) for each row separately, for replacing its whole subset by any other of the same size.
+    A row of n members gives a uniform member with probability n e^eps / (n e^eps + size - n), otherwise a uniform one
+    of the other codes. So a member has probability e^eps / (n e^eps + size - n) and any other code
+    1 / (n e^eps + size - n). The denominator is the same for every subset of n, so any two of them give any output
+    with probabilities within a factor e^eps. n must therefore be public.
 
-    Shapes: `subsets` int64 `[k, n]`, each row n different codes of 0..size-1 in any order, 1 <= n < size; the answer
+    Shapes: `subsets` int64 `[k, n]`, each row n different codes of 0..size-1 in any order, 1 <= n < size; the result is
     int64 `[k]`. Units: epsilon in nano.
-    Raises: ValueError for a code outside the alphabet, a row with a code twice, n outside 1..size-1, a size outside
+    Raises: ValueError for a code outside the alphabet, a repeated code in a row, n outside 1..size-1, a size outside
     2..2^32, or epsilon_nano < 1.
     """
     if not 2 <= size <= 1 << 32 or epsilon_nano < 1:
@@ -68,15 +68,15 @@ def subset_selection(subsets: IntArray, *, size: int, epsilon_nano: int) -> IntA
         inside[i] = _exactly_inside(int(words[i]), size, members, epsilon_nano)
     chosen = subsets[np.arange(rows), uniform_indices(rows, members)]
     others = uniform_indices(rows, size - members)
-    # the codes but the members, in order: the j-th member (from 0) is passed by others >= member - j
+    # the codes without the members, in order: the j-th member (from 0) is skipped by others >= member - j
     others += (subsets - np.arange(members) <= others[:, None]).sum(axis=1)
     return np.where(inside, chosen, others)
 
 
 def _exactly_inside(word: int, size: int, members: int, epsilon_nano: int) -> bool:
-    """Is U below the probability of a member, where `word` holds the first 64 bits of the uniform U?
+    """Whether U is below the probability of a member, where `word` holds the first 64 bits of the uniform U.
 
-    U and the probability are extended together until they differ, which each doubling leaves open with probability
+    U and the probability are extended together until they differ. Each doubling leaves them equal with probability
     2^-bits. Raises RuntimeError after 2^16 bits.
     """
     bits, uniform = _WORD_BITS, word
@@ -91,16 +91,16 @@ def _exactly_inside(word: int, size: int, members: int, epsilon_nano: int) -> bo
 
 @lru_cache(maxsize=1024)
 def _member_threshold(size: int, members: int, epsilon_nano: int, bits: int) -> int:
-    """floor(2^bits n / (n + (size - n) e^-eps)), exactly: digits are added until both ends of an enclosure agree.
+    """Return floor(2^bits n / (n + (size - n) e^-eps)), exactly, by adding digits until an enclosure is conclusive.
 
-    The value is irrational (e^-eps is transcendental for a rational eps > 0), so they will.
+    This terminates because the value is irrational (e^-eps is transcendental for a rational eps > 0).
     """
     digits = bits * 302 // 1000 + 30
     while True:
         limits: dict[str, Any] = {"prec": digits, "Emin": -999999999999999999, "Emax": 999999999999999999}
         down, up = Context(rounding=ROUND_FLOOR, **limits), Context(rounding=ROUND_CEILING, **limits)
         epsilon = Decimal(epsilon_nano).scaleb(-9, down)  # exact: 19 digits at most
-        # `Decimal.exp` is correctly rounded (half even) whatever the context: one unit more on both sides
+        # `Decimal.exp` rounds correctly (half even) whatever the context: widen both sides by one unit
         minus = epsilon.copy_negate()
         falling = down.next_minus(down.exp(minus)), up.next_plus(up.exp(minus))
         largest = up.add(members, up.multiply(size - members, falling[1]))
@@ -110,13 +110,14 @@ def _member_threshold(size: int, members: int, epsilon_nano: int, bits: int) -> 
         if low == high:
             return low
         if high == 1 << bits and low == high - 1 and digits > 2 * bits + 60:
-            return low  # the value is below 2^bits, however near
+            return low  # the value is below 2^bits, however close
         digits *= 2
 
 
 def two_sided_geometric(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
-    """`count` independent integers with P(z) proportional to exp(-eps |z| / sensitivity), exactly: int64 `[count]`.
+    """Return `count` independent integers with P(z) proportional to exp(-eps |z| / sensitivity), exactly.
 
+    Shapes: int64 `[count]`.
     Guarantee: added to integers that together move by at most `sensitivity` in L1 norm between neighbours, they make
     the sum epsilon-DP (Ghosh, Roughgarden and Sundararajan 2009, the geometric mechanism).
 
@@ -134,14 +135,14 @@ def two_sided_geometric(count: int, *, epsilon_nano: int, sensitivity: int) -> I
 
 
 def discrete_gaussian(count: int, *, scale: int) -> IntArray:
-    """`count` independent integers with P(z) proportional to exp(-z^2 / (2 scale^2)): int64 `[count]`.
+    """Return `count` independent integers with P(z) proportional to exp(-z^2 / (2 scale^2)): int64 `[count]`.
 
-    Guarantee: exact, but that |z| ends at 91 scales, where the law has less than e^-4000 left. What it makes private:
-    `core.synthesis.accounted_noise`.
+    Guarantee: exact, except that |z| is limited to 91 scales, beyond which the law has less than e^-4000.
+    `core.synthesis.accounted_noise` states the privacy guarantee.
 
-    A two-sided geometric Y of rate 1/scale is kept with probability exp(-(|Y| - scale)^2 / (2 scale^2)), since
+    A two-sided geometric Y of rate 1/scale is accepted with probability exp(-(|Y| - scale)^2 / (2 scale^2)), since
     |y|/scale + (|y| - scale)^2 / (2 scale^2) = y^2 / (2 scale^2) + 1/2 (Canonne, Kamath and Steinke 2020, Algorithm 3,
-    at t = sigma). Three of four are kept.
+    at t = sigma). Three of four are accepted.
 
     Raises: ValueError for a scale outside 1..2^20.
     """
@@ -162,7 +163,7 @@ def discrete_gaussian(count: int, *, scale: int) -> IntArray:
 
 
 def _geometric(count: int, numerator: int, denominator: int) -> IntArray:
-    """Independent integers with P(G >= g) = exp(-g numerator / denominator)."""
+    """Return independent integers with P(G >= g) = exp(-g numerator / denominator)."""
     remainder = np.zeros(count, dtype=np.int64)
     open_ = np.arange(count)
     while len(open_):

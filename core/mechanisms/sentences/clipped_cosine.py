@@ -9,15 +9,16 @@ where code() is the direction as an integer vector of length about L = `code_sca
 (`core.mechanisms.integer_vectors`), so <code, code> / L^2 is the cosine within 1e-3 and q / G is
 clip(cos, 0, t) / t. A zero vector has code 0, cosine 0 and contribution 0.
 
-Sensitivity G. q is an integer in 0..G and a function of one sentence and public constants: all sums are sums of
-bounded integers, exact in any order, so companions in a batch cannot move it. Replacing sentence i changes one term
+Sensitivity G. q is an integer in 0..G and a function of one sentence and public constants. All sums are sums of
+bounded integers, exact in any order, so other rows of a batch cannot change it. Replacing sentence i changes one term
 from one value in [0, G] to another: |u(z) - u'(z)| <= G for every z, with G attained. The change is not monotone
 over candidates (some rise, others fall), so the factor 2 in the sampler stays.
 
 Selection: permute-and-flip with acceptance exp(eps (u - u_max) / (2 G)), exact.
-Released: the chosen candidate's mean embedding (encoder space); post-processing.
+Released: the chosen candidate's mean embedding (encoder space), which is post-processing.
 
-Assumption: the encoder maps a sentence alone to its vector (`gpu_workers.encoder` checks this on its device).
+Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.encoder` checks this
+on its device).
 Source: this project; permute-and-flip: McKenna and Sheldon 2020, Algorithm 1 and Theorem 1; the setting: Meehan,
 Mrini and Chaudhuri 2022, sections 2 and 3.
 """
@@ -38,12 +39,12 @@ from core.mechanisms.sentences.release import CandidateMechanism, document_ids, 
 
 
 def clip_level(threshold: float, dimension: int) -> int:
-    """G: the largest contribution of one sentence, and the score's sensitivity."""
+    """Return G: the largest contribution of one sentence, and the score's sensitivity."""
     return max(1, round(threshold * code_scale(dimension) ** 2))
 
 
 class ClippedCosine(CandidateMechanism):
-    """See the module docstring for guarantee, proof and source."""
+    """The module docstring has guarantee, proof and source."""
 
     name = "clipped_cosine"
     space = "encoder"
@@ -60,7 +61,7 @@ class ClippedCosine(CandidateMechanism):
     def scores(
         self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]
     ) -> list[npt.NDArray[np.integer[Any]]]:
-        """Per document the integer scores of the first `cosine_candidates` candidates, int32 `[m]`."""
+        """Return for each document the integer scores of the first `cosine_candidates` candidates, int32 `[m]`."""
         parameters = [self.pack.info.parameters_for(epsilon) for epsilon in epsilon_nano]
         levels = torch.tensor([self._levels[k.epsilon] for k in parameters], dtype=torch.int32, device=self.device)
         ids = document_ids(documents, self.device)
@@ -73,7 +74,7 @@ class ClippedCosine(CandidateMechanism):
         return [host[i, : k.cosine_candidates] for i, k in enumerate(parameters)]
 
     def contributions(self, rows: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:
-        """q(s, z) for every row s `[n, d]` and candidate z: int32 `[n, m]` in 0..`levels[n]`."""
+        """Return q(s, z) for every row s `[n, d]` and candidate z: int32 `[n, m]` in 0..`levels[n]`."""
         dots = self._codes.dots(direction_codes(rows, self._centre))
         return torch.minimum(dots.clamp_(min=0), levels[:, None])
 
@@ -82,7 +83,7 @@ class ClippedCosine(CandidateMechanism):
         return permute_and_flip(scores, epsilon_nano=epsilon_nano, sensitivity=level)
 
     def self_check(self) -> bool:
-        """Whether the device's products are exact and a row's contributions ignore its companions."""
+        """Whether the device's products are exact and a row's contributions do not depend on other rows."""
         if not self._codes.self_check():
             return False
         dimension = self.pack.info.dimension

@@ -1,14 +1,15 @@
-"""From a sentence vector to the nearest of N public centroids, in integers alone.
+"""Maps a sentence vector to the nearest of N public centroids, in integer arithmetic.
 
 A unit vector s becomes int8 (`x`), is projected on r public directions (`y`, int8 again) and compared with N public
 int8 centroids: c(s) = argmax_n 2 <y, c_n> - |c_n|^2, the smallest n on ties.
 
-Exactness: |x|, |w|, |y|, |c| entries are at most 127; the pack's loader holds 127 sum_i |w_ji| < 2^24 and
+Exactness: |x|, |w|, |y|, |c| entries are at most 127. The pack's loader enforces 127 sum_i |w_ji| < 2^24 and
 r <= 1,024, so that every partial sum is an integer below 2^24, exact in int32 and in float32 in any order. Between
-the two products there is one product, one sum and one rounding of each number by itself, in float32: the same
-operations for every element, whatever stands beside it. So a row's code is a function of that row alone.
+the two matrix products each number goes through one product, one sum and one rounding in float32, elementwise and
+independent of its neighbours. Therefore a row's code is a function of that row alone.
 
-An infinite or undefined coordinate becomes 127, -127 or 0: still some code, so the guarantee does not hang on it.
+An infinite or undefined coordinate becomes 127, -127 or 0. The result is still a code, so the guarantee does not depend
+on finite input.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ import torch
 from core.mechanisms.integer_vectors import CodeMatrix, code_scale
 from core.mechanisms.space import CODE_MAX, Space
 
-_DISTANCES_MAX = 1 << 18  # distances held at once: 1 MiB, which the processor's cache keeps
+_DISTANCES_MAX = 1 << 18  # distances computed at once: 1 MiB, which fits the processor's cache
 _ROWS_MAX = 2_048
 
 
 class Projection:
-    """A space on one device: rows to int8 coordinates."""
+    """A space on one device; maps rows to int8 coordinates."""
 
     def __init__(self, space: Space, device: torch.device) -> None:
         self.device = device
@@ -37,7 +38,7 @@ class Projection:
         self._shift = torch.tensor(space.shift, device=device)
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
-        """y of every row of float32 `[n, d]`: int8 `[n, r]`."""
+        """Return y of every row of float32 `[n, d]`: int8 `[n, r]`."""
         scaled = rows.to(self.device, torch.float32) * self._scale
         placed = self._directions.dots(_to_int8(scaled)).to(torch.float32) * self._factor
         return _to_int8(placed.add_(self._shift))
@@ -59,7 +60,7 @@ class CodeSpace:
         }
 
     def nearest(self, rows: torch.Tensor, size: int) -> npt.NDArray[np.int64]:
-        """The code of every row of float32 `[n, d]` in the codebook of `size` centroids: int64 `[n]`."""
+        """Return the code of every row of float32 `[n, d]` in the codebook of `size` centroids: int64 `[n]`."""
         found = np.empty(len(rows), dtype=np.int64)
         at_once = max(1, _DISTANCES_MAX // size)
         for start in range(0, len(rows), _ROWS_MAX):
@@ -76,16 +77,16 @@ class CodeSpace:
 
 
 def _exact_everywhere(matrix: CodeMatrix) -> bool:
-    """Whether products are exact for rows as long as they get: these are not of unit length, unlike other codes."""
+    """Whether products are exact for the longest possible rows. Unlike other codes, these have no unit length."""
     rows = torch.randint(-CODE_MAX, CODE_MAX + 1, (37, matrix.dimension), dtype=torch.int8)
     rows[0], rows[1] = CODE_MAX, -CODE_MAX
     return matrix.self_check() and matrix.is_exact_for(rows) and matrix.is_exact_for(rows[:1])
 
 
 def _first_smallest(distance: torch.Tensor) -> npt.NDArray[np.int64]:
-    """For each row of int32 `[n, N]` the first index of its smallest element."""
+    """Return for each row of int32 `[n, N]` the first index of its smallest element."""
     if distance.device.type == "cpu":
-        # NumPy's is vectorised and returns the first by contract; torch promises neither
+        # NumPy's argmin is vectorised and guarantees the first index; torch's guarantees neither
         return np.asarray(distance.numpy().argmin(axis=1), dtype=np.int64)
     size = distance.shape[1]
     ranked = distance.to(torch.int64) * size + torch.arange(size, device=distance.device)
@@ -93,5 +94,5 @@ def _first_smallest(distance: torch.Tensor) -> npt.NDArray[np.int64]:
 
 
 def _to_int8(values: torch.Tensor) -> torch.Tensor:
-    """Rounded to -127..127, each number by itself; destroys its argument."""
+    """Round elementwise to -127..127. Overwrites its argument."""
     return values.nan_to_num_().round_().clamp_(-CODE_MAX, CODE_MAX).to(torch.int8)

@@ -6,21 +6,21 @@ for every input vector, candidate set and projections, as long as those are publ
 Score. With the public recoder H and published unit projections v_1..v_p, for candidate f (a public document's mean
 recoded sentence)
     h_j(f) = #{i : <H(s_i), v_j> >= <f, v_j>},    u(f) = -max_j |2 h_j(f) - k|,
-the (doubled, so integer) approximate Tukey depth at its lowest direction, in the recoded space: there, documents of
-one kind lie close together, so that a deep candidate exists. A public factor scales the space to the integer grid.
+the (doubled, so integer) approximate Tukey depth at its lowest direction, in the recoded space. In that space documents
+of one kind lie close together, so that a deep candidate exists. A public factor scales the space to the integer grid.
 
 Sensitivity 2. Whether sentence i counts in h_j(f) depends on sentence i and public constants alone: its projection
 is an inner product of bounded integers, exact in any order, compared with a fixed integer. Replacing one sentence
-changes each h_j by at most 1, each |2 h_j - k| by at most 2, and a maximum moves by no more than its arguments do.
+changes each h_j by at most 1 and each |2 h_j - k| by at most 2. A maximum changes by no more than its arguments.
 
 Selection: the exponential mechanism with weights exp(eps u / (2 * 2)), exact. (With the paper's u/2, whose
 sensitivity is 1, the weights are the same.)
-Released: the chosen candidate's recoded mean; post-processing.
+Released: the chosen candidate's recoded mean, which is post-processing.
 
-Assumption: encoder and recoder map a sentence alone to its vector (`gpu_workers.encoder` and `Recoder` check this on
-their device).
+Assumption: encoder and recoder map each sentence to its vector independently of the others (`gpu_workers.encoder` and
+`Recoder` check this on their device).
 Source: Meehan, Mrini and Chaudhuri 2022, sections 4.1, 4.2 (depth, candidates) and 4.3 (recoder). Their Algorithm 1
-in the appendix prints max_j u_j; the text's lowest depth is meant, and measured far better.
+in the appendix prints max_j u_j. The text's lowest depth is meant, and it measures far better.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SENSITIVITY = 2
 
 
 class DeepCandidate(CandidateMechanism):
-    """See the module docstring for guarantee, proof and source."""
+    """The module docstring has guarantee, proof and source."""
 
     name = "deep_candidate"
     space = "recoded"
@@ -51,7 +51,7 @@ class DeepCandidate(CandidateMechanism):
         super().__init__(pack, pack.recoded, device)
         self._origin = torch.zeros(pack.info.dimension, device=self.device)
         self._recoder = Recoder(pack.recoder, self.device)
-        # The candidates fill [-1, 1]; a sentence's coordinate beyond 4 is clipped there, by itself.
+        # The candidates fill [-1, 1]. A sentence's coordinate is clipped at 4, elementwise.
         self._factor = 1.0 / max(float(np.abs(pack.recoded).max()), 1e-6)
         # Coordinates are integers of at most 2^16 and 2^14: float64 holds every partial sum of their products exactly.
         self._directions = fine_integers(torch.tensor(pack.projections, device=self.device), self._origin)
@@ -62,7 +62,7 @@ class DeepCandidate(CandidateMechanism):
     def scores(
         self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]
     ) -> list[npt.NDArray[np.integer[Any]]]:
-        """Per document u(f) for the first `depth_candidates` candidates, int64 `[m]`, in -k..0."""
+        """Return for each document u(f) of the first `depth_candidates` candidates, int64 `[m]`, in -k..0."""
         parameters = [self.pack.info.parameters_for(epsilon) for epsilon in epsilon_nano]
         width = max(k.projections for k in parameters)
         ids = document_ids(documents, self.device)
@@ -77,18 +77,18 @@ class DeepCandidate(CandidateMechanism):
 
     @staticmethod
     def _over_directions(unbalance: torch.Tensor) -> torch.Tensor:
-        """|2 h_j - k| `[p, m]` to one number a candidate: the worst direction counts."""
+        """Reduce |2 h_j - k| `[p, m]` to one number for each candidate: that of the worst direction."""
         return unbalance.amax(dim=0)
 
     def _project(self, vectors: torch.Tensor, count: int) -> torch.Tensor:
-        """Inner products of recoded vectors with `count` directions: float64 holding integers, `[count, n]`."""
+        """Return inner products of recoded vectors with `count` directions: integers in float64, `[count, n]`."""
         return (fine_integers(vectors * self._factor, self._origin) @ self._directions[:count].t()).t().contiguous()
 
     def _below(self, rows: torch.Tensor, ids: torch.Tensor, documents: int, width: int) -> torch.Tensor:
-        """For each document, direction and sorted threshold, how many sentences lie strictly below it: `[n, p, m]`.
+        """Count for each document, direction and sorted threshold the sentences strictly below it: `[n, p, m]`.
 
-        A sentence lies at or above exactly the thresholds that sort before its own insertion point; the counts are
-        running sums of a histogram of insertion points.
+        A sentence lies at or above exactly the thresholds that sort before its insertion point. The counts are running
+        sums of a histogram of insertion points.
         """
         points = torch.searchsorted(self._sorted[:width], self._project(rows, width), right=True)
         cells = self.pack.info.candidates + 1
@@ -100,7 +100,7 @@ class DeepCandidate(CandidateMechanism):
         return exponential_mechanism(scores, epsilon_nano=epsilon_nano, sensitivity=SENSITIVITY)
 
     def self_check(self) -> bool:
-        """Whether the recoder ignores companions and projections equal int64 arithmetic, for rows and for batches."""
+        """Whether the recoder treats rows independently and projections equal int64 arithmetic at several sizes."""
         if not self._recoder.self_check():
             return False
         for count in (1, 3, 16, 37):

@@ -1,29 +1,31 @@
-"""`document_selection`: release one of the public candidates that lie nearest the whole document, or another one.
+"""`document_selection`: release one of the public candidates nearest to the whole document, or another one.
 
 Guarantee: pure epsilon-DP for replacing the **whole document** by any other, of any number of sentences: for any two
 documents and every set S of vectors, Pr[release(x) in S] <= e^eps Pr[release(x') in S]. The number of sentences is
-hidden too. It holds for every input vector, candidate set and centre, as long as candidates and centre are public.
-It implies the same epsilon for replacing one sentence, or one token; releases compose by sum.
+hidden too. This holds for every input vector, candidate set and centre, as long as candidates and centre are public.
+It implies the same epsilon for replacing one sentence, or one token. Releases compose by sum.
 
 The n candidates of largest centred cosine with the document's mean form its subset: exactly n, ties by index. Released:
 the vector of a uniform member with probability n e^eps / (n e^eps + m - n), else of a uniform other one of the m.
 
 Proof. A member is released with probability e^eps / (n e^eps + m - n), any other candidate with 1 / (n e^eps + m - n).
-n is a function of m and epsilon alone, so both are the same numbers for every document, and whatever the two subsets
-are, no candidate is more than e^eps times as likely for one document as for another. Nothing is asked of the ranking
-but that it gives n different candidates and that it is a function of that document alone: seen beside its companions
-in a batch, a document would move their releases as well. The mean is a sum of bounded integers, the cosine a product
-of integer codes (`integer_vectors`), both exact in any order; what lies between them is elementwise.
+n is a function of m and epsilon alone, so both probabilities are the same for every document. Whatever the two subsets
+are, no candidate is more than e^eps times as likely for one document as for another. The ranking has to satisfy only
+two conditions: it gives n different candidates, and it is a function of that document alone. If it depended on other
+documents in a batch, a document would affect their releases as well. The mean is a sum of bounded integers and the
+cosine a product of integer codes (`integer_vectors`). Both are exact in any order, and the steps between them are
+elementwise.
 
 The number n (`subset_size`) maximises the mutual information of the released candidate and a uniform item (Wang et al.
-2016): n = m (e^eps (eps - 1) + 1) / (e^eps - 1)^2, rounded, at least 1. A larger n is released from more often, a
-smaller one is closer to the document. On the `general` pack this is within a third of the n of largest expected cosine
-between release and document at every epsilon from 1 to 6; the m / (e^eps + 1) of Ye and Barg 2018, optimal for
-frequencies, stays at a probability of 1/2 for the members however large m is.
+2016): n = m (e^eps (eps - 1) + 1) / (e^eps - 1)^2, rounded, at least 1. With a larger n the release is a member more
+often; with a smaller n a member is closer to the document. On the `general` pack this is within a third of the n of
+largest expected cosine between release and document at every epsilon from 1 to 6. The m / (e^eps + 1) of Ye and Barg
+2018, optimal for frequencies, gives the members a probability of only 1/2 however large m is.
 
-Assumption: the encoder maps a sentence alone to its vector (`gpu_workers.encoder` checks this on its device).
-Source: the form of release and its sampler: Ye and Barg 2018 (subset selection), dual: one item near the document
-instead of a subset that holds its item.
+Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.encoder` checks this
+on its device).
+Source: the form of release and its sampler: Ye and Barg 2018 (subset selection), in dual form: the release is one item
+near the document instead of a subset that contains its item.
 """
 
 from __future__ import annotations
@@ -42,13 +44,14 @@ from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.release import FloatArray, SentenceMechanism, document_ids, row_chunks
 
-_EPSILON_SERIES = 1e-3  # below, the closed form of `subset_size` cancels
+_EPSILON_SERIES = 1e-3  # below this, the closed form of `subset_size` cancels
 
 
 def subset_size(candidates: int, epsilon_nano: int) -> int:
-    """n, from public numbers alone: at least 1 and fewer than the candidates, of which there are 2 or more.
+    """Return n, a function of public numbers, at least 1 and below the number of candidates.
 
-    Units: epsilon in nano. The guarantee holds at every n; this one is for utility (module docstring).
+    There are at least 2 candidates. Units: epsilon in nano. The guarantee holds for every n; this n optimises utility
+    (module docstring).
     """
     epsilon = epsilon_nano / NANO
     if epsilon < _EPSILON_SERIES:
@@ -60,7 +63,7 @@ def subset_size(candidates: int, epsilon_nano: int) -> int:
 
 
 class DocumentSelection(SentenceMechanism):
-    """See the module docstring for guarantee, proof and source."""
+    """The module docstring has guarantee, proof and source."""
 
     name = "document_selection"
     space = "encoder"
@@ -76,7 +79,7 @@ class DocumentSelection(SentenceMechanism):
         return vectors
 
     def select(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> IntArray:
-        """The index of each document's candidate, int64 `[n]`; arguments as of `release`."""
+        """Return the index of each document's candidate, int64 `[n]`. The arguments are those of `release`."""
         self._check(documents, epsilon_nano)
         size = self.pack.info.candidates
         indices = np.zeros(len(documents), dtype=np.int64)
@@ -91,7 +94,7 @@ class DocumentSelection(SentenceMechanism):
         return indices
 
     def subsets(self, documents: Sequence[torch.Tensor], members: int) -> IntArray:
-        """The `members` candidates nearest each of at least one document, without noise: not private.
+        """Return the `members` candidates nearest to each of at least one document. Without noise: not private.
 
         Shapes: int64 `[n, members]`, ascending.
         """
@@ -100,9 +103,9 @@ class DocumentSelection(SentenceMechanism):
         return subsets
 
     def _means(self, documents: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Each document's mean in units of 2^-14 from the centre: integers in float64, `[n, d]`.
+        """Return each document's mean in units of 2^-14 from the centre: integers in float64, `[n, d]`.
 
-        A sum of at most 2^12 integers of at most 2^16, exact in any order.
+        The sum has at most 2^12 integers of at most 2^16, so it is exact in any order.
         """
         rows = torch.cat(list(documents)).to(self.device)
         ids = document_ids(documents, self.device)
@@ -113,7 +116,7 @@ class DocumentSelection(SentenceMechanism):
         return (sums / lengths[:, None]).round_()
 
     def self_check(self) -> bool:
-        """Whether the device's sums and products are exact and a document's subset ignores its companions."""
+        """Whether the device's sums and products are exact and a document's subset is independent of the others."""
         if not self._codes.self_check():
             return False
         dimension, size = self.pack.info.dimension, self.pack.info.candidates

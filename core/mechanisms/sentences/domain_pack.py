@@ -1,10 +1,10 @@
-"""Domain packs: the public side of sentence-level release, one safetensors file a domain.
+"""Domain packs: the public data of sentence-level release, one safetensors file for each domain.
 
-Guarantee: everything in a pack was computed from public text and from no private document; codebooks, candidates,
-centre, thresholds, projections and recoder are constants of the mechanisms. The file holds vectors and weights,
+Guarantee: everything in a pack was computed from public text and from no private document. Codebooks, candidates,
+centre, thresholds, projections and recoder are constants of the mechanisms. The file contains vectors and weights,
 never text.
 
-Reading goes through safetensors' NumPy side, without torch.
+The loader uses safetensors' NumPy interface and does not import torch.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ RECODER_LAYERS = 4
 
 @dataclass(frozen=True)
 class CodeTable:
-    """What the codes of one row of parameters mean: `offset` `[d]` and `vectors` `[N, d]`, float32; see
-    `sentence_codes`.
+    """The vectors that the codes of one row of parameters represent. See `sentence_codes`.
+
+    `offset` `[d]` and `vectors` `[N, d]`, float32.
     """
 
     noise: CodeNoise
@@ -44,12 +45,12 @@ class CodeTable:
 
 @dataclass(frozen=True)
 class DomainPack:
-    """A loaded pack. All arrays finite and read-only, float32 but for the integers of space and codebooks.
+    """A loaded pack. All arrays are finite and read-only, and float32 except for the integers of space and codebooks.
 
-    Shapes: `codebooks` maps N to centroids `[N, r]` in the `space`; `code_tables` has one for each row of the
-    parameters; `candidates` (mean embeddings of public documents, encoder space) and `recoded` (the same documents'
-    mean recoded sentence embeddings) `[m, d]`; `centre` `[d]`; `projections` (unit rows, drawn once and published) `[p,
-    d]`; `recoder` pairs of weight `[d, d]` and bias `[d]`, ReLU between them.
+    Shapes: `codebooks` maps N to centroids `[N, r]` in the `space`. `code_tables` has one table for each row of the
+    parameters. `candidates` (mean embeddings of public documents, encoder space) and `recoded` (the same documents'
+    mean recoded sentence embeddings) are `[m, d]`, `centre` is `[d]`, `projections` (unit rows, drawn once and
+    published) is `[p, d]`. `recoder` has pairs of weight `[d, d]` and bias `[d]`, with ReLU between them.
     """
 
     info: DomainPackInfo
@@ -63,15 +64,15 @@ class DomainPack:
     recoder: tuple[tuple[FloatArray, FloatArray], ...]
 
     def code_table(self, epsilon_nano: int) -> CodeTable:
-        """The table that serves this epsilon."""
+        """Return the table for this epsilon."""
         return self.code_tables[self.info.row_for(epsilon_nano)]
 
     @classmethod
     def load(cls, path: Path, *, encoder_fingerprint: str | None = None) -> DomainPack:
         """Load and check the pack at `path`.
 
-        Raises: InvalidPack for a malformed file, wrong dimensions, a number that is not finite or not exact, and,
-        where `encoder_fingerprint` is given, for a pack of another encoder.
+        Raises: InvalidPack for a malformed file, wrong dimensions, a number that is not finite or not exact, and, if
+        `encoder_fingerprint` is given, for a pack of another encoder.
         """
         try:
             with safe_open(path, framework="numpy") as file:
@@ -108,7 +109,7 @@ class DomainPack:
         )
 
     def save(self, path: Path) -> None:
-        """Write the pack, vectors and weights in float16, replacing `path` atomically."""
+        """Write the pack with vectors and weights in float16. Replaces `path` atomically."""
         halves = {
             "candidates": self.candidates,
             "centre": self.centre,
@@ -158,7 +159,7 @@ def _shapes(info: DomainPackInfo) -> dict[str, tuple[int, ...]]:
 
 
 def checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:
-    """A read-only copy, int8 from -127 to 127. Raises InvalidPack for any other array."""
+    """Return a read-only copy, int8 from -127 to 127. Raises InvalidPack for any other array."""
     if array.dtype != np.int8 or int(array.min()) < -CODE_MAX:
         raise InvalidPack(f"a tensor does not hold integers from -{CODE_MAX} to {CODE_MAX}")
     codes: CodeArray = array.astype(np.int8)
@@ -167,7 +168,7 @@ def checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:
 
 
 def checked_array(array: npt.NDArray[np.generic]) -> FloatArray:
-    """A read-only float32 copy. Raises InvalidPack for another type than float, or a number that is not finite."""
+    """Return a read-only float32 copy. Raises InvalidPack for a type other than float, or for a non-finite number."""
     if array.dtype not in (np.float16, np.float32):
         raise InvalidPack("a tensor is neither float16 nor float32")
     wide: FloatArray = array.astype(np.float32)

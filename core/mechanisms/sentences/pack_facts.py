@@ -1,6 +1,6 @@
-"""What a domain pack says of itself: its facts, as JSON in the header of its safetensors file.
+"""The facts of a domain pack, stored as JSON in the header of its safetensors file.
 
-Nothing of a file is believed before it is checked. The front end lists these facts without importing torch.
+All values from a file are validated before use. The front end lists these facts without importing torch.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 class InvalidPack(ValueError):
-    """A file that is no usable domain pack. The message names the fault, never the file's content."""
+    """The file is not a usable domain pack. The message names the fault and contains nothing of the file."""
 
 
 class CodeNoise(StrEnum):
-    """How `sentence_codes` is made private: each sentence's code by itself, or the counts of a document's codes."""
+    """The noise of `sentence_codes`: randomised response for each sentence's code, or noise on a document's counts."""
 
     RESPONSES = "responses"
     COUNTS = "counts"
@@ -46,10 +46,10 @@ class CodeNoise(StrEnum):
 
 @dataclass(frozen=True)
 class MechanismParameters:
-    """Public settings of all mechanisms from one epsilon on; chosen on public validation documents.
+    """Public settings of all mechanisms from one epsilon on, chosen on public validation documents.
 
-    `codes` and `code_noise` belong to `sentence_codes`; `threshold`, a cosine in (0, 1], and `cosine_candidates` to
-    `clipped_cosine`; `projections` and `depth_candidates` to `deep_candidate`. Candidates are a prefix of the pack's.
+    `codes` and `code_noise` are for `sentence_codes`; `threshold`, a cosine in (0, 1], and `cosine_candidates` for
+    `clipped_cosine`; `projections` and `depth_candidates` for `deep_candidate`. Candidates are a prefix of the pack's.
     """
 
     epsilon: float
@@ -63,7 +63,7 @@ class MechanismParameters:
 
 @dataclass(frozen=True)
 class DomainPackInfo:
-    """A pack's facts, without its vectors. `rank` is the dimension of the space of its codes."""
+    """The facts of a pack, without its vectors. `rank` is the dimension of the space of its codes."""
 
     name: str
     encoder: str
@@ -77,17 +77,19 @@ class DomainPackInfo:
     mechanism_parameters: tuple[MechanismParameters, ...]
 
     def row_for(self, epsilon_nano: int) -> int:
-        """The number of the row of `mechanism_parameters` that serves this epsilon: the largest tabulated one not above
-        it, else the smallest. Public in epsilon."""
+        """Return the row number in `mechanism_parameters` for this epsilon, a function of public numbers.
+
+        It is the row with the largest tabulated epsilon that is not above it, else the smallest.
+        """
         return max(0, bisect_right(self._epsilons_nano, epsilon_nano) - 1)
 
     def parameters_for(self, epsilon_nano: int) -> MechanismParameters:
-        """The parameters of `row_for`."""
+        """Return the parameters of `row_for`."""
         return self.mechanism_parameters[self.row_for(epsilon_nano)]
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
-        """The sizes of the codebooks that the parameters name, ascending."""
+        """The sizes of the codebooks in the parameters, ascending."""
         return tuple(sorted({parameters.codes for parameters in self.mechanism_parameters}))
 
     @cached_property
@@ -96,7 +98,7 @@ class DomainPackInfo:
 
     @classmethod
     def read(cls, path: Path) -> DomainPackInfo:
-        """The facts of the pack at `path`; reads the file's header only. Raises InvalidPack."""
+        """Read the facts of the pack at `path` from the file's header. Raises InvalidPack."""
         try:
             with safe_open(path, framework="numpy") as file:
                 return checked_info(file.metadata())
@@ -104,12 +106,12 @@ class DomainPackInfo:
             raise InvalidPack("the file is not a readable safetensors file") from None
 
     def as_json(self) -> dict[str, Any]:
-        """The facts by the names that files and answers use."""
+        """Return the facts under the names that files and responses use."""
         facts = asdict(self)
         return facts | {"knobs": facts.pop("mechanism_parameters")}
 
     def metadata(self) -> dict[str, str]:
-        """The header of a file with these facts. Raises InvalidPack for facts that could not be read back."""
+        """Return the header of a file with these facts. Raises InvalidPack for facts that could not be read back."""
         text = {METADATA_KEY: json.dumps({"format": FORMAT, **self.as_json()})}
         checked_info(text)
         return text
@@ -174,7 +176,7 @@ def _checked_parameters(raw: object, *, candidates: int, projections: int) -> tu
 
 
 def checked_info(metadata: Mapping[str, str] | None) -> DomainPackInfo:
-    """The facts in a file's header. Raises InvalidPack."""
+    """Validate and return the facts in a file's header. Raises InvalidPack."""
     text = (metadata or {}).get(METADATA_KEY, "")
     if not text or len(text) > FACTS_BYTES_MAX:
         raise InvalidPack("the file does not describe a domain pack")

@@ -1,6 +1,6 @@
-"""What a sentence-level release costs, from its description alone.
+"""The cost of a sentence-level release, computed from its description alone.
 
-Imports no torch: the front end prices a request before any worker sees it, and never looks at the text.
+This module does not import torch: the front end prices a request before any worker receives it, and without the text.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from core.mechanisms.sentences.pack_facts import CodeNoise
 
 SentenceMechanism = Literal["sentence_codes", "clipped_cosine", "deep_candidate", "document_selection"]
 
-# The row of the accounting table that prices each mechanism. Randomised response is the worst of all pure mechanisms,
-# which makes "pure" right for codes by any noise; the exponential mechanism is bounded-range; permute-and-flip is not,
-# and is charged as Laplace.
+# The row of the accounting table that prices each mechanism. Randomised response is the worst pure mechanism, so
+# "pure" is correct for codes with either noise. The exponential mechanism is bounded-range. Permute-and-flip is not,
+# and is priced as Laplace.
 _KINDS = {
     "sentence_codes": "pure",
     "clipped_cosine": "permute_and_flip",
@@ -31,15 +31,15 @@ SENTENCE_MECHANISMS = tuple(_KINDS)
 def sentence_event(
     mechanism: str, epsilon: float | int | str | Decimal, code_noise: CodeNoise | None = None
 ) -> PrivacyEvent:
-    """The event of one document released by `mechanism` at `epsilon`.
+    """Return the event of one document released by `mechanism` at `epsilon`.
 
-    Guarantee priced: pure epsilon for replacing one sentence of one document, the number of sentences public. A
+    Guarantee priced: pure epsilon for replacing one sentence of one document; the number of sentences is public. A
     mechanism that protects the whole document (`core.mechanisms.sentences.protection`) protects each sentence at that
     epsilon and costs the same.
 
     `code_noise` is the noise of `sentence_codes` in the pack that is used, at this epsilon
-    (`MechanismParameters.code_noise`); other mechanisms ignore it. By counts one sentence moves two counts by 1, each
-    with noise of half epsilon of its own. The default is right for every pack and dearer.
+    (`MechanismParameters.code_noise`). Other mechanisms ignore it. With counts one sentence moves two counts by 1, each
+    with its own noise of half epsilon. The default is correct for every pack and more expensive.
 
     Raises: ValueError for an unknown mechanism or an epsilon that is not a positive number in range.
     """
@@ -59,12 +59,12 @@ def sentence_event(
 def words_event(
     mechanism: str, epsilon: float | int | str | Decimal, code_noise: CodeNoise | None = None
 ) -> PrivacyEvent:
-    """The event of one document that is cut into windows of words (`core.text.segment.windows`).
+    """Return the event of one document that is split into windows of words (`core.text.segment.windows`).
 
-    Guarantee priced: pure epsilon for replacing one word, the number of words public. It is an event of the unit
-    `token` alone: a sentence may lie in several windows, and one of another length moves all that follow. The name
-    differs from that of the release by sentences, whose plans do not admit it. `document_selection` protects the whole
-    document by either list, and has one event.
+    Guarantee priced: pure epsilon for replacing one word; the number of words is public. It is an event of the unit
+    `token` alone: a sentence may be in several windows, and one of another length shifts all later windows. The
+    event's mechanism name differs from that of the release by sentences, whose plans do not admit it.
+    `document_selection` protects the whole document with either segmentation, and has one event.
     Raises: as `sentence_event`.
     """
     event = sentence_event(mechanism, epsilon, code_noise)

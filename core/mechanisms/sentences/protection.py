@@ -1,18 +1,18 @@
-"""What a release of a document protects, and what stays public: the words of an answer's `privacy` block.
+"""What a release of a document protects, and what stays public: the texts of a response's `privacy` block.
 
-A release costs epsilon for replacing one entry of a document's unit list. What that promises of the text depends on how
-the list came about:
+A release costs epsilon for replacing one entry of a document's unit list. What this guarantees for the text depends on
+the origin of the list:
 
-| list | replacing one token of the text | promise at epsilon |
+| list | effect of replacing one token of the text | guarantee at epsilon |
 | --- | --- | --- |
-| sentences that the gateway finds in a text | can change how many there are, and several of them | a sentence |
+| sentences that the gateway finds in a text | can change their number, and several of them | a sentence |
 | sentences that were sent | changes one entry | a sentence, hence a token of it |
-| embeddings that were sent | is not known | an embedding, which stands for a sentence |
+| embeddings that were sent | is not known | an embedding, which represents a sentence |
 | windows of words of a text | changes one entry (`core.text.segment.windows`) | a token |
 
 `document_selection` protects the whole document, hence every part of it, whatever the list.
 
-Imports no torch: the front end prices a request before any worker sees it, and never looks at the text.
+This module does not import torch: the front end prices a request before any worker receives it, and without the text.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _NUMBER_OF_SENTENCES = "number of sentences"
 class Protection:
     """What a release protects.
 
-    `unit` and `adjacency` name the neighbours; `adjacency` is in words. `units` lists every unit of which the answer
-    promises that replacing one is covered by its epsilon. `public` is what neighbours have in common, and what the
-    answer may therefore show. `count` is the answer's name for the number of units, None where that is hidden.
+    `unit` and `adjacency` describe the neighbours; `adjacency` is a text. `units` lists every unit for which the
+    response guarantees that replacing one is covered by its epsilon. `public` is what neighbours have in common, and
+    what the response may therefore show. `count` is the response's name for the number of units, None if that number is
+    hidden.
     """
 
     unit: str
@@ -47,7 +48,7 @@ class Protection:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a `privacy` block says of it."""
+        """The members of the `privacy` block."""
         return {
             "unit": self.unit,
             "units": list(self.units),
@@ -99,9 +100,9 @@ _OF_FORM: dict[Form, Protection] = {"text": _FOUND, "sentences": _SENT, "embeddi
 def protection(
     mechanism: str, *, forms: Sequence[Form] = ("text",), segmentation: Segmentation = "sentences"
 ) -> Protection:
-    """What each document of a release by `mechanism` is protected against.
+    """Return the protection of each document of a release by `mechanism`.
 
-    `forms` are the forms of its documents. Where they differ, `units` holds what is promised of every document.
+    `forms` are the forms of its documents. If they differ, `units` contains what is guaranteed for every document.
     Raises: ValueError for an unknown mechanism, no document, and windows of words of anything but text.
     """
     if mechanism not in SENTENCE_MECHANISMS:

@@ -1,8 +1,8 @@
-"""The recoder H on a device: sentence embeddings into the space of `deep_candidate` (Meehan et al. 2022, section 4.3).
+"""The recoder H: maps sentence embeddings into the space of `deep_candidate` (Meehan et al. 2022, section 4.3).
 
-A sentence is recoded by itself: rows go through in chunks of one fixed size, filled up with zeros, so that the
-device runs the same kernel whatever the batch holds. That rows do not touch each other inside such a kernel is
-measured by `self_check`, not proven, as for the encoder.
+Each sentence is recoded independently. Rows are processed in chunks of one fixed size, padded with zeros, so that the
+device runs the same kernel for every batch. `self_check` measures that rows do not affect each other inside such a
+kernel; as for the encoder, this is not proven.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROWS = 32
 
 
 class Recoder:
-    """Linear layers `[d, d]` with ReLU between them, as a domain pack holds them."""
+    """Linear layers `[d, d]` with ReLU between them, as in a domain pack."""
 
     def __init__(self, layers: Layers, device: torch.device) -> None:
         self._device = device
@@ -29,7 +29,7 @@ class Recoder:
 
     @torch.inference_mode()
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Float32 `[n, d]` to float32 `[n, d]`."""
+        """Map float32 `[n, d]` to float32 `[n, d]`."""
         padded = torch.nn.functional.pad(rows.to(self._device), (0, 0, 0, -len(rows) % _ROWS))
         return torch.cat([self._chunk(chunk) for chunk in torch.split(padded, _ROWS)])[: len(rows)]
 
@@ -41,7 +41,7 @@ class Recoder:
         return hidden
 
     def self_check(self) -> bool:
-        """Whether a row comes out bitwise the same alone and at any place among others."""
+        """Whether a row's result is bitwise the same alone and at any position among other rows."""
         rows = torch.randn(3 * _ROWS + 5, self._layers[0][0].shape[1])
         alone = torch.cat([self(row[None]) for row in rows])
         order = torch.randperm(len(rows))

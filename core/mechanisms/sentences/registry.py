@@ -19,7 +19,7 @@ _CLASSES: dict[str, Callable[[DomainPack, torch.device | str], SentenceMechanism
 
 
 def sentence_mechanism(name: str, pack: DomainPack, device: torch.device | str = "cpu") -> SentenceMechanism:
-    """The mechanism called `name` over `pack`, its public tensors on `device`. Raises ValueError if unknown."""
+    """Return the mechanism `name` for `pack`, with its public tensors on `device`. Raises ValueError if unknown."""
     if name not in _CLASSES:
         raise ValueError("unknown sentence mechanism")
     return _CLASSES[name](pack, device)

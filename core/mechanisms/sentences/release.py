@@ -1,10 +1,10 @@
-"""The common shape of the sentence-level mechanisms: many documents in, one public vector each out.
+"""The common base of the sentence-level mechanisms: documents in, one public vector for each out.
 
 Guarantee of every subclass: for each document separately, epsilon-DP (pure) for replacing one sentence of its
-segmented list; the number of sentences k is public. Documents of one call may carry different epsilons.
+segmented list; the number of sentences k is public. Documents of one call may have different epsilons.
 
-`sentence_codes` codes every sentence and adds noise to the codes; `document_selection` ranks candidates by the whole
-document and guarantees more; the others are `CandidateMechanism`s.
+`sentence_codes` codes every sentence and adds noise to the codes. `document_selection` ranks candidates by the whole
+document and has a stronger guarantee. The others are `CandidateMechanism`s.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from core.mechanisms.sentences.domain_pack import DomainPack
 
 FloatArray = npt.NDArray[np.float32]
 
-SENTENCES_MAX = 4_096  # a document's; keeps integer scores within int32
-_ROWS_MAX = 128  # sentences scored at once: their int32 products with 4,096 candidates stay in the cache
+SENTENCES_MAX = 4_096  # for each document; keeps integer scores within int32
+_ROWS_MAX = 128  # sentences scored at once: their int32 products with 4,096 candidates fit the cache
 
 
 class SentenceMechanism(ABC):
-    """One mechanism over one domain pack on one device."""
+    """One mechanism with one domain pack on one device."""
 
     name: ClassVar[str]
     space: ClassVar[str]  # of the released vectors: "encoder" or "recoded"
@@ -36,10 +36,10 @@ class SentenceMechanism(ABC):
         self.device = torch.device(device)
 
     def release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
-        """One public vector for each document: float32 `[n, d]`.
+        """Return one public vector for each document: float32 `[n, d]`.
 
-        Shapes: each document float32 `[k, d]`, 1 <= k <= 4096, one row a sentence, the encoder's output.
-        Units: `epsilon_nano` in nano-epsilon, one a document.
+        Shapes: each document float32 `[k, d]`, 1 <= k <= 4096, one row for each sentence, the encoder's output.
+        Units: `epsilon_nano` in nano-epsilon, one for each document.
         Raises: ValueError for lists of unequal length, an empty or over-long document or a wrong dimension, before
         anything is drawn.
         """
@@ -50,15 +50,15 @@ class SentenceMechanism(ABC):
 
     @abstractmethod
     def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
-        """`release` of at least one document, everything checked."""
+        """Release at least one document. All arguments are validated."""
 
     @abstractmethod
     def self_check(self) -> bool:
-        """Whether this device computes exactly; a worker asks at warm-up and serves only on True."""
+        """Whether this device computes exactly. A worker calls this at warm-up and serves only if it is True."""
 
     def _check(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> None:
         if len(documents) != len(epsilon_nano):
-            raise ValueError("one epsilon for each document")
+            raise ValueError("each document needs one epsilon")
         if any(epsilon < 1 for epsilon in epsilon_nano):
             raise ValueError("epsilon must be positive")
         for document in documents:
@@ -69,9 +69,9 @@ class SentenceMechanism(ABC):
 
 
 class CandidateMechanism(SentenceMechanism):
-    """Chooses one of the pack's candidates: integer scores that are sums over sentences of terms depending on one
-    sentence each, then an exact sampler. The batch is therefore only a matter of speed.
+    """Chooses one of the pack's candidates by integer scores and an exact sampler.
 
+    A score is a sum over sentences of terms that depend on one sentence each. Therefore batching affects only speed.
     `outputs` are the candidates' released vectors, float32 `[m, d]`.
     """
 
@@ -85,7 +85,7 @@ class CandidateMechanism(SentenceMechanism):
         return vectors
 
     def select(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> npt.NDArray[np.int64]:
-        """The index of each document's candidate, int64 `[n]`; arguments as of `release`."""
+        """Return the index of each document's candidate, int64 `[n]`. The arguments are those of `release`."""
         self._check(documents, epsilon_nano)
         indices = np.zeros(len(documents), dtype=np.int64)
         for start, stop in _groups([len(document) for document in documents]):
@@ -98,15 +98,15 @@ class CandidateMechanism(SentenceMechanism):
     def scores(
         self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]
     ) -> list[npt.NDArray[np.integer[Any]]]:
-        """The integer scores of each document's candidates (their number is the knob of its epsilon)."""
+        """Return the integer scores of each document's candidates. The parameters of its epsilon set their number."""
 
     @abstractmethod
     def sample(self, scores: npt.NDArray[np.integer[Any]], epsilon_nano: int) -> int:
-        """One index, by the mechanism's exact sampler."""
+        """Return one index, by the mechanism's exact sampler."""
 
 
 def _groups(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Consecutive documents of at most `_ROWS_MAX` sentences together; a longer one stands alone."""
+    """Yield groups of consecutive documents with at most `_ROWS_MAX` sentences. A longer document is a group alone."""
     start = rows = 0
     for i, length in enumerate(lengths):
         if i > start and rows + length > _ROWS_MAX:
@@ -118,12 +118,12 @@ def _groups(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def row_chunks(rows: int) -> Iterator[slice]:
-    """Slices of at most `_ROWS_MAX` rows, for a document longer than that."""
+    """Yield slices of at most `_ROWS_MAX` rows, for longer documents."""
     for start in range(0, rows, _ROWS_MAX):
         yield slice(start, min(start + _ROWS_MAX, rows))
 
 
 def document_ids(documents: Sequence[torch.Tensor], device: torch.device) -> torch.Tensor:
-    """For each row of the concatenated documents, the number of its document."""
+    """Return for each row of the concatenated documents the number of its document."""
     lengths = torch.tensor([len(document) for document in documents])
     return torch.repeat_interleave(torch.arange(len(documents)), lengths).to(device)

@@ -1,24 +1,25 @@
-"""`sentence_codes`: say of each sentence which public code it is nearest to, with noise, and average what codes mean.
+"""`sentence_codes`: assign each sentence its nearest public code, add noise, and average the vectors of the codes.
 
 Guarantee: pure epsilon-DP for replacing one sentence of a document; the number of sentences k is public. This holds
-for every input vector, projection, codebook and table of meanings, as long as those are public.
+for every input vector, projection, codebook and code table, as long as those are public.
 
 A sentence s gets the code c(s) in 0..N-1 of the nearest of N public centroids in a public space of few dimensions.
-The pack names one of two ways of noise for each epsilon:
+The pack selects one of two kinds of noise for each epsilon:
 
 * `responses`: every code goes through k-ary randomised response at epsilon. Replacing one sentence changes the input
-  of one response, whose output probabilities stay within e^eps; the other responses are independent of it.
+  of one response, whose output probabilities stay within e^eps. The other responses are independent of it.
 * `counts`: the histogram of codes plus independent two-sided geometric noise, P(z) proportional to exp(-eps |z| / 2)
-  in each bin. Replacing one sentence takes 1 from one bin and gives 1 to another: L1 sensitivity 2. As the noise of
-  the two bins is independent, this is exactly two randomised responses at eps / 2 (`core.accounting.filters`).
+  in each bin. Replacing one sentence moves 1 from one bin to another: L1 sensitivity 2. As the noise of the two bins
+  is independent, this is exactly two randomised responses at eps / 2 (`core.accounting.filters`).
 
-Released: offset + sum_n H(n)/k * vectors(n), H the noisy histogram: the expected mean embedding of a public document
-given such codes, a linear map fitted on public documents. Post-processing of H, k and public tables.
+Released: offset + sum_n H(n)/k * vectors(n), H the noisy histogram. This is the expected mean embedding of a public
+document given such codes, a linear map fitted on public documents. It is post-processing of H, k and public tables.
 
-The one condition on c: it depends on that sentence alone. All sums in it are sums of bounded integers, exact in any
-order (`integer_vectors`); what lies between them is elementwise.
+The only condition on c is that it depends on that sentence alone. All its sums are sums of bounded integers, exact in
+any order (`integer_vectors`), and the steps between them are elementwise.
 
-Assumption: the encoder maps a sentence alone to its vector (`gpu_workers.encoder` checks this on its device).
+Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.encoder` checks this
+on its device).
 Source: this project. The setting: Meehan, Mrini and Chaudhuri 2022; randomised response at this epsilon: Kairouz,
 Bonawitz and Ramage 2016; counts: Ghosh, Roughgarden and Sundararajan 2009.
 """
@@ -41,7 +42,7 @@ HISTOGRAM_SENSITIVITY = 2
 
 
 class SentenceCodes(SentenceMechanism):
-    """See the module docstring for guarantee, proof and source."""
+    """The module docstring has guarantee, proof and source."""
 
     name = "sentence_codes"
     space = "encoder"
@@ -49,7 +50,7 @@ class SentenceCodes(SentenceMechanism):
     def __init__(self, pack: DomainPack, device: torch.device | str = "cpu") -> None:
         super().__init__(pack, device)
         self._space = CodeSpace(pack.space, pack.codebooks, self.device)
-        self._meanings = [torch.tensor(table.vectors) for table in pack.code_tables]
+        self._code_vectors = [torch.tensor(table.vectors) for table in pack.code_tables]
 
     def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
         lengths = np.array([len(document) for document in documents])
@@ -59,16 +60,16 @@ class SentenceCodes(SentenceMechanism):
             row = self.pack.info.row_for(epsilon)
             table = self.pack.code_tables[row]
             codes = self.codes([documents[int(i)] for i in chosen], table.size)
-            averages = noisy_averages(self._meanings[row], codes, lengths[chosen], table.noise, epsilon)
+            averages = noisy_averages(self._code_vectors[row], codes, lengths[chosen], table.noise, epsilon)
             vectors[chosen] = averages + table.offset
         return vectors
 
     def codes(self, documents: Sequence[torch.Tensor], size: int) -> IntArray:
-        """The codes of all sentences of `documents` in the codebook of `size` centroids, without noise: not private."""
+        """Return the codes of all sentences in the codebook of `size` centroids. Without noise: not private."""
         return self._space.nearest(torch.cat(list(documents)), size)
 
     def self_check(self) -> bool:
-        """Whether the device's products are exact and a row's code ignores its companions."""
+        """Whether the device's products are exact and a row's code does not depend on other rows."""
         if not self._space.self_check():
             return False
         rows = torch.nn.functional.normalize(torch.randn(37, self.pack.info.dimension), dim=1).to(self.device)
@@ -82,10 +83,10 @@ class SentenceCodes(SentenceMechanism):
 def noisy_averages(
     vectors: torch.Tensor, codes: IntArray, lengths: IntArray, noise: CodeNoise, epsilon_nano: int
 ) -> FloatArray:
-    """H/k @ vectors for each document, H its noisy histogram: the private part of the release.
+    """Return H/k @ vectors for each document, H its noisy histogram. This is the private part of the release.
 
-    Shapes: `vectors` float32 `[N, d]`; `codes` int64, those of each document's sentences one document after another;
-    `lengths` int64 `[n]`; the answer float32 `[n, d]`. Units: epsilon in nano.
+    Shapes: `vectors` float32 `[N, d]`; `codes` int64, the codes of the documents' sentences, concatenated; `lengths`
+    int64 `[n]`; the result is float32 `[n, d]`. Units: epsilon in nano.
     """
     size = len(vectors)
     if noise is CodeNoise.RESPONSES:

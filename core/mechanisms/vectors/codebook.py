@@ -1,21 +1,23 @@
-"""`codebook`: release one of the public vectors that lie nearest, or another one.
+"""`codebook`: release one of the public vectors nearest to the input, or another one.
 
 Guarantee: pure epsilon-DP over all pairs of vectors, at every epsilon exactly: for any x, x' and every set S of
-vectors, Pr[A(x) in S] <= e^eps Pr[A(x') in S]. Nothing is assumed of the vectors; only their direction is seen.
+vectors, Pr[A(x) in S] <= e^eps Pr[A(x') in S]. This needs no assumption about the vectors. Only their direction is
+used.
 
-The n of the N vectors with the largest cosine form a vector's subset: exactly n, of equal ones the first. Released is a
-uniform member with probability n e^eps / (n e^eps + N - n), else a uniform other one, by `subset_selection`, whose
-draw is exact; the proof is there. N and n are functions of dimension and epsilon (`codebook_size`).
+The n of the N vectors with the largest cosine form a vector's subset: exactly n, ties by index. The release is a
+uniform member with probability n e^eps / (n e^eps + N - n), else a uniform other one, by `subset_selection`, which
+samples exactly and has the proof. N and n are functions of dimension and epsilon (`codebook_size`).
 
-The subset must be a function of the row alone: were it to move with its companions in a call, so would their releases.
-Hence everything before it is integers (`integer_vectors`): the vector's code, its product with the projection's codes,
-that product's code, its product with the codebook's. A zero vector has the subset of the first n.
+The subset must be a function of the row alone: if it depended on other rows of a call, a row would affect their
+releases. Therefore everything before it is integer arithmetic (`integer_vectors`): the vector's code, its product with
+the projection's codes, that product's code, its product with the codebook's. The subset of a zero vector is the first
+n.
 
-The codebook: N standard normal vectors, 1,024 to a name, by `derived_normals` of
-"privacy-gateway/codebook/1\\n<dimension>\\n<number>", numbers from 0, coded as `_direction` and divided by their
-lengths. Smaller codebooks are the beginnings of larger ones.
+The codebook: N standard normal vectors, 1,024 for each name, by `derived_normals` of
+"privacy-gateway/codebook/1\\n<dimension>\\n<number>", numbers from 0, coded by `_direction` and divided by their
+lengths. Smaller codebooks are prefixes of larger ones.
 
-Source: the sampler: Ye and Barg 2018 (subset selection), turned round as in `document_selection`.
+Source: the sampler: Ye and Barg 2018 (subset selection), in the dual form of `document_selection`.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ from core.mechanisms.vectors.release import Rows, VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
 
 _CPU = torch.device("cpu")
-_CHUNK = 1024  # codebook vectors that one name stands for
+_CHUNK = 1024  # codebook vectors derived from one name
 
 
 class CodebookMechanism(VectorMechanism):
-    """See the module docstring for guarantee and source."""
+    """The module docstring has guarantee and source."""
 
     def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
-        """Raises RuntimeError where this machine's integer products are wrong."""
+        """Raises RuntimeError if this machine's integer products are wrong."""
         super().__init__(spec, projection)
         self.size = codebook_size(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
         self._codes, self.vectors = spherical_codebook(spec.output_dimension, self.size.vectors)
@@ -59,7 +61,7 @@ class CodebookMechanism(VectorMechanism):
             released[block] = self.vectors[subset_selection(subsets, size=size, epsilon_nano=epsilon)]
 
     def subsets(self, vectors: Rows) -> IntArray:
-        """The nearest codebook vectors of each row, without noise: not private. int64 `[n, neighbours]`."""
+        """Return the nearest codebook vectors of each row. Without noise: not private. int64 `[n, neighbours]`."""
         nearest = np.empty((len(vectors), self.size.neighbours), dtype=np.int64)
         for part in row_chunks(len(vectors)):
             codes = _direction(vectors[part])
@@ -71,7 +73,7 @@ class CodebookMechanism(VectorMechanism):
 
 @lru_cache(maxsize=4)
 def spherical_codebook(dimension: int, size: int) -> tuple[CodeMatrix, npt.NDArray[np.float32]]:
-    """The codebook's codes and its unit vectors, float32 `[size, dimension]`."""
+    """Return the codebook's codes and its unit vectors, float32 `[size, dimension]`."""
     parts = []
     for i in range(size // _CHUNK):
         normals = derived_normals(f"privacy-gateway/codebook/1\n{dimension}\n{i}", _CHUNK * dimension)
@@ -82,7 +84,7 @@ def spherical_codebook(dimension: int, size: int) -> tuple[CodeMatrix, npt.NDArr
 
 
 def _direction(vectors: Rows) -> torch.Tensor:
-    """Each row's direction as int8 codes `[n, d]`, a function of that row alone whatever its length."""
+    """Return each row's direction as int8 codes `[n, d]`, a function of that row alone, whatever its length."""
     scaled = torch.from_numpy(scaled_rows(vectors))
     return codes_of(fine_integers(scaled, torch.zeros(scaled.shape[1])))
 

@@ -1,4 +1,4 @@
-"""The private vector mechanisms by name; loads torch and scipy, for workers."""
+"""The private vector mechanisms by name. Loads torch and scipy, for workers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _CLASSES: dict[str, Callable[[VectorSpec, Projection | None], VectorMechanism]] 
 def vector_mechanism(
     spec: VectorSpec, projection: Projection | None, pack: VectorPack | None = None
 ) -> VectorMechanism:
-    """The mechanism that `spec` names; `projection` as `spec_projection` gives it, `pack` where the spec says `pca`.
+    """Return the mechanism of `spec`. Pass the result of `spec_projection`, and a `pack` if the spec uses `pca`.
 
-    Raises: ValueError where the projection is not the spec's, or the pack is missing.
+    Raises: ValueError if the projection is not the spec's, or the pack is missing.
     """
     if spec.projection == "pca":
         if pack is None:

@@ -1,14 +1,14 @@
-"""What a private vector costs and what is said about it, from its spec alone: no torch, no scipy.
+"""The cost and the public facts of a private vector, computed from its spec alone, without torch and scipy.
 
-A release by a metric mechanism is two facts at once, and debits two kinds of account:
+A release by a metric mechanism has two guarantees at once, and debits two kinds of account:
 
 * metric DP: Pr[A(x) in S] <= e^(eps |x - x'|) Pr[A(x') in S] for all x, x' in the ball of radius C, eps per unit of
   Euclidean distance: an event of the unit `vector`, whose accounts count epsilon per unit of distance;
-* pure DP for replacing the whole vector: no two points of the ball are further apart than 2 C, so it holds at
+* pure DP for replacing the whole vector: the distance of two points of the ball is at most 2 C, so it holds at
   2 C eps: an event of the unit `sentence`, which debits `sentence` and `token`.
 
 `privunit` and `codebook` are pure DP for replacing the vector by any other: one event of the unit `sentence`, since a
-vector stands for one text, whichever way it came about.
+vector represents one text, whatever its origin.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PER_UNIT = "unit of Euclidean distance"
 
 
 def vector_events(spec: VectorSpec, *, spectral_norm_bound: float) -> tuple[PrivacyEvent, ...]:
-    """The events of one released vector; the first is the one that an answer shows.
+    """Return the events of one released vector. The response shows the first one.
 
-    `spectral_norm_bound` bounds the projection's largest singular value (`spec_norm_bound`). It prices the paper's form
-    alone, whose noise of rate eps / (1 + beta) gives eps spectral_norm_bound / (1 + beta) per unit of distance: charged
-    is that, rounded up. Raises: InvalidInput if the price cannot be counted.
+    `spectral_norm_bound` bounds the projection's largest singular value (`spec_norm_bound`). It prices only the paper's
+    form, whose noise of rate eps / (1 + beta) gives eps spectral_norm_bound / (1 + beta) per unit of distance. That
+    number is charged, rounded up. Raises: InvalidInput if the price cannot be counted.
     """
     if not spec.is_metric:
         return (_event(spec, Unit.SENTENCE, "pure", Guarantee.PURE_DP, spec.epsilon_nano),)
@@ -44,10 +44,10 @@ def vector_events(spec: VectorSpec, *, spectral_norm_bound: float) -> tuple[Priv
 
 
 def vector_facts(spec: VectorSpec, *, spectral_norm_bound: float) -> dict[str, Any]:
-    """What an answer's `privacy` block says of a release beside its first event: public facts, JSON-ready."""
+    """Return what a response's `privacy` block contains beside the first event: public facts, JSON-ready."""
     facts: dict[str, Any] = {"dimension": spec.output_dimension}
     if spec.is_trained:
-        facts["projection"] = spec.projection  # inside the mechanism, which answers in the vectors' own space
+        facts["projection"] = spec.projection  # internal to the mechanism, whose output is in the input's space
     elif spec.projection != "identity":
         facts["projection"] = projection_id(
             spec.projection, dimension=spec.dimension, output_dimension=spec.output_dimension
@@ -78,14 +78,14 @@ def _event(spec: VectorSpec, unit: Unit, kind: str, guarantee: Guarantee, epsilo
 
 
 def _per_unit_nano(spec: VectorSpec, spectral_norm_bound: float) -> int:
-    """Epsilon per unit of distance of the release as it is run."""
+    """Return epsilon per unit of distance of the release as it is run."""
     if spec.beta is None:
         return spec.epsilon_nano
     return _ceiling(Decimal(spec.epsilon_nano) * Decimal(spectral_norm_bound) / Decimal(1 + spec.beta))
 
 
 def _worst_case_nano(spec: VectorSpec, per_unit_nano: int) -> int:
-    # the shortest decimal that names the float, as everywhere in `core.amounts`
+    # the shortest decimal that represents the float, as everywhere in `core.amounts`
     return _ceiling(2 * Decimal(repr(spec.clip_norm)) * per_unit_nano)
 
 

@@ -1,22 +1,22 @@
 """`privunit`: a Gaussian vector, tilted towards the direction of the vector (PrivUnitG).
 
 Guarantee: pure epsilon-DP over all pairs of vectors: Pr[A(x) in S] <= e^eps Pr[A(x') in S] for any x, x' and S.
-Only the direction u = x / |x| is seen; a zero vector's is that of the first axis.
+The release depends only on the direction u = x / |x|. The direction of a zero vector is the first axis.
 
-Let q = P(N > gamma) for a standard normal N. Released is (G - <G, u> u + t u) / E[t], G standard normal, where t is N
-given N > gamma with probability p, else N given N <= gamma. E[t] is a public number (`CapLaw.mean`), so that the
+Let q = P(N > gamma) for a standard normal N. The release is (G - <G, u> u + t u) / E[t], G standard normal, where t is
+N given N > gamma with probability p, else N given N <= gamma. E[t] is a public number (`CapLaw.mean`), so that the
 release is unbiased: its expectation is u. Its length is about sqrt(m) / E[t], far above 1.
 
 Proof. The vector before the division has the standard normal density times p / q where <y, u> > gamma and times
-(1 - p) / (1 - q) elsewhere, whichever u it is. The quotient of these two numbers is at most e^eps iff
+(1 - p) / (1 - q) elsewhere, for every u. The quotient of these two numbers is at most e^eps iff
 p / (1 - p) <= e^eps q / (1 - q).
 
 The coin of probability p is exact: 64 random bits against an integer threshold. The threshold is rounded down, from
-odds smaller than the computed ones by 2^-46 (1 + eps), so that the inequality holds whatever the rounding of q. That
-t and G stand for real numbers is assumed as in `noise`.
+odds smaller than the computed ones by 2^-46 (1 + eps), so that the inequality holds for every rounding of q. As in
+`noise`, t and G are assumed to be real numbers.
 
-gamma is public, of epsilon and dimension alone: it maximises the mean of t / sqrt(t^2 + m - 1), the cosine of release
-and vector with the length of the rest at its mean.
+gamma is public, a function of epsilon and dimension alone. It maximises the mean of t / sqrt(t^2 + m - 1), which is the
+cosine between release and vector with the length of the remainder replaced by its mean.
 
 Source: Asi, Feldman and Talwar 2022 (PrivUnitG); Bhowmick et al. 2018 (PrivUnit).
 """
@@ -41,8 +41,8 @@ from core.mechanisms.vectors.spec import VectorSpec
 from core.mechanisms.vectors.threads import share_blocks
 
 _COIN_BITS = 64
-_MARGIN = 2.0**-46  # of ln q and eps, each known to a few units of 2^-53
-_LOG_ODDS_MAX = 27.0  # met in one dimension alone; keeps the threshold below 2^64
+_MARGIN = 2.0**-46  # for ln q and eps, each of which has an error of a few units of 2^-53
+_LOG_ODDS_MAX = 27.0  # reached only in one dimension; keeps the threshold below 2^64
 _LOG_QUANTILES = np.log((np.arange(512) + 0.5) / 512)
 
 
@@ -60,15 +60,15 @@ class CapLaw:
         return self.threshold / 2.0**_COIN_BITS
 
     def draw(self, count: int, generator: np.random.Generator) -> FloatArray:
-        """`count` independent t, float64."""
+        """Return `count` independent t, float64."""
         words = np.frombuffer(os.urandom(_COIN_BITS // 8 * count), dtype=np.uint64)
         inside = words < np.uint64(self.threshold)
         values = np.empty(count)
-        # P(N > t) is uniform on (0, q) given N > gamma, and minus the logarithm of a uniform number is exponential
+        # Given N > gamma, P(N > t) is uniform on (0, q), and minus the logarithm of a uniform number is exponential.
         tail = self.log_share - generator.standard_exponential(int(inside.sum()))
         values[inside] = -ndtri_exp(tail)
         outside = np.flatnonzero(~inside)
-        while len(outside):  # gamma >= 0: at least half are kept
+        while len(outside):  # gamma >= 0: at least half are accepted
             values[outside] = generator.standard_normal(len(outside))
             outside = outside[values[outside] > self.gamma]
         return values
@@ -76,7 +76,7 @@ class CapLaw:
 
 @lru_cache(maxsize=256)
 def cap_law(*, dimension: int, epsilon_nano: int) -> CapLaw:
-    """The law of t in m dimensions at this epsilon: public, and deterministic."""
+    """Return the law of t in m dimensions at this epsilon. It is public and deterministic."""
     epsilon = epsilon_nano / NANO
 
     def loss(gamma: float) -> float:
@@ -93,19 +93,19 @@ def cap_law(*, dimension: int, epsilon_nano: int) -> CapLaw:
 
 
 def _log_odds(gamma: float, epsilon: float) -> float:
-    """ln of the largest odds p / (1 - p) that epsilon admits."""
+    """Return ln of the largest odds p / (1 - p) that epsilon admits."""
     return epsilon + float(log_ndtr(-gamma)) - float(log_ndtr(gamma))
 
 
 def _mean_cosine(gamma: float, epsilon: float, dimension: int) -> float:
-    """The mean of t / sqrt(t^2 + m - 1): p (1 - e^-eps) of its mean given t > gamma, since it is odd in N."""
+    """Return the mean of t / sqrt(t^2 + m - 1): p (1 - e^-eps) of its mean given t > gamma, since it is odd in N."""
     above = -ndtri_exp(_LOG_QUANTILES + log_ndtr(-gamma))
     p = 1.0 / (1.0 + math.exp(-_log_odds(gamma, epsilon)))
     return float((above / np.sqrt(above * above + (dimension - 1))).mean()) * p * -math.expm1(-epsilon)
 
 
 class PrivUnitMechanism(VectorMechanism):
-    """See the module docstring for guarantee, proof and source."""
+    """The module docstring has guarantee, proof and source."""
 
     def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
         super().__init__(spec, projection)
@@ -128,7 +128,7 @@ class PrivUnitMechanism(VectorMechanism):
         share_blocks(work, blocks)
 
     def directions(self, vectors: Rows) -> FloatArray:
-        """The unit vectors that are released from, float64 `[n, m]`: without noise, not private."""
+        """Return the unit vectors that are released, float64 `[n, m]`. Without noise: not private."""
         values = self.projected(scaled_rows(vectors))
         norms = row_norms(values)
         values[norms == 0.0, 0] = 1.0

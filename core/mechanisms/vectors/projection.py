@@ -1,14 +1,15 @@
-"""Public projections R^d -> R^m, derived from their name by a published recipe: nothing is stored.
+"""Public projections R^d -> R^m, derived from their name by a published recipe. Nothing is stored.
 
-Guarantee: |P x| <= `spectral_norm_bound` |x| for every x, P being the float32 matrix that is published and used. It
-bears the guarantee of `privemb`; that P is the same for a whole account keeps its releases comparable.
+Guarantee: |P x| <= `spectral_norm_bound` |x| for every x, where P is the float32 matrix that is published and used. The
+guarantee of `privemb` depends on this. P is the same for a whole account, which keeps its releases comparable.
 
 Recipe. The bytes of SHAKE-256 over "privacy-gateway/projection/1", tenant, kind, d and m (UTF-8, joined by line
-feeds) are read as little-endian 64-bit words; each word's upper 53 bits plus one half, over 2^53, are a uniform number,
-and two of them, u and v, two normal ones: sqrt(-2 ln u) cos(2 pi v) and sqrt(-2 ln u) sin(2 pi v). m d of them fill the
-matrix row by row. `gaussian`: over sqrt(m). `orthonormal`: the rows made orthonormal (QR of the transpose, R's diagonal
-positive), then shrunk by 1 - 2^-16, so that no rounding to float32 stretches anything. Machines may differ in the
-last digit of float32, which the guarantee does not rest on: each bounds the spectral norm of its own matrix.
+feeds) are read as little-endian 64-bit words. Each word's upper 53 bits plus one half, over 2^53, are a uniform number.
+Two of them, u and v, give two normal ones: sqrt(-2 ln u) cos(2 pi v) and sqrt(-2 ln u) sin(2 pi v). m d of them fill
+the matrix row by row. `gaussian`: divided by sqrt(m). `orthonormal`: the rows made orthonormal (QR of the transpose,
+R's diagonal positive), then scaled by 1 - 2^-16, so that rounding to float32 does not increase any length. Machines may
+differ in the last digit of float32. The guarantee does not depend on it: each bounds the spectral norm of its own
+matrix.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from core.mechanisms.vectors.spec import VectorSpec
 
 Matrix = npt.NDArray[np.float32]
 SHRINK = 1.0 - 2.0**-16
-# Relative: the eigenvalue solver (about m 2^-53) and the float64 product of a release (about d 2^-53) err by far less.
+# Relative margin. The errors of the eigenvalue solver (about m 2^-53) and of a release's float64 product (about
+# d 2^-53) are far smaller.
 _SLACK = 1.0 + 2.0**-30
 
 
@@ -44,19 +46,19 @@ class Projection:
 
     @cached_property
     def transposed(self) -> npt.NDArray[np.float64]:
-        """The matrix as float64 `[d, m]`, to multiply rows by."""
+        """The matrix as float64 `[d, m]`, for products with rows."""
         return np.ascontiguousarray(self.matrix.T, dtype=np.float64)
 
 
 def projection_id(kind: str, *, dimension: int, output_dimension: int) -> str:
-    """The name of a tenant's projection, such as `orthonormal-384-64`."""
+    """Return the name of a tenant's projection, such as `orthonormal-384-64`."""
     return f"{kind}-{dimension}-{output_dimension}"
 
 
 def spec_projection(spec: VectorSpec, *, tenant: str) -> Projection | None:
-    """The projection that a release by `spec` uses and a tenant has for itself; None where there is none.
+    """Return the tenant's own projection for a release by `spec`, or None if there is none.
 
-    That of `pca` is no tenant's own: it is in the vector pack (`vector_pack.VectorPack.projection`).
+    The projection of `pca` belongs to no tenant; it is in the vector pack (`vector_pack.VectorPack.projection`).
     """
     if spec.projection in ("identity", "pca"):
         return None
@@ -66,14 +68,14 @@ def spec_projection(spec: VectorSpec, *, tenant: str) -> Projection | None:
 
 
 def spec_norm_bound(spec: VectorSpec, *, tenant: str) -> float:
-    """The spectral norm bound that a release by `spec` is priced by; makes the matrix only if it must be looked at."""
+    """Return the spectral norm bound that prices a release by `spec`. Builds the matrix only if it is needed."""
     found = spec_projection(spec, tenant=tenant) if spec.projection == "gaussian" else None
     return 1.0 if found is None else found.spectral_norm_bound
 
 
 @lru_cache(maxsize=16)
 def projection(*, tenant: str, kind: str, dimension: int, output_dimension: int) -> Projection:
-    """The tenant's projection of this kind and shape: the same at every call, on every machine.
+    """Return the tenant's projection of this kind and shape: the same at every call, on every machine.
 
     Takes milliseconds at 384 to 64 dimensions, seconds at 8,192 to 1,024. Raises ValueError for an unknown kind or
     output_dimension outside 1..dimension.
@@ -98,13 +100,13 @@ def projection(*, tenant: str, kind: str, dimension: int, output_dimension: int)
 
 
 def bound_spectral_norm(matrix: Matrix) -> float:
-    """An upper bound of the largest singular value of a matrix `[m, d]`, m <= d, within 2^-29 of it."""
+    """Return an upper bound of the largest singular value of a matrix `[m, d]`, m <= d, within 2^-29 of it."""
     exact = matrix.astype(np.float64)
     return float(np.sqrt(np.linalg.eigvalsh(exact @ exact.T)[-1]) * _SLACK)
 
 
 def derived_normals(name: str, count: int) -> npt.NDArray[np.float64]:
-    """`count` standard normal numbers that follow from `name` (module docstring): public constants, never noise."""
+    """Derive `count` standard normal numbers from `name` (module docstring). They are public constants, never noise."""
     pairs = (count + 1) // 2
     words = np.frombuffer(hashlib.shake_256(name.encode()).digest(16 * pairs), dtype="<u8")
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

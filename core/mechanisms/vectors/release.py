@@ -1,7 +1,7 @@
-"""The common shape of the private vector mechanisms: n vectors in, n released vectors out.
+"""The common base of the private vector mechanisms: n vectors in, n released vectors out.
 
-Guarantee of every subclass: each row is released by itself, as its own module says; rows share nothing but the stream
-of the noise. How many rows there are and their order are public.
+Guarantee of every subclass: each row is released independently, as its own module states. Rows share only the noise
+stream. The number of rows and their order are public.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from core.errors import InvalidInput
 from core.mechanisms.vectors.projection import Projection
 from core.mechanisms.vectors.spec import VectorSpec
 
-Rows = npt.NDArray[np.float32] | npt.NDArray[np.float64]  # as they are given
-Vectors = npt.NDArray[np.float32]  # as they are released
+Rows = npt.NDArray[np.float32] | npt.NDArray[np.float64]  # input vectors
+Vectors = npt.NDArray[np.float32]  # released vectors
 
 _TYPES = (np.float32, np.float64)
-_BLOCK_NUMBERS = 1 << 20  # float64 numbers held at once of each intermediate: 8 MiB
+_BLOCK_NUMBERS = 1 << 20  # float64 numbers of each intermediate array at a time: 8 MiB
 
 
 class VectorMechanism(ABC):
-    """One mechanism with its public parameters; holds no private state, so one object serves any number of calls."""
+    """One mechanism with its public parameters. It has no private state, so one object serves any number of calls."""
 
     def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
-        """Raises ValueError where the projection is not the spec's."""
+        """Raises ValueError if the projection is not the spec's."""
         if (projection is None) != (spec.projection == "identity" or spec.is_trained):
-            raise ValueError("a projection belongs to a spec that names one")
+            raise ValueError("pass a projection if and only if the spec names one")
         if projection is not None:
             shape = (spec.projection, spec.dimension, spec.output_dimension)
             if (projection.kind, projection.dimension, projection.output_dimension) != shape:
-                raise ValueError("the projection is another one than the spec's")
+                raise ValueError("the projection does not match the spec")
         self.spec = spec
         self.projection = projection
 
     def release(self, vectors: Rows) -> Vectors:
-        """One released vector for each row: float32 or float64 `[n, d]` -> float32 `[n, m]`.
+        """Return one released vector for each row: float32 or float64 `[n, d]` -> float32 `[n, m]`.
 
-        Give the numbers as you have them: a guarantee for near vectors is about the rows that are given, and a cast may
-        move two of them apart.
+        Pass the numbers without conversion: a guarantee that depends on distance refers to the given rows, and a cast
+        may increase the distance of two of them.
 
         Raises: InvalidInput for another shape, another type, or a number that is not finite, before anything is drawn.
         """
@@ -57,12 +57,15 @@ class VectorMechanism(ABC):
         return released
 
     def projected(self, vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The rows in the space of the released vectors, `[n, m]`: without noise, not private. May be `vectors`."""
+        """Return the rows in the space of the released vectors, `[n, m]`. Without noise: not private.
+
+        The result may be `vectors` itself.
+        """
         return vectors if self.projection is None else vectors @ self.projection.transposed
 
     @abstractmethod
     def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:
-        """Fills `released`, block by block; everything is checked."""
+        """Fill `released`, block by block. All arguments are validated."""
 
     def _blocks(self, rows: int) -> Iterator[slice]:
         step = max(1, _BLOCK_NUMBERS // self.spec.dimension)

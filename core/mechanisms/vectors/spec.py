@@ -1,13 +1,14 @@
-"""What a private vector release is asked to be, checked. Imports neither torch nor scipy: the front end reads it.
+"""The validated parameters of a private vector release. Imports neither torch nor scipy: the front end uses it.
 
 The mechanisms:
 
-* `laplace`: the vector and noise of density proportional to exp(-eps |z|). Metric DP.
-* `privemb`: a public projection of the vector, then that noise in the smaller space. Metric DP.
+* `laplace`: the vector plus noise of density proportional to exp(-eps |z|). Metric DP.
+* `privemb`: a public projection of the vector plus that noise in the smaller space. Metric DP.
 * `privunit`: a Gaussian vector that is tilted towards the vector's direction. Pure DP over all pairs of vectors.
-* `codebook`: a vector of a public codebook, probably one that lies near. Pure DP over all pairs of vectors.
+* `codebook`: a vector of a public codebook, probably one near the input. Pure DP over all pairs of vectors.
 
-What each promises: `core.mechanisms.vectors.pricing`; how it is drawn: its own module beside this one.
+`core.mechanisms.vectors.pricing` states their guarantees. Each mechanism's own module in this folder defines its
+sampling.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ PURE_MECHANISMS = ("privunit", "codebook")
 VECTOR_MECHANISMS = METRIC_MECHANISMS + PURE_MECHANISMS
 
 DIMENSION_MAX = 8_192
-PROJECTED_MAX = 1_024  # dimensions that anything is projected to: bounds what making a projection costs
+PROJECTED_MAX = 1_024  # largest dimension of a projection's output; bounds the cost of building a projection
 CLIP_NORM_MIN, CLIP_NORM_MAX = 1e-6, 1e6
 EPSILON_PURE_MAX = 1_000
 DEFAULT_PROJECTED = 64
-DEFAULT_DELTA = 1e-6  # of the paper's form
+DEFAULT_DELTA = 1e-6  # for the paper's form
 DEFAULT_BETA = 0.9
-PACK_DIMENSION = 384  # of the encoder whose space the `pca` projection and the trained codebook belong to
+PACK_DIMENSION = 384  # the dimension of the encoder of the `pca` projection and the trained codebook
 PACK_AXES = 64
 
-# The first of each is the default; `codebook` keeps the space where it has few dimensions.
+# The first of each is the default; `codebook` keeps the input space if that has few dimensions.
 _PROJECTIONS = {
     "privemb": ("orthonormal", "gaussian", "pca"),
     "laplace": ("identity",),
@@ -44,11 +45,11 @@ _PROJECTIONS = {
 
 @dataclass(frozen=True)
 class VectorSpec:
-    """One mechanism with every public parameter decided. Build it by `vector_spec`.
+    """One mechanism with all public parameters resolved. Use `vector_spec` to build it.
 
-    `epsilon_nano`: for metric mechanisms what was asked for per unit of Euclidean distance, else the total of a vector.
-    `clip_norm`: the radius of the ball that inputs are clipped to; 1.0 and unused by the mechanisms of pure DP, which
-    see only a direction. `beta`: of the paper's form alone (`strict` False), else None.
+    `epsilon_nano`: for metric mechanisms the requested epsilon per unit of Euclidean distance, else the total for one
+    vector. `clip_norm`: the radius of the ball to which inputs are clipped; 1.0 and unused for the mechanisms of pure
+    DP, which depend only on a direction. `beta`: set for the paper's form (`strict` False) only, else None.
     """
 
     mechanism: str
@@ -86,13 +87,13 @@ def vector_spec(
     beta: float | None = None,
     delta: float | None = None,
 ) -> VectorSpec:
-    """The spec of these parameters; None stands for the default.
+    """Validate parameters and return the spec. None selects the default.
 
-    `dimension` is that of the caller's vectors, `output_dimension` of the released ones (`field` of an error calls it
-    `dimension`, the former `vectors`). `strict` False is the paper's form of `privemb`: `beta` and `delta` decide the
-    output dimension (`paper_dimension`), or an output dimension and `delta` decide `beta`.
+    `dimension` is that of the caller's vectors, `output_dimension` that of the released ones. The `field` of an error
+    calls the latter `dimension` and the former `vectors`. `strict` False selects the paper's form of `privemb`: `beta`
+    and `delta` determine the output dimension (`paper_dimension`), or an output dimension and `delta` determine `beta`.
 
-    Raises: InvalidInput, its `field` named, for whatever the mechanism does not take or cannot use.
+    Raises: InvalidInput, with its `field`, for anything that the mechanism does not accept or cannot use.
     """
     if mechanism not in VECTOR_MECHANISMS:
         raise InvalidInput(f"The mechanism must be one of {', '.join(VECTOR_MECHANISMS)}.", field="mechanism")
@@ -126,7 +127,7 @@ def vector_spec(
 
 
 def paper_dimension(*, dimension: int, beta: float, delta: float) -> int:
-    """m of the paper: (w + sqrt(ln 1/delta))^2 / beta^2 with w = sqrt(log2 d), to the nearest integer.
+    """Return m of the paper: (w + sqrt(ln 1/delta))^2 / beta^2 with w = sqrt(log2 d), to the nearest integer.
 
     For d = 300 and delta = 1e-6: beta .93, .66, .468 give 50, 100, 198 (the paper prints 50, 100, 200).
     Source: Feyisetan and Kasiviswanathan 2021, Theorem 2 with the Gaussian width of a set that is sparse in some basis.
@@ -141,20 +142,20 @@ def _paper_root(dimension: int, delta: float) -> float:
 def _paper_form(
     dimension: int, output_dimension: int | None, beta: float | None, delta: float | None
 ) -> tuple[int, float]:
-    """(output dimension, beta) of the paper's form."""
+    """Return (output dimension, beta) of the paper's form."""
     delta = DEFAULT_DELTA if delta is None else delta
     if not 0 < delta < 1:
         raise InvalidInput("delta must lie between 0 and 1.", field="delta")
     if beta is None:
         beta = DEFAULT_BETA if output_dimension is None else _paper_root(dimension, delta) / math.sqrt(output_dimension)
         if not 0 < beta < 1:
-            raise InvalidInput("This dimension needs a beta of 1 or more: take a larger one.", field="dimension")
+            raise InvalidInput("This dimension needs a beta of 1 or more. Use a larger dimension.", field="dimension")
     if not 0 < beta < 1:
         raise InvalidInput("beta must lie between 0 and 1.", field="beta")
     if output_dimension is None:
         output_dimension = paper_dimension(dimension=dimension, beta=beta, delta=delta)
         if output_dimension > min(dimension, PROJECTED_MAX):
-            raise InvalidInput("This beta asks for more dimensions than there are: take a larger one.", field="beta")
+            raise InvalidInput("This beta needs more dimensions than are available. Use a larger beta.", field="beta")
     return output_dimension, beta
 
 
@@ -173,7 +174,7 @@ def _clip_norm(clip_norm: float | None, epsilon_nano: int, *, is_metric: bool) -
     if clip_norm is None:
         clip_norm = 1.0
     elif not is_metric:
-        raise InvalidInput("Only the metric mechanisms clip: this one sees a direction.", field="clip_norm")
+        raise InvalidInput("Only the metric mechanisms clip. This one uses only the direction.", field="clip_norm")
     if not CLIP_NORM_MIN <= clip_norm <= CLIP_NORM_MAX:
         raise InvalidInput(f"clip_norm must lie between {CLIP_NORM_MIN} and {CLIP_NORM_MAX:g}.", field="clip_norm")
     if is_metric and 2 * clip_norm * epsilon_nano > EPSILON_MAX * NANO:
@@ -182,7 +183,7 @@ def _clip_norm(clip_norm: float | None, epsilon_nano: int, *, is_metric: bool) -
 
 
 def _pca_dimension(mechanism: str, dimension: int, epsilon_nano: int, output_dimension: int | None) -> int:
-    """How many principal axes are kept; the trained codebook answers in the encoder's own space."""
+    """Return the number of principal axes to keep. The trained codebook's output is in the encoder's own space."""
     if dimension != PACK_DIMENSION:
         raise InvalidInput(
             f"pca is for texts, or vectors of the encoder's {PACK_DIMENSION} dimensions.", field="projection"
@@ -192,7 +193,7 @@ def _pca_dimension(mechanism: str, dimension: int, epsilon_nano: int, output_dim
             raise InvalidInput(f"The trained codebook has {PACK_DIMENSION} dimensions.", field="dimension")
         return PACK_DIMENSION
     if output_dimension is None:
-        # measured on public text: the more noise, the fewer axes are worth its power
+        # measured on public text: with more noise, fewer axes justify their share of the noise
         output_dimension = min(PACK_AXES, max(4, round(1.2 * epsilon_nano / NANO)))
     if output_dimension > PACK_AXES:
         raise InvalidInput(f"There are {PACK_AXES} principal axes.", field="dimension")
@@ -205,7 +206,9 @@ def _projection_kind(
     kinds = _PROJECTIONS[mechanism] if strict else ("gaussian",)
     if projection is not None:
         if projection not in kinds:
-            raise InvalidInput(f"The projection must be one of {', '.join(kinds)} here.", field="projection")
+            raise InvalidInput(
+                f"The projection of this mechanism must be one of {', '.join(kinds)}.", field="projection"
+            )
         return projection
     if len(kinds) > 1 and "identity" in kinds:
         smaller = output_dimension is not None and output_dimension != dimension

@@ -1,7 +1,7 @@
-"""Large arrays in as many threads as the process lets BLAS have, each block in one of them.
+"""Processes large arrays in as many threads as BLAS may use in this process, each block in one thread.
 
-One thread a block instead of one product over all threads: noise and rounding are spread as well, and no thread waits
-for another between blocks.
+This replaces one product over all threads: noise and rounding run in parallel as well, and no thread waits for another
+between blocks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[imp
 
 
 def share_blocks(work: Callable[[list[slice]], None], blocks: list[slice]) -> None:
-    """`work` on all of `blocks`, in shares of consecutive ones at once. Raises what `work` raises."""
-    threads = min(len(blocks), _blas_threads()) if len(blocks) > 1 else 1  # asking takes milliseconds
+    """Run `work` on all of `blocks`, in parallel shares of consecutive blocks. Raises what `work` raises."""
+    threads = min(len(blocks), _blas_threads()) if len(blocks) > 1 else 1  # the call takes milliseconds
     if threads == 1:
         work(blocks)
         return

@@ -1,11 +1,11 @@
 """`codebook` with the projection `pca`: release the nearest of N public centroids, or another one.
 
 Guarantee: pure epsilon-DP over all pairs of vectors, at every epsilon exactly: for any x, x' and every set S of
-centroids, Pr[A(x) in S] <= e^eps Pr[A(x') in S]. Nothing is assumed of the vectors.
+centroids, Pr[A(x) in S] <= e^eps Pr[A(x') in S]. This needs no assumption about the vectors.
 
-The code c(x) of the nearest centroid, a function of that row alone (`core.mechanisms.sentences.code_space`), goes
-through k-ary randomised response over the N codes, whose draw is exact: it stays with probability e^eps / (e^eps + N -
-1). Released is the centroid of the code that comes out, in the encoder's own space: a lookup.
+The code c(x) of the nearest centroid is a function of that row alone (`core.mechanisms.sentences.code_space`). It goes
+through k-ary randomised response over the N codes, which samples exactly: it stays with probability
+e^eps / (e^eps + N - 1). The release is the centroid of the resulting code, in the encoder's own space, by a lookup.
 
 N: `codebook_size.trained_size`.
 
@@ -27,10 +27,10 @@ from core.mechanisms.vectors.vector_pack import VectorPack
 
 
 class TrainedCodebookMechanism(VectorMechanism):
-    """See the module docstring for guarantee and source."""
+    """The module docstring has guarantee and source."""
 
     def __init__(self, spec: VectorSpec, pack: VectorPack) -> None:
-        """Raises RuntimeError where this machine's integer products are wrong."""
+        """Raises RuntimeError if this machine's integer products are wrong."""
         super().__init__(spec, None)
         self.size = trained_size(spec.epsilon_nano)
         self.vectors = pack.vectors(self.size)
@@ -39,7 +39,7 @@ class TrainedCodebookMechanism(VectorMechanism):
             raise RuntimeError("the integer products of this machine are wrong")
 
     def codes(self, vectors: Rows) -> IntArray:
-        """The nearest centroid of each row, without noise: not private. int64 `[n]`."""
+        """Return the nearest centroid of each row. Without noise: not private. int64 `[n]`."""
         return self._space.nearest(torch.from_numpy(np.ascontiguousarray(vectors)), self.size)
 
     def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:

@@ -1,7 +1,7 @@
 """Vector packs: public principal axes and codebooks of one encoder's space, one safetensors file.
 
-Guarantee: everything in a pack was computed from public text. Axes and codebooks are constants of the mechanisms; the
-file holds vectors, never text.
+Guarantee: everything in a pack was computed from public text. Axes and codebooks are constants of the mechanisms. The
+file contains vectors, never text.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _TEXTS = ("name", "encoder", "encoder_fingerprint", "source", "licence")
 
 @dataclass(frozen=True)
 class VectorPack:
-    """A loaded pack; arrays read-only.
+    """A loaded pack. Its arrays are read-only.
 
-    Shapes: `axes` float32 `[64, d]`, orthonormal rows, by falling variance; `centre` float32 `[d]`, the mean of public
-    vectors; `space` takes a vector to int8 coordinates on `code_axes` (float32 `[r, d]`, orthonormal rows), one unit of
-    length being `step` (float32 `[r]`) grid units; `codebooks` maps N to int8 centroids `[N, r]` there. `texts`: name,
-    encoder, its fingerprint, source, licence.
+    Shapes: `axes` float32 `[64, d]`, orthonormal rows, by decreasing variance; `centre` float32 `[d]`, the mean of
+    public vectors; `space` maps a vector to int8 coordinates on `code_axes` (float32 `[r, d]`, orthonormal rows), where
+    one unit of length is `step` (float32 `[r]`) grid units; `codebooks` maps N to int8 centroids `[N, r]` in that
+    space. `texts`: name, encoder, its fingerprint, source, licence.
     """
 
     texts: Mapping[str, str]
@@ -45,7 +45,7 @@ class VectorPack:
     step: FloatArray
 
     def projection(self, output_dimension: int) -> Projection:
-        """The first principal axes, as a projection of spectral norm 1."""
+        """Return the first principal axes as a projection of spectral norm 1."""
         matrix = np.ascontiguousarray(SHRINK * self.axes[:output_dimension], dtype=np.float32)
         if bound_spectral_norm(matrix) > 1.0:
             raise InvalidPack("the axes are not orthonormal")
@@ -53,7 +53,7 @@ class VectorPack:
         return Projection("pca", self.axes.shape[1], output_dimension, matrix, 1.0)
 
     def vectors(self, size: int) -> FloatArray:
-        """The codebook's centroids in the encoder's space, float32 `[N, d]`; not of unit length."""
+        """Return the codebook's centroids in the encoder's space, float32 `[N, d]`. They have no unit length."""
         return np.asarray(self.centre + self.codebooks[size] / self.step @ self.code_axes, dtype=np.float32)
 
     @classmethod
@@ -61,7 +61,7 @@ class VectorPack:
         """Load and check the pack at `path`.
 
         Raises: InvalidPack for a malformed file, wrong dimensions, a number that is not finite or not exact, axes that
-        are not orthonormal, and, where `encoder_fingerprint` is given, for a pack of another encoder.
+        are not orthonormal, and, if `encoder_fingerprint` is given, for a pack of another encoder.
         """
         try:
             with safe_open(path, framework="numpy") as file:
@@ -95,7 +95,7 @@ class VectorPack:
         return pack
 
     def save(self, path: Path) -> None:
-        """Write the pack, replacing `path` atomically."""
+        """Write the pack. Replaces `path` atomically."""
         tensors: dict[str, npt.NDArray[np.generic]] = {
             "axes": self.axes,
             "centre": self.centre,
@@ -107,7 +107,7 @@ class VectorPack:
         }
         tensors |= {f"codebook.{size}": codes for size, codes in self.codebooks.items()}
         partial = path.with_suffix(".partial")
-        # safetensors writes the memory as it lies: a transposed array would come back scrambled
+        # safetensors writes the memory buffer as it is, so a transposed array would be read back scrambled
         rows = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
         partial.write_bytes(save(rows, metadata={"format": FORMAT, **self.texts}))
         partial.replace(path)

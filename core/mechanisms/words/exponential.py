@@ -1,24 +1,25 @@
-"""Word-level metric DP by selection: a public word, the likelier the nearer to the word it replaces.
+"""Word-level metric DP by selection: a public word, with a probability that decreases with its distance.
 
-Guarantee: for each word by itself, Pr[A(w) = y] <= e^(eps |v(w) - v(w')|) Pr[A(w') = y] for any two strings w, w' and
-every word y, v their public vectors (`word_vectors`): eps per unit of Euclidean distance, for every pair and without
-slack. It is pure DP for replacing a word by any other, at `word_pricing.worst_case_nano` (2 eps at most). Each word has
-a draw of its own: replacing one word of a text changes one draw. How many words there are is public.
+Guarantee: for each word separately, Pr[A(w) = y] <= e^(eps |v(w) - v(w')|) Pr[A(w') = y] for any two strings w, w' and
+every word y, v their public vectors (`vocabulary`): eps per unit of Euclidean distance, for every pair and without
+slack. It is pure DP for replacing a word by any other, at `pricing.worst_case_nano` (2 eps at most). Each word has
+its own draw: replacing one word of a text changes one draw. The number of words is public.
 
-How: A(w) = y with probability e^(-eps d(w, y) / 2) / Z(w), over the whole vocabulary. Why: let D = d(w, w'). By the
-triangle inequality d(w, y) >= d(w', y) - D and d(w, y) <= d(w', y) + D for every y: the numerator grows by a factor of
-at most e^(eps D / 2) between w' and w, and the denominator falls by at most as much.
+Mechanism: A(w) = y with probability e^(-eps d(w, y) / 2) / Z(w), over the whole vocabulary. Proof: let D = d(w, w'). By
+the triangle inequality d(w, y) >= d(w', y) - D and d(w, y) <= d(w', y) + D for every y. Between w' and w the numerator
+therefore increases by a factor of at most e^(eps D / 2), and the denominator decreases by at most the same factor.
 
-This is the law that is sampled, and not a rounding of it. Codes are integers and so are their squared distances s, in
-whatever batch; a weight is exp(-eps sqrt(s) / (2 scale)). A word comes out if a uniform U lies in its share of [0, 1).
-The first 64 bits of U and float64 sums of the weights decide nearly always. Where U is within an error bound of the end
-of a share, the same U gets further bits and the sums further digits until the two are apart (`_selected_exactly`).
+The code samples this law exactly. Codes are integers and so are their squared distances s, in every batch; a weight is
+exp(-eps sqrt(s) / (2 scale)). A word is released if a uniform U lies in its share of [0, 1). The first 64 bits of U and
+float64 sums of the weights decide nearly always. If U is within an error bound of the end of a share, the same U gets
+further bits and the sums further digits until the comparison is conclusive (`_selected_exactly`).
 
-Error bound, relative to the sum of n weights: x = rate (sqrt(s) - sqrt(least s)) is off by at most eps 2^-50 (rate *
-2 scale = eps; five roundings), `numpy.exp` by 2^-41 (as in `sampling`; below e^-700 a weight is off by less than that),
-a running sum of n terms by n 2^-53. Four times the total covers both ends, the sum of all, and U's rounding.
+Error bound, relative to the sum of n weights: the error of x = rate (sqrt(s) - sqrt(least s)) is at most eps 2^-50
+(rate * 2 scale = eps; five roundings), that of `numpy.exp` 2^-41 (as in `samplers.exact`; below e^-700 the error of a
+weight is smaller than that), and that of a running sum of n terms n 2^-53. Four times the total covers both ends, the
+sum of all, and U's rounding.
 
-Time is not hidden: the exact step takes a fraction of a second, for one draw in a million.
+Timing is not hidden: the exact step takes a fraction of a second, for one draw in a million.
 
 Source: McSherry and Talwar 2007; for words Carvalho, Vasiloudis and Feyisetan 2021 (TEM), without its truncation.
 """
@@ -42,20 +43,20 @@ _EXACT_BITS_MAX = 1 << 16
 
 
 class ExponentialWords:
-    """See the module docstring. Holds no private state: one object serves any number of calls."""
+    """See the module docstring. The object has no private state, so it serves any number of calls."""
 
     def __init__(self, vocabulary: WordVectors) -> None:
         self.vocabulary = vocabulary
 
     def release(self, words: Sequence[str], epsilon_nano: Sequence[int]) -> list[str]:
-        """A word of the vocabulary for each of `words`, which may be any strings, at an epsilon of its own.
+        """Return a word of the vocabulary for each of `words`, which may be any strings, each at its own epsilon.
 
-        Words of one code at one epsilon share the sums of their weights, and no draw.
-        Units: epsilon in nano, per unit of Euclidean distance. Raises: ValueError where there are not as many epsilons
-        as words, or one is not positive.
+        Words with the same code and epsilon share the sums of their weights, but not their draws.
+        Units: epsilon in nano, per unit of Euclidean distance. Raises: ValueError if the numbers of epsilons and words
+        differ, or an epsilon is not positive.
         """
         if len(words) != len(epsilon_nano) or min(epsilon_nano, default=1) < 1:
-            raise ValueError("each word has a positive epsilon")
+            raise ValueError("each word needs a positive epsilon")
         codes = self.vocabulary.rows(words)
         alike: dict[tuple[bytes, int], list[int]] = {}
         for place, epsilon in enumerate(epsilon_nano):
@@ -73,9 +74,9 @@ class ExponentialWords:
 
 
 def select(squares: Rows, *, epsilon_nano: int, scale: int, count: int) -> IntArray:
-    """`count` independent indices j with P(j) proportional to exp(-eps sqrt(squares_j) / (2 scale)), exactly.
+    """Return `count` independent indices j with P(j) proportional to exp(-eps sqrt(squares_j) / (2 scale)), exactly.
 
-    Shapes: `squares` float32 `[n]`, integers in 0..4 scale^2; int64 `[count]`. Units: epsilon in nano.
+    Shapes: `squares` float32 `[n]`, integers in 0..4 scale^2; the result is int64 `[count]`. Units: epsilon in nano.
     """
     rate = float(epsilon_nano) / float(2 * scale * NANO)
     distances = np.sqrt(squares.astype(np.float64))
@@ -97,7 +98,7 @@ def _relative_error(count: int, epsilon: float) -> float:
 
 
 def _selected_exactly(word: int, squares: Rows, *, epsilon_nano: int, scale: int) -> int:
-    """In whose share is U, where `word` holds the first 64 bits of the uniform U?
+    """Return the index in whose share U lies, where `word` holds the first 64 bits of the uniform U.
 
     Raises RuntimeError after 2^16 bits, which has probability 2^-60000 unless the generator is broken.
     """
@@ -106,7 +107,7 @@ def _selected_exactly(word: int, squares: Rows, *, epsilon_nano: int, scale: int
         uniform = (uniform << bits) | int.from_bytes(os.urandom(bits // 8), "little")
         bits *= 2
         sums = _integer_sums(squares, epsilon_nano=epsilon_nano, scale=scale, bits=bits + _BITS)
-        error, total = 2 * len(sums), sums[-1]  # each weight is off by less than 2
+        error, total = 2 * len(sums), sums[-1]  # the error of each weight is below 2
         index = bisect_right(sums, uniform * total >> bits)
         if index == len(sums):
             continue
@@ -119,10 +120,10 @@ def _selected_exactly(word: int, squares: Rows, *, epsilon_nano: int, scale: int
 
 
 def _integer_sums(squares: Rows, *, epsilon_nano: int, scale: int, bits: int) -> list[int]:
-    """Running sums of floor(2^bits weight), the largest weight 1, each weight off by less than 2.
+    """Return running sums of floor(2^bits weight), where the largest weight is 1. The error of each weight is below 2.
 
-    With P digits, sqrt, difference, product, quotient and exp are each off by half a unit of the last of them. x is at
-    most 4e6 and so off by less than 10^(9-P); P leaves ten digits more than 2^bits has.
+    With P digits, the errors of sqrt, difference, product, quotient and exp are half a unit of the last digit each. x
+    is at most 4e6, so its error is below 10^(9-P). P has ten digits more than 2^bits.
     """
     digits = bits * 302 // 1000 + 20
     exact = Context(prec=digits, Emin=-999999999999999999, Emax=999999999999999999)

@@ -1,6 +1,6 @@
-"""What a text costs whose places are filled by `dp`, and what an answer says of it.
+"""The cost and the public facts of a text whose masked words are filled by `dp`.
 
-Imports neither numpy nor torch: the front end prices a request with it, and never looks at the text.
+This module imports neither numpy nor torch. The front end prices requests with it, without the text.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ANY = "replace the whole document by any other of as many words; the number of w
 
 
 def fill_event(epsilon: float | int | str | Decimal, *, scope: str) -> PrivacyEvent:
-    """The event of one text, whose number of places does not matter.
+    """Return the event of one text. The number of its masked places does not matter.
 
-    Guarantee priced: pure epsilon for replacing what stands in one place (scope `slot`), or the whole text by any of as
+    Guarantee priced: pure epsilon for replacing the content of one place (scope `slot`), or the whole text by any of as
     many words (scope `document`), hence one of them, which is what a `token` account counts. One draw is no better than
-    randomised response: the kind is `pure`.
+    randomised response, so the kind is `pure`.
     Raises: InvalidInput for an epsilon that is not a positive number that can be counted.
     """
     try:
@@ -40,7 +40,7 @@ def fill_event(epsilon: float | int | str | Decimal, *, scope: str) -> PrivacyEv
 
 
 def fill_facts(*, scope: str, whole: bool) -> dict[str, Any]:
-    """What an answer says beside `fill_event`. `whole`: every word is a place."""
+    """Return what a response contains beside `fill_event`. `whole`: every word is a masked place."""
     if scope == DOCUMENT:
         return {"unit": DOCUMENT_UNIT, "adjacency": ANY}
     return {"adjacency": WORD if whole else PLACE}

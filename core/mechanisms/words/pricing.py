@@ -1,6 +1,6 @@
-"""What a text costs whose words are replaced under metric DP, and what an answer says of it.
+"""The cost and the public facts of a text whose words are replaced under metric DP.
 
-Imports neither numpy nor torch: the front end prices a request with it, and never looks at the text.
+This module imports neither numpy nor torch. The front end prices requests with it, without the text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ EXPONENTIAL = "exponential"
 LAPLACE = "laplace"
 MECHANISMS = (EXPONENTIAL, LAPLACE)
 PER_UNIT = "unit of Euclidean distance between word vectors"
-DIAMETER = 2  # of the unit ball, in which every word's vector lies
-WORDS_MAX = 20_000  # of a vocabulary; `WordVectors` takes no more, since the price rests on it
+DIAMETER = 2  # of the unit ball, which contains every word's vector
+WORDS_MAX = 20_000  # words of a vocabulary; the price depends on it, so `WordVectors` accepts no more
 
 WHOLE = "replace one word of the text by any string that leaves the number of words as it is; that number is public"
 MASKED = (
@@ -28,11 +28,11 @@ MASKED = (
 
 
 def worst_case_nano(epsilon_nano: int, *, mechanism: str) -> int:
-    """Pure epsilon of replacing one word by any other, in nano, rounded up.
+    """Return the pure epsilon of replacing one word by any other, in nano, rounded up.
 
-    Two words are 2 apart at most: 2 eps by metric DP. The exponential mechanism's weights e^(-eps d / 2) lie in
-    [e^-eps, 1], whatever the word: `draw_epsilon_nano` at R = eps, which is less. It grows with the number of words, so
-    `WORDS_MAX` serves every vocabulary.
+    The distance of two words is at most 2, which gives 2 eps by metric DP. The weights e^(-eps d / 2) of the
+    exponential mechanism lie in [e^-eps, 1] for every word, which gives the smaller `draw_epsilon_nano` at R = eps. It
+    grows with the number of words, so `WORDS_MAX` is valid for every vocabulary.
     """
     if mechanism == LAPLACE:
         return DIAMETER * epsilon_nano
@@ -40,10 +40,10 @@ def worst_case_nano(epsilon_nano: int, *, mechanism: str) -> int:
 
 
 def word_events(epsilon: float | int | str | Decimal, *, mechanism: str) -> tuple[PrivacyEvent, ...]:
-    """The events of one text, the one that an answer shows first.
+    """Return the events of one text. The response shows the first one.
 
-    Guarantee priced: replacing one of its words costs eps per unit of distance, whichever word and however many there
-    are: an event of the unit `vector`, whose accounts count epsilon per unit of distance; and the worst case over all
+    Guarantees priced: replacing one of its words costs eps per unit of distance, for every word and every number of
+    words: an event of the unit `vector`, whose accounts count epsilon per unit of distance; and the worst case over all
     words (`worst_case_nano`): an event of the unit `token`.
     Raises: InvalidInput for an epsilon that is not a positive number or whose worst case cannot be counted.
     """
@@ -61,7 +61,7 @@ def word_events(epsilon: float | int | str | Decimal, *, mechanism: str) -> tupl
 
 
 def word_facts(events: tuple[PrivacyEvent, ...], *, whole: bool) -> dict[str, Any]:
-    """What an answer says of `word_events` beside the first of them. `whole`: every word is masked."""
+    """Return what a response contains beside the first of `word_events`. `whole`: every word is masked."""
     return {
         "unit": Unit.TOKEN.value,
         "adjacency": WHOLE if whole else MASKED,

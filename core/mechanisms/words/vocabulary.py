@@ -1,7 +1,7 @@
-"""A public vocabulary: words, one vector each in the unit ball, and a vector for every other string.
+"""A public vocabulary: words with one vector each in the unit ball, and a vector for every other string.
 
-Nothing here is private, and nothing here reads a text: a word's vector is a function of that word alone. Vectors are
-integer codes divided by a public length, `scale`, so that distances between them are exact: v(w) is the coded vector.
+This module uses only public data and no text: a word's vector is a function of that word alone. Vectors are integer
+codes divided by a public length, `scale`, so that distances between them are exact: v(w) is the coded vector.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ Rows = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int8]
 
 SHIPPED = Path(__file__).parent / "data" / "english_words.safetensors"
-_SQUARES_MAX = 1 << 24  # float32 holds every integer up to here
+_SQUARES_MAX = 1 << 24  # float32 represents every integer up to this one
 _PARTS = re.compile(r"[-'_]")
-ROWS_AT_ONCE = 64  # of products with the whole vocabulary: 5 MB at 20,000 words
+ROWS_AT_ONCE = 64  # for products with the whole vocabulary: 5 MB at 20,000 words
 
 
 class WordVectors:
-    """`words`, lower case, in a public order, and their `codes` int8 `[n, d]`.
+    """`words`, in lower case and in a public order, and their `codes` int8 `[n, d]`.
 
-    `scale`, an integer, is at least the length of every code: `codes / scale` lies in the unit ball.
-    Raises: ValueError for no words, too many, one twice, or codes of another shape, all zero or too long.
+    `scale`, an integer, is at least the length of every code, so `codes / scale` lies in the unit ball.
+    Raises: ValueError for no words, too many, a repeated word, or codes of another shape, all zero or too long.
     """
 
     def __init__(self, words: Sequence[str], codes: Codes) -> None:
         self.words = tuple(words)
         self._index = {word: index for index, word in enumerate(self.words)}
         if not 0 < len(self.words) == len(self._index) <= WORDS_MAX:
-            raise ValueError(f"a vocabulary has words, each once, and at most {WORDS_MAX}")
+            raise ValueError(f"a vocabulary has between 1 and {WORDS_MAX} distinct words")
         if codes.dtype != np.int8 or codes.ndim != 2 or len(codes) != len(self.words):
-            raise ValueError("a vocabulary has one int8 code a word")
+            raise ValueError("a vocabulary has one int8 code for each word")
         wide = codes.astype(np.int64)
         squares = (wide * wide).sum(axis=1)
         self.scale = math.isqrt(int(squares.max()) - 1) + 1 if squares.any() else 0
         if not 0 < 4 * self.scale**2 < _SQUARES_MAX:
-            raise ValueError("the codes of a vocabulary are not all zero, and 2047 long at most")
+            raise ValueError("the codes of a vocabulary must not all be zero and have a length of at most 2047")
         self.codes = codes
-        # |z - c|^2 - |z|^2 = -2 z.c + |c|^2: the second row of the product below, for rows (-2 z, 1)
+        # |z - c|^2 - |z|^2 = -2 z.c + |c|^2, a product of the rows (-2 z, 1) with this matrix
         self._products = np.ascontiguousarray(np.column_stack([codes, squares]).T, dtype=np.float32)
 
     @property
@@ -57,15 +57,15 @@ class WordVectors:
         return int(self.codes.shape[1])
 
     def leading(self, dimension: int) -> WordVectors:
-        """The same words by the first coordinates of their vectors alone, at full length again."""
+        """Return the same words with only the first coordinates of their vectors, scaled to full length again."""
         return WordVectors(self.words, unit_codes(self.codes[:, :dimension]))
 
     def rows(self, words: Sequence[str]) -> Codes:
-        """The code of each word, int8 `[n, d]`, none longer than `scale`.
+        """Return the code of each word, int8 `[n, d]`, none longer than `scale`.
 
-        Letter case and forms of apostrophe do not count. A word outside the vocabulary has the mean code of those of
-        its parts, at hyphens and apostrophes, that are inside, rounded towards zero; without any, the origin. So has
-        every number.
+        Letter case and forms of apostrophe are ignored. The code of a word outside the vocabulary is the mean code of
+        its parts, split at hyphens and apostrophes, that are in the vocabulary, rounded towards zero. Without any such
+        part, and for every number, it is the origin.
         """
         places: dict[str, int] = {}
         tokens = [places.setdefault(word, len(places)) for word in words]
@@ -83,10 +83,10 @@ class WordVectors:
         return mean
 
     def squared_distances(self, rows: npt.NDArray[Any]) -> Rows:
-        """|z - c|^2 of each row z of `[n, d]`, in units of codes, and each code c: float32 `[n, words]`.
+        """Return |z - c|^2 of each row z of `[n, d]`, in units of codes, and each code c: float32 `[n, words]`.
 
-        Exact for codes, hence the same for a row in whatever batch: all partial sums, in any order, are integers of at
-        most 3 scale^2, which float32 holds.
+        The result is exact for codes, hence the same for a row in every batch: all partial sums, in any order, are
+        integers of at most 3 scale^2, which float32 represents.
         """
         exact = rows.astype(np.float32)
         squares = np.einsum("ij,ij->i", exact, exact)
@@ -105,7 +105,7 @@ class WordVectors:
         )
 
     def nearest(self, rows: npt.NDArray[Any]) -> list[str]:
-        """The word nearest to each row of `[n, d]`, in units of codes; of equally near ones, the first."""
+        """Return the word nearest to each row of `[n, d]`, in units of codes, ties by index."""
         chosen: list[str] = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
             near = self.squared_distances(rows[start : start + ROWS_AT_ONCE])
@@ -114,7 +114,7 @@ class WordVectors:
 
 
 def unit_codes(vectors: npt.NDArray[Any]) -> Codes:
-    """The direction of each row as a code of about the length `CODE_MAX`: int8 `[n, d]`. A zero row has code 0."""
+    """Return the direction of each row as a code of length about `CODE_MAX`: int8 `[n, d]`. A zero row has code 0."""
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     codes: Codes = np.rint(vectors * (CODE_MAX / np.where(norms > 0, norms, 1.0))).astype(np.int8)
     return codes
@@ -128,7 +128,7 @@ def save(path: Path, vocabulary: WordVectors, *, metadata: dict[str, str]) -> No
 
 
 def load(path: Path) -> WordVectors:
-    """Raises ValueError for what is not a vocabulary."""
+    """Load a vocabulary. Raises ValueError for a file that is not one."""
     from safetensors.numpy import load_file
 
     tensors = load_file(path)
@@ -139,5 +139,5 @@ def load(path: Path) -> WordVectors:
 
 @cache
 def shipped() -> WordVectors:
-    """The vocabulary of this package: gpu_workers/training/word_vectors.py made it."""
+    """Return the vocabulary of this package, which gpu_workers/training/word_vectors.py made."""
     return load(SHIPPED)

@@ -269,7 +269,7 @@ def test_a_server_replaced_under_a_running_gateway_is_noticed(go, place):
             await here.server.start()
             with pytest.raises(LedgerNotTrusted, match="older state"):
                 await notice(here)
-            with pytest.raises(LedgerUnavailable, match="not what was sealed"):
+            with pytest.raises(LedgerUnavailable, match="does not match its seals"):
                 await here.ledger.reserve("acme", [charge(1)])
 
     async def next_round(here: Running) -> None:

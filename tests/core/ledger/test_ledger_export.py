@@ -101,7 +101,7 @@ def test_a_changed_journal_is_exported_and_said_to_be_changed(go, lines, admin):
     found = lines()
     assert found[-1]["ok"] is False
     assert "acme: entries 1 to 2 are not the ones that seal 1 sealed" in found[-1]["faults"]
-    assert "acme: entry 3 comes where entry 2 should be" in found[-1]["faults"]
+    assert "acme: found entry 3 in place of entry 2" in found[-1]["faults"]
     (seal, *_) = [line for line in found if line["type"] == "seal"]
     assert [segment["matches"] for segment in seal["segments"]] == [False, True]
     # back as it was, for the audit after the test

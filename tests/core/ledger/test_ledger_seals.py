@@ -280,16 +280,16 @@ TAMPERING = [
     (edit_own_account, "tenant acme since seal 3", "acme/token: committed"),
     (delete_own_account, "acme/record is missing", "acme/record is missing"),
     (edit_subject_account, None, "clinic/sentence/"),
-    (delete_subject_account, None, "is in the journal and has no account"),
+    (delete_subject_account, None, "is in the journal but has no account"),
     (roll_back_tenant, "acme is at entry 5", "acme: the tenant is at entry 5"),
     (roll_back_and_repeat, "Entry 7 of the tenant acme is not the one", "entries 6 to 7 are not the ones that seal 3"),
-    (roll_back_tenant_and_heads, "not the one that the last seal", "not the one that the last seal"),
+    (roll_back_tenant_and_heads, "does not match the last seal", "does not match the last seal"),
     (roll_back_tenant_and_chain, "older state", "older state"),
     (roll_back_all, "older state", "older state"),
     (delete_last_seal, "older state", "older state"),
     (delete_middle_seal, None, "seal 2 does not follow seal 0"),
     (delete_first_seals, "Seal 2 of the ledger is missing", "seal 3 does not follow seal 0"),
-    (delete_chain, "older state", "chain of seals is gone"),
+    (delete_chain, "older state", "chain of seals is missing"),
     (delete_all_seals, "holds no ledger", "holds no ledger"),
     (forge_seal, "not genuine", "seal 3-0 is not genuine"),
     (unreadable_seal, "cannot be read", "seal 9-0 is not genuine"),
@@ -338,7 +338,7 @@ def test_a_running_gateway_that_finds_tampering_answers_nothing_more(go, book, t
         with pytest.raises(LedgerUnavailable) as refused:
             go(work())
         assert "acme" not in refused.value.detail, "every tenant reads this"
-        assert "the gateway's log says more" in refused.value.detail
+        assert "The gateway's log has the details" in refused.value.detail
     beside = LedgerClient(connect(url=server.url))  # the data is there for those who look into it
     assert go(Ledger(beside, MASTER_KEY).ping_write()) is None
     go(beside.close())
