@@ -22,7 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.text.segment import sentences
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))

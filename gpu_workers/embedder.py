@@ -21,8 +21,7 @@ from core.files.file_version import FileVersion
 from core.guarded import guarded
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, InvalidPack
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from gpu_workers.encoder import Encoder

@@ -9,8 +9,7 @@ import torch
 from core.files.file_version import FileVersion
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import InvalidPack
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.file_cache import FileCache
 from gpu_workers.messages import UnfitDevice

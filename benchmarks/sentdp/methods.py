@@ -17,10 +17,9 @@ from benchmarks.sentdp.baselines import Box, FloatArray
 from core.amounts import NANO
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.sentences.protection import Protection, protection
 from core.mechanisms.sentences.recoder import Recoder
-from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.training import recoder
 from gpu_workers.training.public_text import Embedded

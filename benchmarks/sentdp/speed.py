@@ -13,8 +13,7 @@ import torch
 from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.training.public_text import Embedded
 

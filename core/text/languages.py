@@ -14,34 +14,9 @@ ENGLISH = "en"
 PATTERNS_ONLY = ("de", "es", "fr", "it", "nl", "pl", "pt")
 LANGUAGES = (ENGLISH, *PATTERNS_ONLY)
 
-# Those of `ENTITIES` whose recogniser reaches its threshold without a context word. For phone numbers: international
-# form, a leading zero, or a common grouping. Other local forms need an English word nearby.
-FORM_ENTITIES = (
-    "EMAIL_ADDRESS",
-    "PHONE_NUMBER",
-    "CREDIT_CARD",
-    "IBAN_CODE",
-    "US_SSN",
-    "IP_ADDRESS",
-    "MAC_ADDRESS",
-    "URL",
-    "CRYPTO",
-    "US_ITIN",
-    "US_MBI",
-    "MEDICAL_LICENSE",
-    "UK_NHS",
-    "UK_NINO",
-    "AU_ABN",
-    "IN_AADHAAR",
-    "IN_PAN",
-    "SG_NRIC_FIN",
-    "ES_NIF",
-    "ES_NIE",
-    "IT_FISCAL_CODE",
-    "PL_PESEL",
-    "DE_TAX_ID",
-    "UUID",
-)
+# Phone numbers are recognised in international form, with a leading zero, or in a common grouping. Other local forms
+# need an English word nearby.
+FORM_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.by_form)
 
 
 def entities_of(

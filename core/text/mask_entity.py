@@ -6,11 +6,11 @@ out are errors. Nothing is skipped with a log line.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from functools import cache
 
 from core.errors import InvalidInput, RecogniserFailed
-from core.text import recognise_contact, recognise_numbers, recognise_presidio
 from core.text.lists import AllowLists
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Recogniser
@@ -21,8 +21,8 @@ from core.text.tokens import Token
 def recognisers() -> dict[str, tuple[Recogniser, ...]]:
     """Return the recognisers of each entity, built once for each process. None of them keeps any text."""
     table: dict[str, tuple[Recogniser, ...]] = {}
-    for module in (recognise_contact, recognise_numbers, recognise_presidio):
-        for recogniser in module.recognisers():
+    for module in dict.fromkeys(entity.module for entity in ENTITIES.values() if entity.module):
+        for recogniser in importlib.import_module(module).recognisers():
             table[recogniser.entity] = (*table.get(recogniser.entity, ()), recogniser)
     return table
 

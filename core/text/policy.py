@@ -62,59 +62,69 @@ NUMBER = "NUMBER"  # type of a token outside a list that contains no letter
 
 @dataclass(frozen=True)
 class Entity:
-    """`threshold`: minimum score of a hit that is masked. `default`: masked if the policy names no entity. `tagged`:
-    found by a tagger, and by no pattern."""
+    """One type of personal data.
+
+    threshold: minimum score of a hit that is masked.
+    module: has `recognisers()`, whose result holds those of this entity. Empty for one that only a tagger finds.
+    by_form: a recogniser passes the threshold without a context word, so that the entity is offered in every language.
+    default: masked if the policy names no entity.
+    tagged: found by a tagger, and by no pattern.
+    """
 
     threshold: float
+    module: str = ""
+    by_form: bool = False
     default: bool = True
     tagged: bool = False
+
+
+_CONTACT, _NUMBERS = "core.text.recognise_contact", "core.text.recognise_numbers"
+_PRESIDIO = "core.text.recognise_presidio"
 
 
 # Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 or more, a bare digit pattern
 # 0.05 to 0.3, and a context word nearby adds 0.35 (at least 0.4 in all). A threshold of 0.35 to 0.5 therefore means
 # "strict form, checksum, or context".
-ENTITIES: Mapping[str, Entity] = MappingProxyType(
-    {
-        "EMAIL_ADDRESS": Entity(0.5),
-        "PHONE_NUMBER": Entity(0.4),
-        "CREDIT_CARD": Entity(0.4),
-        "IBAN_CODE": Entity(0.4),
-        "US_SSN": Entity(0.4),
-        "IP_ADDRESS": Entity(0.5),
-        "MAC_ADDRESS": Entity(0.5),
-        "URL": Entity(0.4),
-        "CRYPTO": Entity(0.6),
-        "US_ITIN": Entity(0.4),
-        "US_PASSPORT": Entity(0.4),
-        "US_BANK_NUMBER": Entity(0.4),
-        "ABA_ROUTING_NUMBER": Entity(0.4),
-        "US_MBI": Entity(0.4),
-        "US_NPI": Entity(0.4),
-        "MEDICAL_LICENSE": Entity(0.6),
-        "UK_NHS": Entity(0.6),
-        "UK_NINO": Entity(0.5),
-        "UK_PASSPORT": Entity(0.4),
-        "CA_SIN": Entity(0.4),
-        "AU_ABN": Entity(0.4),
-        "AU_TFN": Entity(0.4),
-        "AU_MEDICARE": Entity(0.4),
-        "IN_AADHAAR": Entity(0.4),
-        "IN_PAN": Entity(0.5),
-        "SG_NRIC_FIN": Entity(0.5),
-        "ES_NIF": Entity(0.6),
-        "ES_NIE": Entity(0.6),
-        "IT_FISCAL_CODE": Entity(0.6),
-        "PL_PESEL": Entity(0.4),
-        "DE_TAX_ID": Entity(0.4),
-        "UUID": Entity(0.5, default=False),
-        "UK_POSTCODE": Entity(0.1, default=False),
-        "DATE_TIME": Entity(0.5, default=False),
-        "US_DRIVER_LICENSE": Entity(0.3, default=False),
-        "PERSON": Entity(0.5, tagged=True),
-        "LOCATION": Entity(0.5, tagged=True),
-        "ORGANIZATION": Entity(0.5, tagged=True),
-    }
-)
+ENTITIES: dict[str, Entity] = {
+    "EMAIL_ADDRESS": Entity(0.5, _CONTACT, by_form=True),
+    "PHONE_NUMBER": Entity(0.4, _CONTACT, by_form=True),
+    "CREDIT_CARD": Entity(0.4, _NUMBERS, by_form=True),
+    "IBAN_CODE": Entity(0.4, _NUMBERS, by_form=True),
+    "US_SSN": Entity(0.4, _NUMBERS, by_form=True),
+    "IP_ADDRESS": Entity(0.5, _PRESIDIO, by_form=True),
+    "MAC_ADDRESS": Entity(0.5, _PRESIDIO, by_form=True),
+    "URL": Entity(0.4, _CONTACT, by_form=True),
+    "CRYPTO": Entity(0.6, _PRESIDIO, by_form=True),
+    "US_ITIN": Entity(0.4, _PRESIDIO, by_form=True),
+    "US_PASSPORT": Entity(0.4, _PRESIDIO),
+    "US_BANK_NUMBER": Entity(0.4, _PRESIDIO),
+    "ABA_ROUTING_NUMBER": Entity(0.4, _PRESIDIO),
+    "US_MBI": Entity(0.4, _PRESIDIO, by_form=True),
+    "US_NPI": Entity(0.4, _PRESIDIO),
+    "MEDICAL_LICENSE": Entity(0.6, _PRESIDIO, by_form=True),
+    "UK_NHS": Entity(0.6, _PRESIDIO, by_form=True),
+    "UK_NINO": Entity(0.5, _PRESIDIO, by_form=True),
+    "UK_PASSPORT": Entity(0.4, _PRESIDIO),
+    "CA_SIN": Entity(0.4, _PRESIDIO),
+    "AU_ABN": Entity(0.4, _PRESIDIO, by_form=True),
+    "AU_TFN": Entity(0.4, _PRESIDIO),
+    "AU_MEDICARE": Entity(0.4, _PRESIDIO),
+    "IN_AADHAAR": Entity(0.4, _PRESIDIO, by_form=True),
+    "IN_PAN": Entity(0.5, _PRESIDIO, by_form=True),
+    "SG_NRIC_FIN": Entity(0.5, _PRESIDIO, by_form=True),
+    "ES_NIF": Entity(0.6, _PRESIDIO, by_form=True),
+    "ES_NIE": Entity(0.6, _PRESIDIO, by_form=True),
+    "IT_FISCAL_CODE": Entity(0.6, _PRESIDIO, by_form=True),
+    "PL_PESEL": Entity(0.4, _PRESIDIO, by_form=True),
+    "DE_TAX_ID": Entity(0.4, _PRESIDIO, by_form=True),
+    "UUID": Entity(0.5, _PRESIDIO, by_form=True, default=False),
+    "UK_POSTCODE": Entity(0.1, _PRESIDIO, default=False),
+    "DATE_TIME": Entity(0.5, _PRESIDIO, default=False),
+    "US_DRIVER_LICENSE": Entity(0.3, _PRESIDIO, default=False),
+    "PERSON": Entity(0.5, tagged=True),
+    "LOCATION": Entity(0.5, tagged=True),
+    "ORGANIZATION": Entity(0.5, tagged=True),
+}
 DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default and not entity.tagged)
 TAGGED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.tagged)
 TAGGED_SCORE_MIN = 0.5  # a tagger's score is a probability; the tagger reports nothing below this

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from core.errors import InvalidInput
-from core.mechanisms.sentences.pricing import SentenceMechanism
 from core.mechanisms.sentences.protection import Segmentation
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
@@ -23,6 +22,7 @@ from service.config.data_dir import NAME as DOMAIN_NAME
 from service.config.settings import Settings
 from service.domains.store import DEFAULT_NAME
 from service.http.validation import findings, names
+from service.sentdp.mechanism import SentenceMechanism
 
 PresetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SubjectRule = Literal["none", "user", "required"]

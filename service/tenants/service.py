@@ -14,7 +14,8 @@ from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.records import Limit, Plan, plan_signature
 from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS, sentence_event
+from core.mechanisms.sentences.pricing import sentence_event
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from service.domains.store import DEFAULT_NAME, Domains
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from benchmarks.sentdp.speed import choices, random_pack
 from benchmarks.sentdp.table import Cell, Row, Table
 from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 
 PACK = Path(__file__).parents[2] / "gpu_workers" / "packs" / "general.safetensors"
 

@@ -7,25 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from typing import Literal
 
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano
 from core.mechanisms.sentences.pack_facts import CodeNoise
-
-SentenceMechanism = Literal["sentence_codes", "clipped_cosine", "deep_candidate", "document_selection"]
-
-# The row of the accounting table that prices each mechanism. Randomised response is the worst pure mechanism, so
-# "pure" is correct for codes with either noise. The exponential mechanism is bounded-range. Permute-and-flip is not,
-# and is priced as Laplace.
-_KINDS = {
-    "sentence_codes": "pure",
-    "clipped_cosine": "permute_and_flip",
-    "deep_candidate": "exponential",
-    "document_selection": "pure",
-}
-
-SENTENCE_MECHANISMS = tuple(_KINDS)
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 
 
 def sentence_event(
@@ -43,12 +29,12 @@ def sentence_event(
 
     Raises: ValueError for an unknown mechanism or an epsilon that is not a positive number in range.
     """
-    if mechanism not in _KINDS:
+    if mechanism not in SENTENCE_MECHANISMS:
         raise ValueError("unknown sentence mechanism")
     by_counts = mechanism == "sentence_codes" and code_noise is CodeNoise.COUNTS
     return PrivacyEvent(
         mechanism=mechanism,
-        kind="two_geometric" if by_counts else _KINDS[mechanism],
+        kind="two_geometric" if by_counts else SENTENCE_MECHANISMS[mechanism].kind,
         unit=Unit.SENTENCE,
         adjacency=Adjacency.REPLACE_ONE,
         guarantee=Guarantee.PURE_DP,
@@ -68,6 +54,6 @@ def words_event(
     Raises: as `sentence_event`.
     """
     event = sentence_event(mechanism, epsilon, code_noise)
-    if mechanism == "document_selection":
+    if SENTENCE_MECHANISMS[mechanism].protects == "document":
         return event
     return replace(event, mechanism=f"{mechanism}_words", unit=Unit.TOKEN)

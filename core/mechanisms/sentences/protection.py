@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 
 Segmentation = Literal["sentences", "words"]
 Form = Literal["text", "sentences", "embeddings"]
@@ -109,7 +109,7 @@ def protection(
         raise ValueError("unknown sentence mechanism")
     if not forms or (segmentation == "words" and set(forms) != {"text"}):
         raise ValueError("windows of words are made of text")
-    if mechanism == "document_selection":
+    if SENTENCE_MECHANISMS[mechanism].protects == "document":
         return _WHOLE_DOCUMENT
     if segmentation == "words":
         return _WINDOWS

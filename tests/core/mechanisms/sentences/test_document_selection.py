@@ -22,9 +22,9 @@ from core.mechanisms.samplers.exact import uniform_indices
 from core.mechanisms.sentences import document_selection
 from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS, sentence_event
+from core.mechanisms.sentences.pricing import sentence_event
 from core.mechanisms.sentences.protection import protection
-from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SENTENCES_MAX
 
 NANO = 10**9

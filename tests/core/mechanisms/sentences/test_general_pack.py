@@ -4,8 +4,7 @@ from pathlib import Path
 
 import gpu_workers.packs
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
-from core.mechanisms.sentences.registry import sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
 

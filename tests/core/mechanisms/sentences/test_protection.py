@@ -9,8 +9,9 @@ from itertools import combinations
 import pytest
 
 from core.accounting.events import Unit
-from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS, sentence_event, words_event
+from core.mechanisms.sentences.pricing import sentence_event, words_event
 from core.mechanisms.sentences.protection import protection
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 
 BY_SENTENCE = [name for name in SENTENCE_MECHANISMS if name != "document_selection"]
 
