@@ -125,3 +125,11 @@ def test_documents_link_to_files_and_headings_that_exist() -> None:
             linked = page.parent / target if target else page
             assert linked.exists(), f"{page.relative_to(ROOT)} -> {target}"
             assert not anchor or anchor in anchors(linked), f"{page.relative_to(ROOT)} -> {target}#{anchor}"
+
+
+def test_notice_names_every_shipped_file_of_weights() -> None:
+    notice = (ROOT / "NOTICE").read_text()
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.safetensors"):
+            assert str(path.relative_to(ROOT)) in notice, path.name
+            assert str(path.with_suffix(".md").relative_to(ROOT)) in notice, f"the card of {path.name}"

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from corpus_kit import json_lines, rows
@@ -125,3 +125,22 @@ def test_the_readme_answers_within_forty_lines() -> None:
     assert any(line.startswith("make run") for line in lines)
     assert any(line.startswith("curl") for line in lines)
     assert any(line.startswith("make test") for line in lines)
+
+
+def shows(answer: Any, shown: Any) -> bool:
+    """Whether an example has the members and the texts of an answer; `...` stands for anything, numbers vary."""
+    if isinstance(shown, dict):
+        return all(name == "..." or (name in answer and shows(answer[name], shown[name])) for name in shown)
+    if isinstance(shown, list):
+        return all(value == "..." or shows(answer[place], value) for place, value in enumerate(shown))
+    return shown == answer if isinstance(shown, str) else isinstance(answer, int | float)
+
+
+def test_the_readme_shows_the_answer_of_its_request(gateway: Gateway, reader: dict[str, str]) -> None:
+    page = (ROOT / "README.md").read_text()
+    request, shown = page.split("-d '")[1].split("'\n")[0], page.split("```json\n")[1].split("```")[0]
+    headers = {"Content-Type": "application/json"}
+
+    answer = gateway.client(reader["KEY"]).post("/embed/sentdp", content=request, headers=headers)
+
+    assert shows(answer.json(), json.loads(shown)), answer.text
