@@ -5,7 +5,7 @@ ARG PYTHON_VERSION=3.11
 
 FROM python:${PYTHON_VERSION}-slim AS source
 WORKDIR /app
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE NOTICE privacy_gateway.py ./
 COPY service service
 COPY core core
 COPY gpu_workers gpu_workers

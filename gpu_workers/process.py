@@ -37,7 +37,9 @@ def _environment() -> dict[str, str]:
 
 
 class ChildProcess:
-    """`python -m MODULE ARGUMENTS... FD`, which is sent `first`. Starts on construction.
+    """`python -P -m MODULE ARGUMENTS... FD`, which is sent `first`. Starts on construction.
+
+    By `-P` a folder `core` in the working directory does not stand in for the package.
 
     `on_message` and `on_death` are called on the event loop; after `on_death`, nothing more is called.
     """
@@ -55,7 +57,7 @@ class ChildProcess:
         self._on_death = on_death
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", module, *arguments, str(theirs.fileno())]
+            command = [sys.executable, "-P", "-m", module, *arguments, str(theirs.fileno())]
             self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_environment()
             )

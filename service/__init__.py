@@ -1,0 +1,1 @@
+"""Privacy gateway: the HTTP front end and the command line."""

@@ -153,6 +153,7 @@ class Gateway:
     environment: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     command: tuple[str, ...] = (str(COMMAND),)
+    folder: Path | None = None  # the working directory; that of the tests by default
 
     def __post_init__(self) -> None:
         self.log_path = self.data_dir.parent / f"{self.data_dir.name}.log"
@@ -164,7 +165,11 @@ class Gateway:
         command = [*self.command, "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stderr=log, stdout=log, env=clean_environment() | DEFAULTS | self.environment
+                command,
+                stderr=log,
+                stdout=log,
+                env=clean_environment() | DEFAULTS | self.environment,
+                cwd=self.folder,
             )
         self.wait_ready()
 

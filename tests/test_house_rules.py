@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,9 +110,26 @@ def test_every_seeded_bug_still_fits_its_script() -> None:
         assert all(script.count(text) == 1 for text, _ in mutant.edits), mutant.name
 
 
-def test_documents_link_to_files_that_exist() -> None:
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_documents_link_to_files_and_headings_that_exist() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for part in page.read_text().split("](")[1:]:
-            target = part.split(")")[0].split("#")[0]
-            if target and "://" not in target:
-                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} -> {target}"
+            target, _, anchor = part.split(")")[0].partition("#")
+            if "://" in target:
+                continue
+            linked = page.parent / target if target else page
+            assert linked.exists(), f"{page.relative_to(ROOT)} -> {target}"
+            assert not anchor or anchor in anchors(linked), f"{page.relative_to(ROOT)} -> {target}#{anchor}"
+
+
+def test_notice_names_every_shipped_file_of_weights() -> None:
+    notice = (ROOT / "NOTICE").read_text()
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.safetensors"):
+            assert str(path.relative_to(ROOT)) in notice, path.name
+            assert str(path.with_suffix(".md").relative_to(ROOT)) in notice, f"the card of {path.name}"

@@ -1,4 +1,4 @@
-"""python -m benchmarks.finetune --data DATA [--parts PARTS]: see docs/reference/benchmarks.md."""
+"""python -m benchmarks.finetune --data DATA [--parts PARTS]: see docs/reference/benchmarks/fine-tuning.md."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 Every mechanism at the same worst-case epsilon of a vector: metric mechanisms at eps per unit of distance cost up to
 2 eps over the unit ball; privunit and codebook are asked for that total. The paper's form is compared by its own claim,
-with noise of rate eps / (1 + beta); the account is charged more (docs/reference/benchmarks.md).
+with noise of rate eps / (1 + beta); the account is charged more (docs/reference/benchmarks/vectors.md).
 Training and test vectors are private, labels public. The vector pack was made without any of the five data sets.
 """
 

@@ -1,14 +1,14 @@
 """Make the vocabulary of word-level metric DP.
 
-    python -m gpu_workers.training.word_vectors [--out core/mechanisms/data/english_words.safetensors]
+    python -m gpu_workers.training.word_vectors [--out core/mechanisms/words/data/english_words.safetensors]
 
-The words: the most frequent ones of `wordfreq`'s English list that are plain letters, perhaps with an apostrophe; of
-single letters, `a` and `i` alone. A word's vector: what the bundled encoder says of it on its own, less the mean of
-all, in the first principal components, each scaled to the same spread, at length 1, coded as integers. Public data
-alone, and no text.
+Words: the most frequent ones of `wordfreq`'s English list that are plain letters, perhaps with an apostrophe; of
+single letters only `a` and `i`. Vectors: the bundled encoder embeds each word on its own; the mean of all is
+subtracted, and the first principal components are scaled to the same spread, normalised to length 1 and rounded to
+integers. All of it is public data, and none of it is text.
 
-Why so: at the same epsilon words on the sphere are furthest from each other; and noise grows with the number of
-dimensions, so the first of them have to do for it, hence scaled alike. docs/reference/benchmarks.md has the comparison.
+At the same epsilon, words on the sphere are farthest from each other. Noise grows with the number of dimensions, so
+only the first components are used, scaled alike. docs/reference/benchmarks/words.md has the comparison.
 """
 
 from __future__ import annotations

@@ -1,0 +1,146 @@
+"""Every shell block of README.md and docs/ runs against a gateway, or carries the reason why it does not.
+
+A block that cannot run in a test has a comment on the line before its fence: `<!-- not run: the reason -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from corpus_kit import json_lines, rows
+from gateway_kit import COMMAND, Gateway, clean_environment
+
+ROOT = Path(__file__).parents[2]
+ADDRESS = "http://127.0.0.1:8000"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<lines>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+SHELL = {"sh", "bash", "console", "shell", "zsh"}
+MARKER = re.compile(r"^ *<!-- not run: \S.* -->$")
+# A curl that fails where the gateway answers with an error, and a command that finds the gateway at its own address.
+CURL = '#!/bin/sh\nexec {curl} --fail-with-body --show-error --max-time 150 "$@"\n'
+COMMAND_AT = '#!/bin/sh\ncase "$1" in synthesize|finetune) set -- "$@" --url {url} ;; esac\nexec {command} "$@"\n'
+
+
+class Block(NamedTuple):
+    line: int
+    commands: str
+    runs: bool
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The shell blocks of a page; of a `console` block the lines after a prompt."""
+    for fence in FENCE.finditer(page):
+        if fence["language"] not in SHELL:
+            continue
+        lines = [line.removeprefix(fence["indent"]) for line in fence["lines"].splitlines()]
+        if fence["language"] == "console":
+            lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        before = page[: fence.start()].splitlines()
+        yield Block(len(before) + 1, "\n".join(lines), not (before and MARKER.match(before[-1])))
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture(scope="module")
+def reader(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a reader: the tenant that `make run` opens, its key, the commands."""
+    options = re.search(r"tenant create dev (.*) --key-file", (ROOT / "Makefile").read_text())
+    assert options is not None
+    key_file = gateway.data_dir / "dev.key"
+    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(gateway.data_dir)}
+    subprocess.run(
+        [str(COMMAND), "tenant", "create", "dev", *shlex.split(options[1]), "--key-file", str(key_file)],
+        check=True,
+        capture_output=True,
+        env=environment,
+    )
+    commands = tmp_path_factory.mktemp("commands")
+    curl = subprocess.run(["which", "curl"], check=True, capture_output=True, text=True).stdout.strip()
+    for command, script in (
+        ("curl", CURL.format(curl=curl)),
+        ("privacy-gateway", COMMAND_AT.format(url=gateway.url, command=COMMAND)),
+    ):
+        (commands / command).write_text(script)
+        (commands / command).chmod(0o755)
+    return environment | {"PATH": f"{commands}:{os.environ['PATH']}", "KEY": key_file.read_text().strip()}
+
+
+@pytest.mark.parametrize("limits", [None, {"epsilon": 10, "delta": 1e-4}, {"epsilon": 30, "delta": 1e-3}])
+def test_a_newcomer_can_fine_tune(gateway: Gateway, reader: dict[str, str], limits: dict[str, float] | None) -> None:
+    """At (8, 1e-5), on the tenant of `make run` and on any record account whose limit plainly covers it."""
+    http = gateway.client(reader["KEY"]) if limits is None else gateway.tenant(record=limits).http
+    training = {"name": "mood", "labels": ["good", "bad"], "epsilon": 8, "delta": 1e-5, "rows": 20_000, "batch": 200}
+    answer = http.post("/budget/estimate", json=training | {"epochs": 1})
+    assert answer.status_code == 200, answer.text
+    line = answer.json()["accounts"][0]
+    assert line["cost"]["epsilon"] < 10
+    assert answer.json()["allowed"], json.dumps(answer.json())
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(b.runs for b in blocks(page.read_text()))], ids=name)
+def test_the_commands_of_a_page_run(page: Path, gateway: Gateway, reader: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".data").symlink_to(gateway.data_dir)
+    (tmp_path / "public.jsonl").write_bytes(json_lines(rows(120)))
+    commands = "\n".join(block.commands for block in blocks(page.read_text()) if block.runs)
+    script = f"set -euxo pipefail\n{commands}\n".replace(ADDRESS, gateway.url)
+
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=reader, capture_output=True, text=True, timeout=170)
+
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_marker_has_a_reason_and_a_block(page: Path) -> None:
+    text = page.read_text()
+    marked = sum(not block.runs for block in blocks(text))
+
+    markers = re.findall(r"^ *<!-- not run", text, re.MULTILINE)
+
+    assert len(markers) == marked, "a marker without a reason, or not on the line before a shell block"
+
+
+def test_the_rules_find_what_they_must() -> None:
+    page = (
+        "```sh\na\n```\n\n<!-- not run: needs docker -->\n```bash\nb\n```\n\n   ```console\n   $ c\n   answer\n   ```\n"
+    )
+    found = list(blocks(page))
+
+    assert [(block.commands, block.runs) for block in found] == [("a", True), ("b", False), ("c", True)]
+    assert [block.runs for block in blocks("<!-- not run: -->\n```sh\na\n```\n")] == [True]
+
+
+def test_the_readme_answers_within_forty_lines() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()[:40]
+
+    assert any(line.startswith("make run") for line in lines)
+    assert any(line.startswith("curl") for line in lines)
+    assert any(line.startswith("make test") for line in lines)
+
+
+def shows(answer: Any, shown: Any) -> bool:
+    """Whether an example has the members and the texts of an answer; `...` stands for anything, numbers vary."""
+    if isinstance(shown, dict):
+        return all(name == "..." or (name in answer and shows(answer[name], shown[name])) for name in shown)
+    if isinstance(shown, list):
+        return all(value == "..." or shows(answer[place], value) for place, value in enumerate(shown))
+    return shown == answer if isinstance(shown, str) else isinstance(answer, int | float)
+
+
+def test_the_readme_shows_the_answer_of_its_request(gateway: Gateway, reader: dict[str, str]) -> None:
+    page = (ROOT / "README.md").read_text()
+    request, shown = page.split("-d '")[1].split("'\n")[0], page.split("```json\n")[1].split("```")[0]
+    headers = {"Content-Type": "application/json"}
+
+    answer = gateway.client(reader["KEY"]).post("/embed/sentdp", content=request, headers=headers)
+
+    assert shows(answer.json(), json.loads(shown)), answer.text
