@@ -42,7 +42,7 @@ def main() -> None:
             "unset PYTHONPATH, and do not start it with `python -m` in a folder that contains one of these names.\n"
         )
         sys.exit(1)
-    from service.cli import app
+    from service.cli.main import app
 
     app()
 
