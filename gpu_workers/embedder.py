@@ -26,7 +26,7 @@ from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from gpu_workers.encoder import Encoder
-from gpu_workers.messages import UnfitDevice, WorkerOptions
+from gpu_workers.handlers.options import UnfitDevice, WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask

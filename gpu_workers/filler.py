@@ -21,7 +21,7 @@ from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected
 from gpu_workers.endpoint import Endpoint
 from gpu_workers.file_cache import FileCache
-from gpu_workers.messages import InfillSource
+from gpu_workers.handlers.options import InfillSource
 from gpu_workers.models.infill import embedded_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.masked_infill import MaskedInfill
@@ -71,7 +71,7 @@ class Filler:
     def prepare(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
     ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
-        """As `Handler.prepare` of `gpu_workers.worker`; the draw gives one answer a task."""
+        """As `Handler.prepare` of `gpu_workers.engine.local.worker`; the draw gives one answer a task."""
         refused: dict[int, GatewayError] = {}
         ways: dict[int, Way] = {}
         inspected = dict(found)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from core.files.file_version import FileVersion
 from core.mechanisms.vectors.spec import VectorSpec
-from gpu_workers.shared import SharedArray, SharedBlock
+from gpu_workers.engine.local.shared_memory import SharedArray, SharedBlock
 
 # A token of the encoder takes tens of microseconds, a row one or two; one by codebook, which looks at every entry, a
 # millisecond.

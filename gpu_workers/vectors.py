@@ -21,8 +21,8 @@ from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, Vect
 from core.mechanisms.vectors.threads import share_blocks
 from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.encoder import Encoder
+from gpu_workers.engine.local.shared_memory import Array, SharedArray
 from gpu_workers.packs import VECTOR_PACK
-from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
 
 _NUMBERS_AT_ONCE = 1 << 20  # by one thread: what is between input and output stays in the cache

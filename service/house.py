@@ -22,10 +22,10 @@ from core.ledger.keys import MasterKey
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
-from gpu_workers.engine import Engine, Role, Task
-from gpu_workers.local import LocalEngine, WorkerPoolOptions
-from gpu_workers.messages import INFILL_OFF, WorkerOptions
-from gpu_workers.shared import SharedPool
+from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
+from gpu_workers.engine.local.shared_memory import SharedPool
+from gpu_workers.engine.protocol import Engine, Role, Task
+from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
 from service import canary, metrics
 from service.calculations import Calculations
 from service.domains import Domains

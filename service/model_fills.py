@@ -10,7 +10,7 @@ from core.errors import InvalidInput, WorkerCold
 from core.files.file_version import FileVersion
 from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
-from gpu_workers.engine import Engine, Role
+from gpu_workers.engine.protocol import Engine, Role
 from service.own_models import OwnModels
 
 _WORK_OF_A_PLACE = 4  # a place is read with its surroundings

@@ -27,7 +27,7 @@ from core.amounts import epsilon_of
 from core.errors import GatewayError, InvalidInput, LedgerError, NotStarted, Started
 from core.ledger.keys import Claim
 from core.ledger.records import Charge, Replay, Reserved
-from gpu_workers.engine import Role, Task
+from gpu_workers.engine.protocol import Role, Task
 from service import metrics
 from service.auth import Caller
 from service.budget import account_block, least_left

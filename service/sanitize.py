@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.text.policy import DP, Sanitised, SanitizeTask
-from gpu_workers.engine import Task
+from gpu_workers.engine.protocol import Task
 from service.house import House
 from service.model_fills import infill_facts, own_model, weight_of
 from service.sanitize_request import Price, SanitizeRequest, Terms, TextDocument, price, validate

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from core.errors import ClientGone
-from gpu_workers.shared import SharedBlock, SharedPool
+from gpu_workers.engine.local.shared_memory import SharedBlock, SharedPool
 
 _STEP_BYTES = 1024 * 1024  # given to a thread at once
 

@@ -21,8 +21,8 @@ from core.errors import InvalidInput, WorkerCold
 from core.ledger.records import Charge
 from core.mechanisms.vectors.pricing import vector_events, vector_facts
 from core.mechanisms.vectors.spec import VectorSpec, vector_spec
-from gpu_workers.engine import Role, Task
-from gpu_workers.shared import Array, SharedArray
+from gpu_workers.engine.local.shared_memory import Array, SharedArray
+from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.tasks import VectorTask
 from service.house import House
 from service.projections import norm_bound_of

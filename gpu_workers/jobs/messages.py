@@ -11,7 +11,7 @@ from core.errors import JobFailed
 from core.files.encrypted_file import read_encrypted
 from core.finetune.hyperparameters import Hyperparameters
 from core.text.policy import MaskPolicy
-from gpu_workers.messages import TAGGER_OFF
+from gpu_workers.handlers.options import TAGGER_OFF
 
 if TYPE_CHECKING:  # with scipy, which the other jobs and the front end do without
     from core.finetune.pricing import TrainingBudget

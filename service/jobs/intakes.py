@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from core.errors import InvalidInput
 from core.ledger.records import Charge
-from gpu_workers.messages import INFILL_BUNDLED
+from gpu_workers.handlers.options import INFILL_BUNDLED
 from service.domains import NAME
 from service.house import House
 from service.model_fills import check_options

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Response
 from core.mechanisms.vectors.spec import DIMENSION_MAX, PROJECTED_MAX
 from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, supported
-from gpu_workers.engine import RoleStatus
+from gpu_workers.engine.protocol import RoleStatus
 from service.auth import Caller, require_tenant
 from service.house import House, house
 from service.projections import KINDS, RECIPE, projection_file

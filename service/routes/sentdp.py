@@ -28,7 +28,7 @@ from core.mechanisms.sentences.pack_facts import DomainPackInfo
 from core.mechanisms.sentences.pricing import SentenceMechanism, sentence_event, words_event
 from core.mechanisms.sentences.protection import Form, Protection, Segmentation, protection
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX, sentences, windows
-from gpu_workers.engine import Role, Task
+from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.tasks import EmbedRelease, EmbedTask
 from service.auth import Caller, require_tenant
 from service.body import JsonRoute

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
-from gpu_workers.shared import Array, SharedArray
+from gpu_workers.engine.local.shared_memory import Array, SharedArray
 from service import metrics
 from service.auth import Caller, require_tenant
 from service.body import JsonRoute

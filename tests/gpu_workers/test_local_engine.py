@@ -25,9 +25,9 @@ from core.errors import (
     WorkerDied,
 )
 from core.text.policy import MaskPolicy, SanitizeTask
-from gpu_workers.engine import Role, Task
-from gpu_workers.local import LocalEngine, WorkerPoolOptions
-from gpu_workers.messages import WorkerOptions
+from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.handlers.options import WorkerOptions
 
 LANE = WorkerPoolOptions(workers=[WorkerOptions()], queue_tasks_max=16, batch_tokens_max=100, batch_linger_ms=1)
 SLOW = "Call +44 20 7946 0958 or write to jo@example.org. " * 6000
@@ -52,7 +52,7 @@ async def run(
 
 def worker_pid() -> int:
     """The worker that was started last."""
-    return max(pid for pid, line in children(os.getpid()).items() if "gpu_workers.worker sanitize" in line)
+    return max(pid for pid, line in children(os.getpid()).items() if "gpu_workers.engine.local.worker sanitize" in line)
 
 
 Check = Callable[[LocalEngine], Awaitable[None]]

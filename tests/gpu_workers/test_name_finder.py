@@ -12,7 +12,7 @@ from transformers import AutoModelForTokenClassification
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.messages import TAGGER_BUNDLED
+from gpu_workers.handlers.options import TAGGER_BUNDLED
 from gpu_workers.name_finder import NameFinder, NamesMissed
 from gpu_workers.sanitiser import Sanitiser
 

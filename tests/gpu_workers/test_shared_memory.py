@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from core.errors import QueueFull
-from gpu_workers.shared import SharedArray, SharedBlock, SharedPool, receive_blocks, send_blocks
+from gpu_workers.engine.local.shared_memory import SharedArray, SharedBlock, SharedPool, receive_blocks, send_blocks
 
 
 def test_an_array_passes_through_a_socket_as_a_descriptor() -> None:

@@ -16,11 +16,11 @@ from core.mechanisms.vectors.spec import vector_spec
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers import sanitiser as sanitiser_module
 from gpu_workers.embedder import Embedder
-from gpu_workers.messages import WorkerOptions
+from gpu_workers.engine.local.shared_memory import SharedArray, SharedBlock
+from gpu_workers.engine.local.worker import run_batch
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.shared import SharedArray, SharedBlock
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
-from gpu_workers.worker import run_batch
 
 SECRET = "quizzlethorpe"
 

@@ -11,7 +11,7 @@ import pytest
 
 from core.mechanisms.vectors import metric
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
-from gpu_workers.shared import SharedArray, SharedPool
+from gpu_workers.engine.local.shared_memory import SharedArray, SharedPool
 from gpu_workers.tasks import VectorTask
 from gpu_workers.vectors import VectorReleaser
 from service.vectors import vector_batch

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from gpu_workers.engine import Role
-from gpu_workers.messages import Batch, WorkerOptions
-from gpu_workers.shared import send_blocks
+from gpu_workers.engine.local.shared_memory import send_blocks
+from gpu_workers.engine.protocol import Role
+from gpu_workers.handlers.options import Batch, WorkerOptions
 
 # OMP_WAIT_POLICY: OpenMP threads that spin at a barrier fight the front end and Redis for the cores: measured on two
 # busy cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
@@ -131,7 +131,7 @@ class WorkerProcess(ChildProcess):
         on_death: Callable[[WorkerProcess], None],
     ) -> None:
         super().__init__(
-            "gpu_workers.worker",
+            "gpu_workers.engine.local.worker",
             role.value,
             first=options,
             on_message=lambda message: on_message(self, message),

@@ -1,4 +1,4 @@
-"""The worker process: `python -m gpu_workers.worker ROLE FD`.
+"""The worker process: `python -m gpu_workers.engine.local.worker ROLE FD`.
 
 It speaks over one inherited socket: options in, `Ready` out, then batches in and results out. It ends when the
 socket closes, so that it never outlives its gateway. Request text is in its memory only: nothing is written, an
@@ -22,9 +22,9 @@ from typing import Any, NoReturn, Protocol
 
 from core.errors import GatewayError, Started, TaskFailed
 from core.guarded import guarded
-from gpu_workers.engine import Role
-from gpu_workers.messages import INFILL_OFF, Batch, Done, Failed, Ready, Stage, UnfitDevice, WorkerOptions
-from gpu_workers.shared import receive_blocks
+from gpu_workers.engine.local.shared_memory import receive_blocks
+from gpu_workers.engine.protocol import Role
+from gpu_workers.handlers.options import INFILL_OFF, Batch, Done, Failed, Ready, Stage, UnfitDevice, WorkerOptions
 
 Draw = Callable[[], Sequence[Any]]
 

@@ -29,10 +29,10 @@ from core.errors import (
     WorkerCold,
     WorkerDied,
 )
-from gpu_workers import metrics
-from gpu_workers.engine import Role, RoleStatus, Task
-from gpu_workers.messages import Batch, Done, Failed, Ready, Stage, WorkerOptions
-from gpu_workers.process import WorkerProcess
+from gpu_workers.child_process import WorkerProcess
+from gpu_workers.engine import metrics
+from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.handlers.options import Batch, Done, Failed, Ready, Stage, WorkerOptions
 
 log = logging.getLogger("privacy_gateway.engine")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_workers.endpoint import Endpoint
-from gpu_workers.shared import SharedBlock
+from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.tasks import VectorTask
 
 TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
