@@ -26,7 +26,8 @@ from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from gpu_workers.encoder import Encoder
-from gpu_workers.handlers.options import UnfitDevice, WorkerOptions
+from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
@@ -87,7 +88,7 @@ class Embedder:
 
     def prepare(self, tasks: Sequence[EmbedTask | VectorTask]) -> Callable[[], list[EmbedRelease | int | GatewayError]]:
         """As `Handler.prepare`: encode. The draw gives a document's embedding, or how many vectors were written to
-        shared memory. Documents that one call of a mechanism draws for fail together, vectors by task."""
+        its block. Documents that one call of a mechanism draws for fail together, vectors by task."""
         documents = [task for task in tasks if isinstance(task, EmbedTask)]
         sentences = self._sentences(documents)
         draw_vectors = self._vectors.prepare([task for task in tasks if isinstance(task, VectorTask)])

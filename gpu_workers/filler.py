@@ -71,7 +71,7 @@ class Filler:
     def prepare(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
     ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
-        """As `Handler.prepare` of `gpu_workers.engine.local.worker`; the draw gives one answer a task."""
+        """As `Handler.prepare` of `gpu_workers.engine.handler`; the draw gives one answer a task."""
         refused: dict[int, GatewayError] = {}
         ways: dict[int, Way] = {}
         inspected = dict(found)

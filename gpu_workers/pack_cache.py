@@ -12,8 +12,8 @@ from core.mechanisms.sentences.pack_facts import InvalidPack
 from core.mechanisms.sentences.pricing import SENTENCE_MECHANISMS
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
+from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.file_cache import FileCache
-from gpu_workers.handlers.options import UnfitDevice
 
 
 class PackCache:

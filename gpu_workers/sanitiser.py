@@ -33,7 +33,8 @@ from core.text.policy import (
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect, sanitize
-from gpu_workers.handlers.options import INFILL_OFF, TAGGER_OFF, InfillSource, UnfitDevice
+from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.handlers.options import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
     from gpu_workers.filler import Filler

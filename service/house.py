@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from fastapi import Request
 
@@ -22,10 +23,12 @@ from core.ledger.keys import MasterKey
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
-from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
-from gpu_workers.engine.local.shared_memory import SharedPool
+from gpu_workers.engine.handler import HandlerFactory
+from gpu_workers.engine.local.engine import LocalEngine
+from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role, Task
 from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
+from gpu_workers.handlers.registry import make_handler
 from service import canary, metrics
 from service.calculations import Calculations
 from service.domains import Domains
@@ -66,13 +69,12 @@ class House:
         self._sealing = False
         self.series = LedgerSeries(parts.client, points_max=settings.series_points_max, series_max=settings.series_max)
         self.reuse = _reuse(settings, parts.client, self.master_key)
-        self.engine: Engine = LocalEngine(_worker_pools(settings))
+        self.engine: Engine = LocalEngine(_worker_pools(settings), array_bytes_max=settings.vectors_memory_bytes_max)
         self.calculations = Calculations(
             workers=settings.accounting_workers,
             queue_max=settings.accounting_queue_max,
             timeout_s=settings.accounting_timeout_s,
         )
-        self.shared = SharedPool(settings.vectors_memory_bytes_max)
         self.ending = asyncio.Event()  # the gateway is about to stop: streams end themselves
         self.projecting = asyncio.Lock()  # a projection may take seconds of every core
         self.sampling = asyncio.Lock()  # synthetic rows are drawn a block at a time, whoever asks
@@ -214,8 +216,8 @@ def _reuse(settings: Settings, client: LedgerClient, master_key: MasterKey) -> R
 
 
 def _worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
-    def options(device: str) -> WorkerOptions:
-        return WorkerOptions(
+    def worker(role: Role, device: str) -> HandlerFactory:
+        options = WorkerOptions(
             device=device,
             threads=settings.encoder_threads,
             encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
@@ -227,8 +229,9 @@ def _worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
             packs_loaded_max=settings.domain_packs_loaded_max,
             infill_models_loaded_max=settings.infill_models_loaded_max,
         )
+        return partial(make_handler, role, options)
 
-    def pool(*workers: WorkerOptions) -> WorkerPoolOptions:
+    def pool(*workers: HandlerFactory) -> WorkerPoolOptions:
         return WorkerPoolOptions(
             workers=workers,
             queue_tasks_max=settings.queue_tasks_max,
@@ -238,11 +241,11 @@ def _worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
         )
 
     pools = {
-        Role.EMBED: pool(*(options(device) for device in settings.devices)),
-        Role.SANITIZE: pool(options(settings.sanitize_device)),
+        Role.EMBED: pool(*(worker(Role.EMBED, device) for device in settings.devices)),
+        Role.SANITIZE: pool(worker(Role.SANITIZE, settings.sanitize_device)),
     }
     if settings.infill_source != INFILL_OFF:
-        pools[Role.FILL] = pool(options(settings.sanitize_device))
+        pools[Role.FILL] = pool(worker(Role.FILL, settings.sanitize_device))
     return pools
 
 

@@ -8,7 +8,6 @@ problem; what would stop every further document ends the stream, and the summary
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +29,6 @@ from service.model_fills import role_of
 from service.release import Buffer, ReleaseRequest, hold, run_free, run_held, without_guarantee
 from service.sanitize import counts, engine_task, prepare, row
 from service.sanitize_request import Price, SanitizeRequest, Terms, TextDocument
-
-_ROOM_POLL_S = 0.05
 
 
 def parse(line: Line, here: House) -> Any:
@@ -149,7 +146,10 @@ class Stream:
         if self._lines.client_disconnected.is_set():
             raise ClientGone
         try:
-            await self._room(len(release_request.tasks))
+            # a stream can wait where a call is refused
+            await self._here.engine.wait_for_capacity(
+                self._role, len(release_request.tasks), timeout_s=self._here.settings.request_timeout_s
+            )
             await self._run(release_request, parts)
         except (InvalidInput, BudgetExhausted) as error:
             if len(parts) > 1:
@@ -181,15 +181,6 @@ class Stream:
             if isinstance(result, Sanitised):
                 self._released += 1
                 self._usage.update(counts([result], self._terms))
-
-    async def _room(self, tasks: int) -> None:
-        """Wait until the queue has room, for as long as a request may take: a stream can wait where a call cannot."""
-        deadline = asyncio.get_running_loop().time() + self._here.settings.request_timeout_s
-        while (  # noqa: ASYNC110 - nobody tells of room
-            self._here.engine.status(self._role).queued + tasks > self._here.settings.queue_tasks_max
-            and asyncio.get_running_loop().time() < deadline
-        ):
-            await asyncio.sleep(_ROOM_POLL_S)
 
     def _of_a_subject(self, account: str) -> bool:
         return parse_account_id(self._caller.tenant, account)[1] != ""

@@ -21,7 +21,7 @@ from core.errors import InvalidInput, WorkerCold
 from core.ledger.records import Charge
 from core.mechanisms.vectors.pricing import vector_events, vector_facts
 from core.mechanisms.vectors.spec import VectorSpec, vector_spec
-from gpu_workers.engine.local.shared_memory import Array, SharedArray
+from gpu_workers.engine.arrays import Array, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.tasks import VectorTask
 from service.house import House
@@ -73,11 +73,11 @@ class VectorPrice:
 
 @dataclass(frozen=True)
 class VectorBatch:
-    """What is to be released, checked: texts, or vectors in shared memory."""
+    """What is to be released, checked: texts, or vectors in a block of the engine."""
 
     rows: int
     texts: tuple[str, ...] | None = None
-    vectors: SharedArray | None = None
+    vectors: BlockArray | None = None
 
 
 async def vector_price(
@@ -163,12 +163,12 @@ def vector_batch(here: House, rows: Sequence[Sequence[float]], spec: VectorSpec)
     Raises QueueFull.
     """
     matrix = np.asarray(rows, dtype=np.float64)
-    placed = SharedArray(here.shared.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
+    placed = BlockArray(here.engine.arrays.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
     placed.write_rows(matrix, 0)
     return VectorBatch(len(rows), vectors=placed)
 
 
-async def file_batch(vectors: SharedArray) -> VectorBatch:
+async def file_batch(vectors: BlockArray) -> VectorBatch:
     """Vectors that came as a file. Raises InvalidInput for a number that is not finite."""
     if not await asyncio.to_thread(_finite, vectors):
         raise InvalidInput("every number of a vector must be finite", field="vectors")
@@ -192,8 +192,8 @@ def vector_release(
     Raises QueueFull while there is no memory for the answer.
     """
     shape = (batch.rows, price.spec.output_dimension)
-    block = here.shared.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
-    released = SharedArray(block, dtype, shape)
+    block = here.engine.arrays.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
+    released = BlockArray(block, dtype, shape)
     task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
 
     def parts(texts: Sequence[str]) -> Parts:
@@ -224,7 +224,7 @@ def vector_release(
     )
 
 
-def _finite(vectors: SharedArray) -> bool:
+def _finite(vectors: BlockArray) -> bool:
     """A sum of finite numbers may overflow, one with an infinity or NaN is never finite: mostly one pass is enough."""
     numbers = vectors.read()
     if numbers.dtype == np.float16:  # its arithmetic is slow; all ones in the exponent are the largest magnitudes

@@ -1,6 +1,7 @@
-"""The seam between the front end and whatever runs the work: one small protocol, no torch.
+"""The interface between the front end and whatever runs the work. It imports no torch and assumes no shared host.
 
-The front end knows `Engine`, `Task` and the errors of `core.errors`; it never knows a process or a device.
+The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes, devices and machines belong to the
+implementations: `gpu_workers.engine.local` and `gpu_workers.engine.inline`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from gpu_workers.engine.arrays import ArrayPool
+
 
 class Role(StrEnum):
     """Which kind of worker runs a task.
 
     `FILL` sanitises with the fills of a language model, `SANITIZE` with all others: these must not wait behind a model
-    that takes minutes, or that is somewhere else and does not answer.
+    that takes minutes, or behind a remote one that does not answer.
     """
 
     EMBED = "embed"
@@ -35,7 +38,7 @@ class Task:
 
 @dataclass(frozen=True)
 class RoleStatus:
-    """What `/readyz` and `/models` say of a role. `facts` are public and hold no request data."""
+    """What `/readyz` and `/models` show of a role. `facts` are public and hold no request data."""
 
     ready: bool
     stage: str
@@ -44,19 +47,28 @@ class RoleStatus:
 
 
 class Engine(Protocol):
-    """Runs groups of tasks. A group is the documents of one request: admitted whole or not at all."""
+    """Runs groups of tasks. A group is the documents of one request: admitted whole or not at all.
+
+    `tests/gpu_workers/engine` holds the contract that every implementation meets.
+    """
 
     @property
     def roles(self) -> Sequence[Role]:
-        """Those that it has workers for."""
+        """The roles that this engine has workers for."""
+        ...
+
+    @property
+    def arrays(self) -> ArrayPool:
+        """Memory for the arrays of payloads. An engine takes arrays of its own pool only."""
         ...
 
     async def start(self) -> None:
-        """Begin to load the workers; returns at once."""
+        """Start the workers. A role takes no work until it has been ready once; `status` shows how far it is."""
         ...
 
     async def stop(self) -> None:
-        """End the workers. Work that had started ends as `WorkerDied`, the rest as `WorkerCold`."""
+        """End the workers. Work that has started is finished or ends as `WorkerDied`; the rest ends as
+        `WorkerCold`."""
         ...
 
     async def run(
@@ -70,14 +82,22 @@ class Engine(Protocol):
     ) -> list[Any]:
         """Run a group and return its results in order.
 
-        `client_disconnected` says that the client has left: a group of which nothing has started is dropped then. With
-        `isolate_failures` a started task that fails leaves its siblings alone: its error stands in its place among the
-        results.
+        Groups start in the order of their admission. A group of which nothing has started is dropped once
+        `client_disconnected` is set. With `isolate_failures` a started task that fails does not affect the other
+        tasks of its group: its error takes the place of its result.
 
         Raises:
-            NotStarted: no task of the group reached a worker (queue full, worker cold, client gone, deadline):
+            NotStarted: no task of the group reached a worker (queue full, worker cold, client disconnected, deadline):
                 nothing was read, no noise was drawn, the caller may refund.
             Started: at least one task reached a worker: the caller must count the group as spent.
+        """
+        ...
+
+    async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
+        """Return once the queue can take `tasks` more. Nothing is reserved: another caller may take the places first.
+
+        Raises:
+            QueueFull: the queue stays too full for `timeout_s`, or never holds so many.
         """
         ...
 

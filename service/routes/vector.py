@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
-from gpu_workers.engine.local.shared_memory import Array, SharedArray
+from gpu_workers.engine.arrays import Array, BlockArray
 from service import metrics
 from service.auth import Caller, require_tenant
 from service.body import JsonRoute
@@ -135,12 +135,12 @@ async def embed_vector_file(request: Request, caller: Who, here: Here) -> Respon
         raise HTTPException(415)
     tag = here.master_key.body_tag(tenant=caller.tenant, route=VECTOR_FILE_PATH)
     with metrics.stage("receive"):
-        upload = await receive(request, here.shared, tag, bytes_max=here.settings.vectors_bytes_max)
+        upload = await receive(request, here.engine.arrays, tag, bytes_max=here.settings.vectors_bytes_max)
     header = _header(upload)
     params = _parameters(header)
     rows, dimension = header.shape
     cost = await vector_price(here, tenant=caller.tenant, params=params, rows=rows, dimension=dimension)
-    vectors = SharedArray(upload.block, header.dtype, header.shape, header.offset)
+    vectors = BlockArray(upload.block, header.dtype, header.shape, header.offset)
     with metrics.stage("check"):
         batch = await file_batch(vectors)
 

@@ -19,7 +19,7 @@ from core.errors import InvalidInput, TaskFailed
 from core.text import fill_dp
 from core.text.infill_model import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.engine.local.worker import run_batch
+from gpu_workers.engine.handler import run_batch
 from gpu_workers.models.infill import Question, embedded_infill, pretrained_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.masked_infill import MaskedInfill

@@ -9,7 +9,7 @@ from core.mechanisms.words.vocabulary import WordVectors
 from core.text import mask_entity
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers import sanitiser
-from gpu_workers.handlers.options import UnfitDevice
+from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.sanitiser import CanaryMissed, Sanitiser
 
 SECRET = "jo.doe@corp.internal"

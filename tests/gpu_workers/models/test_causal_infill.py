@@ -19,7 +19,7 @@ from core.amounts import NANO
 from core.errors import InfillFailed
 from core.text.infill_model import CONTEXT_CHARS, Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.engine.local.worker import run_batch
+from gpu_workers.engine.handler import run_batch
 from gpu_workers.models import causal_infill
 from gpu_workers.models.causal_infill import CausalInfill
 from gpu_workers.models.infill_sources import infill_model

@@ -18,7 +18,7 @@ from core.errors import InfillFailed
 from core.text.infill_model import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.endpoint import Endpoint
-from gpu_workers.engine.local.worker import run_batch
+from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.models import remote_infill
 from gpu_workers.models.infill_sources import infill_model

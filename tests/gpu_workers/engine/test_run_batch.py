@@ -16,8 +16,9 @@ from core.mechanisms.vectors.spec import vector_spec
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers import sanitiser as sanitiser_module
 from gpu_workers.embedder import Embedder
-from gpu_workers.engine.local.shared_memory import SharedArray, SharedBlock
-from gpu_workers.engine.local.worker import run_batch
+from gpu_workers.engine.arrays import BlockArray
+from gpu_workers.engine.handler import run_batch
+from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.sanitiser import Sanitiser
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
@@ -81,8 +82,8 @@ def embedder() -> Embedder:
     return made
 
 
-def released(rows: int, dimension: int) -> SharedArray:
-    return SharedArray(SharedBlock(4 * rows * dimension), "float32", (rows, dimension))
+def released(rows: int, dimension: int) -> BlockArray:
+    return BlockArray(SharedBlock(4 * rows * dimension), "float32", (rows, dimension))
 
 
 def embed_tasks() -> list[EmbedTask | VectorTask]:
