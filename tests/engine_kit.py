@@ -23,10 +23,29 @@ from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role, Task
+from gpu_workers.facts import EmbedderFacts, EncoderFacts
 
 TESTS = Path(__file__).parent
 HELD_S_MAX = 60.0
 SECRET = "quizzlethorpe"  # of a text: no error may hold it
+
+TOY_FACTS = EmbedderFacts(
+    encoder=EncoderFacts(
+        name="toy",
+        fingerprint="",
+        dimension=4,
+        tokens_max=8,
+        device="cpu",
+        dtype="float32",
+        packed=False,
+        fixed_batches=False,
+    ),
+    domains=(),
+    mechanisms=(),
+    vector_mechanisms=(),
+    vector_pack=None,
+    unit="sentence",
+)
 
 Kind = Literal["local", "inline"]
 KINDS: tuple[Kind, ...] = ("local", "inline")
@@ -55,8 +74,8 @@ class Work:
 class ToyHandler:
     """Answers each `Work` with its name in capitals."""
 
-    def warm_up(self) -> dict[str, Any]:
-        return {"toy": True}
+    def warm_up(self) -> EmbedderFacts:
+        return TOY_FACTS
 
     def prepare(self, tasks: Sequence[Work]) -> Draw:
         for task in tasks:
@@ -87,12 +106,12 @@ class ToyHandler:
 
 
 class UnfitHandler(ToyHandler):
-    def warm_up(self) -> dict[str, Any]:
+    def warm_up(self) -> EmbedderFacts:
         raise UnfitDevice("this device is unfit")
 
 
 class BrokenHandler(ToyHandler):
-    def warm_up(self) -> dict[str, Any]:
+    def warm_up(self) -> EmbedderFacts:
         raise ValueError("/a/path/of/the/operator")
 
 

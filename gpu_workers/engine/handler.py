@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from core.errors import GatewayError, Started, TaskFailed
 from core.guarded import guarded
+from gpu_workers.facts import WorkerFacts
 
 Draw = Callable[[], Sequence[Any]]
 
@@ -27,8 +28,8 @@ class Handler(Protocol):
     Work that draws nothing may still be repeated inside a draw, such as a question to a language model.
     """
 
-    def warm_up(self) -> dict[str, Any]:
-        """Load, check, and return the public facts of this worker."""
+    def warm_up(self) -> WorkerFacts:
+        """Load, check, and return what the worker reports of itself."""
         ...
 
     def prepare(self, tasks: Sequence[Any]) -> Draw: ...

@@ -24,6 +24,7 @@ from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure
 from gpu_workers.engine.portable import MemoryBlock, pack, run_packed, unpack
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
 from gpu_workers.engine.task_queue import TaskQueue
+from gpu_workers.facts import WorkerFacts
 
 
 class _Worker:
@@ -32,7 +33,7 @@ class _Worker:
     def __init__(self, factory: HandlerFactory, queue: TaskQueue) -> None:
         self.queue = queue
         self.handler: Handler | None = None
-        self.facts: Mapping[str, Any] = {}
+        self.facts: WorkerFacts | None = None
         self.stage = "not started"
         self._factory = factory
 
@@ -123,7 +124,10 @@ class InlineEngine:
     def status(self, role: Role) -> RoleStatus:
         worker = self._workers[role]
         return RoleStatus(
-            ready=worker.handler is not None, stage=worker.stage, queued=len(worker.queue), facts=worker.facts
+            ready=worker.handler is not None,
+            stage=worker.stage,
+            queued=len(worker.queue),
+            facts=worker.facts.as_json() if worker.facts else {},
         )
 
     async def _load(self, role: Role, worker: _Worker) -> None:

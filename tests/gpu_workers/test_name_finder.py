@@ -42,8 +42,8 @@ def test_a_roberta_checkpoint_is_served_by_its_folder(tmp_path: Path) -> None:
 
     assert isinstance(answer, Sanitised)
     assert answer.text == "the parcel that [PERSON] sent to [LOCATION]"
-    assert facts["tagger"] == {"name": tmp_path.name, "types": ["LOCATION", "PERSON"], "device": "cpu"}
-    assert "ORGANIZATION" not in facts["entities"]
+    assert facts.as_json()["tagger"] == {"name": tmp_path.name, "types": ["LOCATION", "PERSON"], "device": "cpu"}
+    assert "ORGANIZATION" not in facts.entities
 
 
 def test_a_checkpoint_that_gives_no_numbers_does_not_become_ready(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ SECRET = "jo.doe@corp.internal"
 
 def test_warm_up_reports_public_facts():
     facts = Sanitiser().warm_up()
-    assert "general" in facts["allow_lists"]
-    assert "EMAIL_ADDRESS" in facts["entities"]
-    assert facts["versions"]["presidio-analyzer"]
+    assert "general" in facts.allow_lists
+    assert "EMAIL_ADDRESS" in facts.entities
+    assert facts.versions["presidio-analyzer"]
     pickle.dumps(facts)
 
 

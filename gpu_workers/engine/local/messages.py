@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_workers.engine.arrays import blocks_of
 from gpu_workers.engine.local.shared_memory import SharedBlock
+from gpu_workers.facts import WorkerFacts
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Ready:
-    facts: dict[str, Any]
+    facts: WorkerFacts
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.worker_process import WorkerProcess
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.task_queue import PendingTask, TaskQueue
+from gpu_workers.facts import WorkerFacts
 
 log = logging.getLogger("privacy_gateway.engine")
 
@@ -48,7 +49,7 @@ class _Slot:
     ready: bool = False
     stage: str = "not started"
     failure: str = ""  # why the last start ended before the worker was ready
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: WorkerFacts | None = None
     in_flight: dict[int, tuple[float, list[PendingTask]]] = field(default_factory=dict)
     deaths_in_a_row: int = 0
 
@@ -93,7 +94,7 @@ class WorkerPool:
             ready=best.ready,
             stage=f"{best.stage}; the last start failed: {best.failure}" if best.failure else best.stage,
             queued=len(self.queue),
-            facts=dict(best.facts),
+            facts=best.facts.as_json() if best.facts else {},
         )
 
     async def _for_ever(self, loop: Callable[[], Awaitable[None]]) -> None:

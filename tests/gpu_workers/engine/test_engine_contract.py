@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_kit import KINDS, SECRET, Bench, BrokenHandler, Kind, UnfitHandler, bench, find_kits, toy_engine
+from engine_kit import KINDS, SECRET, TOY_FACTS, Bench, BrokenHandler, Kind, UnfitHandler, bench, find_kits, toy_engine
 
 from core.errors import (
     ClientGone,
@@ -411,7 +411,7 @@ def test_the_facts_of_a_worker_are_shown_once_it_is_ready(kind: Kind, tmp_path: 
         assert engine.status(Role.EMBED).facts == {}
         async with bench(engine, tmp_path):
             status = engine.status(Role.EMBED)
-            assert (status.stage, status.facts) == ("ready", {"toy": True})
+            assert (status.stage, status.facts) == ("ready", TOY_FACTS.as_json())
 
     asyncio.run(main())
 

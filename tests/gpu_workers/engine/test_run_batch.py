@@ -19,6 +19,7 @@ from gpu_workers.embedder import Embedder
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.engine.local.shared_memory import SharedBlock
+from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.sanitiser import Sanitiser
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
@@ -33,8 +34,8 @@ class Recorder:
         self.prepared: list[list[str]] = []
         self.drawn: list[str] = []
 
-    def warm_up(self) -> dict[str, Any]:
-        return {}
+    def warm_up(self) -> WorkerFacts:
+        raise NotImplementedError
 
     def prepare(self, tasks: Sequence[str]) -> Callable[[], list[str]]:
         self.prepared.append(list(tasks))

@@ -143,7 +143,7 @@ def test_the_numbers_of_dp_are_those_behind_the_prompt(infill: CausalInfill, slo
 
 
 def test_every_fill_runs_in_the_worker(sanitiser: Sanitiser) -> None:
-    assert sanitiser.warm_up()["fills"][-3:] == ["top1", "topk", "dp"]
+    assert sanitiser.warm_up().fills[-3:] == ("top1", "topk", "dp")
     tasks = [
         SanitizeTask("The parcel went to Zworykin near our house.", FEW, "top1"),
         SanitizeTask("The parcel went to Xylotron near our house.", FEW, "top1"),

@@ -183,8 +183,8 @@ def test_masked_strings_and_the_key_stay_here(server: ChatServer, endpoint: Endp
     sanitiser = Sanitiser(infill=endpoint, fill_slots_max=50)
     server.say(chat("parcel"))
     facts = sanitiser.warm_up()
-    assert facts["fills"][-2:] == ["top1", "topk"]
-    assert facts["infill"] == {
+    assert facts.fills[-2:] == ("top1", "topk")
+    assert facts.as_json()["infill"] == {
         "name": MODEL,
         "modes": ["top1", "topk"],
         "candidates": None,
