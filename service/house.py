@@ -23,10 +23,12 @@ from core.ledger.keys import MasterKey
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
+from gpu_workers.engine.facts import embedder_facts, sanitiser_facts
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role, Task
+from gpu_workers.facts import EmbedderFacts
 from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 from service import canary, metrics
@@ -86,23 +88,18 @@ class House:
     @property
     def encoder_name(self) -> str:
         facts = self.engine.status(Role.EMBED).facts
-        return str(facts.get("encoder", {}).get("name", "unknown"))
+        return facts.encoder.name if isinstance(facts, EmbedderFacts) else "unknown"
 
     @property
     def encoder_fingerprint(self) -> str:
-        """Raises WorkerCold until an embed worker has told it."""
-        facts = self.engine.status(Role.EMBED).facts
-        if "encoder" not in facts:
-            raise WorkerCold
-        return str(facts["encoder"]["fingerprint"])
+        """Raises WorkerCold until an embed worker has been ready."""
+        return embedder_facts(self.engine).encoder.fingerprint
 
     @property
     def tagger_types(self) -> tuple[str, ...]:
-        """The entities that the sanitise workers' tagger finds. Raises WorkerCold until one has told it."""
-        facts = self.engine.status(Role.SANITIZE).facts
-        if "tagger" not in facts:
-            raise WorkerCold
-        return tuple(facts["tagger"]["types"]) if facts["tagger"] else ()
+        """The entities that the sanitise workers' tagger finds. Raises WorkerCold until one has been ready."""
+        tagger = sanitiser_facts(self.engine, Role.SANITIZE).tagger
+        return tagger.types if tagger else ()
 
     async def open(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""

@@ -3,37 +3,33 @@ reserved or read but the counting of words, for which a text is cut into tokens 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from core.errors import InvalidInput, WorkerCold
+from core.errors import InvalidInput
 from core.files.file_version import FileVersion
 from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
+from gpu_workers.engine.facts import sanitiser_facts
 from gpu_workers.engine.protocol import Engine, Role
+from gpu_workers.facts import InfillFacts
 from service.own_models import OwnModels
 
 _WORK_OF_A_PLACE = 4  # a place is read with its surroundings
 
-Facts = Mapping[str, Any]
 GUESSED = "the model has not read what was masked, and may guess it; kept text is unprotected"
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
 
-def infill_facts(engine: Engine, mode: str) -> Facts | None:
-    """What the fill worker has told of its language model; nothing for a fill that needs none.
+def infill_facts(engine: Engine, mode: str) -> InfillFacts | None:
+    """The language model of the fill worker; None for a fill that needs none.
 
-    Raises WorkerCold until a worker has told it, InvalidInput where it runs none or none that can fill so.
+    Raises WorkerCold until a fill worker has been ready, InvalidInput where no model runs, or none that can fill so.
     """
     if mode not in MODEL_FILLS:
         return None
-    infill: Facts = {"modes": ()}
-    if Role.FILL in engine.roles:
-        facts = engine.status(Role.FILL).facts
-        if "infill" not in facts:
-            raise WorkerCold
-        infill = facts["infill"]
-    if mode not in infill["modes"]:
+    infill = sanitiser_facts(engine, Role.FILL).infill if Role.FILL in engine.roles else None
+    if infill is None or mode not in infill.modes:
         raise InvalidInput("this gateway runs no language model that fills so; GET /models", field="fill.mode")
     return infill
 
@@ -72,9 +68,9 @@ def check_options(
             raise InvalidInput("spans would tell of the document", field="return_spans")
 
 
-def candidates_facts(infill: Facts) -> dict[str, Any]:
+def candidates_facts(infill: InfillFacts) -> dict[str, Any]:
     """The public list that `dp` draws from, as an answer's privacy block names it."""
-    return {name: infill[name] for name in ("candidates", "candidates_fingerprint")}
+    return {"candidates": infill.candidates, "candidates_fingerprint": infill.candidates_fingerprint}
 
 
 def check_places(texts: Sequence[str], *, whole: bool, places_max: int) -> None:

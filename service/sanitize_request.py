@@ -34,10 +34,10 @@ from core.text.policy import (
     SanitizeTask,
     check_epsilon,
 )
+from gpu_workers.facts import InfillFacts
 from service.model_fills import (
     FINE_TUNED,
     GUESSED,
-    Facts,
     candidates_facts,
     check_options,
     check_places,
@@ -147,7 +147,7 @@ class Price:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Price:
+def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None) -> Price:
     """Looks at the parameters, never at a text. `infill`: as `infill_facts` gives it for the fill, where it is known.
 
     Raises InvalidInput for an epsilon that is missing, out of range, or given for a fill that has none, for an option

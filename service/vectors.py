@@ -7,7 +7,7 @@ to be released; `vector_release` puts them together. All of it comes before anyt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -17,11 +17,12 @@ import orjson
 from pydantic import Field
 
 from core.accounting.events import PrivacyEvent
-from core.errors import InvalidInput, WorkerCold
+from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.vectors.pricing import vector_events, vector_facts
 from core.mechanisms.vectors.spec import VectorSpec, vector_spec
 from gpu_workers.engine.arrays import Array, BlockArray
+from gpu_workers.engine.facts import embedder_facts
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.tasks import VectorTask
 from service.house import House
@@ -113,7 +114,7 @@ async def vector_price(
         beta=params.beta,
         delta=params.delta,
     )
-    if spec.projection == "pca" and not _embed_facts(here).get("vector_pack"):
+    if spec.projection == "pca" and not embedder_facts(here.engine).vector_pack:
         raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
     spectral_norm_bound = await norm_bound_of(here, spec, tenant=tenant)
     facts = vector_facts(spec, spectral_norm_bound=spectral_norm_bound) | promise
@@ -122,19 +123,11 @@ async def vector_price(
 
 def _of_texts(here: House, params: VectorParameters) -> tuple[VectorParameters, int]:
     """The parameters with the defaults of texts, and the dimension of their vectors. Raises WorkerCold."""
-    facts = _embed_facts(here)
+    facts = embedder_facts(here.engine)
     if params.mechanism is None:
-        projection = params.projection or ("pca" if facts.get("vector_pack") else None)
+        projection = params.projection or ("pca" if facts.vector_pack else None)
         params = params.model_copy(update={"mechanism": "codebook", "projection": projection})
-    return params, int(facts["encoder"]["dimension"])
-
-
-def _embed_facts(here: House) -> Mapping[str, Any]:
-    """What an embed worker has told of itself. Raises WorkerCold until one has."""
-    facts = here.engine.status(Role.EMBED).facts
-    if "encoder" not in facts:
-        raise WorkerCold
-    return facts
+    return params, facts.encoder.dimension
 
 
 def text_batch(texts: Sequence[str], settings: Settings) -> VectorBatch:

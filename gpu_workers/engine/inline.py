@@ -124,10 +124,7 @@ class InlineEngine:
     def status(self, role: Role) -> RoleStatus:
         worker = self._workers[role]
         return RoleStatus(
-            ready=worker.handler is not None,
-            stage=worker.stage,
-            queued=len(worker.queue),
-            facts=worker.facts.as_json() if worker.facts else {},
+            ready=worker.handler is not None, stage=worker.stage, queued=len(worker.queue), facts=worker.facts
         )
 
     async def _load(self, role: Role, worker: _Worker) -> None:

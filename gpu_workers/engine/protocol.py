@@ -7,12 +7,13 @@ implementations: `gpu_workers.engine.local` and `gpu_workers.engine.inline`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from gpu_workers.engine.arrays import ArrayPool
+from gpu_workers.facts import WorkerFacts
 
 
 class Role(StrEnum):
@@ -38,12 +39,13 @@ class Task:
 
 @dataclass(frozen=True)
 class RoleStatus:
-    """What `/readyz` and `/models` show of a role. `facts` are public and hold no request data."""
+    """What `/readyz` and `/models` show of a role. `facts`: what its worker reported; None until one was ready.
+    They are public and hold no request data."""
 
     ready: bool
     stage: str
     queued: int
-    facts: Mapping[str, Any]
+    facts: WorkerFacts | None
 
 
 class Engine(Protocol):

@@ -50,8 +50,8 @@ async def remove_model(name: str, caller: Who, here: Here) -> Response:
 
 
 def _facts(status: RoleStatus, caller: Caller, here: House) -> dict[str, Any]:
-    """What a worker says of itself, without the allow lists of other tenants."""
-    facts = dict(status.facts)
+    """What a worker reports of itself, without the allow lists of other tenants."""
+    facts = status.facts.as_json() if status.facts else {}
     if "allow_lists" in facts:
         facts["allow_lists"] = list(here.policies.allow_lists(caller.tenant))
     return facts

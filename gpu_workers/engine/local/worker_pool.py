@@ -94,7 +94,7 @@ class WorkerPool:
             ready=best.ready,
             stage=f"{best.stage}; the last start failed: {best.failure}" if best.failure else best.stage,
             queued=len(self.queue),
-            facts=best.facts.as_json() if best.facts else {},
+            facts=best.facts,
         )
 
     async def _for_ever(self, loop: Callable[[], Awaitable[None]]) -> None:

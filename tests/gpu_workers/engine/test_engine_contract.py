@@ -408,10 +408,10 @@ def test_a_cold_engine_refuses(kind: Kind, tmp_path: Path) -> None:
 def test_the_facts_of_a_worker_are_shown_once_it_is_ready(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         engine = toy_engine(kind)
-        assert engine.status(Role.EMBED).facts == {}
+        assert engine.status(Role.EMBED).facts is None
         async with bench(engine, tmp_path):
             status = engine.status(Role.EMBED)
-            assert (status.stage, status.facts) == ("ready", TOY_FACTS.as_json())
+            assert (status.stage, status.facts) == ("ready", TOY_FACTS)
 
     asyncio.run(main())
 
