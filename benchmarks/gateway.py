@@ -84,7 +84,7 @@ def mechanism_share(documents: list[list[str]]) -> None:
     import torch
 
     from gpu_workers.embedder import Embedder
-    from gpu_workers.messages import WorkerOptions
+    from gpu_workers.handlers.options import WorkerOptions
     from gpu_workers.tasks import EmbedTask
 
     embedder = Embedder(WorkerOptions())

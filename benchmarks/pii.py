@@ -34,7 +34,7 @@ from core.text.mask_tagged import Tagged
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
 from gpu_workers.encoder import fastest_dtype
-from gpu_workers.messages import TAGGER_BUNDLED
+from gpu_workers.handlers.options import TAGGER_BUNDLED
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.nets import TaggerNet
 from gpu_workers.models.tagger import EntityTagger

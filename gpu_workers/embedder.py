@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -25,7 +24,9 @@ from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mec
 from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from gpu_workers.encoder import Encoder
-from gpu_workers.messages import UnfitDevice, WorkerOptions
+from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.facts import EmbedderFacts
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.pack_cache import PackCache
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
@@ -42,10 +43,9 @@ class Embedder:
         self._options = options
         self._mechanisms: dict[tuple[str, str], SentenceMechanism] = {}
 
-    def warm_up(self) -> dict[str, Any]:
+    def warm_up(self) -> EmbedderFacts:
         """Load the encoder and every pack, check the device, release a canary.
 
-        Returns: public facts for `/models` and `/domains`.
         Raises: UnfitDevice when this device cannot compute scores exactly, InvalidPack for a broken pack.
         """
         options = self._options
@@ -75,18 +75,18 @@ class Embedder:
                 raise RuntimeError("the canary release is not finite")
         self._vectors = VectorReleaser(self._encoder)
         self._vectors.check()
-        return {
-            "encoder": self._encoder.facts() | {"batch_invariant": True},
-            "domains": sorted({domain for domain, _ in self._mechanisms}),
-            "mechanisms": list(SENTENCE_MECHANISMS),
-            "vector_mechanisms": list(VECTOR_MECHANISMS),
-            "vector_pack": self._vectors.pack and self._vectors.pack.texts["name"],
-            "unit": Unit.SENTENCE.value,
-        }
+        return EmbedderFacts(
+            encoder=self._encoder.facts(),
+            domains=tuple(sorted({domain for domain, _ in self._mechanisms})),
+            mechanisms=tuple(SENTENCE_MECHANISMS),
+            vector_mechanisms=tuple(VECTOR_MECHANISMS),
+            vector_pack=None if self._vectors.pack is None else str(self._vectors.pack.texts["name"]),
+            unit=Unit.SENTENCE.value,
+        )
 
     def prepare(self, tasks: Sequence[EmbedTask | VectorTask]) -> Callable[[], list[EmbedRelease | int | GatewayError]]:
         """As `Handler.prepare`: encode. The draw gives a document's embedding, or how many vectors were written to
-        shared memory. Documents that one call of a mechanism draws for fail together, vectors by task."""
+        its block. Documents that one call of a mechanism draws for fail together, vectors by task."""
         documents = [task for task in tasks if isinstance(task, EmbedTask)]
         sentences = self._sentences(documents)
         draw_vectors = self._vectors.prepare([task for task in tasks if isinstance(task, VectorTask)])

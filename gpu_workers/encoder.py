@@ -25,6 +25,7 @@ import torch
 
 from gpu_workers import independence
 from gpu_workers.encoder_model import bundled_on_cpu, bundled_path, model_of
+from gpu_workers.facts import EncoderFacts
 from gpu_workers.independence import STEP
 from gpu_workers.packed_bert import Group
 
@@ -107,18 +108,17 @@ class Encoder:
         if self.device.type == "cuda":
             self._tokens_max = _BATCH_TOKENS_MAX_GPU
 
-    def facts(self) -> dict[str, str | int | bool]:
-        """What `/models` shows of the encoder."""
-        return {
-            "name": self.name,
-            "fingerprint": self.fingerprint,
-            "dimension": self.dimension,
-            "tokens_max": self.length_max,
-            "device": str(self.device),
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "packed": self._batching is Batching.PACKED,
-            "fixed_batches": self._batching is Batching.FIXED,
-        }
+    def facts(self) -> EncoderFacts:
+        return EncoderFacts(
+            name=self.name,
+            fingerprint=self.fingerprint,
+            dimension=self.dimension,
+            tokens_max=self.length_max,
+            device=str(self.device),
+            dtype=str(self.dtype).removeprefix("torch."),
+            packed=self._batching is Batching.PACKED,
+            fixed_batches=self._batching is Batching.FIXED,
+        )
 
     def tokenise(self, sentences: Sequence[str]) -> list[list[int]]:
         """Token ids of each sentence, truncated to the model's length."""

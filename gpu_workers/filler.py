@@ -20,8 +20,9 @@ from core.text.lists import AllowLists
 from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected
 from gpu_workers.endpoint import Endpoint
+from gpu_workers.facts import InfillFacts
 from gpu_workers.file_cache import FileCache
-from gpu_workers.messages import InfillSource
+from gpu_workers.handlers.options import InfillSource
 from gpu_workers.models.infill import embedded_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.masked_infill import MaskedInfill
@@ -47,15 +48,14 @@ class Filler:
     def modes(self) -> tuple[str, ...]:
         return tuple(mode for mode in MODEL_FILLS if mode != DP or self._model.candidates)
 
-    def facts(self) -> dict[str, object]:
-        """What `/models` shows."""
+    def facts(self) -> InfillFacts:
         listed = self._model.candidates
-        return {
-            "name": self._model.name,
-            "modes": list(self.modes),
-            "candidates": listed and len(listed),
-            "candidates_fingerprint": listed and listed.fingerprint,
-        }
+        return InfillFacts(
+            name=self._model.name,
+            modes=self.modes,
+            candidates=None if listed is None else len(listed),
+            candidates_fingerprint=None if listed is None else listed.fingerprint,
+        )
 
     def check(self) -> None:
         """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does.
@@ -71,7 +71,7 @@ class Filler:
     def prepare(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
     ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
-        """As `Handler.prepare` of `gpu_workers.worker`; the draw gives one answer a task."""
+        """As `Handler.prepare` of `gpu_workers.engine.handler`; the draw gives one answer a task."""
         refused: dict[int, GatewayError] = {}
         ways: dict[int, Way] = {}
         inspected = dict(found)

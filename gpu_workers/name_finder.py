@@ -13,7 +13,8 @@ from core.errors import RecogniserFailed
 from core.text.mask_tagged import Tagged
 from core.text.policy import ENTITIES, PRICED_FILLS, SanitizeTask
 from core.text.sanitize import visible
-from gpu_workers.messages import TAGGER_BUNDLED
+from gpu_workers.facts import TaggerFacts
+from gpu_workers.handlers.options import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
 
 # Nobody's names. The accents stand apart from their letters, as some systems write them.
@@ -42,9 +43,8 @@ class NameFinder:
         if not self.types:
             raise ValueError("the tagger's labels name no person, location or organisation")
 
-    def facts(self) -> dict[str, object]:
-        """What `/models` shows."""
-        return {"name": self._tagger.name, "types": sorted(self.types), "device": self._device}
+    def facts(self) -> TaggerFacts:
+        return TaggerFacts(name=self._tagger.name, types=tuple(sorted(self.types)), device=self._device)
 
     def check(self) -> None:
         """Raises NamesMissed where planted names are missed (the bundled tagger), or letters go unread (any)."""

@@ -11,8 +11,8 @@ from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
+from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.file_cache import FileCache
-from gpu_workers.messages import UnfitDevice
 
 
 class PackCache:

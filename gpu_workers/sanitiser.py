@@ -33,7 +33,9 @@ from core.text.policy import (
 )
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect, sanitize
-from gpu_workers.messages import INFILL_OFF, TAGGER_OFF, InfillSource, UnfitDevice
+from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.facts import SanitiserFacts, WordVectorFacts
+from gpu_workers.handlers.options import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
     from gpu_workers.filler import Filler
@@ -94,8 +96,9 @@ class Sanitiser:
             LAPLACE: LaplaceWords(self._vocabulary.leading(NOISE_DIMENSION)),
         }
 
-    def warm_up(self) -> dict[str, object]:
-        """Public facts of this worker. Raises CanaryMissed, UnfitDevice, or whatever keeps a list from loading."""
+    def warm_up(self) -> SanitiserFacts:
+        """Load every list, and check each recogniser and fill by planted data. Raises CanaryMissed, UnfitDevice, or
+        the error of a list that does not load."""
         for name in self._lists.names:
             self._lists.words(name)
         if self._names:
@@ -112,19 +115,19 @@ class Sanitiser:
         self._check_words(masked)
         if self._filler:
             self._filler.check()
-        return {
-            "techniques": list(TECHNIQUES),
-            "fills": [*FILLS, METRIC_DP, *(self._filler.modes if self._filler else ())],
-            **({"infill": self._filler.facts()} if self._filler else {}),
-            "word_vectors": {"words": len(self._vocabulary.words), "dimension": self._vocabulary.dimension},
-            "word_mechanisms": list(MECHANISMS),
-            "tagger": self._names and self._names.facts(),
-            "entities": list(entities),
-            "default_entities": [name for name in entities if ENTITIES[name].default],
-            "thresholds": {name: ENTITIES[name].threshold for name in entities},
-            "allow_lists": list(self._lists.names),
-            "versions": {name: metadata.version(name) for name in _PACKAGES},
-        }
+        return SanitiserFacts(
+            techniques=tuple(TECHNIQUES),
+            fills=(*FILLS, METRIC_DP, *(self._filler.modes if self._filler else ())),
+            infill=self._filler.facts() if self._filler else None,
+            word_vectors=WordVectorFacts(words=len(self._vocabulary.words), dimension=self._vocabulary.dimension),
+            word_mechanisms=tuple(MECHANISMS),
+            tagger=self._names.facts() if self._names else None,
+            entities=tuple(entities),
+            default_entities=tuple(name for name in entities if ENTITIES[name].default),
+            thresholds={name: ENTITIES[name].threshold for name in entities},
+            allow_lists=tuple(self._lists.names),
+            versions={name: metadata.version(name) for name in _PACKAGES},
+        )
 
     def _check_words(self, policy: MaskPolicy) -> None:
         if not self._vocabulary.self_check():

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from core.files.file_version import FileVersion
 from core.mechanisms.vectors.spec import VectorSpec
-from gpu_workers.shared import SharedArray, SharedBlock
+from gpu_workers.engine.arrays import Block, BlockArray
 
 # A token of the encoder takes tens of microseconds, a row one or two; one by codebook, which looks at every entry, a
 # millisecond.
@@ -56,13 +56,13 @@ class VectorTask:
 
     spec: VectorSpec
     tenant: str
-    released: SharedArray
+    released: BlockArray
     texts: tuple[str, ...] | None = None
-    vectors: SharedArray | None = None
+    vectors: BlockArray | None = None
 
     @property
-    def blocks(self) -> list[SharedBlock]:
-        """The shared memory that the worker needs, without a block twice."""
+    def blocks(self) -> list[Block]:
+        """The memory that the worker needs, each block once."""
         arrays = [self.released] if self.vectors is None else [self.released, self.vectors]
         return list({id(array.block): array.block for array in arrays}.values())
 

@@ -21,8 +21,8 @@ from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, Vect
 from core.mechanisms.vectors.threads import share_blocks
 from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.encoder import Encoder
+from gpu_workers.engine.arrays import Array, BlockArray
 from gpu_workers.packs import VECTOR_PACK
-from gpu_workers.shared import Array, SharedArray
 from gpu_workers.tasks import VectorTask
 
 _NUMBERS_AT_ONCE = 1 << 20  # by one thread: what is between input and output stays in the cache
@@ -58,7 +58,7 @@ class VectorReleaser:
 
     def prepare(self, tasks: Sequence[VectorTask]) -> Callable[[], list[int | GatewayError]]:
         """As `Handler.prepare`: the texts of all tasks are encoded together. The draw releases every row of every task
-        into its shared memory and gives the number of rows; a task that fails leaves the others alone.
+        into its block and gives the number of rows; a task that fails leaves the others alone.
 
         Guarantee: that of each task's mechanism (`core.mechanisms.vectors`), for each row separately.
         """
@@ -93,7 +93,7 @@ class VectorReleaser:
         return len(vectors)
 
 
-def _put(place: SharedArray, rows: Vectors, start: int) -> None:
+def _put(place: BlockArray, rows: Vectors, start: int) -> None:
     if place.dtype == "float16":
         # noise may lie beyond float16: a bound, not an infinity, stands for it
         place.write_rows(np.clip(rows, _FLOAT16.min, _FLOAT16.max).astype(np.float16), start)

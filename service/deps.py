@@ -12,8 +12,8 @@ from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
-from gpu_workers.engine import Engine
-from gpu_workers.shared import SharedPool
+from gpu_workers.engine.arrays import ArrayPool
+from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.config.settings import Settings
 from service.domains.store import Domains
@@ -49,7 +49,7 @@ SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]
 WorkersDep = Annotated[Workers, _part(lambda gateway: gateway.workers)]
-ArraysDep = Annotated[SharedPool, _part(lambda gateway: gateway.arrays)]
+ArraysDep = Annotated[ArrayPool, _part(lambda gateway: gateway.engine.arrays)]
 ReadinessDep = Annotated[Readiness, _part(lambda gateway: gateway.readiness)]
 CalculationsDep = Annotated[Calculations, _part(lambda gateway: gateway.calculations)]
 

@@ -15,9 +15,8 @@ from core.ledger.jobs import JobStore
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
-from gpu_workers.engine import Engine
-from gpu_workers.local import LocalEngine
-from gpu_workers.shared import SharedPool
+from gpu_workers.engine.local.engine import LocalEngine
+from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
 from service.config.secrets import load_admin_key, load_master_key
@@ -39,7 +38,7 @@ from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
 from service.sanitize.schemas import SanitizeRequest
 from service.sanitize.service import SanitizeService
-from service.sanitize.stream import QueueRoom, StreamParts
+from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
@@ -85,9 +84,8 @@ class Gateway:
             self.keys, self.admin_key, RateLimit(settings.rate_limit_per_minute, clock=clock)
         )
 
-        self.engine = engine or LocalEngine(worker_pools(settings))
+        self.engine = engine or LocalEngine(worker_pools(settings), array_bytes_max=settings.vectors_memory_bytes_max)
         self.workers = Workers(self.engine)
-        self.arrays = SharedPool(settings.vectors_memory_bytes_max)
         self.calculations = Calculations(
             workers=settings.accounting_workers,
             queue_max=settings.accounting_queue_max,
@@ -99,7 +97,9 @@ class Gateway:
         self.tuned_models = TunedModels(settings.data_dir)
         self.projections = Projections(settings)
         self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers)
-        self.vectors = VectorService(settings, workers=self.workers, projections=self.projections, arrays=self.arrays)
+        self.vectors = VectorService(
+            settings, workers=self.workers, projections=self.projections, arrays=self.engine.arrays
+        )
         self.sanitize = SanitizeService(
             settings, policies=self.policies, models=self.tuned_models, workers=self.workers
         )
@@ -112,9 +112,7 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
         )
         self.stopping = asyncio.Event()
-        self.stream = StreamParts(
-            settings, self.sanitize, self.releases, QueueRoom(self.engine, settings), self.stopping
-        )
+        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.stopping)
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import uvicorn
 
 from core.errors import GatewayError
-from gpu_workers.engine import Role
+from gpu_workers.engine.protocol import Role
 from service.app import configure_logging, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway

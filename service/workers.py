@@ -2,52 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from core.errors import WorkerCold
-from gpu_workers.engine import Engine, Role
-
-Facts = Mapping[str, Any]
+from gpu_workers.engine.protocol import Engine, Role
+from gpu_workers.facts import EmbedderFacts, InfillFacts, SanitiserFacts
 
 
 class Workers:
-    """Reads the facts of an engine's roles. Each method raises WorkerCold until a worker of its role was ready."""
+    """Reads the facts of an engine's roles. Each property raises WorkerCold until a worker of its role was ready."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @property
-    def embedder(self) -> Facts:
-        """What the embed workers report."""
+    def embedder(self) -> EmbedderFacts:
         facts = self._engine.status(Role.EMBED).facts
-        if "encoder" not in facts:
+        if not isinstance(facts, EmbedderFacts):
             raise WorkerCold
         return facts
 
     @property
     def encoder_name(self) -> str:
-        return str(self.embedder["encoder"]["name"])
+        return self.embedder.encoder.name
 
     @property
     def encoder_fingerprint(self) -> str:
-        return str(self.embedder["encoder"]["fingerprint"])
+        return self.embedder.encoder.fingerprint
 
     @property
     def tagger_types(self) -> tuple[str, ...]:
         """The entities that the tagger of the sanitise workers finds; none without a tagger."""
-        facts = self._engine.status(Role.SANITIZE).facts
-        if "tagger" not in facts:
-            raise WorkerCold
-        return tuple(facts["tagger"]["types"]) if facts["tagger"] else ()
+        tagger = self._sanitiser(Role.SANITIZE).tagger
+        return tagger.types if tagger else ()
 
     @property
-    def infill(self) -> Facts | None:
+    def infill(self) -> InfillFacts | None:
         """The language model of the fill workers; None where the engine has no such workers."""
-        if Role.FILL not in self._engine.roles:
-            return None
-        facts = self._engine.status(Role.FILL).facts
-        if "infill" not in facts:
+        return self._sanitiser(Role.FILL).infill if Role.FILL in self._engine.roles else None
+
+    def _sanitiser(self, role: Role) -> SanitiserFacts:
+        facts = self._engine.status(role).facts
+        if not isinstance(facts, SanitiserFacts):
             raise WorkerCold
-        found: Facts = facts["infill"]
-        return found
+        return facts

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
 
-from gpu_workers.process import WORKER_ENVIRONMENT
+from gpu_workers.child_process import WORKER_ENVIRONMENT
 
 # models that run inside a test compute as in a worker, which reads these when it loads its libraries
 for _name, _value in WORKER_ENVIRONMENT.items():

@@ -26,7 +26,7 @@ from core.text.policy import (
     Sanitised,
     SanitizeTask,
 )
-from gpu_workers.messages import INFILL_BUNDLED, TAGGER_BUNDLED
+from gpu_workers.handlers.options import INFILL_BUNDLED, TAGGER_BUNDLED
 from gpu_workers.models.adapter_file import SHIPPED, save_adapter
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.sanitiser import Sanitiser

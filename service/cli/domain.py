@@ -110,8 +110,8 @@ async def _watched(order: JobOrder) -> Succeeded | Failed:
     import asyncio
 
     from core.errors import JobFailed
+    from gpu_workers.child_process import ChildProcess
     from gpu_workers.jobs.messages import Failed, Progress
-    from gpu_workers.process import ChildProcess
 
     inbox: asyncio.Queue[Any] = asyncio.Queue()
     process = ChildProcess(

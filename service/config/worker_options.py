@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from gpu_workers.engine import Role
-from gpu_workers.local import WorkerPoolOptions
-from gpu_workers.messages import INFILL_OFF, WorkerOptions
+from functools import partial
+
+from gpu_workers.engine.handler import HandlerFactory
+from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
+from gpu_workers.engine.protocol import Role
+from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
+from gpu_workers.handlers.registry import make_handler
 from service.config.settings import Settings
+
+
+def handler_factories(settings: Settings) -> dict[Role, tuple[HandlerFactory, ...]]:
+    """What builds the handler of each worker, by role."""
+    factories = {
+        Role.EMBED: tuple(_factory(Role.EMBED, settings, device) for device in settings.devices),
+        Role.SANITIZE: (_factory(Role.SANITIZE, settings, settings.sanitize_device),),
+    }
+    if settings.infill_source != INFILL_OFF:
+        factories[Role.FILL] = (_factory(Role.FILL, settings, settings.sanitize_device),)
+    return factories
 
 
 def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
     """The worker pool of each role that the local engine runs."""
-    pools = {
-        Role.EMBED: _pool(settings, *settings.devices),
-        Role.SANITIZE: _pool(settings, settings.sanitize_device),
+    return {
+        role: WorkerPoolOptions(
+            workers=workers,
+            queue_tasks_max=settings.queue_tasks_max,
+            batch_tokens_max=settings.batch_tokens_max,
+            batch_linger_ms=settings.batch_linger_ms,
+            batch_seconds_max=settings.request_timeout_s,
+        )
+        for role, workers in handler_factories(settings).items()
     }
-    if settings.infill_source != INFILL_OFF:
-        pools[Role.FILL] = _pool(settings, settings.sanitize_device)
-    return pools
 
 
-def _pool(settings: Settings, *devices: str) -> WorkerPoolOptions:
-    return WorkerPoolOptions(
-        workers=tuple(_worker(settings, device) for device in devices),
-        queue_tasks_max=settings.queue_tasks_max,
-        batch_tokens_max=settings.batch_tokens_max,
-        batch_linger_ms=settings.batch_linger_ms,
-        batch_seconds_max=settings.request_timeout_s,
-    )
-
-
-def _worker(settings: Settings, device: str) -> WorkerOptions:
-    return WorkerOptions(
+def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
+    options = WorkerOptions(
         device=device,
         threads=settings.encoder_threads,
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
@@ -42,3 +50,4 @@ def _worker(settings: Settings, device: str) -> WorkerOptions:
         packs_loaded_max=settings.domain_packs_loaded_max,
         infill_models_loaded_max=settings.infill_models_loaded_max,
     )
+    return partial(make_handler, role, options)

@@ -1,4 +1,4 @@
-"""How a large binary body is received: straight into shared memory, read for its fingerprint on the way."""
+"""How a large binary body is received: straight into a block of the engine, read for its fingerprint on the way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from core.errors import ClientGone
-from gpu_workers.shared import SharedBlock, SharedPool
+from gpu_workers.engine.arrays import ArrayPool, Block
 
 _STEP_BYTES = 1024 * 1024  # given to a thread at once
 
@@ -19,12 +19,12 @@ _STEP_BYTES = 1024 * 1024  # given to a thread at once
 class Upload:
     """A body of `size` bytes at the start of `block`; `tag` tells it from others (`MasterKey.body_tag`)."""
 
-    block: SharedBlock
+    block: Block
     size: int
     tag: bytes
 
 
-async def receive(request: Request, pool: SharedPool, tag: Poly1305, *, bytes_max: int) -> Upload:
+async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, bytes_max: int) -> Upload:
     """Receive the body. A thread writes and reads each step of it while the next one comes in.
 
     Raises QueueFull while the pool has no room, ClientGone. That a body above `bytes_max` ends is the business of

@@ -12,8 +12,8 @@ from typing import Any
 
 from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
 from core.ledger.jobs import JobRecord, JobStore
+from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import ChargeAsked, Charged, Failed, JobOrder, Priority, Progress, Succeeded
-from gpu_workers.process import ChildProcess
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response
 from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, supported
-from gpu_workers.engine import RoleStatus
+from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
 from service.deps import EngineDep, PoliciesDep, SettingsDep, TunedModelsDep, WorkersDep
 from service.http.auth import CallerDep, require_tenant
@@ -49,7 +49,7 @@ async def remove_model(name: str, caller: CallerDep, tuned: TunedModelsDep) -> R
 
 def _facts(status: RoleStatus, allow_lists: list[str]) -> dict[str, Any]:
     """What a worker reports of itself, without the allow lists of other tenants."""
-    facts = dict(status.facts)
+    facts = status.facts.as_json() if status.facts else {}
     if "allow_lists" in facts:
         facts["allow_lists"] = allow_lists
     return facts

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.errors import WorkerCold
 from core.text.policy import MaskPolicy, SanitizeTask
-from gpu_workers.engine import Role
+from gpu_workers.engine.protocol import Role
 from gpu_workers.tasks import EmbedTask
 
 _PLANTED = "canary@example.com"

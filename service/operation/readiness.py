@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from core.errors import DeadlineBeforeStart, QueueFull, WorkerCold
 from core.ledger.ledger import Ledger
-from gpu_workers.engine import Engine, Role, Task
+from gpu_workers.engine.protocol import Engine, Role, Task
 from service.operation import probes
 from service.workers import Workers
 

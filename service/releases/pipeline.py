@@ -27,7 +27,7 @@ from core.ledger.keys import Claim, MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Replay, Reserved
 from core.ledger.reuse import ReuseStore
-from gpu_workers.engine import Engine
+from gpu_workers.engine.protocol import Engine
 from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.accounting.events import PrivacyEvent
 from core.ledger.records import Charge
-from gpu_workers.engine import Role, Task
+from gpu_workers.engine.protocol import Role, Task
 
 Buffer = bytes | memoryview
 Rendered = dict[str, Any] | list[Buffer]

@@ -12,9 +12,10 @@ from core.errors import InvalidInput
 from core.files.file_version import FileVersion
 from core.text.policy import DOCUMENT, DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
-from gpu_workers.engine import Role
+from gpu_workers.engine.protocol import Role
+from gpu_workers.facts import InfillFacts
 from service.sanitize.tuned_models import TunedModels
-from service.workers import Facts, Workers
+from service.workers import Workers
 
 _WORK_OF_A_PLACE = 4  # a place is read with its surroundings
 
@@ -22,7 +23,7 @@ GUESSED = "the model has not read what was masked, and may guess it; kept text i
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
 
-def infill_facts(workers: Workers, mode: str) -> Facts | None:
+def infill_facts(workers: Workers, mode: str) -> InfillFacts | None:
     """What the fill workers report of their language model; None for a fill that needs none.
 
     Raises WorkerCold until a worker was ready, InvalidInput where none runs or none can fill by this mode.
@@ -30,7 +31,7 @@ def infill_facts(workers: Workers, mode: str) -> Facts | None:
     if mode not in MODEL_FILLS:
         return None
     infill = workers.infill
-    if infill is None or mode not in infill["modes"]:
+    if infill is None or mode not in infill.modes:
         raise InvalidInput("this gateway runs no language model that fills so; GET /models", field="fill.mode")
     return infill
 
@@ -72,9 +73,9 @@ def check_options(
             raise InvalidInput("spans would tell of the document", field="return_spans")
 
 
-def candidates_facts(infill: Facts) -> dict[str, Any]:
+def candidates_facts(infill: InfillFacts) -> dict[str, Any]:
     """The public list that `dp` draws from, as an answer's privacy block names it."""
-    return {name: infill[name] for name in ("candidates", "candidates_fingerprint")}
+    return {"candidates": infill.candidates, "candidates_fingerprint": infill.candidates_fingerprint}
 
 
 def check_places(texts: Sequence[str], *, whole: bool, places_max: int) -> None:

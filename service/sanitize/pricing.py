@@ -17,15 +17,15 @@ from core.ledger.records import Charge
 from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
 from core.text.policy import DP, K_DEFAULT, MODEL_FILLS, MaskPolicy, SanitizeTask, check_epsilon
+from gpu_workers.facts import InfillFacts
 from service.config.settings import Settings
 from service.releases import limits
 from service.releases.request import Price
 from service.sanitize.fills import FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
 from service.sanitize.schemas import Mask, SanitizeRequest
-from service.workers import Facts
 
 
-def price(body: SanitizeRequest, settings: Settings, infill: Facts | None) -> Price:
+def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None) -> Price:
     """What `body` costs. Looks at the parameters, never at a text. `infill`: as `infill_facts` gives it, where known.
 
     Raises InvalidInput for an epsilon that is missing, out of range, or given for a fill that has none, for an option

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.errors import InvalidInput
 from core.text.policy import DP, Sanitised, SanitizeTask
-from gpu_workers.engine import Task
+from gpu_workers.engine.protocol import Task
 from service.config.settings import Settings
 from service.releases.request import Price, ReleaseRequest
 from service.sanitize.fills import infill_facts, role_of, tuned_model, weight_of

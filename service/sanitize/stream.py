@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.ledger.names import parse_account_id
 from core.text.policy import Sanitised, SanitizeTask
-from gpu_workers.engine import Engine, Role
+from gpu_workers.engine.protocol import Engine
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
@@ -34,25 +34,6 @@ from service.sanitize.fills import role_of
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService, counts, engine_task, row
 
-_ROOM_POLL_S = 0.05
-
-
-class QueueRoom:
-    """Waits for room in the engine's queues: a stream can wait where a call cannot."""
-
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._engine = engine
-        self._settings = settings
-
-    async def wait(self, role: Role, tasks: int) -> None:
-        """Return once `tasks` more fit, or after the time that a request may take."""
-        deadline = asyncio.get_running_loop().time() + self._settings.request_timeout_s
-        while (  # noqa: ASYNC110 - the engine has no event for it
-            self._engine.status(role).queued + tasks > self._settings.queue_tasks_max
-            and asyncio.get_running_loop().time() < deadline
-        ):
-            await asyncio.sleep(_ROOM_POLL_S)
-
 
 @dataclass(frozen=True)
 class StreamParts:
@@ -61,7 +42,7 @@ class StreamParts:
     settings: Settings
     sanitize: SanitizeService
     releases: ReleasePipeline
-    room: QueueRoom
+    engine: Engine
     stopping: asyncio.Event
 
 
@@ -177,7 +158,7 @@ class DocumentStream:
         if self._lines.client_disconnected.is_set():
             raise ClientGone
         try:
-            await self._parts.room.wait(self._role, len(release_request.tasks))
+            await self._wait_for_capacity(len(release_request.tasks))
             await self._run(release_request, parts)
         except (InvalidInput, BudgetExhausted) as error:
             if len(parts) > 1:
@@ -190,6 +171,10 @@ class DocumentStream:
         except Started as error:
             for part in parts:
                 self._refuse(part.index, part.line, problems.error_block(error))
+
+    async def _wait_for_capacity(self, tasks: int) -> None:
+        """A stream can wait where a call is refused. Raises QueueFull after the time that a request may take."""
+        await self._parts.engine.wait_for_capacity(self._role, tasks, timeout_s=self._parts.settings.request_timeout_s)
 
     async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
         if not release_request.charges:

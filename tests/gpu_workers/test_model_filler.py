@@ -19,11 +19,11 @@ from core.errors import InvalidInput, TaskFailed
 from core.text import fill_dp
 from core.text.infill_model import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers.engine.handler import run_batch
 from gpu_workers.models.infill import Question, embedded_infill, pretrained_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.masked_infill import MaskedInfill
 from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.worker import run_batch
 
 ALL = MaskPolicy(techniques=("all",))
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
@@ -139,20 +139,22 @@ def test_companions_do_not_change_what_is_ranked_first(folder: Path) -> None:
 
 def test_facts_name_the_model_and_its_public_list(folder: Path, sanitiser: Sanitiser) -> None:
     facts = sanitiser.warm_up()
-    assert facts["fills"][-3:] == ["top1", "topk", "dp"]
-    infill = facts["infill"]
-    assert infill["name"] == folder.name
-    assert infill["candidates"] > 10
-    assert len(infill["candidates_fingerprint"]) == 64
-    again = Sanitiser(infill=str(folder), fill_slots_max=50).warm_up()["infill"]
+    assert facts.fills[-3:] == ("top1", "topk", "dp")
+    infill = facts.infill
+    assert infill is not None
+    assert infill.name == folder.name
+    assert infill.candidates > 10
+    assert len(infill.candidates_fingerprint) == 64
+    again = Sanitiser(infill=str(folder), fill_slots_max=50).warm_up().infill
     assert again == infill
 
 
 def test_without_a_model_nothing_is_filled_and_nothing_is_claimed() -> None:
     plain = Sanitiser()
     facts = plain.warm_up()
-    assert "infill" not in facts
-    assert not {"top1", "topk", "dp"} & set(facts["fills"])
+    assert facts.infill is None
+    assert "infill" not in facts.as_json()
+    assert not {"top1", "topk", "dp"} & set(facts.fills)
     with pytest.raises(TaskFailed):
         plain.run([SanitizeTask("Zworykin", FEW, "top1")])
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForTokenClassification
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.messages import TAGGER_BUNDLED
+from gpu_workers.handlers.options import TAGGER_BUNDLED
 from gpu_workers.name_finder import NameFinder, NamesMissed
 from gpu_workers.sanitiser import Sanitiser
 
@@ -42,8 +42,8 @@ def test_a_roberta_checkpoint_is_served_by_its_folder(tmp_path: Path) -> None:
 
     assert isinstance(answer, Sanitised)
     assert answer.text == "the parcel that [PERSON] sent to [LOCATION]"
-    assert facts["tagger"] == {"name": tmp_path.name, "types": ["LOCATION", "PERSON"], "device": "cpu"}
-    assert "ORGANIZATION" not in facts["entities"]
+    assert facts.as_json()["tagger"] == {"name": tmp_path.name, "types": ["LOCATION", "PERSON"], "device": "cpu"}
+    assert "ORGANIZATION" not in facts.entities
 
 
 def test_a_checkpoint_that_gives_no_numbers_does_not_become_ready(tmp_path: Path) -> None:

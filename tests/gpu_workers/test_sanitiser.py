@@ -9,7 +9,7 @@ from core.mechanisms.words.vocabulary import WordVectors
 from core.text import mask_entity
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers import sanitiser
-from gpu_workers.messages import UnfitDevice
+from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.sanitiser import CanaryMissed, Sanitiser
 
 SECRET = "jo.doe@corp.internal"
@@ -17,9 +17,9 @@ SECRET = "jo.doe@corp.internal"
 
 def test_warm_up_reports_public_facts():
     facts = Sanitiser().warm_up()
-    assert "general" in facts["allow_lists"]
-    assert "EMAIL_ADDRESS" in facts["entities"]
-    assert facts["versions"]["presidio-analyzer"]
+    assert "general" in facts.allow_lists
+    assert "EMAIL_ADDRESS" in facts.entities
+    assert facts.versions["presidio-analyzer"]
     pickle.dumps(facts)
 
 

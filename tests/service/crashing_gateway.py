@@ -15,7 +15,7 @@ from typing import Any
 
 import service.serve
 from core.ledger.ledger import Ledger
-from gpu_workers.local import LocalEngine
+from gpu_workers.engine.local.engine import LocalEngine
 from service.cli.main import app
 
 _CRASH_AT = Path(os.environ["CRASH_AT"])

@@ -66,7 +66,7 @@ class Crashing:
 
     def _kill_the_worker(self) -> None:
         """A moment after the request came: its hold is spent without an output."""
-        timer = threading.Timer(0.5, self.gateway.kill, ["gpu_workers.worker embed"])
+        timer = threading.Timer(0.5, self.gateway.kill, ["gpu_workers.engine.local.worker embed"])
         timer.start()
 
     def audit(self, *, later_ms: int = 0) -> tuple[int, AuditReport]:

@@ -26,7 +26,7 @@ def test_a_killed_worker_costs_its_request_and_the_next_one_works(gateway: Gatew
     with ThreadPoolExecutor(1) as client:
         pending = client.submit(tenant.embed, MANY)
         _wait_until_held(tenant)
-        gateway.kill("gpu_workers.worker embed")
+        gateway.kill("gpu_workers.engine.local.worker embed")
         answer = pending.result()
 
     assert answer.status_code == 502
@@ -47,7 +47,7 @@ def test_a_lost_release_is_not_drawn_again_under_its_key(gateway: Gateway, tenan
         pending = client.submit(tenant.embed, MANY, headers=headers)
         _wait_until_held(tenant)
         in_flight = tenant.embed(MANY, headers=headers)
-        gateway.kill("gpu_workers.worker embed")
+        gateway.kill("gpu_workers.engine.local.worker embed")
         assert pending.result().status_code == 502
 
     assert in_flight.status_code == 409
@@ -57,7 +57,7 @@ def test_a_lost_release_is_not_drawn_again_under_its_key(gateway: Gateway, tenan
 
 
 def test_a_killed_sanitiser_worker_leaves_embeddings_alone(gateway: Gateway, tenant: Tenant) -> None:
-    gateway.kill("gpu_workers.worker sanitize")
+    gateway.kill("gpu_workers.engine.local.worker sanitize")
 
     assert tenant.embed().status_code == 200
     answer = tenant.http.post("/sanitize", json={"documents": [{"text": "Mail jo@example.org now."}]})

@@ -257,7 +257,7 @@ def test_a_charged_failure_is_charged_once(gateway: Gateway, client: Client, ten
         while tenant.account()["reserved"]["epsilon"] == 0.0 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.3)  # the batch reaches the worker
-        gateway.kill("gpu_workers.worker embed")
+        gateway.kill("gpu_workers.engine.local.worker embed")
 
     killer = threading.Thread(target=kill_once_held)
     killer.start()

@@ -18,7 +18,7 @@ from core.ledger.embedded import socket_path
 from core.ledger.records import Charge
 from core.ledger.reuse import ReuseStore
 from core.mechanisms.sentences.pricing import sentence_event
-from gpu_workers.engine import Role
+from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
 from service.releases.request import Part, Parts, ReleaseRequest
 from service.releases.reuse import Reuse
@@ -250,7 +250,7 @@ def test_a_release_that_failed_is_not_reused(thrifty: Gateway, saver: Tenant) ->
         while saver.account()["reserved"]["epsilon"] == 0.0:
             assert not pending.done()
             time.sleep(0.01)
-        thrifty.kill("gpu_workers.worker embed")
+        thrifty.kill("gpu_workers.engine.local.worker embed")
         lost = pending.result()
 
     spent = 20.0 if lost.status_code == 502 else 0.0  # the worker may not have had it yet

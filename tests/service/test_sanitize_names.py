@@ -148,7 +148,7 @@ def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(own_tagger: Ga
 
 def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: Gateway) -> None:
     tenant = own_tagger.tenant()
-    worker = own_tagger.pid_of("gpu_workers.worker sanitize")
+    worker = own_tagger.pid_of("gpu_workers.engine.local.worker sanitize")
     answers: list[httpx.Response] = []
     os.kill(worker, signal.SIGSTOP)
     asking = threading.Thread(target=lambda: answers.append(sanitize(tenant, "alice went from lima")))

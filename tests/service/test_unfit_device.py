@@ -12,7 +12,7 @@ from gateway_kit import LEAN, START_S_MAX, Gateway
 # Python runs this in every process of the gateway, before anything else: attention of the embed worker sees the batch.
 LEAKING = """
 import sys
-if "gpu_workers.worker" in sys.orig_argv and "embed" in sys.orig_argv:
+if "gpu_workers.engine.local.worker" in sys.orig_argv and "embed" in sys.orig_argv:
     from gpu_workers import packed_bert
     right = packed_bert.scaled_dot_product_attention
     def leaking(query, key, value, attn_mask):

@@ -196,7 +196,7 @@ def test_another_media_type_and_no_key(gateway: Gateway, tenant: Tenant) -> None
 def test_a_killed_worker_costs_what_it_held(gateway: Gateway, tenant: Tenant) -> None:
     """Stopped, the worker holds the work; killed, it has lost it: charged, and the same key says so."""
     headers = {"Idempotency-Key": "lost"}
-    worker = gateway.pid_of("gpu_workers.worker embed")
+    worker = gateway.pid_of("gpu_workers.engine.local.worker embed")
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as client:
         pending = client.submit(post, tenant, file_of(), headers)
@@ -243,7 +243,7 @@ def test_no_process_keeps_the_memory_of_vectors(gateway: Gateway, tenant: Tenant
         post(tenant, content)
     assert tenant.http.post("/embed/vector", json={"vectors": [[1.0]], "epsilon": 1.0}).status_code == 200
 
-    holders = [gateway.process.pid, gateway.pid_of("gpu_workers.worker embed")]
+    holders = [gateway.process.pid, gateway.pid_of("gpu_workers.engine.local.worker embed")]
     deadline = time.monotonic() + 10
     while any(map(shared_memory_of, holders)) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -11,7 +11,8 @@ import pytest
 
 from core.mechanisms.vectors import metric
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
-from gpu_workers.shared import SharedArray, SharedPool
+from gpu_workers.engine.arrays import ArrayPool, BlockArray
+from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.tasks import VectorTask
 from gpu_workers.vectors import VectorReleaser
 from service.vectors.batch import array_batch
@@ -19,10 +20,10 @@ from service.vectors.batch import array_batch
 
 def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """What the noise is added to, by the path of a JSON request, from its parsed body to the worker's mechanism."""
-    arrays = SharedPool(1 << 24)
+    arrays = ArrayPool(MemoryBlock, bytes_max=1 << 24)
     seen: list[np.ndarray] = []
     monkeypatch.setattr(metric, "add_l2_laplace", lambda values, **_: seen.append(values.copy()))
-    released = SharedArray(arrays.block(4 * len(rows) * spec.output_dimension), "float32", (len(rows), 2))
+    released = BlockArray(arrays.block(4 * len(rows) * spec.output_dimension), "float32", (len(rows), 2))
     batch = array_batch(arrays, rows, spec)
     encoder: Any = SimpleNamespace(fingerprint="another encoder's")
     (count,) = VectorReleaser(encoder).prepare([VectorTask(spec, "a", released, vectors=batch.vectors)])()
@@ -38,7 +39,7 @@ def distance(one: Any, other: Any) -> Any:
 
 @pytest.mark.parametrize("mechanism", VECTOR_MECHANISMS)
 def test_vectors_reach_every_mechanism_as_they_were_sent(mechanism: str) -> None:
-    arrays = SharedPool(1 << 20)
+    arrays = ArrayPool(MemoryBlock, bytes_max=1 << 20)
     rows = [[0.1, 1e-300], [3e300, -4e300]]
 
     batch = array_batch(arrays, rows, vector_spec(mechanism=mechanism, dimension=2, epsilon=1))
@@ -48,14 +49,14 @@ def test_vectors_reach_every_mechanism_as_they_were_sent(mechanism: str) -> None
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "privemb"])
-@pytest.mark.parametrize("apart", [2.0**-43, 2.0**-30, 2.0**-20])
+@pytest.mark.parametrize("separation", [2.0**-43, 2.0**-30, 2.0**-20])
 @pytest.mark.parametrize("length", [0.5, 3.0])
 def test_near_vectors_stay_as_near_as_they_were_sent(
-    monkeypatch: pytest.MonkeyPatch, mechanism: str, isolate_failures: float, length: float
+    monkeypatch: pytest.MonkeyPatch, mechanism: str, separation: float, length: float
 ) -> None:
     """By a cast to float32, 1.1e-13 became 6e-8: halfway between two float32 numbers one goes down and one goes up."""
     halfway = length * (1 + 2.0**-24)
-    rows = [[halfway - isolate_failures / 2, 0.25], [halfway + isolate_failures / 2, 0.25]]
+    rows = [[halfway - separation / 2, 0.25], [halfway + separation / 2, 0.25]]
     spec = vector_spec(mechanism=mechanism, dimension=2, epsilon=1)
 
     near, far = points_before_noise(rows, spec, monkeypatch)

@@ -103,7 +103,9 @@ class Soak:
         if kind == "gateway":
             self._kill_gateway()
         else:
-            pid = self.gateway.pid_of({"worker": "gpu_workers.worker embed", "redis": "redis-server"}[kind])
+            pid = self.gateway.pid_of(
+                {"worker": "gpu_workers.engine.local.worker embed", "redis": "redis-server"}[kind]
+            )
             killed = time.monotonic()
             os.kill(pid, signal.SIGKILL)
             waiter = threading.Thread(target=self._recover, args=(kind, killed))

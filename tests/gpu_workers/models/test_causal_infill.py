@@ -19,12 +19,12 @@ from core.amounts import NANO
 from core.errors import InfillFailed
 from core.text.infill_model import CONTEXT_CHARS, Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers.engine.handler import run_batch
 from gpu_workers.models import causal_infill
 from gpu_workers.models.causal_infill import CausalInfill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.word_pieces import word_continuations
 from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.worker import run_batch
 
 ALL = MaskPolicy(techniques=("all",))
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
@@ -143,7 +143,7 @@ def test_the_numbers_of_dp_are_those_behind_the_prompt(infill: CausalInfill, slo
 
 
 def test_every_fill_runs_in_the_worker(sanitiser: Sanitiser) -> None:
-    assert sanitiser.warm_up()["fills"][-3:] == ["top1", "topk", "dp"]
+    assert sanitiser.warm_up().fills[-3:] == ("top1", "topk", "dp")
     tasks = [
         SanitizeTask("The parcel went to Zworykin near our house.", FEW, "top1"),
         SanitizeTask("The parcel went to Xylotron near our house.", FEW, "top1"),

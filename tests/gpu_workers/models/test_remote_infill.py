@@ -18,12 +18,12 @@ from core.errors import InfillFailed
 from core.text.infill_model import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.endpoint import Endpoint
-from gpu_workers.messages import WorkerOptions
+from gpu_workers.engine.handler import run_batch
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.models import remote_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.remote_infill import RemoteInfill
 from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.worker import run_batch
 
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 KEY = "sk-of-the-operator"
@@ -183,8 +183,8 @@ def test_masked_strings_and_the_key_stay_here(server: ChatServer, endpoint: Endp
     sanitiser = Sanitiser(infill=endpoint, fill_slots_max=50)
     server.say(chat("parcel"))
     facts = sanitiser.warm_up()
-    assert facts["fills"][-2:] == ["top1", "topk"]
-    assert facts["infill"] == {
+    assert facts.fills[-2:] == ("top1", "topk")
+    assert facts.as_json()["infill"] == {
         "name": MODEL,
         "modes": ["top1", "topk"],
         "candidates": None,

@@ -16,11 +16,13 @@ from core.mechanisms.vectors.spec import vector_spec
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers import sanitiser as sanitiser_module
 from gpu_workers.embedder import Embedder
-from gpu_workers.messages import WorkerOptions
+from gpu_workers.engine.arrays import BlockArray
+from gpu_workers.engine.handler import run_batch
+from gpu_workers.engine.local.shared_memory import SharedBlock
+from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.shared import SharedArray, SharedBlock
 from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
-from gpu_workers.worker import run_batch
 
 SECRET = "quizzlethorpe"
 
@@ -32,8 +34,8 @@ class Recorder:
         self.prepared: list[list[str]] = []
         self.drawn: list[str] = []
 
-    def warm_up(self) -> dict[str, Any]:
-        return {}
+    def warm_up(self) -> WorkerFacts:
+        raise NotImplementedError
 
     def prepare(self, tasks: Sequence[str]) -> Callable[[], list[str]]:
         self.prepared.append(list(tasks))
@@ -81,8 +83,8 @@ def embedder() -> Embedder:
     return made
 
 
-def released(rows: int, dimension: int) -> SharedArray:
-    return SharedArray(SharedBlock(4 * rows * dimension), "float32", (rows, dimension))
+def released(rows: int, dimension: int) -> BlockArray:
+    return BlockArray(SharedBlock(4 * rows * dimension), "float32", (rows, dimension))
 
 
 def embed_tasks() -> list[EmbedTask | VectorTask]:

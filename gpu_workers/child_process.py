@@ -1,7 +1,7 @@
-"""A process of our own, seen from the gateway: start it, send it messages, hear of its results and its death.
+"""A process that the gateway starts, for a worker of the local engine or for a job: messages in, messages out.
 
-Reading and writing a pipe block, so each process has one reading and one writing thread; everything they hear is
-handed to the event loop. No state is shared between threads but the two queues.
+Reading and writing a pipe block, so each process has one reading and one writing thread, which hand everything they
+receive to the event loop. The threads share no state but the two queues.
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
-
-from gpu_workers.engine import Role
-from gpu_workers.messages import Batch, WorkerOptions
-from gpu_workers.shared import send_blocks
 
 # OMP_WAIT_POLICY: OpenMP threads that spin at a barrier fight the front end and Redis for the cores: measured on two
 # busy cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
@@ -72,7 +68,7 @@ class ChildProcess:
         return self._process.pid
 
     def send(self, message: Any) -> None:
-        """Hand over a message. If the process is dead by then, `on_death` tells."""
+        """Hand over a message. If the process is dead by then, `on_death` is called."""
         self._outbox.put(message)
 
     def kill(self) -> None:
@@ -90,55 +86,34 @@ class ChildProcess:
     def _write(self) -> None:
         while (message := self._outbox.get()) is not None:
             try:
-                self._connection.send(message)
-                if isinstance(message, Batch):
-                    send_blocks(self._connection, message.blocks, self.pid)
+                self._transmit(self._connection, message)
             except OSError:
                 return
-            message = None  # its shared memory is the worker's now
+            message = None  # the process holds it now: free its memory before the next one comes
         # half-close: the worker reads to the end, finishes what it has and leaves; its answers still arrive
         with socket.socket(fileno=self._connection.fileno()) as ours:
             with contextlib.suppress(OSError):
                 ours.shutdown(socket.SHUT_WR)
             ours.detach()
 
+    def _transmit(self, connection: Connection, message: Any) -> None:
+        """Write one message, in the writing thread."""
+        connection.send(message)
+
     def _read(self) -> None:
         try:
             while True:
                 message = self._connection.recv()
-                self._tell(self._on_message, message)
+                self._call(self._on_message, message)
         except Exception:  # noqa: S110 - end of file, or a message cut off by the worker's death: both end the worker
             pass
         self._process.kill()
         self._process.wait()
         self._outbox.put(None)
-        self._tell(self._on_death)
+        self._call(self._on_death)
 
-    def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+    def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
-            return  # the loop is closed: nobody is left to hear
-
-
-class WorkerProcess(ChildProcess):
-    """A worker of the engine: takes batches, tells `Done`."""
-
-    def __init__(
-        self,
-        role: Role,
-        options: WorkerOptions,
-        *,
-        on_message: Callable[[WorkerProcess, Any], None],
-        on_death: Callable[[WorkerProcess], None],
-    ) -> None:
-        super().__init__(
-            "gpu_workers.worker",
-            role.value,
-            first=options,
-            on_message=lambda message: on_message(self, message),
-            on_death=lambda: on_death(self),
-        )
-
-    def send(self, message: Batch) -> None:
-        super().send(message)
+            return  # the loop is closed

@@ -1,0 +1,159 @@
+"""The `inline` engine: runs the handlers in the calling process, for tests and tutorials.
+
+It is deterministic: one batch at a time, in the order of admission over all roles. Admission, deadlines and
+cancellation are those of every engine (`gpu_workers.engine.task_queue`). Payloads and results pass through
+`gpu_workers.engine.portable`, as they would to a worker on another machine.
+
+A handler that raises an exception outside `Exception`, such as SystemExit, stands for a worker that dies: its batch
+ends as `WorkerDied`, and the handler is built anew. A handler that never returns is not stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from core.errors import WorkerDied
+from core.guarded import without_text
+from gpu_workers.engine import metrics
+from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
+from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure
+from gpu_workers.engine.portable import MemoryBlock, pack, run_packed, unpack
+from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.task_queue import TaskQueue
+from gpu_workers.facts import WorkerFacts
+
+
+class _Worker:
+    """The handler of one role and its queue."""
+
+    def __init__(self, factory: HandlerFactory, queue: TaskQueue) -> None:
+        self.queue = queue
+        self.handler: Handler | None = None
+        self.facts: WorkerFacts | None = None
+        self.stage = "not started"
+        self._factory = factory
+
+    def load(self) -> None:
+        """Build the handler and warm it up."""
+        self.handler, self.stage = None, "loading models"
+        try:
+            handler = self._factory()
+            self.facts = handler.warm_up()
+        except Exception as error:
+            self.stage = f"the last start failed: {load_failure(error)}"
+        else:
+            self.handler, self.stage = handler, "ready"
+
+    def results(self, handler: Handler, payloads: Sequence[Any]) -> list[Any]:
+        """A result or an error for each payload. The handler is dropped where it died."""
+        try:
+            return unpack(run_packed(handler, pack(payloads)), payloads)
+        except Exception as error:  # a payload or a result that cannot be pickled
+            return [without_text(error) for _ in payloads]
+        except BaseException:
+            self.handler = None
+            return [WorkerDied() for _ in payloads]
+
+
+class InlineEngine:
+    """`Engine` that runs handlers in a thread of this process. `handlers` builds one for each role at `start`."""
+
+    def __init__(
+        self,
+        handlers: Mapping[Role, HandlerFactory],
+        *,
+        queue_tasks_max: int = 1024,
+        batch_tokens_max: int = 4096,
+        array_bytes_max: int = ARRAY_BYTES_MAX,
+    ) -> None:
+        self._wake = asyncio.Event()
+        self._workers = {
+            role: _Worker(
+                factory,
+                TaskQueue(
+                    role, tasks_max=queue_tasks_max, batch_tokens_max=batch_tokens_max, on_admitted=self._wake.set
+                ),
+            )
+            for role, factory in handlers.items()
+        }
+        self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="inline-engine")
+        self._running: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        return tuple(self._workers)
+
+    async def start(self) -> None:
+        """Load every handler; when this returns, each is ready or its stage says why not."""
+        for role, worker in self._workers.items():
+            await self._load(role, worker)
+        self._running = asyncio.create_task(self._run_batches())
+
+    async def stop(self) -> None:
+        """Finish the batch that runs; all else ends as `Engine.stop` says."""
+        self._stopping = True
+        for worker in self._workers.values():
+            worker.queue.close()
+        self._wake.set()
+        if self._running is not None:
+            await self._running
+        self._thread.shutdown()
+
+    async def run(
+        self,
+        role: Role,
+        tasks: Sequence[Task],
+        *,
+        timeout_s: float,
+        client_disconnected: asyncio.Event,
+        isolate_failures: bool = False,
+    ) -> list[Any]:
+        return await self._workers[role].queue.run(
+            tasks, timeout_s=timeout_s, client_disconnected=client_disconnected, isolate_failures=isolate_failures
+        )
+
+    async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
+        await self._workers[role].queue.wait_for_capacity(tasks, timeout_s=timeout_s)
+
+    def status(self, role: Role) -> RoleStatus:
+        worker = self._workers[role]
+        return RoleStatus(
+            ready=worker.handler is not None, stage=worker.stage, queued=len(worker.queue), facts=worker.facts
+        )
+
+    async def _load(self, role: Role, worker: _Worker) -> None:
+        metrics.WORKER_READY.labels(role).set(0)
+        await asyncio.get_running_loop().run_in_executor(self._thread, worker.load)
+        if worker.handler is not None and not self._stopping:
+            worker.queue.open()
+        metrics.WORKER_READY.labels(role).set(worker.handler is not None)
+
+    async def _run_batches(self) -> None:
+        while not self._stopping:
+            await self._wake.wait()
+            self._wake.clear()
+            while waiting := [
+                (role, worker) for role, worker in self._workers.items() if worker.queue and worker.handler is not None
+            ]:
+                await self._run_batch(*min(waiting, key=lambda entry: entry[1].queue.oldest_at))
+
+    async def _run_batch(self, role: Role, worker: _Worker) -> None:
+        handler = worker.handler
+        if handler is None or not (batch := worker.queue.start_batch()):
+            return
+        started = time.perf_counter()
+        results = await asyncio.get_running_loop().run_in_executor(
+            self._thread, worker.results, handler, [pending.task.payload for pending in batch]
+        )
+        metrics.BATCH_SECONDS.labels(role).observe(time.perf_counter() - started)
+        for pending, result in zip(batch, results, strict=True):
+            pending.finish(result)
+        if worker.handler is None and not self._stopping:
+            metrics.WORKER_RESTARTS.labels(role).inc()
+            await self._load(role, worker)

@@ -1,0 +1,49 @@
+"""The messages between the gateway and a worker process, over a socket that only these two hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_workers.engine.arrays import blocks_of
+from gpu_workers.engine.local.shared_memory import SharedBlock
+from gpu_workers.facts import WorkerFacts
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of loading, shown to callers that wait."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The worker ends before it is ready. `reason` is public."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    facts: WorkerFacts
+
+
+@dataclass(frozen=True)
+class Batch:
+    batch_id: int
+    payloads: list[Any]
+
+    @property
+    def blocks(self) -> list[SharedBlock]:
+        """The shared memory of its payloads, which follows the message."""
+        return blocks_of(self.payloads)
+
+
+@dataclass(frozen=True)
+class Done:
+    """`results` holds a result or a `GatewayError` for each payload."""
+
+    batch_id: int
+    results: list[Any]
+    seconds: float

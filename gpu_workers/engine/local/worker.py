@@ -1,0 +1,73 @@
+"""The worker process: `python -m gpu_workers.engine.local.worker ROLE FD`.
+
+It speaks over one inherited socket: the factory of its handler in, `Ready` out, then batches in and results out. It
+ends when the socket closes, so that it never outlives its gateway. Request text is in its memory only: nothing is
+written, an exception of a handler leaves as a code without a message, core dumps are off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from typing import NoReturn
+
+from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch
+from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
+from gpu_workers.engine.local.shared_memory import receive_blocks
+
+
+class LoadFailed(Exception):
+    """The worker could not be made ready; its cause says why."""
+
+
+def serve(connection: Connection) -> NoReturn:
+    """Load, then run batches until the socket closes, which raises EOFError."""
+    factory: HandlerFactory = connection.recv()
+    connection.send(Stage("importing"))
+    try:
+        handler = factory()
+        connection.send(Stage("loading models"))
+        facts = handler.warm_up()
+    except Exception as error:
+        connection.send(Failed(load_failure(error)))
+        raise LoadFailed from error
+    connection.send(Ready(facts))
+    while True:
+        batch: Batch = connection.recv()
+        receive_blocks(connection, batch.blocks)
+        started = time.perf_counter()
+        results = run_batch(handler, batch.payloads)
+        seconds = time.perf_counter() - started
+        connection.send(Done(batch.batch_id, results, seconds))
+        del batch, results
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the gateway, which closes the socket
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    logging.disable(logging.CRITICAL)  # a library's record may hold text
+    role, fd = sys.argv[1], int(sys.argv[2])
+    with contextlib.closing(Connection(fd)) as connection:
+        try:
+            serve(connection)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return 0
+        except LoadFailed as error:
+            # no request has been read yet, so the operator may see all of it
+            traceback.print_exception(error.__cause__)
+            return 1
+        except Exception as error:
+            # from here on the type alone: a message could hold text
+            sys.stderr.write(f"privacy-gateway {role} worker {os.getpid()}: {type(error).__name__}\n")
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""The worker processes of one role and the batches that they are given.
+
+A batch closes on a token budget or after a few milliseconds, whichever comes first; while a worker is busy the batch
+keeps filling. A worker holds at most `BATCHES_IN_FLIGHT` batches: one that it runs and one that waits in its socket, so
+that the device never idles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.errors import WorkerDied
+from gpu_workers.engine import metrics
+from gpu_workers.engine.handler import HandlerFactory
+from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
+from gpu_workers.engine.local.worker_process import WorkerProcess
+from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.task_queue import PendingTask, TaskQueue
+from gpu_workers.facts import WorkerFacts
+
+log = logging.getLogger("privacy_gateway.engine")
+
+BATCHES_IN_FLIGHT = 2
+RESTART_DELAY_S_MAX = 10.0
+
+
+@dataclass(frozen=True)
+class WorkerPoolOptions:
+    """Limits of one worker pool, all of them settings of the gateway. `workers`: one process each."""
+
+    workers: Sequence[HandlerFactory]
+    queue_tasks_max: int = 1024
+    batch_tokens_max: int = 4096
+    batch_linger_ms: float = 2.0
+    batch_seconds_max: float = 120.0
+
+
+@dataclass(eq=False)
+class _Slot:
+    """A place for one worker process; the process changes, the slot stays."""
+
+    factory: HandlerFactory
+    process: WorkerProcess | None = None
+    ready: bool = False
+    stage: str = "not started"
+    failure: str = ""  # why the last start ended before the worker was ready
+    facts: WorkerFacts | None = None
+    in_flight: dict[int, tuple[float, list[PendingTask]]] = field(default_factory=dict)
+    deaths_in_a_row: int = 0
+
+
+class WorkerPool:
+    """The queue of one role and its workers. Belongs to the event loop; no locks."""
+
+    def __init__(self, role: Role, options: WorkerPoolOptions) -> None:
+        self.role = role
+        self._options = options
+        self._wake = asyncio.Event()
+        self.queue = TaskQueue(
+            role,
+            tasks_max=options.queue_tasks_max,
+            batch_tokens_max=options.batch_tokens_max,
+            on_admitted=self._wake.set,
+        )
+        self._slots = [_Slot(factory) for factory in options.workers]
+        self._background: set[asyncio.Task[None]] = set()
+        self._next_batch_id = 0
+        self._stopping = False
+
+    def start(self) -> None:
+        for slot in self._slots:
+            self._launch(slot)
+        self._spawn(self._for_ever(self._dispatch))
+        self._spawn(self._for_ever(self._watch))
+
+    async def stop(self) -> None:
+        self._stopping = True
+        for task in self._background:
+            task.cancel()
+        self.queue.close()
+        processes = [slot.process for slot in self._slots if slot.process is not None]
+        await asyncio.gather(*(process.stop() for process in processes))
+        for slot in self._slots:
+            self._fail_in_flight(slot)
+
+    def status(self) -> RoleStatus:
+        best = next((slot for slot in self._slots if slot.ready), self._slots[0])
+        return RoleStatus(
+            ready=best.ready,
+            stage=f"{best.stage}; the last start failed: {best.failure}" if best.failure else best.stage,
+            queued=len(self.queue),
+            facts=best.facts,
+        )
+
+    async def _for_ever(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """Run a loop again where it fails: a pool without its loops would take work and never do it."""
+        while True:
+            try:
+                await loop()
+            except Exception as error:
+                log.error("engine-loop", extra={"fields": {"role": self.role.value, "kind": type(error).__name__}})
+                self._wake.set()
+                await asyncio.sleep(0.1)
+
+    async def _dispatch(self) -> None:
+        """Close batches and hand them to workers, for as long as the pool runs."""
+        linger_s = self._options.batch_linger_ms / 1000
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self.queue and (slot := self._free_slot()) is not None:
+                age_s = time.monotonic() - self.queue.oldest_at
+                if age_s < linger_s and not self.queue.fills_a_batch:
+                    await asyncio.sleep(linger_s - age_s)
+                    continue  # tasks may have come or been withdrawn, the worker may have died
+                if slot.process is not None:
+                    self._hand_over(slot, slot.process)
+
+    def _free_slot(self) -> _Slot | None:
+        free = [slot for slot in self._slots if slot.ready and len(slot.in_flight) < BATCHES_IN_FLIGHT]
+        slot = min(free, key=lambda slot: len(slot.in_flight), default=None)
+        # behind a running batch only a full one queues up: a half-empty one may still grow in the meantime
+        return None if slot is not None and slot.in_flight and not self.queue.fills_a_batch else slot
+
+    def _hand_over(self, slot: _Slot, process: WorkerProcess) -> None:
+        if not (batch := self.queue.start_batch()):
+            return
+        self._next_batch_id += 1
+        slot.in_flight[self._next_batch_id] = (time.monotonic(), batch)
+        process.send(Batch(self._next_batch_id, [pending.task.payload for pending in batch]))
+
+    async def _watch(self) -> None:
+        """Kill a worker that holds a batch for too long; its death is then handled as any other."""
+        while True:
+            await asyncio.sleep(min(1.0, self._options.batch_seconds_max / 4))
+            now = time.monotonic()
+            for slot in self._slots:
+                # a batch's clock runs while it waits behind another, hence the factor
+                limit_s = self._options.batch_seconds_max * BATCHES_IN_FLIGHT
+                if slot.process and any(now - sent > limit_s for sent, _ in slot.in_flight.values()):
+                    slot.process.kill()
+
+    def _launch(self, slot: _Slot) -> None:
+        slot.stage = "starting"
+
+        def on_message(process: WorkerProcess, message: Any) -> None:
+            if slot.process is process:
+                self._received(slot, message)
+
+        def on_death(process: WorkerProcess) -> None:
+            if slot.process is process:
+                self._died(slot)
+
+        slot.process = WorkerProcess(self.role, slot.factory, on_message=on_message, on_death=on_death)
+
+    def _received(self, slot: _Slot, message: Any) -> None:
+        match message:
+            case Stage(name):
+                slot.stage = name
+            case Failed(reason):
+                slot.failure = reason
+            case Ready(facts):
+                slot.ready, slot.stage, slot.facts, slot.deaths_in_a_row = True, "ready", facts, 0
+                slot.failure = ""
+                if not self._stopping:
+                    self.queue.open()
+                metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
+            case Done(batch_id, results, seconds):
+                _, batch = slot.in_flight.pop(batch_id)
+                metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
+                for pending, result in zip(batch, results, strict=True):
+                    pending.finish(result)
+            case _:
+                raise TypeError("unknown message from a worker")
+        self._wake.set()
+
+    def _died(self, slot: _Slot) -> None:
+        slot.ready, slot.process, slot.stage = False, None, "restarting"
+        metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
+        self._fail_in_flight(slot)
+        if not self._stopping:
+            metrics.WORKER_RESTARTS.labels(self.role).inc()
+            slot.deaths_in_a_row += 1
+            self._spawn(self._relaunch(slot))
+
+    def _fail_in_flight(self, slot: _Slot) -> None:
+        for _, batch in slot.in_flight.values():
+            for pending in batch:
+                pending.finish(WorkerDied())
+        slot.in_flight.clear()
+
+    async def _relaunch(self, slot: _Slot) -> None:
+        if slot.deaths_in_a_row > 1:
+            await asyncio.sleep(min(RESTART_DELAY_S_MAX, 0.25 * 2**slot.deaths_in_a_row))
+        self._launch(slot)
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

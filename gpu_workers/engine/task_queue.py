@@ -1,0 +1,205 @@
+"""The queue of one role: admission, order, deadlines and cancellation. Engines share it, so that these agree.
+
+A task has *started* once `start_batch` has returned it: the engine then hands it to a worker, which may draw noise at
+any moment. Until then the gateway alone holds it and can say that nothing was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import (
+    ClientGone,
+    DeadlineBeforeStart,
+    DeadlineExceeded,
+    GatewayError,
+    NotStarted,
+    QueueFull,
+    TaskFailed,
+    WorkerCold,
+    WorkerDied,
+)
+from gpu_workers.engine import metrics
+from gpu_workers.engine.protocol import Role, Task
+
+
+@dataclass(eq=False)
+class _Group:
+    """The tasks of one request, admitted whole."""
+
+    results: list[Any]
+    done: asyncio.Future[None]
+    unfinished: int
+    isolate_failures: bool
+    started: bool = False
+
+    def settle(self, index: int, result: Any) -> None:
+        if self.done.done():
+            return
+        if isinstance(result, GatewayError) and not (self.isolate_failures and self.started):
+            self.done.set_exception(result)
+            return
+        self.results[index] = result
+        self.unfinished -= 1
+        if self.unfinished == 0:
+            self.done.set_result(None)
+
+
+@dataclass(frozen=True, eq=False)
+class PendingTask:
+    """A task on its way, from its admission to its result."""
+
+    task: Task
+    group: _Group
+    index: int
+    admitted_at: float  # of `time.monotonic`
+
+    def finish(self, result: Any) -> None:
+        """Give the caller a worker's result. The task was handed to a worker: no answer can lead to a refund."""
+        self.group.settle(self.index, TaskFailed() if isinstance(result, NotStarted) else result)
+
+
+class TaskQueue:
+    """Belongs to the event loop; no locks. It refuses all work until it is opened.
+
+    Tasks start in the order of their admission; `start_batch` alone decides it.
+    """
+
+    def __init__(self, role: Role, *, tasks_max: int, batch_tokens_max: int, on_admitted: Callable[[], None]) -> None:
+        """`on_admitted` is called when tasks arrive."""
+        self._role = role
+        self._tasks_max = tasks_max
+        self._batch_tokens_max = batch_tokens_max
+        self._on_admitted = on_admitted
+        self._pending: deque[PendingTask] = deque()
+        self._shrunk = asyncio.Event()
+        self._open = False
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def oldest_at(self) -> float:
+        """When the task that starts next was admitted, of `time.monotonic`. Raises IndexError for an empty queue."""
+        return self._pending[0].admitted_at
+
+    @property
+    def fills_a_batch(self) -> bool:
+        """Whether the tasks reach the token budget of a batch."""
+        weight = 0
+        for pending in self._pending:
+            weight += pending.task.weight
+            if weight >= self._batch_tokens_max:
+                return True
+        return False
+
+    def open(self) -> None:
+        """Admit work from now on."""
+        self._open = True
+
+    def close(self) -> None:
+        """Refuse all further work. What has not started ends as `WorkerCold`, in a group that has as `WorkerDied`."""
+        self._open = False
+        for pending in self._pending:
+            pending.group.settle(pending.index, WorkerDied() if pending.group.started else WorkerCold())
+        self._keep(())
+
+    async def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        timeout_s: float,
+        client_disconnected: asyncio.Event,
+        isolate_failures: bool = False,
+    ) -> list[Any]:
+        """As `Engine.run`."""
+        group = self._admit(tasks, isolate_failures=isolate_failures)
+        disconnected: asyncio.Future[Any] = asyncio.ensure_future(client_disconnected.wait())
+        deadline = time.monotonic() + timeout_s
+        try:
+            either: set[asyncio.Future[Any]] = {group.done, disconnected}
+            await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not group.done.done() and not group.started:
+                raise self._refused(ClientGone() if client_disconnected.is_set() else DeadlineBeforeStart())
+            # started: the result is awaited even when the client has disconnected, which can fetch it by its key
+            await asyncio.wait({group.done}, timeout=max(0.0, deadline - time.monotonic()))
+            if not group.done.done():
+                raise DeadlineExceeded
+            group.done.result()
+            return group.results
+        finally:
+            disconnected.cancel()
+            if not group.done.done():
+                self._keep(pending for pending in self._pending if pending.group is not group)
+                group.done.cancel()
+
+    async def wait_for_capacity(self, tasks: int, *, timeout_s: float) -> None:
+        """As `Engine.wait_for_capacity`."""
+        if tasks > self._tasks_max:
+            raise self._refused(QueueFull())
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._has_capacity(tasks):
+                    await self._shrunk.wait()
+        except TimeoutError:
+            raise self._refused(QueueFull()) from None
+
+    def start_batch(self) -> list[PendingTask]:
+        """Take the next tasks, up to the token budget of a batch and at least one: they count as started from now on.
+
+        Empty where all that was queued belongs to groups that have failed.
+        """
+        now = time.monotonic()
+        batch: list[PendingTask] = []
+        weight = 0
+        while self._pending:
+            pending = self._pending[0]
+            if pending.group.done.done():  # another task of its group has failed, and the group with it
+                self._pending.popleft()
+                continue
+            if batch and weight + pending.task.weight > self._batch_tokens_max:
+                break
+            batch.append(self._pending.popleft())
+            weight += pending.task.weight
+        self._changed()
+        if batch:
+            for pending in batch:
+                pending.group.started = True
+                metrics.QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
+            metrics.BATCH_TASKS.labels(self._role).observe(len(batch))
+            metrics.BATCH_TOKENS.labels(self._role).observe(weight)
+        return batch
+
+    def _has_capacity(self, tasks: int) -> bool:
+        return len(self._pending) + tasks <= self._tasks_max
+
+    def _admit(self, tasks: Sequence[Task], *, isolate_failures: bool) -> _Group:
+        if not self._open:
+            raise self._refused(WorkerCold())
+        if not self._has_capacity(len(tasks)):
+            raise self._refused(QueueFull())
+        now = time.monotonic()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        group = _Group([None] * len(tasks), done, unfinished=len(tasks), isolate_failures=isolate_failures)
+        self._pending.extend(PendingTask(task, group, index, now) for index, task in enumerate(tasks))
+        self._changed()
+        self._on_admitted()
+        return group
+
+    def _keep(self, pending: Iterable[PendingTask]) -> None:
+        self._pending = deque(pending)
+        self._changed()
+
+    def _changed(self) -> None:
+        metrics.QUEUE_LENGTH.labels(self._role).set(len(self._pending))
+        self._shrunk.set()  # all callers of `wait_for_capacity` check again
+        self._shrunk.clear()
+
+    def _refused(self, error: NotStarted) -> NotStarted:
+        metrics.REFUSED.labels(self._role, error.code).inc()
+        return error

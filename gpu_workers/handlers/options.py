@@ -1,0 +1,27 @@
+"""What a worker needs to build its handler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_workers.endpoint import Endpoint
+
+TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
+INFILL_BUNDLED, INFILL_OFF = "bundled", "off"
+InfillSource = str | Endpoint  # one of those two, the folder of a language model, or an endpoint
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What a worker needs to load. Paths and names come from the operator's settings, never from a request."""
+
+    device: str = "cpu"
+    threads: int = 0
+    encoder_path: str | None = None
+    domain_packs_dir: str | None = None
+    allow_lists_dir: str | None = None
+    tagger: str = TAGGER_BUNDLED
+    infill: InfillSource = INFILL_BUNDLED
+    fill_slots_max: int = 2048
+    packs_loaded_max: int = 8
+    infill_models_loaded_max: int = 4

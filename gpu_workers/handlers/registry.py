@@ -1,0 +1,28 @@
+"""Which handler runs a role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpu_workers.engine.handler import Handler
+from gpu_workers.engine.protocol import Role
+from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
+
+
+def make_handler(role: Role, options: WorkerOptions) -> Handler:
+    """Import and build the handler of a role. Imports are local, so that a worker imports only what it runs."""
+    if role is Role.EMBED:
+        from gpu_workers.embedder import Embedder
+
+        return Embedder(options)
+    from gpu_workers.sanitiser import Sanitiser
+
+    return Sanitiser(
+        allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None,
+        tagger=options.tagger,
+        infill=options.infill if role is Role.FILL else INFILL_OFF,
+        fill_slots_max=options.fill_slots_max,
+        infill_models_loaded_max=options.infill_models_loaded_max,
+        device=options.device,
+        threads=options.threads,
+    )

@@ -1,0 +1,103 @@
+"""The `local` engine with real worker processes: what signals do to a worker, and what a stop leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+from engine_kit import Bench, ToyHandler, bench, find_kits, toy_engine
+from gateway_kit import children
+
+from core.errors import InvalidInput, WorkerDied
+from core.text.policy import MaskPolicy, SanitizeTask
+from gpu_workers.engine.local.engine import LocalEngine
+from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.registry import make_handler
+
+
+@pytest.fixture(autouse=True)
+def kits(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_kits(monkeypatch)
+
+
+def worker_pids() -> list[int]:
+    return [pid for pid, line in children(os.getpid()).items() if "gpu_workers.engine.local.worker embed" in line]
+
+
+def test_a_killed_worker_fails_what_it_held_and_is_replaced(tmp_path: Path) -> None:
+    """It holds the batch that it runs and one that waits in its socket."""
+
+    async def main() -> None:
+        async with bench(toy_engine("local"), tmp_path) as on:
+            held = [await on.busy(), await on.submit(on.work("full", weight=100))]
+            while on.queued:
+                await asyncio.sleep(0.005)
+            waiting = await on.submit(on.work("waiting"))
+            (pid,) = worker_pids()
+            os.kill(pid, signal.SIGKILL)
+            for outcome in await asyncio.gather(*held, return_exceptions=True):
+                assert isinstance(outcome, WorkerDied)
+            assert await waiting == ["WAITING"]
+            assert worker_pids() != [pid]
+            assert on.started == ["blocker", "waiting"]
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path) -> None:
+    async def main() -> None:
+        options = WorkerPoolOptions(workers=[ToyHandler], batch_seconds_max=0.5)
+        async with bench(LocalEngine({Role.EMBED: options}), tmp_path) as on:
+            os.kill(worker_pids()[0], signal.SIGSTOP)
+            with pytest.raises(WorkerDied):
+                await on.run(on.work("stuck"))
+            assert await on.run(on.work("next")) == ["NEXT"]
+
+    asyncio.run(main())
+
+
+def test_two_workers_share_a_queue(tmp_path: Path) -> None:
+    async def main() -> None:
+        options = WorkerPoolOptions(workers=[ToyHandler, ToyHandler])
+        async with bench(LocalEngine({Role.EMBED: options}), tmp_path) as on:
+            calls = []
+            for name in ("first", "second"):  # each keeps a worker
+                calls.append(await on.submit(on.work(name, held=True)))
+                await on.has_started(name)
+            on.let_go("first", "second")
+            assert await asyncio.gather(*calls) == [["FIRST"], ["SECOND"]]
+
+    asyncio.run(main())
+
+
+def test_a_stopped_engine_leaves_no_process(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = toy_engine("local")
+        await engine.start()
+        (pid,) = worker_pids()
+        await engine.stop()
+        assert pid not in children(os.getpid())
+
+    asyncio.run(main())
+
+
+def test_a_worker_process_runs_the_handler_of_its_role(tmp_path: Path) -> None:
+    async def main() -> None:
+        options = WorkerPoolOptions(workers=[partial(make_handler, Role.SANITIZE, WorkerOptions())])
+        async with bench(LocalEngine({Role.SANITIZE: options}), tmp_path) as started:
+            on: Bench = started.of(Role.SANITIZE)
+            good = SanitizeTask(text="Write to jo@example.org now.", policy=MaskPolicy(), fill="class_marker")
+            policy = MaskPolicy(techniques=("allow_list",), allow_list="no-such-list")
+            bad = SanitizeTask(text="anything", policy=policy, fill="marker")
+            result, failed = await on.run(Task(good, 10), Task(bad, 10), isolate_failures=True)
+            assert result.text == "Write to [EMAIL_ADDRESS] now."
+            assert isinstance(failed, InvalidInput)
+            assert "no-such-list" not in str(failed)
+
+    asyncio.run(main())
