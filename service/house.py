@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import Request
 
-from core.errors import DeadlineBeforeStart, LedgerError, QueueFull, WorkerCold
+from core.errors import DeadlineBeforeStart, LedgerError, LedgerNotTrusted, QueueFull, WorkerCold
 from core.ledger.client import LedgerClient
 from core.ledger.embedded import EmbeddedRedis
-from core.ledger.hash_chain.chain import LedgerNotTrusted
 from core.ledger.jobs import JobStore
 from core.ledger.keys import MasterKey
 from core.ledger.reuse import ReuseStore

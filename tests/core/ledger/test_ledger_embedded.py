@@ -14,8 +14,8 @@ import pytest
 from ledger_kit import MASTER_KEY, charge, limits
 from redis_kit import installed_server
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis, answers, attached, socket_path
 from core.ledger.ledger import Ledger

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ledger_kit import MASTER_KEY, charge, limits
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.durability import REQUIRED_SETTINGS
 from core.ledger.embedded import EmbeddedRedis

@@ -11,8 +11,8 @@ from ledger_kit import MASTER_KEY, charge, claim, limits
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.accounting.filters import Arms, Sums, admits, cost_of
-from core.amounts import FEMTO, NANO
-from core.errors import Amount, BudgetExhausted, LedgerUnavailable
+from core.amounts import FEMTO, NANO, Amount
+from core.errors import BudgetExhausted, LedgerUnavailable
 from core.ledger.debits import Debits
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay, Reserved

@@ -6,8 +6,8 @@ import pytest
 from ledger_kit import MASTER_KEY, charge, claim, limits
 from redis_faults import FAULTS, hanging
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable, ReleaseInFlight
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable, ReleaseInFlight
 from core.ledger.client import LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.ledger import Ledger

@@ -9,9 +9,8 @@ import msgpack
 import pytest
 from ledger_kit import MASTER_KEY, ReplyDropper, charge, claim, limits
 
-from core.amounts import NANO
+from core.amounts import NANO, Amount
 from core.errors import (
-    Amount,
     BudgetExhausted,
     HoldNotOpen,
     IdempotencyConflict,
