@@ -13,14 +13,13 @@ Loads scipy where an account has a Gaussian arm; the front end opens accounts wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from functools import lru_cache
 
 from core.accounting.events import Adjacency
-from core.accounting.filters import FILTER_ORDERS, GAUSSIAN, Arms, Sums, admits
+from core.accounting.filters import FILTER_ORDERS, GAUSSIAN, Arms
 from core.accounting.gaussian_arm import gaussian_cap_nano
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 
@@ -30,7 +29,11 @@ _DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # chooses the orders of an account withou
 
 
 class Division(StrEnum):
-    """How an account divides its delta among the arms; the first release decides (`division_of`)."""
+    """How an account divides its delta among the arms; the first release decides (`chosen_limit` in reserve.lua).
+
+    It takes the division for its kind, or BASIC where that division does not admit the release and basic composition at
+    the whole delta does. So an account admits every single release that its limit covers.
+    """
 
     PURE = "pure"  # releases of pure kinds: the Renyi orders
     GAUSSIAN = "gaussian"  # Gaussian releases: the Gaussian arm
@@ -135,18 +138,6 @@ def divisions(
         )
         for division in Division
     }
-
-
-def division_of(offered: Mapping[Division, Arms], first: Sums) -> Division:
-    """The division that the first release of an account decides: what the ledger's script must agree with.
-
-    The one for its kind; BASIC where that one does not admit the release and basic composition at the whole delta
-    does. So an account admits every single release that its limit covers.
-    """
-    division = Division.BASIC if first.no_rho else Division.GAUSSIAN if first.no_square else Division.PURE
-    if not admits(offered[division], first) and admits(offered[Division.BASIC], first):
-        return Division.BASIC
-    return division
 
 
 _DIGITS = 50

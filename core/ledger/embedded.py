@@ -208,17 +208,15 @@ async def answers(socket: Path) -> bool:
 
 
 @asynccontextmanager
-async def attached(
-    data_dir: Path, *, redis_server: Path | None = None, wait_s: float = OWNER_WAIT_S
-) -> AsyncIterator[Path]:
+async def attached(data_dir: Path, *, redis_server: Path | None = None) -> AsyncIterator[Path]:
     """A reachable server for a short command; yields its socket.
 
     Uses the server of a running gateway, else owns one until the block ends. Commands without a gateway follow
     one another through `command.lock`, so that none of them shuts down a server that another one uses.
-    Raises LedgerUnavailable when neither works out within `wait_s`.
+    Raises LedgerUnavailable when neither works out within `OWNER_WAIT_S`.
     """
     turn = _command_lock(data_dir)
-    if not await turn.acquire(wait_s):
+    if not await turn.acquire(OWNER_WAIT_S):
         raise LedgerUnavailable("Another command uses the embedded Redis of this data directory.")
     try:
         server = EmbeddedRedis(data_dir, redis_server=redis_server)
@@ -229,7 +227,7 @@ async def attached(
                 await server.stop()
         else:
             turn.release()  # the owner is a gateway: several commands may use its server at the same time
-            await _until_answers(server.socket, wait_s)
+            await _until_answers(server.socket, OWNER_WAIT_S)
             yield server.socket
     finally:
         turn.release()

@@ -1,4 +1,4 @@
-"""Reads of the ledger: tenants, accounts, the journal and its audit. Nothing here writes."""
+"""Reads of the ledger: tenants, accounts and the journal. Nothing in this module writes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Any
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.pages import OWN_ACCOUNTS, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
-    AuditReport,
     JournalEntry,
     JournalPage,
     Tenant,
-    TenantAudit,
     TenantMode,
 )
 
@@ -128,16 +125,6 @@ class LedgerReader:
             if not batch:
                 return JournalPage(tuple(entries), None)
         return JournalPage(tuple(entries), cursor)
-
-    async def audit(self) -> AuditReport:
-        """Recompute every account of every tenant from its journal and compare.
-
-        Sound while the ledger is in use. The seals are the business of `core.ledger.hash_chain.audit.audit_ledger`.
-        """
-        return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
-
-    async def _audit_tenant(self, tenant: str) -> TenantAudit:
-        return await audit_tenant(self._client, tenant)
 
     async def _entries(self, tenant: str, *, after: int, count: int) -> list[JournalEntry]:
         raw = await self._raw_entries(tenant, after=after, count=count)

@@ -340,12 +340,3 @@ class TenantAudit:
     @property
     def ok(self) -> bool:
         return not (self.differences or self.gaps or self.faults)
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    tenants: tuple[TenantAudit, ...]
-
-    @property
-    def ok(self) -> bool:
-        return all(tenant.ok for tenant in self.tenants)

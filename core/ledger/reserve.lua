@@ -81,7 +81,7 @@ local function admits(limit, plan, total)
 end
 
 -- The limit that the first release of an account chooses: by what kind of release it is, or the one that keeps all of
--- delta for basic composition where only that admits it. `division_of` in core/accounting/divisions.py has the proof.
+-- delta for basic composition where only that admits it. See `Division` in core/accounting/divisions.py.
 local PURE, GAUSSIAN, BASIC = 1, 2, 3
 local function chosen_limit(divisions, cost)
   local division = cost[NO_RHO] > 0 and BASIC or cost[NO_SQUARE] > 0 and GAUSSIAN or PURE

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, limits
 from redis_kit import installed_server
 
@@ -56,7 +57,7 @@ async def one_release(socket: Path) -> Amount:
         await ledger.open_tenant("acme", limits=limits(5))
     hold = await ledger.reserve("acme", [charge(1)])
     await ledger.commit("acme", hold.release_id, response=b"x")
-    report = await ledger.audit()
+    report = await audit(ledger)
     assert report.ok
     state = await ledger.account("acme", "acme/sentence")
     await client.close()

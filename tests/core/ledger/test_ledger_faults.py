@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, limits
 
 from core.amounts import NANO, Amount
@@ -143,7 +144,7 @@ def test_a_killed_server_is_back_within_ten_seconds_with_every_hold(go, tmp_path
         done = True
         await asyncio.gather(*workers)
         state = await ledger.account("acme", "acme/sentence")
-        report = await ledger.audit()
+        report = await audit(ledger)
         await client.close()
         await server.stop()
         await supervisor
