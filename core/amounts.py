@@ -8,11 +8,20 @@ times 1e9 would round up to 100000001, and a budget of 5 x 0.1 would admit only 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 NANO = 10**9
 FEMTO = 10**15
 EPSILON_MAX = 4_000_000
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A privacy cost in ledger units: epsilon in nano, delta in femto."""
+
+    epsilon_nano: int
+    delta_femto: int = 0
 
 
 def _scaled(value: float | int | str | Decimal, *, unit: int, maximum: int, rounding: str) -> int:

@@ -12,6 +12,7 @@
     ├── UnitMismatch                an event met an account of another unit or adjacency
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
+    │   │   └── LedgerNotTrusted    the ledger is not what was sealed; stays refused until an operator has looked
     │   ├── BudgetExhausted         carries `requested` and `remaining`
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
@@ -55,14 +56,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Amount:
-    """A privacy cost in ledger units: epsilon in nano, delta in femto (see `core.amounts`)."""
-
-    epsilon_nano: int
-    delta_femto: int = 0
-
+from core.amounts import Amount
 
 BASIC, SQUARES, RENYI, GAUSSIAN = "basic", "squares", "renyi", "gaussian"
 
@@ -171,6 +165,13 @@ class LedgerError(GatewayError):
 class LedgerUnavailable(LedgerError):
     code = "ledger-unavailable"
     title = "The budget ledger cannot be reached; nothing was released."
+
+
+class LedgerNotTrusted(LedgerUnavailable):
+    """Start-up, commands and the sealing round raise it. A request gets LedgerUnavailable (`core.ledger.client`)."""
+
+    code = "ledger-not-trusted"
+    title = "The budget ledger is not what was sealed; nothing was released."
 
 
 _BASIC_ONLY = (

@@ -62,8 +62,6 @@ def estimated_noise(
     *,
     sampling_rate: float,
     steps: int,
-    order: int = 1,
-    direction: Direction = Direction.REMOVE,
 ) -> float:
     """Return the noise multiplier at which the Edgeworth *estimate* is `epsilon`. It needs a certificate before use.
 
@@ -78,7 +76,7 @@ def estimated_noise(
     check_count(steps)
 
     def gap(log_noise: float) -> float:
-        account = EdgeworthAccountant(order=order, direction=direction)
+        account = EdgeworthAccountant(order=1, direction=Direction.REMOVE)
         account.compose(SubsampledGaussian(sampling_rate, math.exp(log_noise)), steps)
         return account.epsilon(delta).require() - epsilon
 

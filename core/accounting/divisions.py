@@ -14,14 +14,13 @@ releases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from functools import lru_cache
 
 from core.accounting.events import Adjacency
-from core.accounting.filters import FILTER_ORDERS, GAUSSIAN, Arms, Sums, admits
+from core.accounting.filters import FILTER_ORDERS, GAUSSIAN, Arms
 from core.accounting.gaussian_arm import gaussian_cap_nano
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 
@@ -31,7 +30,11 @@ _DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # selects the orders of an account withou
 
 
 class Division(StrEnum):
-    """How an account divides its delta among the arms. The first release selects one (`division_of`)."""
+    """How an account divides its delta among the arms. The first release selects one (`chosen_limit` in reserve.lua).
+
+    It is the division for the release's kind, or BASIC if that division does not admit the release but basic
+    composition with the whole delta does. Therefore an account admits every single release that its limit covers.
+    """
 
     PURE = "pure"  # releases of pure kinds: the Renyi orders
     GAUSSIAN = "gaussian"  # Gaussian releases: the Gaussian arm
@@ -137,18 +140,6 @@ def divisions(
         )
         for division in Division
     }
-
-
-def division_of(offered: Mapping[Division, Arms], first: Sums) -> Division:
-    """Return the division that the first release of an account selects. The ledger's script must agree with this.
-
-    It is the division for the release's kind, or BASIC if that division does not admit the release but basic
-    composition with the whole delta does. Therefore an account admits every single release that its limit covers.
-    """
-    division = Division.BASIC if first.no_rho else Division.GAUSSIAN if first.no_square else Division.PURE
-    if not admits(offered[division], first) and admits(offered[Division.BASIC], first):
-        return Division.BASIC
-    return division
 
 
 _DIGITS = 50

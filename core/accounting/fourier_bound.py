@@ -1,7 +1,7 @@
 """A constant-time upper bound on the privacy curve of composed Poisson-subsampled Gaussian mechanisms.
 
-Guarantee: for every accepted input, ``delta_bound`` is at least the true delta(epsilon) and ``epsilon_bound`` at least
-the true epsilon(delta) of the composition, for the stated direction.  The cost does not depend on the counts.
+Guarantee: for every accepted input, ``epsilon_bound`` is at least the true epsilon(delta) of the composition, for the
+stated direction.  The cost does not depend on the counts.
 
 Method (proof: docs/concepts/fourier-bound.md): with D(e) = exp(theta e) delta(e) and M the moment generating function
 of the privacy loss, the integral of D(e) exp(i t e) over e is M(z)/(z(z+1)), z = theta + i t.  Three facts turn this
@@ -352,19 +352,11 @@ def _epsilon(events: Events, delta: float, way: OneWay) -> float:
     return best
 
 
-def delta_bound(events: Events, epsilon: float, direction: Direction = "max") -> float:
-    """Return an upper bound on delta(epsilon) of the composition of all events; 1.0 is the explicit vacuous result.
+def epsilon_bound(events: Events, delta: float, direction: Direction = "max") -> float:
+    """Return an upper bound on the least epsilon with delta(epsilon) <= delta; ``math.inf`` is the vacuous result.
 
     ``remove`` is the pair (mixture, N(0,1)), ``add`` the pair (N(0,1), mixture), ``max`` the larger of the two bounds.
     """
-    if not 0.0 <= epsilon < math.inf or direction not in _WAYS:
-        raise ValueError("epsilon must be finite and not negative, direction one of remove, add and max")
-    value = -math.inf if not events else max(_log_delta(events, float(epsilon), way) for way in _WAYS[direction])
-    return min(math.exp(max(value, -745.0)) * (1.0 + 1e-12), 1.0) if value > -math.inf else 0.0
-
-
-def epsilon_bound(events: Events, delta: float, direction: Direction = "max") -> float:
-    """Return an upper bound on the least epsilon with delta(epsilon) <= delta; ``math.inf`` is the vacuous result."""
     if not 1e-30 <= delta < 1.0 or direction not in _WAYS:
         raise ValueError("delta must lie in [1e-30, 1), direction be one of remove, add and max")
     return 0.0 if not events else max(_epsilon(events, float(delta), way) for way in _WAYS[direction])

@@ -4,71 +4,84 @@ Guarantee: what `read_encrypted` yields is a prefix of what one writer wrote und
 without an error only at the end that the writer marked. A file that is cut short, whose chunks were swapped, or that is
 another file of this or another job raises JobFilesLost.
 
-Format: magic, a random salt, then chunks. AES-256-GCM with a key for each file (HKDF over the job's key, the salt
-and the label), the chunk's number and an end mark in the nonce: the STREAM construction of Rogaway and others
-(Online authenticated encryption, 2015).
+Format: Tink's streaming AEAD, key type AES256_GCM_HKDF_1MB. Each file has a key of its own (HKDF over the job's key, a
+random salt and the label); chunks of 1 MiB are encrypted with AES-256-GCM, with the chunk's number and an end mark in
+the nonce: the STREAM construction of Hoang and others (Online authenticated encryption, 2015).
 """
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+import tink
+from tink import secret_key_access, streaming_aead
 
 from core.errors import JobFilesLost
 
-_MAGIC = b"PGSCRAT1"
-_SALT_BYTES = 16
-_KEY_BYTES = 32
-_TAG_BYTES = 16
-CHUNK_BYTES = 256 * 1024
+_STEP_BYTES = 256 * 1024
 
 
 def new_key() -> bytes:
-    """A fresh key for one job."""
-    return secrets.token_bytes(_KEY_BYTES)
+    """A fresh key for one job: a Tink keyset."""
+    streaming_aead.register()
+    keyset = tink.new_keyset_handle(streaming_aead.streaming_aead_key_templates.AES256_GCM_HKDF_1MB)
+    return bytes(tink.proto_keyset_format.serialize(keyset, secret_key_access.TOKEN))
 
 
-def _cipher(key: bytes, salt: bytes, label: str) -> AESGCM:
-    info = f"privacy-gateway/scratch/{label}".encode()
-    return AESGCM(HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=salt, info=info).derive(key))
+def _cipher(key: bytes) -> streaming_aead.StreamingAead:
+    """Raises JobFilesLost for bytes that `new_key` does not make."""
+    streaming_aead.register()
+    try:
+        return tink.proto_keyset_format.parse(key, secret_key_access.TOKEN).primitive(streaming_aead.StreamingAead)
+    except tink.TinkError:
+        raise JobFilesLost from None
 
 
-def _nonce(number: int, *, last: bool) -> bytes:
-    return number.to_bytes(11, "big") + (b"\1" if last else b"\0")
+class _Ciphertext(io.RawIOBase):
+    """Holds what Tink has encrypted until the writer puts it into the file.
+
+    Tink's stream marks the end also when it is garbage collected. If it wrote to the file, a writer that an exception
+    stops would leave a file that looks complete.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]  # Tink passes bytes
+        self.waiting += data
+        return len(data)
 
 
 class EncryptedFileWriter:
-    """Writes one file, mode 0600, holding one chunk in memory. Without `close` the file has no end and is refused."""
+    """Writes one file, mode 0600, holding about one chunk in memory.
+
+    Without `close` the file has no end, and `read_encrypted` refuses it.
+    """
 
     def __init__(self, path: Path, key: bytes, label: str) -> None:
         """Raises FileExistsError: a file is written once."""
-        salt = secrets.token_bytes(_SALT_BYTES)
-        self._cipher = _cipher(key, salt, label)
+        self._ciphertext = _Ciphertext()
+        self._stream = _cipher(key).new_encrypting_stream(self._ciphertext, label.encode())
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self._file: BinaryIO = os.fdopen(fd, "wb")
-        self._file.write(_MAGIC + salt)
-        self._waiting = bytearray()
-        self._number = 0
+        self._file = os.fdopen(fd, "wb")
 
     def write(self, data: bytes) -> None:
-        self._waiting += data
-        start = 0
-        while len(self._waiting) - start > CHUNK_BYTES:  # the last chunk is never empty, save in an empty file
-            self._chunk(bytes(self._waiting[start : start + CHUNK_BYTES]), last=False)
-            start += CHUNK_BYTES
-        del self._waiting[:start]
+        for start in range(0, len(data), _STEP_BYTES):
+            self._stream.write(data[start : start + _STEP_BYTES])
+            self._save()
 
     def close(self) -> None:
         """Mark the end; on return the file is on the disk."""
-        self._chunk(bytes(self._waiting), last=True)
+        self._stream.close()
+        self._save()
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -77,28 +90,18 @@ class EncryptedFileWriter:
         """Leave the file without its end."""
         self._file.close()
 
-    def _chunk(self, plain: bytes, *, last: bool) -> None:
-        self._file.write(self._cipher.encrypt(_nonce(self._number, last=last), plain, None))
-        self._number += 1
+    def _save(self) -> None:
+        self._file.write(self._ciphertext.waiting)
+        self._ciphertext.waiting.clear()
 
 
 def read_encrypted(path: Path, key: bytes, label: str) -> Iterator[bytes]:
     """The bytes in chunks; see the module's guarantee. Raises JobFilesLost."""
     try:
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC) + _SALT_BYTES)
-            if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + _SALT_BYTES:
-                raise JobFilesLost
-            cipher = _cipher(key, head[len(_MAGIC) :], label)
-            number = 0
-            sealed = file.read(CHUNK_BYTES + _TAG_BYTES)
-            while True:
-                following = file.read(CHUNK_BYTES + _TAG_BYTES)
-                yield cipher.decrypt(_nonce(number, last=not following), sealed, None)
-                if not following:
-                    return
-                sealed, number = following, number + 1
-    except (OSError, InvalidTag, ValueError):
+        with path.open("rb") as file, _cipher(key).new_decrypting_stream(file, label.encode()) as stream:
+            while chunk := stream.read(_STEP_BYTES):
+                yield chunk
+    except (OSError, tink.TinkError):
         raise JobFilesLost from None
 
 
@@ -117,29 +120,3 @@ def encrypt(path: Path, key: bytes, label: str, data: bytes) -> None:
 def decrypt(path: Path, key: bytes, label: str) -> bytes:
     """What `encrypt` wrote. Raises JobFilesLost."""
     return b"".join(read_encrypted(path, key, label))
-
-
-class LineTooLong(ValueError):
-    """A line above the limit; `number` counts from 1."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__("a line is too long")
-        self.number = number
-
-
-def lines(chunks: Iterable[bytes], *, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and bytes of each line that is not blank. Raises LineTooLong."""
-    rest = b""
-    number = 0
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
-        for line in whole:
-            number += 1
-            if len(line) > bytes_max:
-                raise LineTooLong(number)
-            if stripped := line.strip(b" \t\r"):
-                yield number, stripped
-        if len(rest) > bytes_max:
-            raise LineTooLong(number + 1)
-    if stripped := rest.strip(b" \t\r"):
-        yield number + 1, stripped

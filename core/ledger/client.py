@@ -25,7 +25,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 
 __all__ = ["LedgerClient", "connect"]
@@ -108,7 +108,7 @@ class LedgerClient:
         """Await `guard(call)` on every connection opened from now on, before any other command uses it.
 
         `call` sends one command over that connection. If the guard raises LedgerUnavailable, the connection is closed
-        and all callers that wait for it receive the error. Set the guard before the first call.
+        and all callers that wait for it receive a LedgerUnavailable. Set the guard before the first call.
         """
         self._guard = guard
 
@@ -120,6 +120,11 @@ class LedgerClient:
         if not self._stopped:
             log.error("ledger-not-trusted", extra={"fields": {"detail": reason}})
         self._stopped = True
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
 
     def _refuse_when_stopped(self) -> None:
         if self._stopped:
@@ -178,8 +183,13 @@ class LedgerClient:
             raise _unavailable(error) from error
 
     async def _greet(self, link: Link) -> None:
-        if self._guard is not None:
+        if self._guard is None:
+            return
+        try:
             await self._guard(partial(self._call_on, link))
+        except LedgerNotTrusted as error:
+            # who waits for the connection gets the error that `stop` gives to all later calls
+            raise LedgerUnavailable(error.detail) from error
 
     async def _call_on(self, link: Link, *command: str | bytes | int) -> Any:
         try:

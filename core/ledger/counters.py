@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.accounting.filters import Arms, Sums
-from core.errors import Amount
+from core.amounts import Amount
 
 Vector = tuple[int, ...]
 

@@ -208,17 +208,15 @@ async def answers(socket: Path) -> bool:
 
 
 @asynccontextmanager
-async def attached(
-    data_dir: Path, *, redis_server: Path | None = None, wait_s: float = OWNER_WAIT_S
-) -> AsyncIterator[Path]:
+async def attached(data_dir: Path, *, redis_server: Path | None = None) -> AsyncIterator[Path]:
     """Provide a reachable server for a short command and yield its socket.
 
     Uses the server of a running gateway. Without a gateway, owns a server until the block ends. Commands without a
     gateway run one after the other under `command.lock`, so that none of them shuts down a server that another one
-    uses. Raises LedgerUnavailable if neither a gateway's server nor an own one is available within `wait_s`.
+    uses. Raises LedgerUnavailable if neither a gateway's server nor an own one is available within `OWNER_WAIT_S`.
     """
     turn = _command_lock(data_dir)
-    if not await turn.acquire(wait_s):
+    if not await turn.acquire(OWNER_WAIT_S):
         raise LedgerUnavailable("Another command uses the embedded Redis of this data directory.")
     try:
         server = EmbeddedRedis(data_dir, redis_server=redis_server)
@@ -229,7 +227,7 @@ async def attached(
                 await server.stop()
         else:
             turn.release()  # a gateway owns the server, so several commands may use it at the same time
-            await _until_answers(server.socket, wait_s)
+            await _until_answers(server.socket, OWNER_WAIT_S)
             yield server.socket
     finally:
         turn.release()

@@ -18,15 +18,8 @@ from typing import Any
 
 import orjson
 
-from core.errors import (
-    Amount,
-    HoldNotOpen,
-    IdempotencyConflict,
-    InvalidInput,
-    JobFailed,
-    JobQuotaExceeded,
-    UnknownJob,
-)
+from core.amounts import Amount
+from core.errors import HoldNotOpen, IdempotencyConflict, InvalidInput, JobFailed, JobQuotaExceeded, UnknownJob
 from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.ledger import TOMBSTONE_TTL_MS

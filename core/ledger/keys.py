@@ -35,7 +35,7 @@ class Purpose(StrEnum):
     RESPONSE = "response-encryption"
     CHECK = "master-key-check"
     JOURNAL = "journal-seal"
-    JOB = "job-key-wrap"
+    JOB = "job-keyset-wrap"
     JOB_CLAIM = "job-claim"
     REUSE_TAG = "reuse-tag"
     REUSE_RESULT = "reuse-result-encryption"

@@ -15,7 +15,6 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
-SUBJECT_HASH_LENGTH = 64
 SUBJECT_ID_LENGTH = 16
 JOB_ID_LENGTH = 32
 
@@ -26,7 +25,6 @@ READINESS_KEY = "readiness"
 KEY_CHECK_KEY = "master-key-check"
 # The keys of the seals. No key of a tenant has one of these suffixes, so a tenant named `seals` causes no conflict.
 SEAL_CHAIN_KEY = "{seals}:chain"
-SEAL_HEADS_KEY = "{seals}:heads"
 LEDGER_ID_KEY = "{seals}:ledger"
 VERSION_KEY = "{seals}:version"
 

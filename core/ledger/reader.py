@@ -1,4 +1,4 @@
-"""Reads of the ledger: tenants, accounts, the journal and its audit. This module writes nothing."""
+"""Reads of the ledger: tenants, accounts and the journal. This module writes nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Any
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.pages import OWN_ACCOUNTS, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
-    AuditReport,
     JournalEntry,
     JournalPage,
     Tenant,
-    TenantAudit,
     TenantMode,
 )
 
@@ -130,17 +127,6 @@ class LedgerReader:
             if not batch:
                 return JournalPage(tuple(entries), None)
         return JournalPage(tuple(entries), cursor)
-
-    async def audit(self) -> AuditReport:
-        """Recompute every account of every tenant from its journal and compare.
-
-        The result is correct also while the ledger is in use. This method does not check the seals;
-        `core.ledger.hash_chain.audit.audit_ledger` does.
-        """
-        return AuditReport(tuple([await self._audit_tenant(tenant.name) for tenant in await self.tenants()]))
-
-    async def _audit_tenant(self, tenant: str) -> TenantAudit:
-        return await audit_tenant(self._client, tenant)
 
     async def _entries(self, tenant: str, *, after: int, count: int) -> list[JournalEntry]:
         raw = await self._raw_entries(tenant, after=after, count=count)

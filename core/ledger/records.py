@@ -9,8 +9,8 @@ from enum import StrEnum
 from core.accounting.events import Adjacency, PrivacyEvent, Unit
 from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
 from core.accounting.filters import Arms, Sums, admits, largest_pure_nano
-from core.amounts import NANO, delta_of
-from core.errors import BASIC, GAUSSIAN, RENYI, SQUARES, Amount, ArmState
+from core.amounts import NANO, Amount, delta_of
+from core.errors import BASIC, GAUSSIAN, RENYI, SQUARES, ArmState
 from core.ledger.counters import (
     COUNT,
     DELTA,
@@ -342,12 +342,3 @@ class TenantAudit:
     @property
     def ok(self) -> bool:
         return not (self.differences or self.gaps or self.faults)
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    tenants: tuple[TenantAudit, ...]
-
-    @property
-    def ok(self) -> bool:
-        return all(tenant.ok for tenant in self.tenants)

@@ -82,8 +82,8 @@ local function admits(limit, plan, total)
 end
 
 -- Returns the limit that the first release of an account selects: the division for the kind of the release, or the
--- division that gives all of delta to basic composition where only that one admits the release. The proof is in
--- `division_of` in core/accounting/divisions.py.
+-- division that gives all of delta to basic composition where only that one admits the release. See `Division` in
+-- core/accounting/divisions.py.
 local PURE, GAUSSIAN, BASIC = 1, 2, 3
 local function chosen_limit(divisions, cost)
   local division = cost[NO_RHO] > 0 and BASIC or cost[NO_SQUARE] > 0 and GAUSSIAN or PURE

@@ -17,7 +17,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from core.accounting.events import Unit
-from core.errors import Amount, InvalidInput, UnknownTenant
+from core.amounts import Amount
+from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.reader import LedgerReader

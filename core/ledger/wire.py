@@ -9,8 +9,8 @@ import orjson
 
 from core.accounting.divisions import Division, divisions
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Unit
-from core.amounts import EPSILON_MAX, FEMTO, NANO
-from core.errors import Amount, InvalidInput
+from core.amounts import EPSILON_MAX, FEMTO, NANO, Amount
+from core.errors import InvalidInput
 from core.ledger.counters import LARGEST, filter_limit, plan_limit
 from core.ledger.names import account_id, check_label
 from core.ledger.records import AccountState, Charge, EntryAmount, History, JournalEntry, Limit

@@ -23,7 +23,6 @@ _LABEL = r"[\p{L}\p{M}\p{N}_](?:[\p{L}\p{M}\p{N}\p{Cf}_-]*[\p{L}\p{M}\p{N}_])?"
 _AFTER_AT = regex.compile(rf"[\p{{Cf}}]*(?:{_LABEL}(?:[.。]{_LABEL})+|\[[0-9A-Fa-f.:]{{3,45}}\])")
 _AT = regex.compile("[@＠]")
 _LOCAL = regex.compile(_LOCAL_CHAR)
-_QUOTED = regex.compile(r'"[^"\n]{1,64}"')
 _LEADING = "'‘’`*.=&?!/~"
 
 _SPELT_AT = r"(?:\s*[\[({<]\s*(?:at|@)\s*[\])}>]\s*|\s+(?:at|AT)\s+)"

@@ -71,7 +71,7 @@ def load_base(path: Path | None, *, device: torch.device, pieces_max: int = PIEC
     else:
         from transformers import AutoModel
 
-        model, vocabulary = load_pretrained(path, AutoModel, device=device, dtype=torch.float32)
+        model, vocabulary = load_pretrained(path, AutoModel, device=device)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     _still(model)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 
 from core.errors import BadCorpus
-from core.files.encrypted_file import LineTooLong, lines
+from core.files.lines import LineTooLong, lines
 from core.mechanisms.sentences.pack_facts import DIMENSION_MAX
 from core.text.segment import sentences
 

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 
 from gpu_workers.encoder import fastest_dtype, weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.lora import merged
 from gpu_workers.models.nets import InfillNet, TaggerNet, backbone
 from gpu_workers.models.pretrained import Vocabulary, plain
 
@@ -45,7 +45,7 @@ def load_embedded(
     file = path or SHIPPED / f"{kind}.safetensors"
     info, tensors = load_adapter(file, kind, weights_fingerprint(bundled_path()))
     bert = backbone()
-    lora.merge(bert, tensors)
+    bert.load_state_dict(merged(bert.state_dict(), tensors))
     net = make(bert, info)
     with torch.no_grad():
         for name, parameter in net.own_parameters().items():

@@ -143,9 +143,7 @@ def embedded_infill(
     return MaskedLM(vocabulary=embedded_vocabulary(), forward=forward, device=own, name="embedded")
 
 
-def pretrained_infill(
-    path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
-) -> MaskedLM:
+def pretrained_infill(path: Path, *, device: torch.device | str = "cpu") -> MaskedLM:
     """A transformers masked language model (BERT, RoBERTa, ...) from a local folder.
 
     Raises: ValueError for a folder that `load_pretrained` refuses, or a tokeniser without a mask.
@@ -153,7 +151,7 @@ def pretrained_infill(
     from transformers import AutoModelForMaskedLM
 
     own = torch.device(device)
-    model, vocabulary = load_pretrained(path, AutoModelForMaskedLM, device=own, dtype=dtype)
+    model, vocabulary = load_pretrained(path, AutoModelForMaskedLM, device=own)
 
     def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits

@@ -1,6 +1,7 @@
 """The two heads on the bundled sentence encoder: one labels word pieces, one guesses masked ones.
 
-Both serve training and inference: the encoder inside is either prepared by `lora.attach` or merged by `lora.merge`.
+Both serve training and inference. For training, `gpu_workers.training.adapter.attach` prepares the encoder inside; for
+inference, its weights are those of `gpu_workers.models.lora.merged`.
 """
 
 from __future__ import annotations

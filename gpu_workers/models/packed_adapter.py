@@ -14,8 +14,8 @@ import torch
 
 from gpu_workers.encoder import fastest_dtype, weights_fingerprint
 from gpu_workers.encoder_model import bundled_path, bundled_weights
-from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.lora import merged
 from gpu_workers.packed_bert import LinearOf, PackedBert, dense
 
 
@@ -44,7 +44,7 @@ def packed_adapter(
     info, tensors = load_adapter(path or SHIPPED / f"{kind}.safetensors", kind, weights_fingerprint(bundled_path()))
     weights, config = bundled_weights()
     own = dtype or fastest_dtype(torch.device("cpu"))
-    whole = {name: tensor.to(own) for name, tensor in lora.merged(weights, tensors).items()}
+    whole = {name: tensor.to(own) for name, tensor in merged(weights, tensors).items()}
     beside = {name: tensor.to(own) for name, tensor in tensors.items() if not name.startswith("lora.")}
     bert = PackedBert(whole, config, linear_of)
     return PackedAdapter(

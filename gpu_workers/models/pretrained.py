@@ -64,12 +64,12 @@ def load_checkpoint(
     return model, tokenizer
 
 
-def load_pretrained(path: Path, auto_class: Any, *, device: torch.device, dtype: torch.dtype) -> tuple[Any, Vocabulary]:
-    """Model and vocabulary of a checkpoint that reads a framed text from both sides.
+def load_pretrained(path: Path, auto_class: Any, *, device: torch.device) -> tuple[Any, Vocabulary]:
+    """Model, in float32, and vocabulary of a checkpoint that reads a framed text from both sides.
 
     Raises: ValueError if `load_checkpoint` does, or if there are no tokens that frame a text.
     """
-    model, tokenizer = load_checkpoint(path, auto_class, device=device, dtype=dtype)
+    model, tokenizer = load_checkpoint(path, auto_class, device=device, dtype=torch.float32)
     start, end, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     if start is None or end is None or pad is None:
         raise ValueError("the model's tokeniser has no tokens to frame or pad a text")

@@ -27,7 +27,7 @@ FloatArray = npt.NDArray[np.float32]
 # ids, cases, attention mask `[rows, length]` to logits `[rows, length, labels]`
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-_THRESHOLD = 0.5
+_THRESHOLD = 0.5  # a word is an entity by itself from this probability on
 _BESIDE = 0.3  # a word beside a surer one belongs to its name from this probability on
 _TOKENS_MAX = 512  # on a processor: less padding, and what a layer writes stays in the cache
 _TOKENS_MAX_GPU = 65_536
@@ -96,12 +96,8 @@ class EntityTagger:
         forward: Forward,
         device: torch.device,
         name: str,
-        threshold: float = _THRESHOLD,
     ) -> None:
-        """`threshold`: probability of being any entity from which a word is one by itself.
-
-        Raises: ValueError if the labels name no type, or lack `O`.
-        """
+        """Raises: ValueError if the labels name no type, or lack `O`."""
         self._labels = [_label(label) for label in labels]
         self.types = tuple(sorted({label.type for label in self._labels if label.type}))
         if "O" not in labels or not self.types or any(kind.startswith("LABEL_") for kind in self.types):
@@ -110,7 +106,6 @@ class EntityTagger:
         self._vocabulary = vocabulary
         self._forward = forward
         self._device = device
-        self._threshold = threshold
         self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
         # column t: which labels speak for type t; the last column: for none
         kinds = [*self.types, None]
@@ -177,19 +172,19 @@ class EntityTagger:
         by_type: FloatArray = (words @ self._columns).astype(np.float32)
         begins = self._begins[probabilities[firsts].argmax(axis=1)]
         spans: list[_Span] = []
-        for number in np.flatnonzero(1 - by_type[:, -1] >= min(_BESIDE, self._threshold)):
+        for number in np.flatnonzero(1 - by_type[:, -1] >= _BESIDE):
             start, end = _written(text, int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]]))
             if start == end:
                 continue  # a byte-level vocabulary has pieces for line breaks
             word = _Span(start, end, by_type[number, :-1], float(1 - by_type[number, -1]))
-            if word.score < self._threshold and not text[start].isalnum():
+            if word.score < _THRESHOLD and not text[start].isalnum():
                 continue  # a mark beside a name
             if spans and not begins[number] and self._one_name(text, spans[-1], word):
                 spans[-1] = spans[-1].with_next(word)
             else:
                 spans.append(word)
         for span in spans:
-            if span.score >= self._threshold:
+            if span.score >= _THRESHOLD:
                 yield Entity(span.start, span.end, self.types[span.kind], span.score)
 
     def _one_name(self, text: str, before: _Span, word: _Span) -> bool:
@@ -245,9 +240,7 @@ def embedded_tagger(
     return tagger
 
 
-def pretrained_tagger(
-    path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
-) -> EntityTagger:
+def pretrained_tagger(path: Path, *, device: torch.device | str = "cpu") -> EntityTagger:
     """A transformers token classifier (BERT, RoBERTa, ...) from a local folder.
 
     Raises: ValueError for a folder that `load_pretrained` refuses, or labels that name no types.
@@ -255,7 +248,7 @@ def pretrained_tagger(
     from transformers import AutoModelForTokenClassification
 
     own = torch.device(device)
-    model, vocabulary = load_pretrained(path, AutoModelForTokenClassification, device=own, dtype=dtype)
+    model, vocabulary = load_pretrained(path, AutoModelForTokenClassification, device=own)
     labels = [str(model.config.id2label[number]) for number in range(model.config.num_labels)]
 
     def forward(ids: torch.Tensor, _cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

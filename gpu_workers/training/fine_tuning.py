@@ -10,9 +10,9 @@ from tokenizers import Tokenizer
 
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
 from gpu_workers.models.nets import InfillNet, backbone
+from gpu_workers.training.adapter import attach
 from gpu_workers.training.infill import BATCH_PIECES, SEED, masked_loss, trained
 from gpu_workers.training.infill_batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
 from gpu_workers.training.loop import Checkpoint, Schedule, Training
@@ -26,7 +26,7 @@ def shipped_net(device: torch.device) -> tuple[AdapterInfo, InfillNet]:
     """The shipped adapter on the bundled encoder, ready to be trained further."""
     info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", weights_fingerprint(bundled_path()))
     bert = backbone(attention="eager")
-    lora.attach(bert, info.rank)
+    attach(bert, info.rank)
     net = InfillNet(bert)
     with torch.no_grad():
         for name, parameter in trained(net).items():

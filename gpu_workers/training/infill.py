@@ -16,9 +16,9 @@ import torch
 
 from gpu_workers.encoder import fastest_dtype, weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.nets import InfillNet, backbone
+from gpu_workers.training.adapter import adapter_parameters, attach
 from gpu_workers.training.infill_batches import HELD_OUT, Masked, held_out, public_batches
 from gpu_workers.training.loop import CheckpointFile, Schedule, Training
 
@@ -38,13 +38,13 @@ def build() -> InfillNet:
     """The network before its first step; the same on every call."""
     torch.manual_seed(SEED)
     bert = backbone(attention="eager")
-    lora.attach(bert, RANK)
+    attach(bert, RANK)
     return InfillNet(bert)
 
 
 def trained(net: InfillNet) -> dict[str, torch.nn.Parameter]:
     """What is trained, by its name in an adapter's file."""
-    return {**lora.adapter_parameters(net.bert), **net.own_parameters()}
+    return {**adapter_parameters(net.bert), **net.own_parameters()}
 
 
 def masked_loss(net: InfillNet, batch: Masked) -> torch.Tensor:

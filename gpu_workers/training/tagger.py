@@ -16,10 +16,10 @@ import torch
 
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.training import ner_corpora
+from gpu_workers.training.adapter import adapter_parameters, attach
 from gpu_workers.training.loop import CheckpointFile, Schedule, Training
 from gpu_workers.training.ner_corpora import IGNORED, NONE, Tagged
 from gpu_workers.training.tagger_batches import (
@@ -44,13 +44,13 @@ def build() -> TaggerNet:
     """The network before its first step; the same on every call."""
     torch.manual_seed(SEED)
     bert = backbone(attention="eager")
-    lora.attach(bert, RANK)
+    attach(bert, RANK)
     return TaggerNet(bert, len(LABELS))
 
 
 def trained(net: TaggerNet) -> dict[str, torch.nn.Parameter]:
     """Every parameter that is trained, by its name in the shipped file."""
-    return {**lora.adapter_parameters(net.bert), **net.own_parameters()}
+    return {**adapter_parameters(net.bert), **net.own_parameters()}
 
 
 @torch.inference_mode()

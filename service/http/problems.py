@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from core import errors
-from core.amounts import delta_of, epsilon_of
+from core.amounts import Amount, delta_of, epsilon_of
 from service import metrics
 from service.http import openai_errors
 
@@ -134,7 +134,7 @@ def problem_type(code: str) -> str:
     return f"urn:privacy-gateway:problem:{code}"
 
 
-def amount(value: errors.Amount) -> dict[str, float]:
+def amount(value: Amount) -> dict[str, float]:
     """An amount as every budget block shows it."""
     return {"epsilon": epsilon_of(value.epsilon_nano), "delta": delta_of(value.delta_femto)}
 

@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from core.errors import Amount, BadCorpus, ClientGone, LedgerError, ReleaseInFlight, UnknownJob
+from core.amounts import Amount
+from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseInFlight, UnknownJob
 from core.ledger.jobs import JobHold, JobRecord
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger

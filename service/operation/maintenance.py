@@ -8,8 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from core.errors import LedgerError
-from core.ledger.hash_chain.chain import LedgerNotTrusted
+from core.errors import LedgerError, LedgerNotTrusted
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries

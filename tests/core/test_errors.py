@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from core.errors import Amount, BudgetExhausted, GatewayError, HoldNotOpen, InvalidInput, TaskFailed, WorkerDied
+from core.amounts import Amount
+from core.errors import BudgetExhausted, GatewayError, HoldNotOpen, InvalidInput, TaskFailed, WorkerDied
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 import pytest
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
+from ledger_audit_kit import AuditReport, audit
 
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
-from core.ledger.records import AuditReport
 
 ONE = [{"text": DOCUMENT}]
 SLOW = [{"text": DOCUMENT * 8}] * 60  # longer than the 0.3 s after which `during-run` kills
@@ -77,7 +77,7 @@ class Crashing:
             key = MasterKey.load_or_create(self.gateway.data_dir)
             ledger = Ledger(client, key, clock=lambda: int(time.time() * 1000) + later_ms)
             expired = await ledger.expire_overdue()
-            report = await ledger.audit()
+            report = await audit(ledger)
             await client.close()
             return expired, report
 

@@ -15,17 +15,13 @@ from typing import Any
 
 import orjson
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.keys import MasterKey, Purpose
 
 CHAIN_BATCH = 100
 RawEntry = tuple[bytes, Mapping[bytes, bytes]]  # a journal entry as Redis stores it: its id and its fields
-
-
-class LedgerNotTrusted(LedgerUnavailable):
-    """The ledger is not what was sealed. It stays refused until an operator has looked."""
 
 
 @dataclass(frozen=True)

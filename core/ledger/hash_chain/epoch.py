@@ -13,10 +13,10 @@ from typing import Any
 
 import orjson
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.files.secret_file import write_secret
 from core.ledger import names
-from core.ledger.hash_chain.chain import LedgerNotTrusted, SealId, seal_entry
+from core.ledger.hash_chain.chain import SealId, seal_entry
 from core.ledger.keys import MasterKey
 
 Call = Callable[..., Awaitable[Any]]  # one Redis command

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
+from core.errors import InvalidInput, LedgerNotTrusted, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import (
     ChainHead,
     Head,
     JournalDigest,
-    LedgerNotTrusted,
     Seal,
     SealChain,
     SealId,
@@ -87,6 +86,10 @@ class Sealer:
                         return sealed.id.n
         except LedgerNotTrusted as error:
             self._client.stop(error.detail)
+            raise
+        except LedgerUnavailable as error:
+            if self._client.is_stopped:  # a new connection has found it
+                raise LedgerNotTrusted(error.detail) from error
             raise
         if always:
             raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import (
     JournalDigest,
-    LedgerNotTrusted,
     RawEntry,
     Seal,
     SealChain,

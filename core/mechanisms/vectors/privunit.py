@@ -55,10 +55,6 @@ class CapLaw:
     threshold: int
     mean: float
 
-    @property
-    def probability(self) -> float:
-        return self.threshold / 2.0**_COIN_BITS
-
     def draw(self, count: int, generator: np.random.Generator) -> FloatArray:
         """Return `count` independent t, float64."""
         words = np.frombuffer(os.urandom(_COIN_BITS // 8 * count), dtype=np.uint64)

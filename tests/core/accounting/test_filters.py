@@ -9,11 +9,12 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+from division_kit import division_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.accounting.binomial import epsilon_of_pure
-from core.accounting.divisions import Division, division_of, divisions, filter_arms
+from core.accounting.divisions import Division, divisions, filter_arms
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
 from core.accounting.filters import (
     COST_ORDERS,

@@ -6,10 +6,11 @@ import math
 
 import mpmath
 import pytest
+from division_kit import division_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.accounting.divisions import Division, division_of, divisions
+from core.accounting.divisions import Division, divisions
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.accounting.filters import Sums, admits, cost_of
 from core.accounting.gaussian import delta_of_gaussian

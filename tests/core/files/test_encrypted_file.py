@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import random
 from pathlib import Path
 
 import pytest
 
 from core.errors import JobFilesLost
-from core.files.encrypted_file import (
-    CHUNK_BYTES,
-    EncryptedFileWriter,
-    LineTooLong,
-    decrypt,
-    encrypt,
-    lines,
-    new_key,
-    read_encrypted,
-)
+from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new_key, read_encrypted
 
 KEY = new_key()
-SEALED = CHUNK_BYTES + 16
-HEAD = 24
+CHUNK = 1024 * 1024  # a chunk in the file; the first one includes the head
+TAG = 16
+HEAD = 40
+FIRST = CHUNK - HEAD - TAG  # bytes of plain text in the first chunk
 
 
 def written(path: Path, data: bytes, *, key: bytes = KEY, label: str = "input") -> Path:
@@ -35,7 +30,7 @@ def whole(path: Path, *, key: bytes = KEY, label: str = "input") -> bytes:
     return b"".join(read_encrypted(path, key, label))
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES])
+@pytest.mark.parametrize("size", [0, 1, FIRST - 1, FIRST, FIRST + 1, FIRST + CHUNK - TAG, 3 * CHUNK])
 def test_what_was_written_comes_back(tmp_path: Path, size: int) -> None:
     data = bytes(i * 7 % 251 for i in range(size))
     path = written(tmp_path / "f", data)
@@ -49,57 +44,79 @@ def test_what_was_written_comes_back(tmp_path: Path, size: int) -> None:
     "harm",
     [
         lambda raw: raw[:-1],
-        lambda raw: raw[: HEAD + SEALED],  # exactly one chunk: a cut at a boundary
+        lambda raw: raw[:CHUNK],  # exactly one chunk: a cut at a boundary
         lambda raw: raw[:HEAD],
         lambda raw: raw[: HEAD - 1],
         lambda raw: b"",
-        lambda raw: (
-            raw[:HEAD] + raw[HEAD + SEALED : HEAD + 2 * SEALED] + raw[HEAD : HEAD + SEALED] + raw[HEAD + 2 * SEALED :]
-        ),
-        lambda raw: raw[: HEAD + SEALED] + raw[HEAD + 2 * SEALED :],  # a chunk left out
+        lambda raw: raw[:CHUNK] + raw[2 * CHUNK : 3 * CHUNK] + raw[CHUNK : 2 * CHUNK] + raw[3 * CHUNK :],
+        lambda raw: raw[:CHUNK] + raw[2 * CHUNK :],  # a chunk left out
         lambda raw: raw + raw[-20:],
         lambda raw: raw[:9] + bytes([raw[9] ^ 1]) + raw[10:],
         lambda raw: raw[:1000] + bytes([raw[1000] ^ 1]) + raw[1001:],
-        lambda raw: b"PGSCRAT2" + raw[8:],
+        lambda raw: bytes([raw[0] ^ 1]) + raw[1:],
+        lambda raw: b"PGSCRAT1" + raw,  # the format of an earlier version
     ],
-    ids=["cut", "cut-at-chunk", "head", "half-head", "empty", "swapped", "dropped", "longer", "salt", "bit", "magic"],
+    ids=[
+        "cut",
+        "cut-at-chunk",
+        "head",
+        "half-head",
+        "empty",
+        "swapped",
+        "dropped",
+        "longer",
+        "salt",
+        "bit",
+        "magic",
+        "old-format",
+    ],
 )
 def test_any_other_file_is_refused(tmp_path: Path, harm) -> None:
-    path = written(tmp_path / "f", b"x" * (2 * CHUNK_BYTES + 500))
+    data = random.Random(1).randbytes(3 * CHUNK + 500)
+    path = written(tmp_path / "f", data)
     path.write_bytes(harm(path.read_bytes()))
+    found: list[bytes] = []
     with pytest.raises(JobFilesLost):
-        whole(path)
+        found.extend(read_encrypted(path, KEY, "input"))
+    assert data.startswith(b"".join(found))
 
 
 def test_a_file_of_another_job_or_name_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "f", b"text")
-    for key, label in ((new_key(), "input"), (KEY, "shard-000001")):
+    for key, label in ((new_key(), "input"), (KEY, "shard-000001"), (bytes(32), "input"), (b"", "input")):
         with pytest.raises(JobFilesLost):
             whole(path, key=key, label=label)
     with pytest.raises(JobFilesLost):
         whole(tmp_path / "missing")
 
 
-def test_a_file_without_its_end_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("abandoned", [True, False])
+def test_a_file_without_its_end_is_refused(tmp_path: Path, abandoned: bool) -> None:
     writer = EncryptedFileWriter(tmp_path / "f", KEY, "input")
-    writer.write(b"y" * (2 * CHUNK_BYTES))
-    writer.abandon()
+    writer.write(b"y" * (2 * CHUNK))
+    if abandoned:
+        writer.abandon()
+    del writer
+    gc.collect()  # of a writer that an exception has stopped
     with pytest.raises(JobFilesLost):
         whole(tmp_path / "f")
 
 
-def test_sealing_replaces_at_once(tmp_path: Path) -> None:
+def test_two_files_of_the_same_text_differ(tmp_path: Path) -> None:
+    first, second = (written(tmp_path / name, b"the same text").read_bytes() for name in "ab")
+    assert first[HEAD:] != second[HEAD:]
+
+
+def test_a_file_is_written_once(tmp_path: Path) -> None:
+    path = written(tmp_path / "f", b"one")
+    with pytest.raises(FileExistsError):
+        EncryptedFileWriter(path, KEY, "input")
+    assert whole(path) == b"one"
+
+
+def test_encrypting_replaces_at_once(tmp_path: Path) -> None:
     path = tmp_path / "shard"
     encrypt(path, KEY, "shard", b"one")
     encrypt(path, KEY, "shard", b"two")
     assert decrypt(path, KEY, "shard") == b"two"
     assert [entry.name for entry in tmp_path.iterdir()] == ["shard"]
-
-
-def test_lines_across_chunks_and_their_limit() -> None:
-    chunks = [b"ab", b"c\n\n  \nde", b"f\r\n", b"g"]
-    assert list(lines(chunks, bytes_max=10)) == [(1, b"abc"), (4, b"def"), (5, b"g")]
-    assert list(lines([], bytes_max=10)) == []
-    with pytest.raises(LineTooLong) as found:
-        list(lines([b"a\n", b"12345", b"678901", b"2"], bytes_max=10))
-    assert found.value.number == 2

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY
 from redis_kit import DeployedServer, EmbeddedServer, RedisProcess, installed_server
 
@@ -62,5 +63,5 @@ def ledger(go, client) -> Iterator[Ledger]:
     """The invariant of every test: the journal's sum equals the counters, without a gap."""
     ledger = Ledger(client, MASTER_KEY)
     yield ledger
-    report = go(ledger.audit())
+    report = go(audit(ledger))
     assert report.ok, report

@@ -9,9 +9,8 @@ import pytest
 from ledger_kit import MASTER_KEY, charge, claim, limits
 
 from core.accounting.events import Unit
-from core.amounts import EPSILON_MAX, NANO
+from core.amounts import EPSILON_MAX, NANO, Amount
 from core.errors import (
-    Amount,
     BudgetExhausted,
     InvalidInput,
     LedgerUnavailable,

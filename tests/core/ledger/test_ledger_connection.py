@@ -12,8 +12,8 @@ import pytest
 from ledger_kit import MASTER_KEY, Proxy, ReplyDropper, charge, claim, limits
 from redis_kit import EmbeddedServer
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 

@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, limits
 from redis_kit import installed_server
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis, answers, attached, socket_path
 from core.ledger.ledger import Ledger
@@ -56,7 +57,7 @@ async def one_release(socket: Path) -> Amount:
         await ledger.open_tenant("acme", limits=limits(5))
     hold = await ledger.reserve("acme", [charge(1)])
     await ledger.commit("acme", hold.release_id, response=b"x")
-    report = await ledger.audit()
+    report = await audit(ledger)
     assert report.ok
     state = await ledger.account("acme", "acme/sentence")
     await client.close()

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from ledger_kit import MASTER_KEY, charge, limits
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable
+from core.amounts import NANO, Amount
+from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.hash_chain.audit import audit_ledger
-from core.ledger.hash_chain.chain import LedgerNotTrusted
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.ledger import Ledger
 
@@ -285,6 +284,28 @@ def test_a_server_replaced_under_a_running_gateway_is_noticed(go, place):
     go(scenario(next_round))
     place.epoch_file.unlink()
     go(scenario(new_connection))
+
+
+def test_a_request_that_meets_an_older_ledger_gets_the_error_of_every_unusable_ledger(go, place):
+    go(live(place, 2))
+    place.back_up("old")
+
+    async def scenario() -> None:
+        async with place.running() as running:
+            running.client.guard_connections(running.sealer.verify_connection)
+            await running.release(3)
+            await running.sealer.seal()
+            await running.server.stop()
+            place.restore("old")
+            await running.server.start()
+            for reason in ("older state", "not what was sealed"):  # at the new connection, and afterwards
+                with pytest.raises(LedgerUnavailable, match=reason) as refused:
+                    await running.ledger.reserve("acme", [charge(1)])
+                assert refused.value.code == "ledger-unavailable"
+            with pytest.raises(LedgerNotTrusted, match="not what was sealed"):
+                await running.sealer.seal()
+
+    go(scenario())
 
 
 def test_a_restarted_server_on_the_same_file_is_no_alarm(go, place):

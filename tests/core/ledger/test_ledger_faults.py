@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, limits
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.durability import REQUIRED_SETTINGS
 from core.ledger.embedded import EmbeddedRedis
@@ -143,7 +144,7 @@ def test_a_killed_server_is_back_within_ten_seconds_with_every_hold(go, tmp_path
         done = True
         await asyncio.gather(*workers)
         state = await ledger.account("acme", "acme/sentence")
-        report = await ledger.audit()
+        report = await audit(ledger)
         await client.close()
         await server.stop()
         await supervisor

@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from division_kit import division_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ledger_audit_kit import audit
 from ledger_kit import limits
 
-from core.accounting.divisions import Division, division_of, divisions, filter_arms
+from core.accounting.divisions import Division, divisions, filter_arms
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
 from core.accounting.filters import FILTER_ORDERS, Sums, admits, cost_of
 from core.accounting.loss_cumulants import moments_of
@@ -241,7 +243,7 @@ def test_a_charge_for_many_releases_counts_as_that_many_charges(go, ledger, want
     assert states[0].history == states[1].history
     journals = [go(ledger.journal(tenant, f"{tenant}/sentence", limit=100)).entries for tenant in ("once", "many")]
     assert [entry.amounts[0].vector for entry in journals[0]] == [entry.amounts[0].vector for entry in journals[1]]
-    assert go(ledger.audit()).ok
+    assert go(audit(ledger)).ok
     with pytest.raises(BudgetExhausted):
         go(ledger.reserve("once", [Charge(wanted, times=200_000)]))
 
@@ -285,7 +287,7 @@ def test_the_first_release_decides_how_delta_is_divided(go, ledger):
     assert (basic.name, basic.requested, basic.limit_delta) == ("basic", 0.5, pytest.approx(5e-8))
     assert all(arm.requested is None for arm in refused.value.arms[1:])
     assert "Only the basic arm" in refused.value.detail
-    assert go(ledger.audit()).ok
+    assert go(audit(ledger)).ok
 
 
 def test_a_small_first_release_with_a_delta_of_its_own_keeps_all_of_delta(go, ledger):
@@ -327,7 +329,7 @@ def test_a_subject_divides_delta_for_itself(go, ledger):
     }
     offered = divisions(NANO, MICRO_DELTA)
     assert sorted(list(offered.values()).index(found) for found in arms.values()) == [0, 1, 1]
-    assert go(ledger.audit()).ok
+    assert go(audit(ledger)).ok
     go(ledger.open_tenant("other", limits=limits(100, FEMTO // 10), subject_limits=limits(1, MICRO_DELTA)))
     go(ledger.reserve("other", [Charge(whole, "p1")]))
 
@@ -391,7 +393,7 @@ def test_a_ledger_of_an_earlier_version_keeps_the_basic_arm_of_metric_accounts(g
     go(open_as_earlier_version(client, "old"))
     go(spend_as_earlier_version(client, "old", subject=SUBJECT, times=300))
     assert go(ledger.account("old", "old/vector")).within_limit
-    assert go(ledger.audit()).tenants[0].over == ()
+    assert go(audit(ledger)).tenants[0].over == ()
 
     assert go(ledger.migrate()) == 2
     assert go(ledger.migrate()) == 0
@@ -401,7 +403,7 @@ def test_a_ledger_of_an_earlier_version_keeps_the_basic_arm_of_metric_accounts(g
         assert (state.limit.epsilon_nano, state.remaining.epsilon_nano) == (10 * NANO, 0)
     with pytest.raises(BudgetExhausted):
         go(ledger.reserve("old", [Charge(vector_event(1e-9), "someone")]))
-    report = go(ledger.audit())
+    report = go(audit(ledger))
     assert report.ok
     assert report.tenants[0].over == ("old/vector", f"old/vector/{SUBJECT[:16]}")
 

@@ -8,7 +8,8 @@ import pytest
 from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
 
 from core.accounting.events import Unit
-from core.errors import Amount, BudgetExhausted, HoldNotOpen, JobAttemptsExhausted, JobQuotaExceeded
+from core.amounts import Amount
+from core.errors import BudgetExhausted, HoldNotOpen, JobAttemptsExhausted, JobQuotaExceeded
 from core.ledger.client import LedgerClient, connect
 from core.ledger.jobs import JobHold, JobRecord, JobStatus, JobStore
 from core.ledger.ledger import Ledger

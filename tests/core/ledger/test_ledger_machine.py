@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from ledger_kit import MASTER_KEY, charge, claim, limits
 
-from core.amounts import NANO, cost_nano
-from core.errors import (
-    Amount,
-    BudgetExhausted,
-    HoldNotOpen,
-    IdempotencyConflict,
-    LedgerError,
-    ReleaseGone,
-    ReleaseInFlight,
-)
+from core.amounts import NANO, Amount, cost_nano
+from core.errors import BudgetExhausted, HoldNotOpen, IdempotencyConflict, LedgerError, ReleaseGone, ReleaseInFlight
+from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.ledger import Ledger
 from core.ledger.records import Replay
 
@@ -128,7 +121,7 @@ def machine(go, client):
                     assert state.committed == Amount(self.used() - held)
 
         def teardown(self):
-            assert go(self.ledger._audit_tenant(self.tenant)).ok
+            assert go(audit_tenant(self.ledger._client, self.tenant)).ok
 
     return LedgerMachine
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, claim, limits
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.accounting.filters import Arms, Sums, admits, cost_of
-from core.amounts import FEMTO, NANO
-from core.errors import Amount, BudgetExhausted, LedgerUnavailable
+from core.amounts import FEMTO, NANO, Amount
+from core.errors import BudgetExhausted, LedgerUnavailable
 from core.ledger.debits import Debits
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay, Reserved
@@ -140,11 +141,11 @@ def test_an_account_that_is_missing_or_broken_is_told_and_not_left_out(go, acme,
     go(admin.call("RENAME", "{acme}:account:token", "aside"))
     with pytest.raises(LedgerUnavailable):
         go(acme.accounts("acme"))
-    assert "the account acme/token is missing" in go(acme.audit()).tenants[0].faults
+    assert "the account acme/token is missing" in go(audit(acme)).tenants[0].faults
     go(admin.call("RENAME", "aside", "{acme}:account:token"))
     held = go(admin.call("HGET", "{acme}:account:token", "held"))
     go(admin.call("HSET", "{acme}:account:token", "held", b"\xc1"))
     with pytest.raises(LedgerUnavailable):
         go(acme.accounts("acme"))
-    assert "the account acme/token cannot be read" in go(acme.audit()).tenants[0].faults
+    assert "the account acme/token cannot be read" in go(audit(acme)).tenants[0].faults
     go(admin.call("HSET", "{acme}:account:token", "held", held))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, claim, limits
 from redis_faults import FAULTS, hanging
 
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable, ReleaseInFlight
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable, ReleaseInFlight
 from core.ledger.client import LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.ledger import Ledger
@@ -79,7 +80,7 @@ def test_a_full_disk_ends_the_server_and_keeps_what_was_acknowledged(go, server,
     async def with_space_again():
         client = LedgerClient(connect(url=full.url))
         ledger = Ledger(client, MASTER_KEY)
-        state, report = await ledger.account("acme", "acme/sentence"), await ledger.audit()
+        state, report = await ledger.account("acme", "acme/sentence"), await audit(ledger)
         await ledger.ping_write()
         await client.close()
         return state, report

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, limits
 from redis_kit import RedisProcess
 
@@ -160,7 +161,7 @@ def test_no_acknowledged_transition_is_lost_with_the_power(go, machine):
         client = LedgerClient(connect(url=machine.redis.url))
         ledger = Ledger(client, MASTER_KEY)
         held, committed = await survivors(ledger)
-        state, report = await ledger.account("acme", "acme/sentence"), await ledger.audit()
+        state, report = await ledger.account("acme", "acme/sentence"), await audit(ledger)
         await client.close()
         return held, committed, state, report
 
@@ -230,7 +231,7 @@ def test_a_torn_end_waits_for_the_operator_and_costs_nothing_acknowledged(go, ma
             await serve_until(ledger, told, lambda: len(told.committed) >= 50, kill)
             await client.close()
             return None
-        found = await survivors(ledger), await ledger.audit()
+        found = await survivors(ledger), await audit(ledger)
         await client.close()
         return found
 

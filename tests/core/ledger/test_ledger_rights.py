@@ -13,8 +13,8 @@ from ledger_kit import MASTER_KEY, charge, limits
 from redis_kit import DEPLOY, REDIS_PASSWORD, DeployedServer, plain
 
 import core.ledger
-from core.amounts import NANO
-from core.errors import Amount, LedgerUnavailable
+from core.amounts import NANO, Amount
+from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 

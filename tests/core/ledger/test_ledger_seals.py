@@ -11,11 +11,11 @@ import orjson
 import pytest
 from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import pages
 from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.audit import audit_ledger
-from core.ledger.hash_chain.chain import LedgerNotTrusted, SealChain
+from core.ledger.hash_chain.chain import SealChain
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger

@@ -10,10 +10,10 @@ from transformers import AutoModelForMaskedLM
 
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.infill import MaskedLM, Question, embedded_infill, pretrained_infill
 from gpu_workers.models.nets import InfillNet, backbone
+from gpu_workers.training.adapter import adapter_parameters, attach
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -94,9 +94,9 @@ def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
 def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
     torch.manual_seed(12)
     bert = backbone()
-    lora.attach(bert, 2)
+    attach(bert, 2)
     net = InfillNet(bert)
-    parameters = {**lora.adapter_parameters(bert), **net.own_parameters()}
+    parameters = {**adapter_parameters(bert), **net.own_parameters()}
     with torch.no_grad():
         for tensor in parameters.values():
             tensor.copy_((torch.randn(tensor.shape) * 0.05).half())

@@ -11,10 +11,10 @@ from transformers import AutoModelForTokenClassification
 
 from gpu_workers.encoder import weights_fingerprint
 from gpu_workers.encoder_model import bundled_path
-from gpu_workers.models import lora
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
+from gpu_workers.training.adapter import adapter_parameters, attach
 
 LABELS = ("O", "PERSON", "LOCATION", "ORGANIZATION")
 
@@ -103,9 +103,9 @@ def adapter(path: Path, **changes: object) -> TaggerNet:
     """A random adapter's file, and the network as its training sees it."""
     torch.manual_seed(11)
     bert = backbone()
-    lora.attach(bert, 2)
+    attach(bert, 2)
     net = TaggerNet(bert, len(LABELS))
-    parameters = {**lora.adapter_parameters(bert), **net.own_parameters()}
+    parameters = {**adapter_parameters(bert), **net.own_parameters()}
     with torch.no_grad():
         for tensor in parameters.values():
             tensor.copy_((torch.randn(tensor.shape) * 0.05).half())

@@ -76,7 +76,7 @@ def test_privunit_draws_its_mixture() -> None:
     above = along > law.gamma
     cut = stats.norm.cdf(law.gamma)
 
-    assert stats.binomtest(int(above.sum()), len(along), law.probability).pvalue > ERROR_RATE
+    assert stats.binomtest(int(above.sum()), len(along), law.threshold / 2.0**64).pvalue > ERROR_RATE
     assert stats.kstest(along[above], lambda t: (stats.norm.cdf(t) - cut) / (1 - cut)).pvalue > ERROR_RATE
     assert stats.kstest(along[~above], lambda t: stats.norm.cdf(t) / cut).pvalue > ERROR_RATE
     across = noisy - along[:, None] * x
