@@ -47,6 +47,7 @@ def test_portable_memory_travels_with_what_was_written_alone() -> None:
     received = pickle.loads(message)
     assert received.block.size == 1 << 20
     assert received.read().tolist() == [[1, 2, 3], [0, 0, 0]]
+    assert pickle.loads(pickle.dumps(received)).read().tolist() == [[1, 2, 3], [0, 0, 0]], "it may travel further"
     assert received.block.changes() == (0, b"")
     received.write_rows(np.array([[4, 5, 6]], dtype=np.float32), 1)
     start, content = received.block.changes()

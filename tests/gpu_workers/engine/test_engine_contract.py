@@ -351,7 +351,7 @@ def test_arrays_go_in_and_come_out(on_engine: OnEngine) -> None:
         for rows, dtype, offset in ((3, "float32", 0), (5, "float16", 6), (7, "float64", 13)):
             vectors = placed(rows, dtype, offset)
             vectors.write_rows(np.full((rows, 4), rows, dtype), 0)
-            released.append(placed(rows, dtype))
+            released.append(placed(rows, dtype, offset))
             tasks.append(on.work(f"rows-{rows}", vectors=vectors, released=released[-1]))
         assert await on.run(*tasks) == ["ROWS-3", "ROWS-5", "ROWS-7"]
         for array, rows in zip(released, (3, 5, 7), strict=True):
@@ -437,10 +437,13 @@ def test_a_stop_ends_all_calls(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
         busy = await on.busy()
         waiting = await on.submit(on.work("waiting"))
+        isolated = await on.submit(on.work("isolated"), isolate_failures=True)
         capacity = asyncio.ensure_future(on.engine.wait_for_capacity(Role.EMBED, 16, timeout_s=60))
         stopping = asyncio.ensure_future(on.engine.stop())
         with pytest.raises(WorkerCold):
             await waiting
+        with pytest.raises(WorkerCold):  # nothing of it started, so there is no result to isolate
+            await isolated
         await capacity
         with pytest.raises(WorkerCold):
             await on.run(on.work("late"))
