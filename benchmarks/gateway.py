@@ -83,9 +83,9 @@ def drive(gateway: Gateway, tenant: Tenant, documents: list[list[str]], clients:
 def mechanism_share(documents: list[list[str]]) -> None:
     import torch
 
-    from gpu_workers.embedder import Embedder
+    from gpu_workers.handlers.embedder import Embedder
     from gpu_workers.handlers.options import WorkerOptions
-    from gpu_workers.tasks import EmbedTask
+    from gpu_workers.handlers.tasks import EmbedTask
 
     embedder = Embedder(WorkerOptions())
     embedder.warm_up()

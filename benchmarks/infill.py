@@ -42,12 +42,12 @@ from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect
 from core.text.tokens import tokenize
 from core.text.vocabulary import ranked
+from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models import masked_infill
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.infill import MaskedLM, embedded_infill
 from gpu_workers.models.masked_infill import MaskedInfill
 from gpu_workers.models.nets import InfillNet
-from gpu_workers.sanitiser import Sanitiser
 
 LISTS = AllowLists()
 COMMON = 20_000

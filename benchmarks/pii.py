@@ -33,14 +33,14 @@ from core.text.lists import AllowLists
 from core.text.mask_tagged import Tagged
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
-from gpu_workers.encoder import fastest_dtype
+from gpu_workers.domains.public_text import json_lines
+from gpu_workers.handlers.entity_tagger import NameFinder
 from gpu_workers.handlers.options import TAGGER_BUNDLED
+from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
+from gpu_workers.models.encoder import fastest_dtype
 from gpu_workers.models.nets import TaggerNet
 from gpu_workers.models.tagger import EntityTagger
-from gpu_workers.name_finder import NameFinder
-from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.training.public_text import json_lines
 
 COVER = 0.9
 NAMES = ("PERSON", "LOCATION", "ORGANIZATION")

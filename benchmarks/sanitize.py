@@ -16,7 +16,7 @@ from pathlib import Path
 
 from core.text.policy import FILLS, TECHNIQUES, MaskPolicy
 from core.text.sanitize import sanitize
-from gpu_workers.sanitiser import Sanitiser
+from gpu_workers.handlers.sanitiser import Sanitiser
 
 
 def _rows(path: Path) -> list[dict[str, object]]:

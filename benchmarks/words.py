@@ -36,7 +36,7 @@ from core.mechanisms.words.vocabulary import Rows, shipped
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.replace_words import inspect_words, replace_words
-from gpu_workers.encoder import Encoder
+from gpu_workers.models.encoder import Encoder
 
 EPSILONS = (2, 5, 10, 15, 20, 50)
 TASKS = {"CR": ("cr_all", "cr_all"), "MR": ("mr_all", "mr_all"), "TREC-6": ("trec6_train", "trec6_test")}

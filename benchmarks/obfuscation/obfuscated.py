@@ -26,15 +26,15 @@ from core.text.policy import (
     Sanitised,
     SanitizeTask,
 )
+from gpu_workers.build.infill import trained
+from gpu_workers.build.infill_batches import stream_of
+from gpu_workers.domains.public_text import show
 from gpu_workers.handlers.options import INFILL_BUNDLED, TAGGER_BUNDLED
+from gpu_workers.handlers.sanitiser import Sanitiser
+from gpu_workers.infill.fine_tuning import fine_tune, shipped_net
 from gpu_workers.models.adapter_file import SHIPPED, save_adapter
 from gpu_workers.models.embedded import embedded_vocabulary
-from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.training.fine_tuning import fine_tune, shipped_net
-from gpu_workers.training.infill import trained
-from gpu_workers.training.infill_batches import stream_of
-from gpu_workers.training.loop import CheckpointFile
-from gpu_workers.training.public_text import show
+from gpu_workers.models.training_loop import CheckpointFile
 
 MASKS = {
     "allow_list": MaskPolicy(techniques=("allow_list",)),

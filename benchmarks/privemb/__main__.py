@@ -24,7 +24,7 @@ from benchmarks.privemb.methods import METHODS, WORST_CASES, Method
 from benchmarks.sentdp.table import Cell, Row, Table
 from core.mechanisms.vectors.release import Vectors
 from core.mechanisms.vectors.vector_pack import VectorPack
-from gpu_workers.encoder import Encoder
+from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import VECTOR_PACK
 
 CACHE = Path(tempfile.gettempdir()) / "privacy-gateway-embeddings"

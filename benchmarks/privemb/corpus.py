@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpu_workers.encoder import Encoder
-from gpu_workers.training import public_text
-from gpu_workers.training.public_text import Document
+from gpu_workers.domains import public_text
+from gpu_workers.domains.public_text import Document
+from gpu_workers.models.encoder import Encoder
 
 _FILES = {
     "MR": (("mr_all",), ()),

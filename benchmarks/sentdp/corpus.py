@@ -12,9 +12,9 @@ from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, OWN, Classifiers, Do
 from benchmarks.sentdp.table import Cell, Row, Table
 from benchmarks.sentdp.words import WordMechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.encoder import Encoder
-from gpu_workers.training import domain_pack, public_text
-from gpu_workers.training.public_text import Document, Embedded
+from gpu_workers.domains import build_pack, public_text
+from gpu_workers.domains.public_text import Document, Embedded
+from gpu_workers.models.encoder import Encoder
 
 EPSILONS = (3, 6, 10, 25)
 WORD_EPSILONS = (*EPSILONS, 50, 100, 200)
@@ -48,7 +48,7 @@ def own_pack(title: str, encoder: Encoder, folder: Path, data: Path, cache: Path
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         corpora = (f"{source.name}-train",)
-        domain_pack.build(data, cache, domain_pack.SEED, name=source.pack, corpora=corpora).save(path)
+        build_pack.build(data, cache, build_pack.SEED, name=source.pack, corpora=corpora).save(path)
     return DomainPack.load(path, encoder_fingerprint=encoder.fingerprint)
 
 

@@ -1,6 +1,6 @@
 """Each corpus with the settings that were chosen on the other: number of codes and kind of noise at each epsilon.
 
-Nothing else of a pack is a setting: the constants of `gpu_workers.training.codes` are the same for every domain, and
+Nothing else of a pack is a setting: the constants of `gpu_workers.domains.codes` are the same for every domain, and
 space, centroids and tables are fitted to unlabelled public documents.
 """
 
@@ -18,8 +18,8 @@ from benchmarks.sentdp.table import Row, Table
 from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import MechanismParameters
-from gpu_workers.encoder import Encoder
-from gpu_workers.training import codes, domain_pack, public_text
+from gpu_workers.domains import build_pack, codes, public_text
+from gpu_workers.models.encoder import Encoder
 
 
 def settings(pack: DomainPack) -> tuple[MechanismParameters, ...]:
@@ -36,11 +36,11 @@ def fitted_with(
 ) -> DomainPack:
     """The codes of the corpus called `title`, fitted as in its own pack, with the settings of the other pack."""
     name = f"{SOURCES[title].name}-train"
-    parts = [public_text.embed(domain_pack.CORPORA[name](data), encoder, cache, name)]
-    kept, held = domain_pack.split(parts, np.random.default_rng(domain_pack.SEED))
+    parts = [public_text.embed(build_pack.CORPORA[name](data), encoder, cache, name)]
+    kept, held = build_pack.split(parts, np.random.default_rng(build_pack.SEED))
     rows = settings(other)
     shape = codes.geometry(kept)
-    fitter = codes.Fitter(shape, domain_pack.join(kept), held, domain_pack.SEED, [row.codes for row in rows])
+    fitter = codes.Fitter(shape, build_pack.join(kept), held, build_pack.SEED, [row.codes for row in rows])
     tables = [fitter.fitted(row.codes, row.code_noise, round(row.epsilon * NANO)).table for row in rows]
     info = replace(own.info, mechanism_parameters=rows, rank=shape.space.rank)
     return replace(own, info=info, space=shape.space, codebooks=fitter.codebooks, code_tables=tuple(tables))

@@ -21,8 +21,8 @@ from core.mechanisms.sentences.protection import Protection, protection
 from core.mechanisms.sentences.recoder import Recoder
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
-from gpu_workers.training import recoder
-from gpu_workers.training.public_text import Embedded
+from gpu_workers.domains import recoder
+from gpu_workers.domains.public_text import Embedded
 
 Documents = Sequence[FloatArray]
 OWN, GENERAL = "own pack", "general pack"

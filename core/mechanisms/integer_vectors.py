@@ -5,7 +5,8 @@ could then change every other sentence's contribution in the last place, and the
 one. In this module every sum is a sum of bounded integers, hence exact in any order: int8 products accumulate in int32,
 or in float32, whose 24 bits hold every partial sum (Cauchy-Schwarz: |a||b| <= (SCALE_MAX + sqrt(d)/2)^2 < 2^24 for
 d <= 2^20). Therefore a row's result is a function of that row alone, on every device, at every batch size and position.
-This holds by construction and needs no measurement. It does not cover the encoder itself (`gpu_workers.encoder`).
+This holds by construction and needs no measurement. It does not cover the encoder itself
+(`gpu_workers.models.encoder`).
 
 Cost of the rounding: about 1e-3 in a cosine.
 """

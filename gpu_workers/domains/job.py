@@ -22,11 +22,11 @@ from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import decrypt, encrypt
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains.card import domain_card
+from gpu_workers.domains.public_text import Embedded, mean_by_document
 from gpu_workers.domains.spec import DomainSpec
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
-from gpu_workers.training.public_text import Embedded, mean_by_document
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -85,7 +85,7 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
             reason="near-duplicates",
             count=len(public.lengths),
         )
-    from gpu_workers.training.domain_pack import build_pack  # with torch: a corpus that is refused needs none
+    from gpu_workers.domains.build_pack import build_pack  # with torch: a corpus that is refused needs none
 
     dimension = public.vectors.shape[1]
     encoder, fingerprint = source.facts(dimension)
@@ -116,8 +116,8 @@ def _too_few(count: int) -> BadCorpus:
 def _source(spec: DomainSpec, *, embeddings: bool) -> _Source:
     if embeddings:
         return _Source(None, None)
-    from gpu_workers.encoder import Encoder
     from gpu_workers.jobs.device import job_device
+    from gpu_workers.models.encoder import Encoder
 
     device = job_device(spec.device, spec.threads)
     encoder = Encoder(Path(spec.encoder_path) if spec.encoder_path else None, device=device)

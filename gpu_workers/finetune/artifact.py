@@ -15,7 +15,7 @@ import torch
 from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.methods import Method, prepare
-from gpu_workers.tensor_file import read_tensors, write_tensors
+from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "privacy-gateway/classifier/1"
 

@@ -17,9 +17,9 @@ from torch import nn
 
 from core.errors import InvalidInput
 from core.finetune.hyperparameters import PIECES
-from gpu_workers.encoder import weights_fingerprint
-from gpu_workers.encoder_model import bundled_path
 from gpu_workers.models.embedded import embedded_vocabulary
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import backbone
 from gpu_workers.models.pretrained import load_pretrained
 

@@ -33,7 +33,7 @@ from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.evaluation import Metrics, measure
 from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.finetune.methods import Trained
-from gpu_workers.training.loop import Checkpoint, Schedule
+from gpu_workers.models.training_loop import Checkpoint, Schedule
 
 CLIP_NORM = 0.1  # nearly every row is clipped: all count alike, and Adam makes up for the scale
 HEAD_RATE = 1e-2  # the head starts at zero and has far to go, whatever the method

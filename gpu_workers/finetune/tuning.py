@@ -23,7 +23,7 @@ from gpu_workers.finetune.companions import batch_pieces
 from gpu_workers.finetune.evaluation import Metrics
 from gpu_workers.finetune.methods import Method, Trained, prepare
 from gpu_workers.finetune.training import CLIP_NORM, PrivateTraining, Progress
-from gpu_workers.training.loop import Checkpoint
+from gpu_workers.models.training_loop import Checkpoint
 
 
 @dataclass(frozen=True)

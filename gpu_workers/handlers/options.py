@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_workers.endpoint import Endpoint
+from gpu_workers.models.endpoint import Endpoint
 
 TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
 INFILL_BUNDLED, INFILL_OFF = "bundled", "off"

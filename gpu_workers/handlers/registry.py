@@ -12,10 +12,10 @@ from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
 def make_handler(role: Role, options: WorkerOptions) -> Handler:
     """Import and build the handler of a role. Imports are local, so that a worker imports only what it runs."""
     if role is Role.EMBED:
-        from gpu_workers.embedder import Embedder
+        from gpu_workers.handlers.embedder import Embedder
 
         return Embedder(options)
-    from gpu_workers.sanitiser import Sanitiser
+    from gpu_workers.handlers.sanitiser import Sanitiser
 
     return Sanitiser(
         allow_list_dir=Path(options.allow_lists_dir) if options.allow_lists_dir else None,

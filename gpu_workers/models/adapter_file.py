@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.tensor_file import read_tensors, write_tensors
+from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "privacy-gateway/adapter/1"
 SHIPPED = Path(__file__).parent.parent / "adapters"

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.encoder import fastest_dtype, weights_fingerprint
-from gpu_workers.encoder_model import bundled_path
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.encoder import fastest_dtype, weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.lora import merged
 from gpu_workers.models.nets import InfillNet, TaggerNet, backbone
 from gpu_workers.models.pretrained import Vocabulary, plain

@@ -1,8 +1,8 @@
 """Serve a low-rank adapter of the bundled BERT encoder: the weights of the encoder with the adapter added to them.
 
 A served model holds the sum W + up·down in place of W, so an adapter costs nothing at serving time. Training uses peft
-(`gpu_workers.training.adapter`). This module does not import peft or transformers, because a worker on a processor
-starts without them (docs/adr/0025-lora.md).
+(`gpu_workers.models.trainable_adapter`). This module does not import peft or transformers, because a worker on a
+processor starts without them (docs/adr/0025-lora.md).
 """
 
 from __future__ import annotations

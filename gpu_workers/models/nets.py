@@ -1,7 +1,7 @@
 """The two heads on the bundled sentence encoder: one labels word pieces, one guesses masked ones.
 
-Both serve training and inference. For training, `gpu_workers.training.adapter.attach` prepares the encoder inside; for
-inference, its weights are those of `gpu_workers.models.lora.merged`.
+Both serve training and inference. For training, `gpu_workers.models.trainable_adapter.attach` prepares the encoder
+inside; for inference, its weights are those of `gpu_workers.models.lora.merged`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gpu_workers.encoder_model import bundled_path
+from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.pieces import Case
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.encoder import fastest_dtype, weights_fingerprint
-from gpu_workers.encoder_model import bundled_path, bundled_weights
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.encoder import fastest_dtype, weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path, bundled_weights
 from gpu_workers.models.lora import merged
-from gpu_workers.packed_bert import LinearOf, PackedBert, dense
+from gpu_workers.models.packed_bert import LinearOf, PackedBert, dense
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch.nn.functional import embedding, linear
 
-from gpu_workers.int8_linear import RangedLinear
+from gpu_workers.models.int8_linear import RangedLinear
 from gpu_workers.models.packed_adapter import packed_adapter
-from gpu_workers.packed_bert import dense
+from gpu_workers.models.packed_bert import dense
 
 # Nobody's, and of many kinds of writing: the ranges of 8-bit layers are those that are seen here.
 SAMPLES = (

@@ -27,7 +27,7 @@ from core.errors import InfillFailed
 from core.text.infill_model import Blank, FloatArray
 from core.text.lists import normal
 from core.text.vocabulary import ranked as public_words
-from gpu_workers.endpoint import Endpoint
+from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.one_word import is_number, is_word
 
 REQUESTS_MAX = 16  # at the same time

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gpu_workers.int8_linear import int8_supported
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
+from gpu_workers.models.int8_linear import int8_supported
 from gpu_workers.models.nets import TaggerNet
 from gpu_workers.models.packed_tagger import SAMPLES, PackedTagger
 from gpu_workers.models.pieces import Pieces, pieces_of

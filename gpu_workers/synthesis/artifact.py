@@ -15,8 +15,8 @@ from core.errors import InvalidInput
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.schema import TableSchema, table_schema
+from gpu_workers.models.tensor_file import read_tensors, write_tensors
 from gpu_workers.synthesis.stored_generator import FORMAT, stored_generator
-from gpu_workers.tensor_file import read_tensors, write_tensors
 
 COUNTS_FORMAT: Final = "privacy-gateway/counts/1"
 

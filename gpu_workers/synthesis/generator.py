@@ -18,9 +18,9 @@ from torch import nn
 
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.schema import TableSchema
+from gpu_workers.models.tensor_file import write_tensors
 from gpu_workers.synthesis.cells import all_cells
 from gpu_workers.synthesis.stored_generator import FORMAT, StoredGenerator
-from gpu_workers.tensor_file import write_tensors
 
 _LOGITS_MAX = 1 << 23  # of a generator whose shape nobody chose: about 300 MB while it is trained
 

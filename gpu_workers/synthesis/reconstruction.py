@@ -26,9 +26,9 @@ from torch import nn
 
 from core.mechanisms.vectors.noise import noise_generator
 from core.synthesis.pearl_release import Design, PearlRelease
+from gpu_workers.models.training_loop import Checkpoint
 from gpu_workers.synthesis.expected_features import expected_features
 from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape
-from gpu_workers.training.loop import Checkpoint
 
 _SAVED_SECONDS = 10.0
 _CURVE_POINTS = 100

@@ -13,9 +13,9 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_valid
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core import credentials
-from gpu_workers.endpoint import Endpoint, is_url
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.handlers.options import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from gpu_workers.models.endpoint import Endpoint, is_url
 from service.config.checkpoints import checkpoint_folder, is_pinned
 
 MIB = 1024 * 1024

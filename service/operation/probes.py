@@ -10,7 +10,7 @@ import numpy as np
 from core.errors import WorkerCold
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.protocol import Role
-from gpu_workers.tasks import EmbedTask
+from gpu_workers.handlers.tasks import EmbedTask
 
 _PLANTED = "canary@example.com"
 _EPSILON_NANO = 10**9

@@ -27,7 +27,7 @@ from core.mechanisms.sentences.pricing import sentence_event, words_event
 from core.mechanisms.sentences.protection import Protection, protection
 from core.text.segment import sentences, windows
 from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.tasks import EmbedRelease, EmbedTask
+from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import Settings
 from service.domains.store import Domain, Domains
 from service.releases.limits import check_epsilon

@@ -22,7 +22,7 @@ from core.mechanisms.vectors.pricing import vector_events, vector_facts
 from core.mechanisms.vectors.spec import VectorSpec, vector_spec
 from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.tasks import VectorTask
+from gpu_workers.handlers.tasks import VectorTask
 from service.config.settings import Settings
 from service.releases.limits import check_epsilon
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered

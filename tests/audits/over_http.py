@@ -39,7 +39,7 @@ from core.mechanisms.words import fill_pricing
 from core.mechanisms.words.vocabulary import shipped
 from core.text.segment import sentences
 from gpu_workers import packs
-from gpu_workers.encoder import Encoder
+from gpu_workers.models.encoder import Encoder
 
 POOL = (
     "No.",

@@ -13,8 +13,8 @@ from core.mechanisms.vectors import metric
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
 from gpu_workers.engine.arrays import ArrayPool, BlockArray
 from gpu_workers.engine.portable import MemoryBlock
-from gpu_workers.tasks import VectorTask
-from gpu_workers.vectors import VectorReleaser
+from gpu_workers.handlers.tasks import VectorTask
+from gpu_workers.handlers.vector_release import VectorReleaser
 from service.vectors.batch import array_batch
 
 

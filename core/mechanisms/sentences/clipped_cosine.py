@@ -17,10 +17,9 @@ over candidates (some rise, others fall), so the factor 2 in the sampler stays.
 Selection: permute-and-flip with acceptance exp(eps (u - u_max) / (2 G)), exact.
 Released: the chosen candidate's mean embedding (encoder space), which is post-processing.
 
-Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.encoder` checks this
-on its device).
-Source: this project; permute-and-flip: McKenna and Sheldon 2020, Algorithm 1 and Theorem 1; the setting: Meehan,
-Mrini and Chaudhuri 2022, sections 2 and 3.
+Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.models.encoder`
+checks this on its device). Source: this project; permute-and-flip: McKenna and Sheldon 2020, Algorithm 1 and Theorem 1;
+the setting: Meehan, Mrini and Chaudhuri 2022, sections 2 and 3.
 """
 
 from __future__ import annotations

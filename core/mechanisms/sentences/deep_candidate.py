@@ -17,10 +17,10 @@ Selection: the exponential mechanism with weights exp(eps u / (2 * 2)), exact. (
 sensitivity is 1, the weights are the same.)
 Released: the chosen candidate's recoded mean, which is post-processing.
 
-Assumption: encoder and recoder map each sentence to its vector independently of the others (`gpu_workers.encoder` and
-`Recoder` check this on their device).
-Source: Meehan, Mrini and Chaudhuri 2022, sections 4.1, 4.2 (depth, candidates) and 4.3 (recoder). Their Algorithm 1
-in the appendix prints max_j u_j. The text's lowest depth is meant, and it measures far better.
+Assumption: encoder and recoder map each sentence to its vector independently of the others
+(`gpu_workers.models.encoder` and `Recoder` check this on their device). Source: Meehan, Mrini and Chaudhuri 2022,
+sections 4.1, 4.2 (depth, candidates) and 4.3 (recoder). Their Algorithm 1 in the appendix prints max_j u_j. The text's
+lowest depth is meant, and it measures far better.
 """
 
 from __future__ import annotations

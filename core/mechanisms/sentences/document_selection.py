@@ -22,10 +22,9 @@ often; with a smaller n a member is closer to the document. On the `general` pac
 largest expected cosine between release and document at every epsilon from 1 to 6. The m / (e^eps + 1) of Ye and Barg
 2018, optimal for frequencies, gives the members a probability of only 1/2 however large m is.
 
-Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.encoder` checks this
-on its device).
-Source: the form of release and its sampler: Ye and Barg 2018 (subset selection), in dual form: the release is one item
-near the document instead of a subset that contains its item.
+Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.models.encoder`
+checks this on its device). Source: the form of release and its sampler: Ye and Barg 2018 (subset selection), in dual
+form: the release is one item near the document instead of a subset that contains its item.
 """
 
 from __future__ import annotations

@@ -18,10 +18,9 @@ document given such codes, a linear map fitted on public documents. It is post-p
 The only condition on c is that it depends on that sentence alone. All its sums are sums of bounded integers, exact in
 any order (`integer_vectors`), and the steps between them are elementwise.
 
-Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.encoder` checks this
-on its device).
-Source: this project. The setting: Meehan, Mrini and Chaudhuri 2022; randomised response at this epsilon: Kairouz,
-Bonawitz and Ramage 2016; counts: Ghosh, Roughgarden and Sundararajan 2009.
+Assumption: the encoder maps each sentence to its vector independently of the others (`gpu_workers.models.encoder`
+checks this on its device). Source: this project. The setting: Meehan, Mrini and Chaudhuri 2022; randomised response at
+this epsilon: Kairouz, Bonawitz and Ramage 2016; counts: Ghosh, Roughgarden and Sundararajan 2009.
 """
 
 from __future__ import annotations

@@ -14,15 +14,15 @@ from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors import privunit
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers import sanitiser as sanitiser_module
-from gpu_workers.embedder import Embedder
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers import sanitiser as sanitiser_module
+from gpu_workers.handlers.embedder import Embedder
 from gpu_workers.handlers.options import WorkerOptions
-from gpu_workers.sanitiser import Sanitiser
-from gpu_workers.tasks import EmbedRelease, EmbedTask, VectorTask
+from gpu_workers.handlers.sanitiser import Sanitiser
+from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, VectorTask
 
 SECRET = "quizzlethorpe"
 

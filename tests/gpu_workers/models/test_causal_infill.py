@@ -20,11 +20,11 @@ from core.errors import InfillFailed
 from core.text.infill_model import CONTEXT_CHARS, Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.engine.handler import run_batch
+from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models import causal_infill
 from gpu_workers.models.causal_infill import CausalInfill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.word_pieces import word_continuations
-from gpu_workers.sanitiser import Sanitiser
 
 ALL = MaskPolicy(techniques=("all",))
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)

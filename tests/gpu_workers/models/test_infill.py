@@ -8,12 +8,12 @@ import torch
 from tiny_models import PLAIN, checkpoint
 from transformers import AutoModelForMaskedLM
 
-from gpu_workers.encoder import weights_fingerprint
-from gpu_workers.encoder_model import bundled_path
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.infill import MaskedLM, Question, embedded_infill, pretrained_infill
 from gpu_workers.models.nets import InfillNet, backbone
-from gpu_workers.training.adapter import adapter_parameters, attach
+from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gpu_workers.encoder import fastest_dtype
-from gpu_workers.int8_linear import Int8Linear, RangedLinear, int8_supported
+from gpu_workers.models.encoder import fastest_dtype
+from gpu_workers.models.int8_linear import Int8Linear, RangedLinear, int8_supported
 from gpu_workers.models.tagger import embedded_tagger
 
 exact = pytest.mark.skipif(not int8_supported(), reason="this processor has no 8-bit products")

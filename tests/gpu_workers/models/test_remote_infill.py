@@ -17,13 +17,13 @@ from endpoint_kit import MODEL, ChatServer, chat
 from core.errors import InfillFailed
 from core.text.infill_model import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.endpoint import Endpoint
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models import remote_infill
+from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.remote_infill import RemoteInfill
-from gpu_workers.sanitiser import Sanitiser
 
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 KEY = "sk-of-the-operator"

@@ -9,12 +9,12 @@ import torch
 from tiny_models import PEOPLE, PLAIN, TOWNS, checkpoint
 from transformers import AutoModelForTokenClassification
 
-from gpu_workers.encoder import weights_fingerprint
-from gpu_workers.encoder_model import bundled_path
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
-from gpu_workers.training.adapter import adapter_parameters, attach
+from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 
 LABELS = ("O", "PERSON", "LOCATION", "ORGANIZATION")
 

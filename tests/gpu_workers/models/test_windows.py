@@ -3,7 +3,7 @@
 import pytest
 from tokenizers import Tokenizer
 
-from gpu_workers.encoder_model import bundled_path
+from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.pieces import Case, case_of, pieces_of
 from gpu_workers.models.windows import batches, windows
 

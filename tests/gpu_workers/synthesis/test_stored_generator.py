@@ -12,9 +12,9 @@ from synthesis_kit import table_of, toy_schema
 from core.errors import InvalidInput
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pricing import record_budget
+from gpu_workers.models.tensor_file import read_tensors
 from gpu_workers.synthesis.artifact import load_source, save_counts
 from gpu_workers.synthesis.generator import Generator, GeneratorShape, save_generator
-from gpu_workers.tensor_file import read_tensors
 
 SHAPE = GeneratorShape(components=3, bins=4)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import gpu_workers.packs
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
-from gpu_workers.encoder import weights_fingerprint
-from gpu_workers.encoder_model import bundled_path
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
 
 PACK = Path(gpu_workers.packs.__file__).parent / "general.safetensors"
 

@@ -21,7 +21,7 @@ from core.mechanisms.vectors.pricing import vector_events
 from core.mechanisms.vectors.spec import vector_spec
 from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism
 from core.mechanisms.vectors.vector_pack import FORMAT, VectorPack
-from gpu_workers.encoder import Encoder, bundled_path, weights_fingerprint
+from gpu_workers.models.encoder import Encoder, bundled_path, weights_fingerprint
 from gpu_workers.packs import VECTOR_PACK, pack_paths
 
 ERROR_RATE = 1e-6

@@ -1,0 +1,144 @@
+"""Public documents and their sentence embeddings, for building domain packs and for benchmarks.
+
+Text stays where it is: the cache holds embeddings only, and it lives outside the repository.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from core.text.segment import sentences
+
+if TYPE_CHECKING:
+    from gpu_workers.models.encoder import Encoder
+
+SENTENCES_MIN = 8
+SENTENCES_USED = 24
+_SHARD = 100
+
+
+@dataclass(frozen=True)
+class Document:
+    """One public document: its sentences, and its label where the corpus has one."""
+
+    sentences: list[str]
+    label: str = ""
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a gzipped file of JSON lines."""
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        for line in stream:
+            yield json.loads(line)
+
+
+def _kept(texts: Iterable[tuple[str, str]], limit: int) -> list[Document]:
+    """The first `limit` documents of at least 8 sentences, in an order given by their text's checksum."""
+    ordered = sorted(texts, key=lambda item: zlib.crc32(item[0].encode("utf-8", "replace")))
+    kept: list[Document] = []
+    for text, label in ordered:
+        parts = sentences(text)
+        if len(parts) >= SENTENCES_MIN:
+            kept.append(Document(parts[:SENTENCES_USED], label))
+        if len(kept) == limit:
+            break
+    return kept
+
+
+def newsgroups(data: Path, split: str, limit: int) -> list[Document]:
+    """20 Newsgroups; the label is the group's first component: seven topics."""
+    rows = json_lines(data / "20news" / f"{split}.jsonl.gz")
+    return _kept(((str(row["text"]), str(row["group"]).split(".")[0]) for row in rows), limit)
+
+
+def imdb(data: Path, split: str, limit: int) -> list[Document]:
+    """IMDB reviews; the label is the sentiment."""
+    rows = json_lines(data / "imdb" / f"{split}.jsonl.gz")
+    return _kept(((str(row["text"]).replace("<br />", "\n"), str(row["label"])) for row in rows), limit)
+
+
+def wikitext(data: Path, limit: int) -> list[Document]:
+    """WikiText-2 valid and test: consecutive paragraphs of one section, joined to 8 sentences or more."""
+    texts: list[tuple[str, str]] = []
+    for split in ("valid", "test"):
+        block: list[str] = []
+        for row in json_lines(data / "lm" / f"wikitext2_{split}.jsonl.gz"):
+            paragraph = str(row["text"]).strip()
+            if paragraph.startswith("= "):
+                block = []
+                continue
+            block.append(paragraph)
+            if len(sentences(" ".join(block))) >= SENTENCES_MIN:
+                texts.append((" ".join(block), ""))
+                block = []
+    return _kept(texts, limit)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Sentence embeddings of documents: `vectors` float32 `[rows, d]`, `lengths` int64 `[n]`, `labels` `[n]`."""
+
+    vectors: npt.NDArray[np.float32]
+    lengths: npt.NDArray[np.int64]
+    labels: list[str]
+
+    def documents(self) -> list[npt.NDArray[np.float32]]:
+        """One `[k, d]` array a document."""
+        return np.split(self.vectors, np.cumsum(self.lengths)[:-1])
+
+    def means(self) -> npt.NDArray[np.float32]:
+        """Mean embedding of each document, `[n, d]`."""
+        return mean_by_document(self.vectors, self.lengths)
+
+
+def mean_by_document(vectors: npt.NDArray[np.float32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Mean of each run of rows."""
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    sums = np.add.reduceat(vectors, starts, axis=0)
+    return np.asarray(sums / lengths[:, None], dtype=np.float32)
+
+
+def embed(documents: list[Document], encoder: Encoder, cache: Path, name: str) -> Embedded:
+    """Embed documents shard by shard, keeping finished shards in `cache`, so that a stopped run resumes.
+
+    A shard's file name carries a digest of its sentences and of the encoder: another corpus or encoder misses it.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for start in range(0, len(documents), _SHARD):
+        shard = documents[start : start + _SHARD]
+        digest = hashlib.sha256(f"{encoder.fingerprint} {encoder.dtype}".encode())
+        for document in shard:
+            digest.update("\0".join(document.sentences).encode("utf-8", "replace"))
+        path = cache / f"{name}-{digest.hexdigest()[:24]}.npy"
+        if not path.exists():
+            vectors = encoder.encode([s for document in shard for s in document.sentences])
+            partial = path.with_suffix(".partial")
+            with partial.open("wb") as stream:
+                np.save(stream, vectors.astype(np.float16))
+            partial.replace(path)
+        parts.append(np.load(path).astype(np.float32))
+        show(f"{name}: {min(start + _SHARD, len(documents))}/{len(documents)} documents embedded")
+    show("")
+    return Embedded(
+        vectors=np.concatenate(parts),
+        lengths=np.array([len(document.sentences) for document in documents], dtype=np.int64),
+        labels=[document.label for document in documents],
+    )
+
+
+def show(line: str) -> None:
+    """A progress line on the terminal."""
+    sys.stderr.write("\r\x1b[K" + line if line else "\n")
+    sys.stderr.flush()

@@ -1,0 +1,148 @@
+"""The embed role: encode the sentences of many documents in one go, then draw each document's release.
+
+Vectors and texts that are released one by one are the business of `gpu_workers.handlers.vector_release`, in the same
+worker.
+
+The encoder sees sentences, not documents: a sentence's vector depends on that sentence alone, which is what makes
+the sensitivity of the mechanisms exact. `warm_up` checks that on this very device and refuses to serve otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from core.accounting.events import Unit
+from core.errors import GatewayError
+from core.files.file_version import FileVersion
+from core.guarded import guarded
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import CodeNoise, InvalidPack
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
+from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
+from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.facts import EmbedderFacts
+from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.pack_cache import PackCache
+from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, VectorTask
+from gpu_workers.handlers.vector_release import VectorReleaser
+from gpu_workers.models.encoder import Encoder
+from gpu_workers.packs import pack_paths
+
+_CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
+_CANARY_EPSILON_NANO = 10**9
+
+
+class Embedder:
+    """Handler of `Role.EMBED`."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self._options = options
+        self._mechanisms: dict[tuple[str, str], SentenceMechanism] = {}
+
+    def warm_up(self) -> EmbedderFacts:
+        """Load the encoder and every pack, check the device, release a canary.
+
+        Raises: UnfitDevice when this device cannot compute scores exactly, InvalidPack for a broken pack.
+        """
+        options = self._options
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        device = options.device
+        if device == "auto":
+            device = "cuda:0" if torch.cuda.is_available() else "cpu"
+        self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=device)
+        if not self._encoder.self_check():
+            raise UnfitDevice("on this device a sentence's vector depends on its companions in the batch")
+        self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
+        own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
+        for name, path in pack_paths(own).items():
+            pack = DomainPack.load(path, encoder_fingerprint=self._encoder.fingerprint)
+            for mechanism in SENTENCE_MECHANISMS:
+                loaded = sentence_mechanism(mechanism, pack, self._encoder.device)
+                if not loaded.self_check():
+                    raise UnfitDevice("this device does not compute scores exactly")
+                self._mechanisms[name, mechanism] = loaded
+        canary = [
+            EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in self._mechanisms
+        ]
+        for task, document in zip(canary, self._sentences(canary), strict=True):
+            (released,) = self._drawn([task], [document])
+            if not torch.isfinite(torch.from_numpy(released.vector)).all():
+                raise RuntimeError("the canary release is not finite")
+        self._vectors = VectorReleaser(self._encoder)
+        self._vectors.check()
+        return EmbedderFacts(
+            encoder=self._encoder.facts(),
+            domains=tuple(sorted({domain for domain, _ in self._mechanisms})),
+            mechanisms=tuple(SENTENCE_MECHANISMS),
+            vector_mechanisms=tuple(VECTOR_MECHANISMS),
+            vector_pack=None if self._vectors.pack is None else str(self._vectors.pack.texts["name"]),
+            unit=Unit.SENTENCE.value,
+        )
+
+    def prepare(self, tasks: Sequence[EmbedTask | VectorTask]) -> Callable[[], list[EmbedRelease | int | GatewayError]]:
+        """As `Handler.prepare`: encode. The draw gives a document's embedding, or how many vectors were written to
+        its block. Documents that one call of a mechanism draws for fail together, vectors by task."""
+        documents = [task for task in tasks if isinstance(task, EmbedTask)]
+        sentences = self._sentences(documents)
+        draw_vectors = self._vectors.prepare([task for task in tasks if isinstance(task, VectorTask)])
+
+        def draw() -> list[EmbedRelease | int | GatewayError]:
+            embedded = iter(self._documents(documents, sentences))
+            counts = iter(draw_vectors())
+            return [next(embedded) if isinstance(task, EmbedTask) else next(counts) for task in tasks]
+
+        return draw
+
+    def _documents(
+        self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]
+    ) -> list[EmbedRelease | GatewayError]:
+        """Release every document; one mechanism call for each (domain, mechanism)."""
+        together: defaultdict[tuple[FileVersion | str, str], list[int]] = defaultdict(list)
+        for index, task in enumerate(tasks):
+            together[task.pack or task.domain, task.mechanism].append(index)
+        released: dict[int, EmbedRelease | GatewayError] = {}
+        for indices in together.values():
+            drawn = guarded(self._drawn, [tasks[index] for index in indices], [documents[index] for index in indices])
+            if isinstance(drawn, GatewayError):
+                released |= dict.fromkeys(indices, drawn)
+            else:
+                released |= zip(indices, drawn, strict=True)
+        return [released[index] for index in range(len(tasks))]
+
+    def _drawn(self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]) -> list[EmbedRelease]:
+        """The releases of documents of one domain by one mechanism."""
+        mechanism = self._mechanism(tasks)
+        vectors = mechanism.release(documents, [task.epsilon_nano for task in tasks])
+        return [EmbedRelease(vector=vector, space=mechanism.space) for vector in vectors]
+
+    def _mechanism(self, tasks: Sequence[EmbedTask]) -> SentenceMechanism:
+        """What releases these tasks. Raises InvalidPack, before anything is drawn, where the pack is not theirs."""
+        domain, name = tasks[0].pack or tasks[0].domain, tasks[0].mechanism
+        if isinstance(domain, str):
+            mechanism = self._mechanisms[domain, name]
+        else:
+            encodes = any(task.embeddings is None for task in tasks)
+            mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
+        for task in tasks:
+            if task.by_counts and mechanism.pack.code_table(task.epsilon_nano).noise is not CodeNoise.COUNTS:
+                raise InvalidPack("the pack is not the one that the release was priced for")
+        return mechanism
+
+    def _sentences(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
+        """Each document's sentence vectors `float32 [k, d]`, encoded together."""
+        sentences = [sentence for task in tasks for sentence in task.sentences or ()]
+        encoded = self._encoder.encode(sentences) if sentences else None
+        vectors, start = [], 0
+        for task in tasks:
+            if task.embeddings is not None:
+                vectors.append(torch.from_numpy(task.embeddings).to(self._encoder.device))
+            elif encoded is not None:
+                vectors.append(torch.as_tensor(encoded[start : start + task.size], device=self._encoder.device))
+                start += task.size
+        return vectors

@@ -1,0 +1,129 @@
+"""The fills of a language model, in the sanitise worker: the regions of many documents filled together.
+
+The texts have been inspected by then; `core.text.fill_left_to_right` and `core.text.fill_dp` say who reads what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from core.errors import GatewayError, InfillBroken, InvalidInput
+from core.files.file_version import FileVersion
+from core.guarded import guarded
+from core.mechanisms.words.token_selection import scores
+from core.text.fill_dp import CLIP, dp_draws, slots_of
+from core.text.fill_left_to_right import Way, fill_left_to_right
+from core.text.fill_top_k import top_1, top_k
+from core.text.infill_model import Blank, InfillModel
+from core.text.lists import AllowLists
+from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
+from core.text.sanitize import Inspected
+from gpu_workers.facts import InfillFacts
+from gpu_workers.handlers.file_cache import FileCache
+from gpu_workers.handlers.options import InfillSource
+from gpu_workers.models.endpoint import Endpoint
+from gpu_workers.models.infill import embedded_infill
+from gpu_workers.models.infill_sources import infill_model
+from gpu_workers.models.masked_infill import MaskedInfill
+
+_CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
+
+
+class Filler:
+    """`source`: as `WorkerOptions.infill`, not off. `slots_max`: regions of a document that are filled.
+    `models_loaded_max`: fine-tuned models that are kept in memory.
+
+    Raises: ValueError for a folder that holds no model which can fill.
+    """
+
+    def __init__(self, source: InfillSource, *, device: str, slots_max: int, models_loaded_max: int) -> None:
+        self._elsewhere = isinstance(source, Endpoint)
+        self._model: InfillModel = infill_model(source, device=device)
+        self._slots_max = slots_max
+        self._device = device
+        self._own = FileCache(self._load, loaded_max=models_loaded_max)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        return tuple(mode for mode in MODEL_FILLS if mode != DP or self._model.candidates)
+
+    def facts(self) -> InfillFacts:
+        listed = self._model.candidates
+        return InfillFacts(
+            name=self._model.name,
+            modes=self.modes,
+            candidates=None if listed is None else len(listed),
+            candidates_fingerprint=None if listed is None else listed.fingerprint,
+        )
+
+    def check(self) -> None:
+        """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does.
+
+        An endpoint is not asked: while it is down, what needs no model must go on, and it may come up later.
+        """
+        if self._elsewhere:
+            return
+        _check_fills(self._model)
+        if self._model.candidates:
+            scores(self._model.logits([_CANARY]), clip=CLIP)
+
+    def prepare(
+        self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
+    ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
+        """As `Handler.prepare` of `gpu_workers.engine.handler`; the draw gives one answer a task."""
+        refused: dict[int, GatewayError] = {}
+        ways: dict[int, Way] = {}
+        inspected = dict(found)
+        for number, task in tasks.items():
+            if task.fill == DP:
+                inspected[number] = slots_of(found[number], task.policy)
+            if len(inspected[number].masks) > self._slots_max:
+                refused[number] = InvalidInput(
+                    f"a model fills at most {self._slots_max} masked places of a document", field="documents"
+                )
+            else:
+                ways[number] = self._way(task, inspected[number], lists)
+        together: dict[FileVersion | None, list[int]] = {}
+        for number in ways:
+            together.setdefault(tasks[number].model, []).append(number)
+
+        def draw() -> dict[int, Sanitised | GatewayError]:
+            answers = dict[int, Sanitised | GatewayError](refused)
+            for file, numbers in together.items():
+                # one model after another: as many are in memory as `models_loaded_max` says
+                model = guarded(self._own.get, file) if file else self._model
+                if isinstance(model, GatewayError):
+                    answers |= dict.fromkeys(numbers, model)
+                    continue
+                filled = fill_left_to_right(
+                    [inspected[number] for number in numbers], [ways[number] for number in numbers], model
+                )
+                answers |= zip(numbers, filled, strict=True)
+            return answers
+
+        return draw
+
+    def _load(self, file: FileVersion) -> InfillModel:
+        """A model that a tenant has fine-tuned. Raises InfillBroken."""
+        try:
+            model = MaskedInfill(embedded_infill(Path(file.path), device=self._device))
+            _check_fills(model)
+        except Exception:  # whatever is wrong with the file, it cannot be used
+            broken = InfillBroken()
+        else:
+            return model
+        raise broken
+
+    def _way(self, task: SanitizeTask, found: Inspected, lists: AllowLists) -> Way:
+        if task.fill == TOP_1:
+            return top_1()
+        if task.fill == DP and self._model.candidates:
+            return dp_draws(found, task.epsilon_nano or 0, self._model.candidates, scope=task.scope)
+        return top_k(found.masks, task.policy, lists, count=task.k, considered=self._model.considered)
+
+
+def _check_fills(model: InfillModel) -> None:
+    """Raises RuntimeError where no word comes."""
+    if not model.ranked([_CANARY], count=1)[0][0].strip():
+        raise RuntimeError("the infill model fills nothing")

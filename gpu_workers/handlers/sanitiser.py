@@ -1,0 +1,200 @@
+"""The handler that a worker process runs for `POST /sanitize`.
+
+`warm_up` loads every list and recogniser and refuses to start a worker that misses planted data; a batch gives one
+result or one error a document, in order. No error holds text, and a document that fails leaves the others alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import GatewayError, RecogniserFailed, TaskFailed
+from core.guarded import guarded
+from core.mechanisms.words import vocabulary
+from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
+from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
+from core.text.lists import AllowLists
+from core.text.mask_tagged import Tagged
+from core.text.policy import (
+    ENTITIES,
+    FILLS,
+    METRIC_DP,
+    MODEL_FILLS,
+    PRICED_FILLS,
+    TECHNIQUES,
+    MaskPolicy,
+    Sanitised,
+    SanitizeTask,
+    supported,
+)
+from core.text.replace_words import inspect_words, replace_words
+from core.text.sanitize import Inspected, inspect, sanitize
+from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.facts import SanitiserFacts, WordVectorFacts
+from gpu_workers.handlers.options import INFILL_OFF, TAGGER_OFF, InfillSource
+
+if TYPE_CHECKING:
+    from gpu_workers.handlers.entity_tagger import NameFinder
+    from gpu_workers.handlers.filler import Filler
+
+# None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
+CANARY = "Write to jo@example.org, call (202) 555-0143, card 4111 1111 1111 1111, IBAN GB82 WEST 1234 5698 7654 32."
+CANARY_VALUES = {
+    "EMAIL_ADDRESS": "jo@example.org",
+    "PHONE_NUMBER": "(202) 555-0143",
+    "CREDIT_CARD": "4111 1111 1111 1111",
+    "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
+}
+_CANARY_EPSILON_NANO = 10**9
+_MODEL = "model"  # beside the mechanisms of words
+_PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
+
+
+class CanaryMissed(RuntimeError):
+    """A planted value was not masked: the worker must not serve."""
+
+
+class Sanitiser:
+    """`allow_list_dir`: the operator's own lists, `<name>.txt` each. The others: as in `WorkerOptions`."""
+
+    def __init__(
+        self,
+        *,
+        allow_list_dir: Path | None = None,
+        tagger: str = TAGGER_OFF,
+        infill: InfillSource = INFILL_OFF,
+        fill_slots_max: int = 1,
+        infill_models_loaded_max: int = 1,
+        device: str = "cpu",
+        threads: int = 0,
+    ) -> None:
+        self._lists = AllowLists(allow_list_dir)
+        # torch is a second and 170 MB, which a worker without a model does not need
+        if threads and (tagger != TAGGER_OFF or infill != INFILL_OFF):
+            import torch
+
+            torch.set_num_threads(threads)
+        self._names: NameFinder | None = None
+        if tagger != TAGGER_OFF:
+            from gpu_workers.handlers.entity_tagger import NameFinder
+
+            self._names = NameFinder(tagger, device=device)
+        self._filler: Filler | None = None
+        if infill != INFILL_OFF:
+            from gpu_workers.handlers.filler import Filler
+
+            self._filler = Filler(
+                infill, device=device, slots_max=fill_slots_max, models_loaded_max=infill_models_loaded_max
+            )
+        self._vocabulary = vocabulary.shipped()
+        self._words: dict[str, WordMechanism] = {
+            EXPONENTIAL: ExponentialWords(self._vocabulary),
+            LAPLACE: LaplaceWords(self._vocabulary.leading(NOISE_DIMENSION)),
+        }
+
+    def warm_up(self) -> SanitiserFacts:
+        """Load every list, and check each recogniser and fill by planted data. Raises CanaryMissed, UnfitDevice, or
+        the error of a list that does not load."""
+        for name in self._lists.names:
+            self._lists.words(name)
+        if self._names:
+            self._names.check()
+        entities = supported(self._names.types if self._names else ())
+        masked = MaskPolicy(techniques=tuple(TECHNIQUES))
+        for fill in FILLS:
+            sanitize(CANARY, masked, fill, lists=self._lists)
+            result = sanitize(CANARY, MaskPolicy(), fill, lists=self._lists)
+            found = {span.type for span in result.spans}
+            for entity, value in CANARY_VALUES.items():
+                if value in result.text or entity not in found:
+                    raise CanaryMissed(f"the canary of {entity} was not masked")
+        self._check_words(masked)
+        if self._filler:
+            self._filler.check()
+        return SanitiserFacts(
+            techniques=tuple(TECHNIQUES),
+            fills=(*FILLS, METRIC_DP, *(self._filler.modes if self._filler else ())),
+            infill=self._filler.facts() if self._filler else None,
+            word_vectors=WordVectorFacts(words=len(self._vocabulary.words), dimension=self._vocabulary.dimension),
+            word_mechanisms=tuple(MECHANISMS),
+            tagger=self._names.facts() if self._names else None,
+            entities=tuple(entities),
+            default_entities=tuple(name for name in entities if ENTITIES[name].default),
+            thresholds={name: ENTITIES[name].threshold for name in entities},
+            allow_lists=tuple(self._lists.names),
+            versions={name: metadata.version(name) for name in _PACKAGES},
+        )
+
+    def _check_words(self, policy: MaskPolicy) -> None:
+        if not self._vocabulary.self_check():
+            raise UnfitDevice("this device does not compute distances between words exactly")
+        known = set(self._vocabulary.words)
+        for result in self.run(
+            [SanitizeTask(CANARY, policy, METRIC_DP, _CANARY_EPSILON_NANO, mechanism) for mechanism in MECHANISMS]
+        ):
+            if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
+                raise CanaryMissed("a word that is not of the public vocabulary came out")
+
+    def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
+        """One answer a task, in order."""
+        return self.prepare(tasks)()
+
+    def prepare(self, tasks: Sequence[SanitizeTask]) -> Callable[[], list[Sanitised | GatewayError]]:
+        """As `Handler.prepare`. In one go each: the names of all documents are looked for, the words of all `metric_dp`
+        tasks of one mechanism drawn, the places of all tasks of the model filled."""
+        answers: dict[int, Sanitised | GatewayError] = {}
+        alone: dict[int, Tagged | None] = {}
+        found: dict[str, dict[int, Inspected]] = {}
+        tagged = self._tagged(tasks)
+        for index, task in enumerate(tasks):
+            names = tagged.get(index)
+            if isinstance(names, RecogniserFailed):
+                answers[index] = names
+            elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
+                inspector = inspect_words if task.fill in PRICED_FILLS else inspect
+                inspected = guarded(inspector, task.text, task.policy, self._lists, names)
+                if isinstance(inspected, GatewayError):
+                    answers[index] = inspected
+                else:
+                    found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
+            else:
+                alone[index] = names
+        by_model = found.pop(_MODEL, {})
+        fill = self._by_model({index: tasks[index] for index in by_model}, by_model)
+
+        def draw() -> list[Sanitised | GatewayError]:
+            for index, names in alone.items():
+                answers[index] = guarded(self._filled, tasks[index], names)
+            answers.update(fill())
+            for mechanism, own in found.items():
+                epsilons = [tasks[index].epsilon_nano or 0 for index in own]
+                replaced = guarded(replace_words, list(own.values()), epsilons, self._words[mechanism])
+                if isinstance(replaced, GatewayError):
+                    answers.update(dict.fromkeys(own, replaced))
+                else:
+                    answers.update(zip(own, replaced, strict=True))
+            return [answers[index] for index in range(len(tasks))]
+
+        return draw
+
+    def _tagged(self, tasks: Sequence[SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
+        """What the tagger found, all documents in one go; nothing for a task that asks for no names."""
+        if self._names is None:
+            return {}
+        return self._names.find({index: task for index, task in enumerate(tasks) if self._names.wanted(task)})
+
+    def _filled(self, task: SanitizeTask, names: Tagged | None) -> Sanitised:
+        return sanitize(task.text, task.policy, task.fill, lists=self._lists, tagged=names)
+
+    def _by_model(
+        self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]
+    ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
+        if not tasks:
+            return dict
+        if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):
+            raise TaskFailed(reason="no-model")  # the gateway asks for no fill that this worker has not named
+        return self._filler.prepare(tasks, found, self._lists)

@@ -1,0 +1,101 @@
+"""Private release of vectors and of texts' vectors, in the embed worker.
+
+A text is one unit: it is encoded whole, as far as the encoder's window reaches, to one vector of length 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from core.errors import GatewayError, TaskFailed
+from core.guarded import guarded
+from core.mechanisms.sentences.pack_facts import InvalidPack
+from core.mechanisms.vectors.mechanism import vector_mechanism
+from core.mechanisms.vectors.projection import spec_projection
+from core.mechanisms.vectors.release import VectorMechanism, Vectors
+from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, VectorSpec, vector_spec
+from core.mechanisms.vectors.threads import share_blocks
+from core.mechanisms.vectors.vector_pack import VectorPack
+from gpu_workers.engine.arrays import Array, BlockArray
+from gpu_workers.handlers.tasks import VectorTask
+from gpu_workers.models.encoder import Encoder
+from gpu_workers.packs import VECTOR_PACK
+
+_NUMBERS_AT_ONCE = 1 << 20  # by one thread: what is between input and output stays in the cache
+_MECHANISMS_KEPT = 16
+_FLOAT16 = np.finfo(np.float16)
+_CANARY_ROWS = 4
+_CANARY_DIMENSION = 8
+_CANARY_TENANT = "canary"
+
+
+class VectorReleaser:
+    """Releases the vectors of tasks. `pack`: public axes and codebooks of the encoder's space, where there are any."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._mechanism = lru_cache(maxsize=_MECHANISMS_KEPT)(self._made)
+        self.pack: VectorPack | None = None
+        with contextlib.suppress(InvalidPack):  # made for another encoder than the operator's
+            self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.fingerprint)
+
+    def _made(self, spec: VectorSpec, tenant: str) -> VectorMechanism:
+        return vector_mechanism(spec, spec_projection(spec, tenant=tenant), self.pack)
+
+    def check(self) -> None:
+        """Release a canary by every mechanism. Raises RuntimeError where one is not finite."""
+        specs = [vector_spec(mechanism=name, dimension=_CANARY_DIMENSION, epsilon=1) for name in VECTOR_MECHANISMS]
+        if self.pack is not None:
+            specs.append(vector_spec(mechanism="codebook", dimension=PACK_DIMENSION, epsilon=1, projection="pca"))
+        for spec in specs:
+            vectors = np.eye(_CANARY_ROWS, spec.dimension, dtype=np.float32)
+            if not np.isfinite(self._mechanism(spec, _CANARY_TENANT).release(vectors)).all():
+                raise RuntimeError("the canary release of a vector is not finite")
+
+    def prepare(self, tasks: Sequence[VectorTask]) -> Callable[[], list[int | GatewayError]]:
+        """As `Handler.prepare`: the texts of all tasks are encoded together. The draw releases every row of every task
+        into its block and gives the number of rows; a task that fails leaves the others alone.
+
+        Guarantee: that of each task's mechanism (`core.mechanisms.vectors`), for each row separately.
+        """
+        texts = [text for task in tasks for text in task.texts or ()]
+        encoded = self._encoder.encode(texts) if texts else np.empty((0, 0), dtype=np.float32)
+
+        def draw() -> list[int | GatewayError]:
+            answers: list[int | GatewayError] = []
+            start = 0
+            for task in tasks:
+                own = encoded[start : start + len(task.texts or ())]
+                start += len(own)
+                answers.append(guarded(self._release, task, own))
+            return answers
+
+        return draw
+
+    def _release(self, task: VectorTask, encoded: Array) -> int:
+        """How many rows were released: of the task's vectors, else of `encoded`. Raises TaskFailed for unfit shapes."""
+        vectors = encoded if task.vectors is None else task.vectors.read()
+        if task.released.shape != (len(vectors), task.spec.output_dimension):
+            raise TaskFailed(reason="shape")
+        mechanism = self._mechanism(task.spec, task.tenant)
+        step = max(1, _NUMBERS_AT_ONCE // task.spec.dimension)
+
+        def work(share: list[slice]) -> None:
+            for part in share:
+                own = np.ascontiguousarray(vectors[part], dtype=np.result_type(vectors.dtype, np.float32))
+                _put(task.released, mechanism.release(own), part.start)
+
+        share_blocks(work, [slice(start, start + step) for start in range(0, len(vectors), step)])
+        return len(vectors)
+
+
+def _put(place: BlockArray, rows: Vectors, start: int) -> None:
+    if place.dtype == "float16":
+        # noise may lie beyond float16: a bound, not an infinity, stands for it
+        place.write_rows(np.clip(rows, _FLOAT16.min, _FLOAT16.max).astype(np.float16), start)
+    else:
+        place.write_rows(rows, start)

@@ -1,0 +1,62 @@
+"""Fine-tune the shipped language model on texts of somebody's own: same adapter, same head, same file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from gpu_workers.build.infill import BATCH_PIECES, SEED, masked_loss, trained
+from gpu_workers.build.infill_batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
+from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.models.nets import InfillNet, backbone
+from gpu_workers.models.trainable_adapter import attach
+from gpu_workers.models.training_loop import Checkpoint, Schedule, Training
+
+RATE = 4e-4
+_SAVED_STEPS = 20
+_BATCHES_MIN = 8  # a batch holds at most this part of the corpus, or steps on a small one would all be alike
+
+
+def shipped_net(device: torch.device) -> tuple[AdapterInfo, InfillNet]:
+    """The shipped adapter on the bundled encoder, ready to be trained further."""
+    info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", weights_fingerprint(bundled_path()))
+    bert = backbone(attention="eager")
+    attach(bert, info.rank)
+    net = InfillNet(bert)
+    with torch.no_grad():
+        for name, parameter in trained(net).items():
+            parameter.copy_(tensors[name])
+    return info, net.to(device)
+
+
+def fine_tune(
+    net: InfillNet,
+    stream: Stream,
+    tokenizer: Tokenizer,
+    *,
+    steps: int,
+    checkpoint: Checkpoint,
+    progress: Callable[[float], None],
+) -> None:
+    """Train `net` in place, or go on from the checkpoint, and leave the weights' running average in it.
+
+    `stream`: more than `ROW_PIECES_MAX` pieces. A quarter of the pieces of each row is to be guessed.
+    """
+    batches = InfillBatches([(1.0, stream)], tokenizer, SEED)
+    pieces = int(np.clip(len(stream) // _BATCHES_MIN, ROW_PIECES_MAX, BATCH_PIECES))
+    device = net.bias.device
+    schedule = Schedule(steps=steps, rate=RATE, warmup=max(1, min(100, steps // 10)))
+    training = Training(trained(net), schedule, checkpoint, log=lambda _: None)
+
+    def loss_of(step: int) -> torch.Tensor:
+        progress(step / steps)
+        batch = batches.batch(step, pieces)
+        return masked_loss(net, Masked(batch.ids.to(device), batch.asked.to(device), batch.truth.to(device)))
+
+    training.run(loss_of, lambda _: None, every_steps=_SAVED_STEPS)
+    training.use_average()

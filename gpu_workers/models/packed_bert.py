@@ -1,0 +1,169 @@
+"""A BERT forward pass over sentences laid end to end, instead of one padded rectangle for each length.
+
+Everything in a BERT layer but attention treats tokens one by one, so all sentences of a batch go through the linear
+layers as one matrix `[tokens, d]`; attention runs once for each group of sentences of one padded length. On
+processors most of a small batch's time goes into reading the weights, and one pass then serves all lengths.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn.functional import embedding, gelu, layer_norm, linear, scaled_dot_product_attention
+
+from gpu_workers.models.int8_linear import RangedLinear
+
+# (ids `[sentences, length]`, mask `[sentences, length]`): sentences of one padded length
+Group = tuple[torch.Tensor, torch.Tensor]
+
+_Pair = tuple[torch.Tensor, torch.Tensor]  # weight and bias
+_Linear = Callable[[torch.Tensor], torch.Tensor]
+LinearOf = Callable[[torch.Tensor, torch.Tensor], _Linear]  # weight and bias to the layer
+
+
+@dataclass(frozen=True)
+class _Layer:
+    query_key_value: _Linear
+    attention_output: _Linear
+    attention_norm: _Pair
+    intermediate: _Linear
+    output: _Linear
+    output_norm: _Pair
+
+
+def dense(weight: torch.Tensor, bias: torch.Tensor) -> _Linear:
+    """The layer as it is."""
+    return partial(linear, weight=weight, bias=bias)
+
+
+class PackedBert:
+    """A plain BERT encoder, from its weights alone."""
+
+    @staticmethod
+    def supports(config: Mapping[str, Any]) -> bool:
+        """Whether a model's configuration is that of a plain BERT encoder with absolute positions."""
+        return (
+            config["architectures"] == ["BertModel"]
+            and config["hidden_act"] == "gelu"
+            and config.get("position_embedding_type", "absolute") == "absolute"
+            and not config.get("is_decoder", False)
+            and not config.get("add_cross_attention", False)
+        )
+
+    def __init__(
+        self,
+        weights: Mapping[str, torch.Tensor],
+        config: Mapping[str, Any],
+        linear_of: LinearOf = dense,
+    ) -> None:
+        """`weights` by the names that a transformers `BertModel` gives them, of one dtype; `config` is supported.
+
+        `linear_of` makes a linear layer of its weight and bias.
+        """
+
+        def pair(name: str) -> _Pair:
+            return weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+        def layer(name: str) -> _Layer:
+            three = [pair(f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
+            together = torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])
+            return _Layer(
+                query_key_value=linear_of(*together),
+                attention_output=linear_of(*pair(f"{name}.attention.output.dense")),
+                attention_norm=pair(f"{name}.attention.output.LayerNorm"),
+                intermediate=linear_of(*pair(f"{name}.intermediate.dense")),
+                output=linear_of(*pair(f"{name}.output.dense")),
+                output_norm=pair(f"{name}.output.LayerNorm"),
+            )
+
+        self._words = weights["embeddings.word_embeddings.weight"]
+        self._positions = weights["embeddings.position_embeddings.weight"]
+        self._type = weights["embeddings.token_type_embeddings.weight"][0]
+        self._norm = pair("embeddings.LayerNorm")
+        self._layers = [layer(f"encoder.layer.{i}") for i in range(config["num_hidden_layers"])]
+        self._inner = len(weights["encoder.layer.0.intermediate.dense.bias"])
+        self.heads = int(config["num_attention_heads"])
+        self._eps = float(config["layer_norm_eps"])
+
+    @property
+    def width(self) -> int:
+        """d: numbers of a hidden state."""
+        return self._words.shape[1]
+
+    @property
+    def linear_shapes(self) -> list[tuple[int, int]]:
+        """(out, in) of the linear layers, which are the same in every layer."""
+        return [
+            (3 * self.width, self.width),
+            (self.width, self.width),
+            (self._inner, self.width),
+            (self.width, self._inner),
+        ]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._words.dtype
+
+    def first_layer(self) -> PackedBert:
+        """The same model up to its first layer: the kernels and shapes of every layer, for a fraction of the time."""
+        shallow = copy.copy(self)
+        shallow._layers = self._layers[:1]
+        return shallow
+
+    def fix_ranges(self) -> None:
+        """Each `RangedLinear` becomes 8-bit, for the range that it has seen."""
+
+        def fixed(layer: _Linear) -> _Linear:
+            return layer.fixed() if isinstance(layer, RangedLinear) else layer
+
+        self._layers = [
+            replace(
+                layer,
+                query_key_value=fixed(layer.query_key_value),
+                attention_output=fixed(layer.attention_output),
+                intermediate=fixed(layer.intermediate),
+                output=fixed(layer.output),
+            )
+            for layer in self._layers
+        ]
+
+    def __call__(self, groups: Sequence[Group], added: torch.Tensor | None = None) -> list[torch.Tensor]:
+        """Last hidden states of each group, `[sentences, length, d]`.
+
+        `added`: `[tokens, d]`, joins the word embeddings of all groups' tokens in a row.
+        """
+        ids = torch.cat([ids.reshape(-1) for ids, _ in groups])
+        positions = torch.cat([torch.arange(ids.shape[1]).repeat(len(ids)) for ids, _ in groups])
+        hidden = embedding(ids, self._words) + self._type
+        if added is not None:
+            hidden = hidden + added
+        hidden = self._normalised(hidden + embedding(positions, self._positions), self._norm)
+        for layer in self._layers:
+            attended = self.attend(layer.query_key_value(hidden), groups)
+            hidden = self._normalised(layer.attention_output(attended) + hidden, layer.attention_norm)
+            wide = gelu(layer.intermediate(hidden))
+            hidden = self._normalised(layer.output(wide) + hidden, layer.output_norm)
+        blocks = torch.split(hidden, [ids.numel() for ids, _ in groups])
+        return [block.view(*ids.shape, -1) for block, (ids, _) in zip(blocks, groups, strict=True)]
+
+    def _normalised(self, hidden: torch.Tensor, norm: _Pair) -> torch.Tensor:
+        return layer_norm(hidden, hidden.shape[1:], *norm, eps=self._eps)
+
+    def attend(self, packed: torch.Tensor, groups: Sequence[Group]) -> torch.Tensor:
+        """Attention inside each sentence: queries, keys and values `[tokens, 3 d]` to `[tokens, d]`."""
+        width = packed.shape[1] // 3
+        attended = []
+        blocks = torch.split(packed, [ids.numel() for ids, _ in groups])
+        for block, (ids, mask) in zip(blocks, groups, strict=True):
+            heads = block.view(*ids.shape, 3, self.heads, width // self.heads)
+            query, key, value = heads.permute(2, 0, 3, 1, 4)
+            # the mask is passed even where nothing is padded: no kernel is chosen by what a batch looks like
+            seen = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
+            out = scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            attended.append(out.transpose(1, 2).reshape(ids.numel(), width))
+        return torch.cat(attended)

@@ -1,0 +1,238 @@
+"""What a domain job refuses, leaves out and tells of a corpus; no error holds anything of it."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from corpus_kit import embedding_rows, json_lines, rows
+from job_kit import no_charge
+
+from core.errors import BadCorpus, JobFilesLost
+from core.files.encrypted_file import EncryptedFileWriter, new_key
+from core.mechanisms.sentences.domain_pack import DomainPack
+from gpu_workers.domains import job as domain_job
+from gpu_workers.domains.public_text import Embedded
+from gpu_workers.domains.spec import DomainSpec
+from gpu_workers.jobs import corpus
+from gpu_workers.jobs.messages import JobOrder
+
+SECRET = "walrus"
+
+
+def survey(content: bytes, *, documents_max: int = 1000, chars_max: int = 1000) -> corpus.Survey:
+    chunks = [content[start : start + 1000] for start in range(0, len(content), 1000)]
+    return corpus.survey(corpus.corpus_lines(chunks), documents_max=documents_max, chars_max=chars_max)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "line"),
+    [
+        (b"", "empty", None),
+        (b"\n \n\r\n", "empty", None),
+        (b"\xef\xbb\xbf", "empty", None),
+        (b'{"text": "ok"}\n{"text": "walrus"\n', "malformed-json", 2),
+        (b'{"text": "ok"}\n\nwalrus', "malformed-json", 3),
+        (b'{"text": NaN}', "malformed-json", 1),
+        ('{"text": "wälrus"}'.encode("latin-1"), "not-utf-8", 1),
+        ('{"text": "walrus"}'.encode("utf-16"), "not-utf-8", 1),
+        (b'["walrus"]', "wrong-row", 1),
+        (b'{"txt": "walrus"}', "wrong-row", 1),
+        (b'{"text": "walrus", "sentences": ["walrus"]}', "wrong-row", 1),
+        (b'{"text": 3}', "wrong-row", 1),
+        (b'{"sentences": "walrus"}', "wrong-row", 1),
+        (b'{"sentences": ["walrus", 3]}', "wrong-row", 1),
+        (b'{"embeddings": []}', "wrong-row", 1),
+        (b'{"text": "ok"}\n{"embeddings": [[1, 2]]}', "mixed-rows", 2),
+        (b'{"text": "' + b"walrus" * 200 + b'"}', "document-too-long", 1),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_told_by_its_line(content: bytes, reason: str, line: int | None) -> None:
+    with pytest.raises(BadCorpus) as found:
+        survey(content)
+    assert (found.value.reason, found.value.line) == (reason, line)
+    assert SECRET not in str(found.value)
+    assert SECRET not in repr(found.value.__dict__)
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "LINE_BYTES_MAX", 5000)
+    with pytest.raises(BadCorpus) as found:
+        survey(b'{"text": "ok"}\n' + b"w" * 6000)
+    assert (found.value.reason, found.value.line) == ("line-too-long", 2)
+
+
+def test_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "ROWS_MAX", 3)
+    with pytest.raises(BadCorpus) as found:
+        survey(b'{"text": "a"}\n' * 4)
+    assert found.value.reason == "too-many-rows"
+
+
+def test_a_sample_does_not_depend_on_the_order() -> None:
+    made = rows(300)
+    shuffled = made.copy()
+    random.Random(3).shuffle(shuffled)
+    one, other = survey(json_lines(made), documents_max=100), survey(json_lines(shuffled), documents_max=100)
+    assert len(one.chosen) == 100
+    assert {made[line - 1]["text"] for line in one.chosen} == {shuffled[line - 1]["text"] for line in other.chosen}
+
+
+def test_repeated_rows_are_counted_once_chosen() -> None:
+    found = survey(json_lines(rows(50) * 3))
+    assert (found.rows, found.repeated, len(found.chosen)) == (150, 100, 50)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ([[1.0, 2.0], [1.0]], "ragged"),
+        ([[1.0], [1.0]], "wrong-dimension"),
+        ([[0.0, 0.0]], "not-finite"),
+        ([[1e308, 1e308]], "not-finite"),
+        ([["1", 2.0]], "wrong-row"),
+        ([[True, 2.0]], "wrong-row"),
+        ([1.0, 2.0], "wrong-row"),
+    ],
+)
+def test_embeddings_that_cannot_be_used(content: list, reason: str) -> None:
+    with pytest.raises(BadCorpus) as found:
+        corpus.vectors(content, 5, dimension=None)
+    assert (found.value.reason, found.value.line) == (reason, 5)
+    if reason == "ragged":
+        with pytest.raises(BadCorpus, match="same dimension"):
+            corpus.vectors([[1.0, 2.0, 3.0]], 5, dimension=2)
+
+
+def order(folder: Path, of: list[dict], **options: int) -> JobOrder:
+    folder.mkdir()
+    key = new_key()
+    writer = EncryptedFileWriter(folder / "input", key, "input")
+    writer.write(json_lines(of))
+    writer.close()
+    spec = DomainSpec("law", "made up", "none", (str(folder / "law.safetensors"),), **options)
+    return JobOrder("domain", folder, key, spec)
+
+
+def quiet(stage: str, fraction: float) -> None:
+    """Nobody listens."""
+
+
+def failure(job: JobOrder) -> BadCorpus:
+    with pytest.raises(BadCorpus) as found:
+        domain_job.run(job, quiet, no_charge)
+    assert not Path(job.spec.targets[0]).exists()
+    return found.value
+
+
+def test_a_pack_of_the_callers_own_vectors(tmp_path: Path) -> None:
+    told: list[tuple[str, float]] = []
+    made = [*embedding_rows(120), *embedding_rows(20, sentences=3, seed=2)]
+    job = order(tmp_path / "job", made)
+    result = domain_job.run(job, lambda stage, fraction: told.append((stage, fraction)), no_charge)
+    pack = DomainPack.load(tmp_path / "job" / "law.safetensors")
+    assert (pack.info.dimension, pack.info.encoder) == (16, "caller")
+    assert result["documents"] == 120
+    assert result["warnings"] == [{"code": "short-documents", "count": 20, "share": round(20 / 140, 4)}]
+    fractions = [fraction for _, fraction in told]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] < 1.0
+    assert "20 of 140 rows" in (tmp_path / "job" / "law.md").read_text()
+
+
+def test_too_few_documents(tmp_path: Path) -> None:
+    for index, made in enumerate(
+        (embedding_rows(1), embedding_rows(99), [*embedding_rows(60), *embedding_rows(60, sentences=7, seed=2)])
+    ):
+        assert failure(order(tmp_path / f"job-{index}", made)).reason == "too-few-documents"
+
+
+def test_copies_that_leave_too_little(tmp_path: Path) -> None:
+    made = embedding_rows(60)
+    nearly = orjson.loads(orjson.dumps(made))
+    for row in nearly:
+        row["embeddings"][0][0] += 1e-5
+    assert failure(order(tmp_path / "job", [*made, *nearly])).reason == "near-duplicates"
+
+
+def test_a_wrong_dimension_in_a_later_shard(tmp_path: Path) -> None:
+    found = failure(order(tmp_path / "job", [*embedding_rows(150), *embedding_rows(1, dimension=8, seed=9)]))
+    assert (found.reason, found.line) == ("wrong-dimension", 151)
+
+
+def test_near_duplicates_are_left_out_but_the_first() -> None:
+    means = np.eye(5, dtype=np.float32)[[0, 1, 0, 2, 1, 0]]
+    vectors = np.repeat(means, 8, axis=0)
+    kept, near = domain_job.without_near_duplicates(Embedded(vectors, np.full(6, 8), [""] * 6), 0.98)
+    assert (len(kept.lengths), near) == (3, 3)
+    assert np.array_equal(kept.means(), means[[0, 1, 3]])
+
+
+def test_a_second_attempt_goes_on_from_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = order(tmp_path / "job", embedding_rows(350))
+    read = corpus.vectors
+    calls = 0
+
+    def dying(content, number, *, dimension):
+        nonlocal calls
+        calls += 1
+        if calls == 250:
+            raise KeyboardInterrupt
+        return read(content, number, dimension=dimension)
+
+    monkeypatch.setattr(corpus, "vectors", dying)
+    with pytest.raises(KeyboardInterrupt):
+        domain_job.run(job, quiet, no_charge)
+    kept = {path.name: path.stat().st_mtime_ns for path in job.folder.glob("shard-*")}
+    assert sorted(kept) == ["shard-000000", "shard-000001"]
+    calls = 1000
+    domain_job.run(job, quiet, no_charge)
+    assert calls == 1000 + 150
+    assert {path.name: path.stat().st_mtime_ns for path in job.folder.glob("shard-00000[01]")} == kept
+
+
+def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
+    job = order(tmp_path / "job", embedding_rows(250))
+    domain_job.run(job, quiet, no_charge)
+    first, second = job.folder / "shard-000000", job.folder / "shard-000001"
+    one = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(JobFilesLost):
+        domain_job.run(job, quiet, no_charge)
+    first.write_bytes(one[:-40])
+    with pytest.raises(JobFilesLost):
+        domain_job.run(job, quiet, no_charge)
+
+
+def test_the_same_corpus_makes_the_same_pack(tmp_path: Path) -> None:
+    packs = []
+    for name in ("one", "two"):
+        job = order(tmp_path / name, embedding_rows(130))
+        domain_job.run(job, quiet, no_charge)
+        packs.append(DomainPack.load(Path(job.spec.targets[0])))
+    assert np.array_equal(packs[0].candidates, packs[1].candidates)
+
+
+def test_a_large_corpus_is_read_in_little_memory() -> None:
+    """200 MB of rows; memory does not grow with them."""
+    import tracemalloc
+
+    row = orjson.dumps({"text": "A public sentence of no importance at all. " * 45}) + b"\n"
+
+    def chunks():
+        for index in range(1000):
+            yield row.replace(b"public", b"p%d" % index, 1) * 100
+
+    tracemalloc.start()
+    started = time.monotonic()
+    found = corpus.survey(corpus.corpus_lines(chunks()), documents_max=500, chars_max=10_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.rows == 100_000
+    assert peak < 20e6
+    sys.stderr.write(f"{100_000 * len(row) / 1e6 / (time.monotonic() - started):.0f} MB/s, peak {peak / 1e6:.1f} MB\n")

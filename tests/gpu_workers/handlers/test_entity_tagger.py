@@ -1,0 +1,129 @@
+"""The tagger inside a sanitise worker: what it refuses to serve, and that a failure holds no text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_models import checkpoint
+from transformers import AutoModelForTokenClassification
+
+from core.errors import InvalidInput, RecogniserFailed
+from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers.handlers.entity_tagger import NameFinder, NamesMissed
+from gpu_workers.handlers.options import TAGGER_BUNDLED
+from gpu_workers.handlers.sanitiser import Sanitiser
+
+NAMES = MaskPolicy(entities=("PERSON", "LOCATION"))
+SECRET = "Maria Keller"
+
+
+@pytest.fixture(scope="module")
+def sanitiser() -> Sanitiser:
+    return Sanitiser(tagger=TAGGER_BUNDLED)
+
+
+def test_the_bundled_tagger_needs_no_transformers_and_none_no_torch() -> None:
+    """Every gateway's start would wait for them."""
+    code = (
+        "import sys; from gpu_workers.handlers.sanitiser import Sanitiser; "
+        "Sanitiser(tagger='off').warm_up(); assert 'torch' not in sys.modules; "
+        "Sanitiser(tagger='bundled').warm_up(); assert 'transformers' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_roberta_checkpoint_is_served_by_its_folder(tmp_path: Path) -> None:
+    worker = Sanitiser(tagger=str(checkpoint(tmp_path, "roberta", AutoModelForTokenClassification, teach=True)))
+    facts = worker.warm_up()
+    (answer,) = worker.run([SanitizeTask("the parcel that alice sent to lima", NAMES)])
+
+    assert isinstance(answer, Sanitised)
+    assert answer.text == "the parcel that [PERSON] sent to [LOCATION]"
+    assert facts.as_json()["tagger"] == {"name": tmp_path.name, "types": ["LOCATION", "PERSON"], "device": "cpu"}
+    assert "ORGANIZATION" not in facts.entities
+
+
+def test_a_checkpoint_that_gives_no_numbers_does_not_become_ready(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path, "bert", AutoModelForTokenClassification)
+    model = AutoModelForTokenClassification.from_pretrained(path)
+    model.classifier.bias.data[:] = float("nan")
+    model.save_pretrained(path)
+    with pytest.raises(RuntimeError, match="not finite"):
+        Sanitiser(tagger=str(path)).warm_up()
+
+
+def test_a_bundled_tagger_that_misses_names_does_not_become_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    finder = NameFinder(TAGGER_BUNDLED, device="cpu")
+    finder.check()
+    monkeypatch.setattr(finder._tagger, "_threshold", 1.1)
+    with pytest.raises(NamesMissed):
+        finder.check()
+
+
+def test_a_failure_takes_no_neighbours_along_and_says_nothing(
+    sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tagger = sanitiser._names._tagger  # type: ignore[union-attr]
+    tag = tagger.tag
+
+    def fail(documents: list[str]) -> object:
+        if any(SECRET in text for text in documents):
+            raise ValueError(documents)
+        return tag(documents)
+
+    monkeypatch.setattr(tagger, "tag", fail)
+    texts = ("Tom O'Brien left.", f"{SECRET} left.", "Nobody left Lisbon.")
+    first, second, third = sanitiser.run([SanitizeTask(text, NAMES) for text in texts])
+
+    assert isinstance(first, Sanitised)
+    assert first.text == "[PERSON] left."
+    assert isinstance(third, Sanitised)
+    assert third.text == "Nobody left [LOCATION]."
+    assert isinstance(second, RecogniserFailed)
+    assert second.__traceback__ is second.__context__ is second.__cause__ is None
+    assert SECRET not in repr(second) + repr(vars(second))
+
+
+def test_only_documents_that_ask_for_names_are_read(sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    tagger = sanitiser._names._tagger  # type: ignore[union-attr]
+    read: list[str] = []
+    tag = tagger.tag
+    monkeypatch.setattr(tagger, "tag", lambda documents: read.extend(documents) or tag(documents))
+    everything = MaskPolicy(techniques=("entity", "all"), entities=("PERSON",))
+    sanitiser.run(
+        [
+            SanitizeTask("one", MaskPolicy(techniques=("vocabulary",))),
+            SanitizeTask("two", MaskPolicy(entities=("URL",))),
+            SanitizeTask("thr\u200bee", NAMES),
+            SanitizeTask("four", everything, "metric_dp", 10**9),
+        ]
+    )
+
+    assert read == ["three"]
+
+
+def test_a_worker_without_a_tagger_refuses_names_that_reach_it() -> None:
+    (answer,) = Sanitiser().run([SanitizeTask(f"{SECRET} left.", NAMES)])
+
+    assert isinstance(answer, RecogniserFailed)
+    assert not isinstance(answer, InvalidInput)
+    assert SECRET not in repr(vars(answer))
+
+
+def test_no_text_is_read_for_names_of_which_no_word_stays(
+    sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_finder: NameFinder, tasks: object) -> dict[int, object]:
+        assert not tasks
+        return {}
+
+    monkeypatch.setattr(NameFinder, "find", read)
+    whole = MaskPolicy(techniques=("all", "entity"), entities=("PERSON",))
+    task = SanitizeTask(f"Ask {SECRET}.", whole, "metric_dp", epsilon_nano=10**9)
+    assert isinstance(sanitiser.run([task])[0], Sanitised)
+    finder = NameFinder(TAGGER_BUNDLED, device="cpu")
+    assert not finder.wanted(SanitizeTask("Ask.", whole, "dp", epsilon_nano=10**9))
+    assert finder.wanted(SanitizeTask("Ask.", NAMES, "dp", epsilon_nano=10**9))

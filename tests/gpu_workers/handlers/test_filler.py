@@ -1,0 +1,259 @@
+"""The worker's model fills on real models: the bundled one, and tiny BERT and RoBERTa checkpoints of an operator."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from audit_kit import RUNS, epsilon_bound
+from tiny_models import PLAIN, checkpoint
+from transformers import AutoModelForMaskedLM
+
+from core.amounts import NANO
+from core.errors import InvalidInput, TaskFailed
+from core.text import fill_dp
+from core.text.infill_model import Blank
+from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers.engine.handler import run_batch
+from gpu_workers.handlers.sanitiser import Sanitiser
+from gpu_workers.models.infill import Question, embedded_infill, pretrained_infill
+from gpu_workers.models.infill_sources import infill_model
+from gpu_workers.models.masked_infill import MaskedInfill
+
+ALL = MaskPolicy(techniques=("all",))
+FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoint(tmp_path_factory.mktemp(request.param), request.param, AutoModelForMaskedLM)
+
+
+@pytest.fixture(scope="module")
+def sanitiser(folder: Path) -> Sanitiser:
+    return Sanitiser(infill=str(folder), fill_slots_max=50)
+
+
+def texts(answers: list[object]) -> list[str]:
+    assert all(isinstance(answer, Sanitised) for answer in answers), answers
+    return [answer.text for answer in answers if isinstance(answer, Sanitised)]
+
+
+def test_a_batch_of_every_mode_is_filled_in_one_go_and_in_order(sanitiser: Sanitiser) -> None:
+    words = set(sanitiser._filler._model.candidates.words)
+    tasks = [
+        SanitizeTask("The parcel went to Zworykin near our house.", FEW, "top1"),
+        SanitizeTask("Nobody knows.", FEW, "marker"),
+        SanitizeTask("The parcel went to Xylotron near our house.", FEW, "top1"),
+        SanitizeTask("Why Zworykin, why?", FEW, "topk", k=3),
+        SanitizeTask("the house", ALL, "dp", 400 * NANO),
+        SanitizeTask("the house", ALL, "dp", 800 * NANO, scope="document"),
+        SanitizeTask("the house", ALL, "metric_dp", 400 * NANO),
+    ]
+    one, two, three, four, five, six, seven = texts(sanitiser.run(tasks))
+
+    assert one == three, "what was masked does not matter"
+    assert one.startswith("The parcel went to ")
+    assert one.split()[4] in words
+    assert two == "Nobody knows."
+    assert four.removeprefix("Why ").removesuffix(", why?") in words
+    assert five == six == seven == "the house"
+
+
+@pytest.mark.parametrize("mode", ["top1", "topk"])
+def test_a_masked_number_comes_back_as_a_number_and_a_word_never_does(sanitiser: Sanitiser, mode: str) -> None:
+    masked = "She sent {} to Zworykin in {}, and to {}, why?"
+    written = [masked.format(*numbers) for numbers in ((4711, "1,234.5", "Xylotron"), (7, "12:30", "Grubenhagen"))]
+    filled = texts(sanitiser.run([SanitizeTask(text, FEW, mode, k=3) for text in written] * 5))
+    if mode == "top1":
+        assert len(set(filled)) == 1, "what was masked does not matter"
+    for text in filled:
+        places = re.fullmatch(r"She sent (.+) to (.+) in (.+), and to (.+), why\?", text)
+        assert places, text
+        assert [place.isdecimal() for place in places.groups()] == [True, False, True, False]
+        assert [place.isalpha() for place in places.groups()] == [False, True, False, True]
+
+
+def test_by_dp_and_without_numbers_in_the_vocabulary_a_word_stands_for_a_number(folder: Path) -> None:
+    infill = infill_model(str(folder), device="cpu")
+    assert isinstance(infill, MaskedInfill)
+    one, other = Blank("she sent ", (" to him",), number=True), Blank("she sent ", (" to him",))
+    assert (infill.logits([one]) == infill.logits([other])).all()
+    assert all(word.isalpha() for word in infill.candidates.words)
+    infill._model.numbers = {}
+    wordless = MaskedInfill(infill._model)
+    assert wordless.ranked([one], count=5) == wordless.ranked([other], count=5) == infill.ranked([other], count=5)
+
+
+def test_a_long_document_is_filled_everywhere(sanitiser: Sanitiser) -> None:
+    sentence = "The parcel that she sent to Zworykin went to our house, and nobody knows why. "
+    (filled,) = texts(sanitiser.run([SanitizeTask(sentence * 40, FEW, "top1")]))
+    before, after = sentence.split("Zworykin")
+    parts = filled.split(before)[1:]
+    assert len(parts) == 40
+    assert all(part.endswith(after) and part.removesuffix(after).isalpha() for part in parts)
+
+
+def test_too_many_places_are_refused_and_the_others_are_filled(sanitiser: Sanitiser) -> None:
+    tasks = [SanitizeTask("Zworykin, " * 51, FEW, "topk"), SanitizeTask("Zworykin, " * 50, FEW, "topk")]
+    refused, filled = sanitiser.run(tasks)
+    assert isinstance(refused, InvalidInput)
+    assert isinstance(filled, Sanitised)
+    assert "Zworykin" not in filled.text
+
+
+def test_a_text_of_as_many_words_as_places_allowed_is_never_refused_by_dp(sanitiser: Sanitiser) -> None:
+    text = "192.168.1.1,10.0.0.7 " * 50
+    assert isinstance(sanitiser.run([SanitizeTask(text, MaskPolicy(), "topk")])[0], InvalidInput)
+    (filled,) = texts(sanitiser.run([SanitizeTask(text, MaskPolicy(), "dp", NANO)]))
+    assert len(filled.split()) == 50
+
+
+def test_the_model_s_numbers_are_those_at_the_blank(folder: Path) -> None:
+    model = pretrained_infill(folder)
+    infill = MaskedInfill(model)
+    blank = Blank("The parcel went to ", (" near our ", "."))
+    left, middle, right = model.ids(["The parcel went to", " near our", "."])
+    hidden = np.array([model.mask], dtype=np.int64)
+    question = Question(np.concatenate([left, hidden, middle, hidden, right]), np.array([len(left)]))
+    whole = model.logits([question])[0][0]
+    names = {word: number for number, word in model.words.items()}
+
+    (row,) = infill.logits([blank])
+    assert np.allclose(row, [whole[names[word]] for word in infill.candidates.words], atol=1e-5)
+    best = infill.ranked([blank], count=4)[0]
+    assert best == [infill.candidates.words[place] for place in np.argsort(-row)[:4]]
+
+
+def test_companions_do_not_change_what_is_ranked_first(folder: Path) -> None:
+    infill = infill_model(str(folder), device="cpu")
+    blanks = [Blank(" ".join(PLAIN[:n]) + " ", (" " + " ".join(PLAIN[n:]),)) for n in range(1, 15)]
+    together = infill.ranked(blanks, count=1)
+    assert together == [infill.ranked([blank], count=1)[0] for blank in blanks]
+
+
+def test_facts_name_the_model_and_its_public_list(folder: Path, sanitiser: Sanitiser) -> None:
+    facts = sanitiser.warm_up()
+    assert facts.fills[-3:] == ("top1", "topk", "dp")
+    infill = facts.infill
+    assert infill is not None
+    assert infill.name == folder.name
+    assert infill.candidates > 10
+    assert len(infill.candidates_fingerprint) == 64
+    again = Sanitiser(infill=str(folder), fill_slots_max=50).warm_up().infill
+    assert again == infill
+
+
+def test_without_a_model_nothing_is_filled_and_nothing_is_claimed() -> None:
+    plain = Sanitiser()
+    facts = plain.warm_up()
+    assert facts.infill is None
+    assert "infill" not in facts.as_json()
+    assert not {"top1", "topk", "dp"} & set(facts.fills)
+    with pytest.raises(TaskFailed):
+        plain.run([SanitizeTask("Zworykin", FEW, "top1")])
+
+
+def test_a_folder_without_a_model_keeps_the_worker_from_starting(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="safetensors"):
+        Sanitiser(infill=str(tmp_path), fill_slots_max=50)
+
+
+def test_a_model_that_gives_no_number_fails_the_warm_up_and_the_fill(folder: Path) -> None:
+    broken = Sanitiser(infill=str(folder), fill_slots_max=50)
+    lm = broken._filler._model._model
+    forward = lm._forward
+    lm._forward = lambda ids, mask, asked: forward(ids, mask, asked) * float("nan")
+    with pytest.raises(RuntimeError, match="not finite"):
+        broken.warm_up()
+    (failed,) = broken.run([SanitizeTask("the house", ALL, "dp", NANO)])
+    assert isinstance(failed, TaskFailed)
+
+
+@pytest.mark.parametrize("scope", ["slot", "document"])
+def test_a_document_whose_logits_fail_by_what_it_drew_is_not_drawn_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    """What stands at the second slot depends on the word drawn at the first. A second draw would cost a second epsilon:
+    the words of a document that is served would be those of the first draw that does not fail."""
+    sanitiser = Sanitiser(infill=str(folder), fill_slots_max=50)
+    model = sanitiser._filler._model
+    words, forward = model.candidates.words, model._model._forward
+    # the piece of a word is another one where the text begins
+    house = torch.tensor([model._ids[words.index("house")], model._model.ids(["house"])[0][0]])
+    drawn: list[str] = []
+
+    def fails_after_house(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+        after = torch.isin(ids, house).any(dim=1).repeat_interleave(ids.shape[1])[asked]
+        return torch.where(after[:, None], torch.nan, forward(ids, mask, asked))
+
+    def draw(scored: np.ndarray, own: int, *, epsilon_nano: int) -> int:
+        drawn.append("house" if words[own] == "why" else words[own])
+        return words.index(drawn[-1])
+
+    monkeypatch.setattr(model._model, "_forward", fails_after_house)
+    monkeypatch.setattr(fill_dp, "select", draw)
+    tasks = [SanitizeTask(text, ALL, "dp", NANO, scope=scope) for text in ("she went to", "why she sent", "the parcel")]
+
+    first, failed, last = run_batch(sanitiser, tasks)
+
+    assert isinstance(failed, TaskFailed)
+    assert (first.text, last.text) == ("she went to", "the parcel"), "the others draw on"
+    assert sorted(drawn) == ["house", "parcel", "she", "the", "to", "went"], "once a slot, and none after a failure"
+
+
+def test_the_bundled_model_fills_without_transformers() -> None:
+    code = (
+        "import sys; from gpu_workers.models.infill_sources import infill_model;"
+        "from core.text.infill_model import Blank;"
+        "model = infill_model('bundled', device='cpu');"
+        "words = model.ranked([Blank('The parcel was sent to the ', ('.',))], count=5)[0];"
+        "print(len(set(words) & set(model.candidates.words)), 'transformers' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["5", "False"]
+
+
+def test_the_packed_net_is_the_trained_one() -> None:
+    """On a processor the bundled net runs without transformers: the same numbers."""
+    packed = embedded_infill(dtype=torch.float32)
+    from gpu_workers.models.embedded import load_embedded
+    from gpu_workers.models.nets import InfillNet
+
+    _, net = load_embedded(
+        "infill", lambda bert, _: InfillNet(bert), None, device=torch.device("cpu"), dtype=torch.float32
+    )
+    ids = packed.ids(["The parcel was sent to the wrong house."])[0]
+    ids[4] = packed.mask
+    row = torch.tensor([[101, *ids.tolist(), 102]])
+    with torch.inference_mode():
+        expected = net(row, torch.ones_like(row), torch.tensor([5]))
+    assert np.allclose(packed.logits([Question(ids, np.array([4]))])[0], expected.numpy(), atol=1e-3)
+
+
+def audit(sanitiser: Sanitiser, one: str, other: str, *, epsilon: float, runs: int) -> float:
+    """A lower bound on the epsilon of the worker's fill of two texts of one word."""
+
+    def hits(text: str) -> int:
+        tasks = [SanitizeTask(text, ALL, "dp", round(epsilon * NANO))] * 500
+        return sum(filled == one for _ in range(runs // 500) for filled in texts(sanitiser.run(tasks)))
+
+    return epsilon_bound(hits(one), hits(other), runs)
+
+
+def test_an_audit_of_the_worker_stays_under_the_claim_and_finds_half_the_price(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path, "bert", AutoModelForMaskedLM)
+    audited = Sanitiser(infill=str(path), fill_slots_max=50)
+    infill = audited._filler._model
+    forward = infill._model._forward  # an untrained model likes all words alike: make it like one, the worst case
+    infill._model._forward = lambda ids, mask, asked: 1_000 * forward(ids, mask, asked)
+    (row,) = infill.logits([Blank("", ("",))])
+    one, other = (infill.candidates.words[place] for place in np.argsort(row)[:2])
+
+    assert 2.5 < audit(audited, one, other, epsilon=4.0, runs=RUNS // 20) <= 4.0
+    assert audit(audited, one, other, epsilon=8.0, runs=RUNS // 20) > 4.0

@@ -1,0 +1,37 @@
+"""Packs of the data directory in a worker: at most so many, read anew when the file changes, of the right encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from corpus_kit import embedding_rows
+from job_kit import no_charge
+from test_domain_corpus import order, quiet
+
+from core.files.file_version import FileVersion
+from core.mechanisms.sentences.domain_pack import InvalidPack
+from gpu_workers.domains import job as domain_job
+from gpu_workers.handlers.pack_cache import PackCache
+
+
+def pack(folder: Path, *, seed: int) -> FileVersion:
+    job = order(folder, embedding_rows(110, seed=seed))
+    domain_job.run(job, quiet, no_charge)
+    return FileVersion(job.spec.targets[0], "1")
+
+
+def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+    first, second = pack(tmp_path / "a", seed=1), pack(tmp_path / "b", seed=2)
+    cache = PackCache(torch.device("cpu"), packs_max=1)
+    loaded = cache.mechanism(first, "clipped_cosine", None)
+    assert cache.mechanism(first, "clipped_cosine", None) is loaded
+    cache.mechanism(second, "clipped_cosine", None)
+    assert cache.mechanism(first, "clipped_cosine", None) is not loaded
+    with pytest.raises(InvalidPack, match="encoder"):
+        cache.mechanism(first, "deep_candidate", "0" * 64)
+    Path(first.path).write_bytes(b"broken")
+    assert cache.mechanism(first, "clipped_cosine", None)
+    with pytest.raises(InvalidPack):
+        cache.mechanism(FileVersion(first.path, "2"), "clipped_cosine", None)

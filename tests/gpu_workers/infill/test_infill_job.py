@@ -1,0 +1,169 @@
+"""The infill job in this process: what it refuses, keeps, goes on from and writes; and its model in the worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from corpus_kit import PLANTED, embedding_rows, json_lines, rows
+from job_kit import no_charge
+
+from core.errors import BadCorpus, InfillBroken, InvalidInput, JobFilesLost
+from core.files.encrypted_file import EncryptedFileWriter, new_key
+from core.files.file_version import FileVersion, file_version
+from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from gpu_workers.handlers.sanitiser import Sanitiser
+from gpu_workers.infill import job as infill_job
+from gpu_workers.infill.fine_tuning import shipped_net
+from gpu_workers.infill.obfuscate import Obfuscator
+from gpu_workers.infill.spec import InfillSpec
+from gpu_workers.jobs.messages import INPUT, JobOrder
+from gpu_workers.models.adapter_file import SHIPPED, load_adapter, save_adapter
+from gpu_workers.models.embedded import embedded_vocabulary
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
+
+ADDRESS = "jo@example.org"
+FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
+STEPS = 24
+
+
+def documents() -> list[dict[str, Any]]:
+    """Twenty of them; the first has what is masked, what is kept, and each of the warnings has its row."""
+    made = rows(20)
+    made[0]["text"] += f" {PLANTED} Write to {ADDRESS}."
+    return [*made, made[1], {"text": " \n"}, {"sentences": [f"Write to {ADDRESS}."] * 4}]
+
+
+def order(folder: Path, content: bytes) -> JobOrder:
+    folder.mkdir()
+    key = new_key()
+    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
+    writer.write(content)
+    writer.close()
+    targets = (str(folder / "artifact.safetensors"), str(folder / "own" / "mine.safetensors"))
+    return JobOrder(
+        "infill", folder, key, InfillSpec("mine", targets, MaskPolicy(), "topk", 10, 1, STEPS, places_max=3)
+    )
+
+
+def quiet(_stage: str, _fraction: float) -> None:
+    pass
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (json_lines(rows(19)), "too-few-documents"),
+        (json_lines(rows(1) * 30), "too-few-documents"),
+        (json_lines([{"text": f"walrus {number}"} for number in range(30)]), "too-few-documents"),
+        (json_lines(embedding_rows(30)), "wrong-row"),
+        (json_lines(rows(30)) + b'{"text": "walrus"', "malformed-json"),
+    ],
+    ids=["empty", "few", "copies", "short", "vectors", "json"],
+)
+def test_a_corpus_that_cannot_be_used_is_told_by_its_kind(tmp_path: Path, content: bytes, reason: str) -> None:
+    with pytest.raises(BadCorpus) as refused:
+        infill_job.run(order(tmp_path / "job", content), quiet, no_charge)
+    assert refused.value.reason == reason
+    assert "walrus" not in str(refused.value)
+    assert not (tmp_path / "job" / "artifact.safetensors").exists()
+
+
+def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    job = order(tmp_path / "job", json_lines(documents()))
+
+    def until_late(stage: str, fraction: float) -> None:
+        if stage == "fine-tuning" and (job.folder / "training-1").exists() and fraction > 0.9:
+            raise Killed
+
+    with pytest.raises(Killed):
+        infill_job.run(job, until_late, no_charge)
+    filled = (job.folder / "filled-1-000000").stat().st_mtime_ns
+    assert not any(
+        needle in path.read_bytes()
+        for path in job.folder.iterdir()
+        for needle in (b"zanzibar", ADDRESS.encode(), PLANTED.encode("utf-16-le"))
+    )
+    told: list[tuple[str, float]] = []
+    result = infill_job.run(job, lambda stage, fraction: told.append((stage, fraction)), no_charge)
+
+    assert len([stage for stage, _ in told if stage == "fine-tuning"]) == STEPS - 20
+    assert (job.folder / "filled-1-000000").stat().st_mtime_ns == filled
+    assert [fraction for _, fraction in told] == sorted(fraction for _, fraction in told)
+    assert (result["documents"], result["places"]) == (20, 1)
+    assert {row["code"]: row["count"] for row in result["warnings"]} == {
+        "repeated-documents": 1,
+        "empty-documents": 1,
+        "too-many-places": 1,
+    }
+    assert result["privacy"]["guarantee"] == "none"
+    for path in (job.folder / "artifact.safetensors", job.folder / "own" / "mine.safetensors"):
+        assert b"zanzibar" not in path.read_bytes()
+        assert "Guarantee: none" in path.with_suffix(".md").read_text()
+
+    text = "The parcel went to Zworykin near our house."
+    own = file_version(job.folder / "own" / "mine.safetensors")
+    (answer,) = Sanitiser(infill="bundled", fill_slots_max=50).run([SanitizeTask(text, FEW, "top1", model=own)])
+    assert isinstance(answer, Sanitised)
+    assert "Zworykin" not in answer.text
+
+    checkpoint = job.folder / "training-1"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    with pytest.raises(JobFilesLost):
+        infill_job.run(job, quiet, no_charge)
+
+
+def favouring(path: Path, word: str) -> FileVersion:
+    """A model that fills every place with one word."""
+    info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", weights_fingerprint(bundled_path()))
+    tensors["head.bias"][embedded_vocabulary().tokenizer.token_to_id(word)] += 1000
+    save_adapter(path, info, tensors)
+    found = file_version(path)
+    assert found is not None
+    return found
+
+
+def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None:
+    whale, piano = favouring(tmp_path / "a.safetensors", "whale"), favouring(tmp_path / "b.safetensors", "piano")
+    sanitiser = Sanitiser(infill="bundled", fill_slots_max=50, infill_models_loaded_max=1)
+    (tmp_path / "cut.safetensors").write_bytes(Path(whale.path).read_bytes()[:-10])
+    broken = file_version(tmp_path / "cut.safetensors")
+    gone = FileVersion(str(tmp_path / "gone.safetensors"), "1")
+    text = "The parcel went to Zworykin near our house."
+    models = [whale, None, piano, broken, gone, whale]
+
+    answers = sanitiser.run([SanitizeTask(text, FEW, "top1", model=model) for model in models])
+
+    filled = [answer.text.split()[4] if isinstance(answer, Sanitised) else type(answer) for answer in answers]
+    assert filled[0] == filled[5] == "whale"
+    assert filled[2] == "piano"
+    assert filled[1] not in ("whale", "piano", "Zworykin")
+    assert filled[3] == filled[4] == InfillBroken
+    replaced = favouring(tmp_path / "a.safetensors", "piano")
+    (answer,) = sanitiser.run([SanitizeTask(text, FEW, "top1", model=replaced)])
+    assert isinstance(answer, Sanitised)
+    assert answer.text.split()[4] == "piano"
+
+
+def test_names_are_masked_before_anything_is_trained_on() -> None:
+    spec = InfillSpec("mine", (), MaskPolicy(), "topk", 10, 1, STEPS, tagger="bundled")
+    _, net = shipped_net(torch.device("cpu"))
+    text = "Yesterday Maria Keller flew from Lisbon to Norway. Write to jo@example.org."
+
+    filled = Obfuscator(spec, device=torch.device("cpu")).filled([text], net)
+
+    (out,) = filled.texts
+    assert filled.places >= 3
+    assert out.startswith("Yesterday ")
+    assert not any(name in out for name in ("Maria", "Keller", "Lisbon", "example.org"))
+    without = InfillSpec("mine", (), MaskPolicy(entities=("PERSON",)), "topk", 10, 1, STEPS)
+    with pytest.raises(InvalidInput):
+        Obfuscator(without, device=torch.device("cpu"))
