@@ -53,8 +53,8 @@ class SynthesisPlan:
             scale(budget.noise_multiplier)
         except OutOfRange:
             raise OutOfRange(
-                "This budget needs noise that is too wide to be sampled. At this delta the smallest sufficient epsilon"
-                f" is {_smallest_epsilon(scale, budget):g}.",
+                "This budget needs noise that is too wide to be sampled. At this delta the smallest epsilon that"
+                f" suffices is {_smallest_epsilon(scale, budget):g}.",
                 field="epsilon",
             ) from None
 

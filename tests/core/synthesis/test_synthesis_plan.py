@@ -27,7 +27,7 @@ def test_a_budget_that_is_too_small_names_the_smallest(plan: SynthesisPlan, colu
     with pytest.raises(OutOfRange) as refused:
         plan.check(schema, record_budget("0.001", delta))
     assert refused.value.field == "epsilon"
-    found = re.search(r"enough is ([0-9.e-]+)\.$", refused.value.detail)
+    found = re.search(r"smallest epsilon that suffices is ([0-9.e-]+)\.$", refused.value.detail)
     assert found is not None, refused.value.detail
     named = float(found.group(1))
     plan.check(schema, record_budget(named, delta))
