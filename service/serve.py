@@ -22,8 +22,8 @@ _POLL_S = 0.1
 
 
 def run(settings: Settings) -> None:
-    """Serve until interrupted. Exits with 1, after one line that says why, when the gateway cannot start."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold text
+    """Serve until interrupted. Exits with 1 and one line with the reason if the gateway cannot start."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     configure_logging()
     sys.exit(asyncio.run(_serve(settings)))
 
@@ -78,7 +78,7 @@ def _server(gateway: Gateway) -> _Server:
         host=gateway.settings.host,
         port=gateway.settings.port,
         lifespan="off",
-        access_log=False,  # it prints paths, and a path may hold text
+        access_log=False,  # it prints paths, which may contain text
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=int(gateway.settings.request_timeout_s),

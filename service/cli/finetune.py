@@ -53,7 +53,7 @@ def finetune(
 
 
 def _submitted(client: httpx.Client, data: Path, public: Path | None, fields: dict[str, Any]) -> dict[str, Any]:
-    """The job of these rows and terms, new or found again: its Idempotency-Key follows from all of them."""
+    """The job of these rows and fields. They determine its Idempotency-Key, so a second run finds the same job."""
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
     mac.update(json.dumps(fields, sort_keys=True).encode())
     for line in _lines(data, public):
@@ -69,7 +69,7 @@ def _submitted(client: httpx.Client, data: Path, public: Path | None, fields: di
 
 
 def _lines(data: Path, public: Path | None) -> Iterator[bytes]:
-    """The private file as it stands, so that the job's line numbers are its own; then the public rows, marked."""
+    """The lines of the private file unchanged, so that line numbers match; then the public rows, marked as such."""
     with data.open("rb") as file:
         for line in file:
             yield line.rstrip(b"\n") + b"\n"
@@ -85,7 +85,7 @@ def _lines(data: Path, public: Path | None) -> Iterator[bytes]:
 
 
 def _fetched(client: httpx.Client, job: dict[str, Any], out: Path, name: str) -> list[str]:
-    """Write what the job made; returns the files."""
+    """Write the job's files; returns their paths."""
     out.mkdir(parents=True, exist_ok=True)
     files = {"artifact": out / f"{name}.safetensors", "card": out / f"{name}.md"}
     for part, path in files.items():

@@ -36,7 +36,7 @@ def synthesize(
     as_json: AsJson = False,
     **fields: Any,
 ) -> None:
-    """Make synthetic rows of a private table. Charges the key's tenant once; the same command again finds the same job.
+    """Make synthetic rows of a private table. Charges the key's tenant once; the same command finds the same job again.
 
     Writes NAME.csv (or .jsonl), NAME.safetensors, NAME.html and NAME.certificate.json into --out.
     """
@@ -67,7 +67,7 @@ def synthesize(
 
 
 def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    """The job of these rows and terms, new or found again: its Idempotency-Key follows from all of them."""
+    """The job of these rows and fields. They determine its Idempotency-Key, so a second run finds the same job."""
     from core.errors import InvalidInput
     from core.synthesis.declared import declared_table
     from service.synthesis.table_files import json_lines
@@ -94,7 +94,7 @@ def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str
 def _fetched(
     client: httpx.Client, job: dict[str, Any], out: Path, name: str, rows: int | None, *, kind: str
 ) -> dict[str, Any]:
-    """Write what the job made; returns the files and the certificate."""
+    """Write the job's files; returns their paths and the certificate."""
     out.mkdir(parents=True, exist_ok=True)
     base = f"/jobs/{job['job_id']}"
     params = {"format": kind} | ({} if rows is None else {"rows": rows})
