@@ -90,19 +90,19 @@ bench-finetune: setup
 
 ## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (10 to 20 minutes)
 soak: setup
-	PYTHONPATH=.:tests $(BIN)/python -m soak.kill_cycles --cycles 200
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.kill_cycles --cycles 200
 
 ## mutants: seed bugs in the ledger's scripts and see that the tests catch each (2 minutes)
 mutants: setup
-	PYTHONPATH=.:tests $(BIN)/python -m soak.mutants
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.mutants
 
 ## audit: attack every mechanism that carries a guarantee, plant bugs, write docs/reference/audits.md (30 to 60 minutes)
 audit: setup
-	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python -m audits
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/kits $(BIN)/python -m audits
 
 ## audit-quick: the same with few runs; writes no page
 audit-quick: setup
-	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python -m audits --quick
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/kits $(BIN)/python -m audits --quick
 
 ## clean: remove what setup and the tools made; the ledger in $(DATA_DIR) stays
 clean:

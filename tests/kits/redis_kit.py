@@ -21,7 +21,7 @@ from redis.retry import Retry
 from core.ledger.durability import embedded_conf
 from core.ledger.embedded import bundled_server
 
-DEPLOY = Path(__file__).parents[1] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 REDIS_PASSWORD = "gatewaysecret"
 REDIS_ADMIN_PASSWORD = "operatorsecret"
 START_S_MAX = 30.0

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from gateway_kit import LEAN, Gateway, refused_start
-from test_cli import run
+from gateway_kit import LEAN, Gateway, refused_start, run_command
 
 
 def until(condition: Callable[[], bool], *, timeout_s: float = 30) -> None:
@@ -56,25 +55,25 @@ def test_an_old_file_restored_under_a_gateway(tmp_path: Path) -> None:
 
     assert "older state than this gateway has seen" in refused_start(gateway.data_dir, settings)
     for arguments in (("budget", "show", tenant.name), ("tenant", "create", "other", "--epsilon", "1")):
-        refused = run(gateway.data_dir, *arguments)
+        refused = run_command(gateway.data_dir, *arguments)
         assert refused.returncode == 1
         assert "older state" in refused.stderr
-    audit = run(gateway.data_dir, "ledger", "audit")
+    audit = run_command(gateway.data_dir, "ledger", "audit")
     assert audit.returncode == 1
     assert "older state" in audit.stdout
-    exported = run(gateway.data_dir, "ledger", "export")
+    exported = run_command(gateway.data_dir, "ledger", "export")
     assert exported.returncode == 1
     assert json.loads(exported.stdout.splitlines()[-1])["ok"] is False
 
-    refused = run(gateway.data_dir, "ledger", "accept-restore")
+    refused = run_command(gateway.data_dir, "ledger", "accept-restore")
     assert refused.returncode == 1
     assert "--nothing-was-released-since" in refused.stderr
-    accepted = run(gateway.data_dir, "ledger", "accept-restore", "--nothing-was-released-since")
+    accepted = run_command(gateway.data_dir, "ledger", "accept-restore", "--nothing-was-released-since")
     assert accepted.returncode == 0, accepted.stderr
     gateway.start()
     try:
         assert gateway.client(tenant.key).get("/budget").status_code == 200
-        assert run(gateway.data_dir, "ledger", "audit").returncode == 0
+        assert run_command(gateway.data_dir, "ledger", "audit").returncode == 0
     finally:
         gateway.stop()
 
@@ -82,11 +81,11 @@ def test_an_old_file_restored_under_a_gateway(tmp_path: Path) -> None:
 def test_seals_and_export_beside_a_running_gateway(gateway: Gateway, tmp_path: Path) -> None:
     tenant = gateway.tenant(epsilon=10)
     assert tenant.embed().status_code == 200
-    sealed = run(gateway.data_dir, "ledger", "seal")
+    sealed = run_command(gateway.data_dir, "ledger", "seal")
     assert sealed.returncode == 0, sealed.stderr
     number = int(sealed.stdout.split()[1])
     output = tmp_path / "ledger.jsonl"
-    exported = run(gateway.data_dir, "ledger", "export", "--tenant", tenant.name, "--output", str(output))
+    exported = run_command(gateway.data_dir, "ledger", "export", "--tenant", tenant.name, "--output", str(output))
     assert exported.returncode == 0, exported.stderr
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["stored"]["fields"]["transition"] for line in lines if line["type"] == "entry"] == [
@@ -99,10 +98,10 @@ def test_seals_and_export_beside_a_running_gateway(gateway: Gateway, tmp_path: P
     assert covering
     assert covering[0]["n"] <= number
     assert lines[-1]["ok"] is True
-    audit = json.loads(run(gateway.data_dir, "ledger", "audit", "--json").stdout)
+    audit = json.loads(run_command(gateway.data_dir, "ledger", "audit", "--json").stdout)
     assert audit["ok"] is True
     assert audit["seals"] >= number
-    assert run(gateway.data_dir, "ledger", "export", "--tenant", "nobody").returncode == 1
+    assert run_command(gateway.data_dir, "ledger", "export", "--tenant", "nobody").returncode == 1
 
 
 def test_an_orderly_end_seals_what_is_left(tmp_path: Path) -> None:
@@ -113,5 +112,5 @@ def test_an_orderly_end_seals_what_is_left(tmp_path: Path) -> None:
     assert epoch(epoch_file) == 1
     gateway.stop()
     assert epoch(epoch_file) == 2
-    lines = [json.loads(line) for line in run(gateway.data_dir, "ledger", "export").stdout.splitlines()]
+    lines = [json.loads(line) for line in run_command(gateway.data_dir, "ledger", "export").stdout.splitlines()]
     assert lines[-2]["type"] == "seal", "nothing comes after the last seal"

@@ -40,13 +40,13 @@ def clean_environment() -> dict[str, str]:
 
 def documented_presets() -> str:
     """The presets file that the documentation shows."""
-    page = Path(__file__).parent.parent / "docs/concepts/openai-clients.md"
+    page = Path(__file__).parents[2] / "docs/concepts/openai-clients.md"
     return page.read_text().split("```toml\n")[1].split("```")[0]
 
 
 def documented_policies() -> str:
     """The policies file that the documentation shows."""
-    page = Path(__file__).parent.parent / "docs/reference/sanitize.md"
+    page = Path(__file__).parents[2] / "docs/reference/sanitize.md"
     return page.read_text().split("```toml\n")[1].split("```")[0]
 
 
@@ -107,6 +107,12 @@ def until_ended(pid: int, within_s: float = 10.0) -> None:
     while command_line(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not command_line(pid)
+
+
+def run_command(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`privacy-gateway` with these arguments, beside the gateway of `data_dir` or alone on it."""
+    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(data_dir)}
+    return subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, env=environment, timeout=120)
 
 
 def refused_start(data_dir: Path, settings: dict[str, str]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gateway_kit
 import httpx
 import pytest
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
@@ -23,6 +24,7 @@ from core.ledger.embedded import socket_path
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 
+KITS = Path(gateway_kit.__file__).parent
 ONE = [{"text": DOCUMENT}]
 SLOW = [{"text": DOCUMENT * 8}] * 60  # longer than the 0.3 s after which `during-run` kills
 QUEUE = 64
@@ -91,7 +93,7 @@ def crashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crashing]:
     gateway = Gateway(
         folder / "data",
         LEAN | {"CRASH_AT": str(crash_at), "PRIVACY_GATEWAY_QUEUE_TASKS_MAX": str(QUEUE)},
-        command=(sys.executable, str(Path(__file__).with_name("crashing_gateway.py"))),
+        command=(sys.executable, str(KITS / "crashing_gateway.py")),
     )
     yield Crashing(gateway, crash_at)
     gateway.stop()

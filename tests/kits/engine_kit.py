@@ -25,7 +25,7 @@ from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role, Task
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
 
-TESTS = Path(__file__).parent
+KITS = Path(__file__).parent
 HELD_S_MAX = 60.0
 END = "end"  # a file that lets go of all work, so that a test that fails does not wait
 SECRET = "quizzlethorpe"  # of a text: no error may hold it
@@ -151,7 +151,7 @@ def toy_engine(
 
 def find_kits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let worker processes import this module."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(KITS), str(KITS.parents[1])]))
 
 
 @dataclass(frozen=True)
