@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import uvicorn
 
 from core.errors import GatewayError
-from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.protocol import Engine, Role
 from service.app import configure_logging, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
@@ -21,11 +21,14 @@ from service.gateway import Gateway
 _POLL_S = 0.1
 
 
-def run(settings: Settings) -> None:
-    """Serve until interrupted. Exits with 1 and one line with the reason if the gateway cannot start."""
+def run(settings: Settings, *, engine: Engine | None = None) -> None:
+    """Serve until interrupted, by default with the local engine.
+
+    Exits with 1 and one line with the reason if the gateway cannot start.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     configure_logging()
-    sys.exit(asyncio.run(_serve(settings)))
+    sys.exit(asyncio.run(_serve(settings, engine)))
 
 
 class _Server(uvicorn.Server):
@@ -36,7 +39,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(settings: Settings) -> int:
+async def _serve(settings: Settings, engine: Engine | None) -> int:
     started = time.monotonic()
     server: _Server | None = None
     this_task = asyncio.current_task()
@@ -52,7 +55,7 @@ async def _serve(settings: Settings) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     _print("starting the ledger ...")
     try:
-        gateway = Gateway(settings)
+        gateway = Gateway(settings, engine=engine)
     except (GatewayError, ValueError, OSError) as error:
         _print(f"cannot start: {error}")
         return 1

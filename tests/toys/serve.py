@@ -1,0 +1,47 @@
+"""Serves a real gateway with the toys: `python -m toys.serve [--toy-engine] serve --port PORT --data-dir DIR`."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from toys.rows import handler_with_rows  # first: it adds rows that the schemas of `service` are built from
+
+# isort: split
+from gpu_workers.engine.local.engine import LocalEngine
+from gpu_workers.engine.protocol import Engine
+from service.config.settings import Settings
+from service.config.worker_options import worker_pools
+from service.registry import JOB_KINDS
+from service.serve import run
+from toys.toy_engine import ToyEngine
+from toys.toy_job_kind import ToyKind
+
+JOB_KINDS.append(lambda parts: ToyKind(parts.settings))
+
+
+def local_engine(settings: Settings) -> LocalEngine:
+    """The workers of the settings, with the toys' rows in each."""
+    pools = {
+        role: replace(pool, workers=tuple(partial(handler_with_rows, factory) for factory in pool.workers))
+        for role, pool in worker_pools(settings).items()
+    }
+    return LocalEngine(pools)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--toy-engine", action="store_true")
+    arguments.add_argument("command", choices=["serve"])
+    arguments.add_argument("--port", type=int)
+    arguments.add_argument("--data-dir", type=Path)
+    given = arguments.parse_args()
+    settings = Settings(port=given.port, data_dir=given.data_dir)
+    engine: Engine = ToyEngine() if given.toy_engine else local_engine(settings)
+    run(settings, engine=engine)
+
+
+if __name__ == "__main__":
+    main()
