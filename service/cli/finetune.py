@@ -14,7 +14,7 @@ import typer
 
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
-from service.cli.options import given, with_fields
+from service.cli.options import with_defaults, with_fields
 from service.finetune.schemas import FinetuneFields
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def finetune(
     name = name or data.stem
     too_long = "the labels are too long for a query; POST /jobs/finetune as JSON takes them"
     with one_line_errors(too_long=too_long), gateway_client(url, key_file) as client:
-        job = wait_for(client, _submitted(client, data, public, {"name": name, **given(fields)}))
+        job = wait_for(
+            client, _submitted(client, data, public, {"name": name, **with_defaults(FinetuneFields, fields)})
+        )
         files = _fetched(client, job, out, name)
     if as_json:
         print_json({"files": files, "spent": job["spent"], "result": job["result"]})

@@ -12,7 +12,7 @@ import typer
 
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
-from service.cli.options import given, with_fields
+from service.cli.options import with_defaults, with_fields
 from service.synthesis.schemas import SynthesisFields
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def synthesize(
     Writes NAME.csv (or .jsonl), NAME.safetensors, NAME.html and NAME.certificate.json into --out.
     """
     name = name or schema.stem
-    terms = {"name": name, **given(fields)}
+    terms = {"name": name, **with_defaults(SynthesisFields, fields)}
     with one_line_errors(too_long="the schema is too long for a query; POST /jobs/synthesis as JSON takes it"):
         if compare and name == COMPARISON.stem:
             raise ValueError(f"with --compare another --name: {COMPARISON} is the private page")
@@ -54,7 +54,7 @@ def synthesize(
 
             shown["private"] = str(out / COMPARISON)
             artifact = out / f"{name}.safetensors"
-            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=terms.get("outside", "refuse"))
+            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=terms["outside"])
     if as_json:
         print_json(shown)
         return
