@@ -24,7 +24,7 @@ REUSED_EPSILON = Counter(
 
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 
-JOBS = Counter("gateway_jobs", "Jobs that ended here, by kind and end state", ["kind", "status"])
+JOBS = Counter("gateway_jobs", "Jobs that ended in this gateway, by kind and end state", ["kind", "status"])
 JOB_SECONDS = Histogram(
     "gateway_job_seconds",
     "Time of a job from its first start to its end",

@@ -49,7 +49,7 @@ def build(
             place = f" (line {problem.line})" if problem.line is not None else ""
             typer.echo(f"error: {problem.reason}: {problem.detail}{place}", err=True)
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from here", err=True)
+        typer.echo("stopped; rerunning the command resumes from this point", err=True)
     except (GatewayError, ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
     raise typer.Exit(1)

@@ -27,7 +27,7 @@ _TRACE_ID = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 _UNMATCHED = "unmatched"
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
 STREAM_PATH = "/sanitize/batch"
-# A client that is told 413 while it still sends may lose the answer; so much is read and dropped first.
+# A client that receives 413 while it still sends may lose the answer, so this much is read and dropped first.
 _DISCARD_FACTOR = 16
 
 

@@ -1,6 +1,6 @@
 """JSON lines in and out: a body that is read while its answer is written. No line is kept once it was taken.
 
-Only so much is read as there is room for; the rest waits in the client's own buffers.
+Reading pauses while the buffers are full. The rest of the body then waits in the client's own buffers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LineReader:
         self._ended = False
         self._failure: Exception | None = None
         self._came = asyncio.Event()
-        self._room = asyncio.Event()
+        self._not_full = asyncio.Event()
         self._task = asyncio.create_task(self._read())
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class LineReader:
             await self._next(stopping)
         taken = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
         self._waiting_bytes -= sum(_size(line) for line in taken)
-        self._room.set()
+        self._not_full.set()
         return taken
 
     async def _next(self, stopping: asyncio.Event) -> None:
@@ -136,8 +136,8 @@ class LineReader:
             len(self._waiting) >= self._settings.stream_group_max * _GROUPS_AHEAD
             or self._waiting_bytes + _size(line) > self._settings.body_bytes_max
         ):
-            self._room.clear()
-            await self._room.wait()
+            self._not_full.clear()
+            await self._not_full.wait()
         self._waiting.append(line)
         self._waiting_bytes += _size(line)
         self._came.set()

@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json` (RFC 9457). The one table that maps the error tree to HTTP stands here.
+"""Errors as `application/problem+json` (RFC 9457). This module has the one table that maps the error tree to HTTP.
 
 No body repeats anything of the request: a problem is built from fixed sentences, typed numbers and field names that
 the gateway itself defined. A field name that the caller invented is not repeated either.

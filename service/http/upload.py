@@ -27,7 +27,7 @@ class Upload:
 async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, bytes_max: int) -> Upload:
     """Receive the body. A thread writes and reads each step of it while the next one comes in.
 
-    Raises QueueFull while the pool has no room, ClientGone. That a body above `bytes_max` ends is the business of
+    Raises QueueFull while the pool is full, ClientGone. That a body above `bytes_max` ends is the business of
     `BodyLimit`.
     """
     announced = request.headers.get("content-length", "")

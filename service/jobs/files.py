@@ -122,7 +122,7 @@ class JobFiles:
         return OpenJob(folder, key, orjson.loads(decrypt(folder / _SPEC, key, _SPEC)))
 
     def ids(self) -> set[str]:
-        """The jobs that have a folder here."""
+        """The jobs that have a folder in this data directory."""
         return {folder.name for folder in self._root.iterdir() if _JOB_ID.fullmatch(folder.name)}
 
     def remove(self, job_id: str) -> None:

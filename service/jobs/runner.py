@@ -51,7 +51,7 @@ class JobRunner:
         self._limits = limits
         self._queue: asyncio.Queue[JobRecord] = asyncio.Queue()
         self._arriving: list[str] = []
-        self._known: set[str] = set()  # queued or running here
+        self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}
         self._consumers: list[asyncio.Task[None]] = []
         self._leaving = asyncio.Event()
@@ -157,8 +157,8 @@ class JobRunner:
             job = waiting.result()
             try:
                 await self._until_ended(job)
-            except Exception as error:  # a lane that ended would take work and never do it
-                log.error("job-lane", extra={"fields": {"kind": type(error).__name__}})
+            except Exception as error:  # this task must not end: it would hold a place and run no job
+                log.error("job-runner", extra={"fields": {"kind": type(error).__name__}})
             finally:
                 self._known.discard(job.job_id)
 
@@ -178,10 +178,10 @@ class JobRunner:
         """Queue the unfinished jobs of this data directory that are not known, remove folders of no such job."""
         folders = await asyncio.to_thread(self._files.ids)  # before the jobs: a newer folder is nobody's orphan
         arriving = {*self._arriving, *self._known}
-        unfinished = await self.store.unfinished_here()
+        unfinished = await self.store.unfinished_of_gateway()
         for job in unfinished:
             if job.job_id not in self._arriving:
-                self.enqueue(job)  # one whose files are gone fails when it is taken up
+                self.enqueue(job)  # a job without files fails when it is started
         for orphan in folders - arriving - {*self._arriving, *self._known} - {job.job_id for job in unfinished}:
             await asyncio.to_thread(self._files.remove, orphan)
 

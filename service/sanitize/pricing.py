@@ -64,7 +64,7 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
 
 
 def mask_policy(mask: Mask, *, allow_lists: Sequence[str], tagger_types: Sequence[str]) -> MaskPolicy:
-    """What is masked. Raises InvalidInput for an unknown list, or an entity that nothing here recognises."""
+    """What is masked. Raises InvalidInput for an unknown list, or an entity without a recogniser."""
     if mask.allow_list not in allow_lists:
         raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
     return mask.masking().completed(tagger_types)
@@ -80,7 +80,7 @@ def tasks_of(
     model: FileVersion | None = None,
 ) -> list[SanitizeTask]:
     """The documents as tasks for the workers. Raises InvalidInput for a limit, an empty text, an unknown list, or an
-    entity that nothing here recognises."""
+    entity without a recogniser."""
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
     policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None

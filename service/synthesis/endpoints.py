@@ -63,7 +63,7 @@ async def sample(
     try:
         rows = await asyncio.to_thread(open_rows, runner.outputs(job).artifact, result["dimension"], body.format)
     except ValueError:
-        raise JobNotSucceeded("The artifact is gone or its file is broken.") from None
+        raise JobNotSucceeded("The artifact does not exist or its file is broken.") from None
     media_type = MEDIA_TYPE if body.format == "jsonl" else "text/csv; charset=utf-8"
     return LineStream(_written(rows, count, sampling), idle_s=settings.stream_idle_s, media_type=media_type)
 
