@@ -41,9 +41,9 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_house_rules.py
+	$(BIN)/python -m pytest -q tests/test_project_rules.py
 
-## format: put the source into the house's format
+## format: format the source
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

@@ -32,11 +32,12 @@ import torch
 from core.amounts import NANO
 from core.mechanisms.words import vocabulary
 from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.normal_form import normal
 from core.mechanisms.words.pricing import worst_case_nano
 from core.text.fill_left_to_right import fill_left_to_right
 from core.text.fill_top_k import top_1
 from core.text.infill_model import CONTEXT_CHARS, Blank
-from core.text.lists import AllowLists, normal
+from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect

@@ -35,11 +35,11 @@ from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
 from gpu_workers.domains.public_text import json_lines
 from gpu_workers.handlers.entity_tagger import NameFinder
-from gpu_workers.handlers.options import TAGGER_BUNDLED
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.encoder import fastest_dtype
 from gpu_workers.models.nets import TaggerNet
+from gpu_workers.models.sources import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger
 
 COVER = 0.9

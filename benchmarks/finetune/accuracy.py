@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.finetune.multipliers import calibrations
 from benchmarks.finetune.tasks import glue
 from core.accounting.pld import certified_epsilon
+from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import PrivacyPlan, plan_training
 
 EPSILON, DELTA = 8.0, 1e-5
@@ -79,20 +81,18 @@ def train_once(data: Path, cache: Path, run: Run) -> str:
     if file.exists():
         return f"{file.stem}: kept"
     plan = run.size.plan()
-    free: dict[str, float | None] = {}
+    free: dict[str, Any] = {}
     if run.calibration == NON_PRIVATE:
         free = {
             "clip_norm": _NEVER_CLIPPED,
-            "rate": _RATES_WITHOUT_NOISE.get(run.method),
+            "hyperparameters": Hyperparameters(learning_rate=_RATES_WITHOUT_NOISE.get(run.method)),
             "head_rate": _HEAD_RATE_WITHOUT_NOISE,
         }
     plan = replace(plan, noise_multiplier=noises(plan)[run.calibration])
     return trained(data, file, plan, task=run.task, method=run.method, seed=run.seed, **free)
 
 
-def trained(
-    data: Path, file: Path, plan: PrivacyPlan, *, task: str, method: str, seed: int, **free: float | None
-) -> str:
+def trained(data: Path, file: Path, plan: PrivacyPlan, *, task: str, method: str, seed: int, **free: Any) -> str:
     """Train by the plan and keep the accuracy in `file`; a line to show."""
     import torch
 

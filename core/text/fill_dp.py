@@ -23,10 +23,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from core.mechanisms.words.fill_pricing import DOCUMENT
 from core.mechanisms.words.token_selection import scores, select
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Candidates, FloatArray
-from core.text.policy import DOCUMENT, Mask, MaskPolicy
+from core.text.policy import Mask, MaskPolicy
 from core.text.sanitize import Inspected
 
 CLIP = 10.0  # logits: a candidate this far below the model's best scores 0

@@ -12,8 +12,9 @@ from itertools import islice
 
 from core.errors import TaskFailed
 from core.mechanisms.samplers.exact import uniform_below
+from core.mechanisms.words.normal_form import normal
 from core.text.fill_left_to_right import Ranked
-from core.text.lists import AllowLists, normal
+from core.text.lists import AllowLists
 from core.text.policy import Mask, MaskPolicy
 from core.text.vocabulary import ranked
 

@@ -6,22 +6,14 @@ directory adds `<name>.txt` files and may replace a shipped one. Names never com
 
 from __future__ import annotations
 
-import unicodedata
 from functools import cache
 from pathlib import Path
 
 from core.errors import InvalidInput
+from core.mechanisms.words.normal_form import normal
 from core.text.policy import ALLOW_LIST_NAME
 
 _SHIPPED = Path(__file__).parent / "data"
-_APOSTROPHES = str.maketrans("’ʼ＇‐‑", "'''--")
-
-
-def normal(word: str) -> str:
-    """Return the form of a word that all lists use: NFKC, folded case, plain apostrophe and hyphen."""
-    if word.isascii():
-        return word.lower()
-    return unicodedata.normalize("NFKC", word).casefold().translate(_APOSTROPHES)
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from core.text.lists import normal
+from core.mechanisms.words.normal_form import normal
 from core.text.policy import NUMBER, WORD, Mask
 from core.text.tokens import Token, has_letter
 

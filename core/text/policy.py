@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from core.errors import InvalidInput
 from core.files.file_version import FileVersion
+from core.mechanisms.words.fill_pricing import DOCUMENT, SCOPES, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
 
 GUARANTEE = "none"
@@ -53,8 +54,6 @@ MODEL_FILLS = (TOP_1, TOP_K, DP)  # fills by a language model, if one runs
 PRICED_FILLS = (METRIC_DP, DP)  # fills with an epsilon
 FILL_MODES = (*FILLS, METRIC_DP, *MODEL_FILLS)
 K_DEFAULT = 10
-SLOT, DOCUMENT = "slot", "document"
-SCOPES = (SLOT, DOCUMENT)
 
 WORD = "WORD"  # type of a word outside a list
 NUMBER = "NUMBER"  # type of a token outside a list that contains no letter

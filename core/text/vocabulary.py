@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from core.text.lists import normal
+from core.mechanisms.words.normal_form import normal
 from core.text.policy import VOCABULARY_SIZE_MAX
 
 

@@ -7,30 +7,32 @@ everything but the embeddings), in float32, and fits the encoder whose fingerpri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import torch
 
+from core.finetune.hyperparameters import Hyperparameters
 from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.methods import Method, prepare
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "privacy-gateway/classifier/1"
+_HYPERPARAMETERS = tuple(field.name for field in fields(Hyperparameters))
 
 
 @dataclass(frozen=True)
 class ClassifierInfo:
-    """`labels` in the order of the logits; `epsilon` is the certified one, add-remove; `rank` 0 for `full`."""
+    """`labels` in the order of the logits; `epsilon` is the certified one, add-remove. `hyperparameters` as they were
+    used: with the method's learning rate where none was given, and rank 0 for `full`."""
 
     method: str
     base: str
     base_fingerprint: str
     labels: tuple[str, ...]
     pairs: bool
-    rank: int
-    pieces_max: int
+    hyperparameters: Hyperparameters
     rows: int
     batch: int
     steps: int
@@ -44,7 +46,8 @@ class ClassifierInfo:
 def save_classifier(path: Path, info: ClassifierInfo, tensors: Mapping[str, torch.Tensor]) -> None:
     """Write the file, whole or not at all."""
     arrays = {name: tensor.detach().float().cpu().numpy() for name, tensor in tensors.items()}
-    write_tensors(path, _FORMAT, asdict(info), arrays)
+    facts = asdict(info)
+    write_tensors(path, _FORMAT, facts | facts.pop("hyperparameters"), arrays)
 
 
 def load_classifier(
@@ -56,11 +59,11 @@ def load_classifier(
     """
     info, tensors = _read(path)
     place = torch.device(device)
-    base = load_base(base_path, device=place, pieces_max=info.pieces_max)
+    base = load_base(base_path, device=place, pieces_max=info.hyperparameters.pieces_max)
     if base.fingerprint != info.base_fingerprint:
         raise ValueError("the classifier was made for another encoder")
     model = Classifier(base, labels=len(info.labels), pairs=info.pairs)
-    trained = prepare(model, Method(info.method), rank=info.rank)
+    trained = prepare(model, Method(info.method), rank=info.hyperparameters.rank)
     shapes = {name: parameter.shape for name, parameter in trained.optimised.items()}
     if shapes != {name: tensor.shape for name, tensor in tensors.items()}:
         raise ValueError("the tensors are not those of the classifier")
@@ -75,7 +78,8 @@ def _read(path: Path) -> tuple[ClassifierInfo, dict[str, torch.Tensor]]:
     if kind != _FORMAT:
         raise ValueError("not a classifier file of a known format")
     try:
-        info = ClassifierInfo(**{**facts, "labels": tuple(facts["labels"])})
+        used = Hyperparameters(**{name: facts.pop(name) for name in _HYPERPARAMETERS if name in facts})
+        info = ClassifierInfo(**{**facts, "labels": tuple(facts["labels"]), "hyperparameters": used})
         Method(info.method)
     except (ValueError, LookupError, TypeError):
         raise ValueError("the file's facts are not those of a classifier") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from core.accounting.answers import Line
 from core.accounting.contract import Kind
@@ -34,10 +35,11 @@ def classifier_card(
             "",
             "| | |",
             "| --- | --- |",
-            f"| method | {info.method}" + (f", rank {info.rank}" if info.rank else "") + " |",
+            f"| method | {info.method} |",
+            *(f"| {name.replace('_', ' ')} | {value:g} |" for name, value in asdict(info.hyperparameters).items()),
             f"| encoder | {cell(info.base)} (`{info.base_fingerprint}`) |",
             f"| labels | {cell(', '.join(info.labels))} |",
-            f"| texts a row | {2 if info.pairs else 1}, {info.pieces_max} word pieces at most |",
+            f"| texts a row | {2 if info.pairs else 1} |",
             f"| rows, as declared (public) | {info.rows} |",
             f"| steps | {info.steps}, {_sampling(info)} |",
             f"| clipping norm | {info.clip_norm:g} |",

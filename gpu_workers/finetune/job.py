@@ -136,8 +136,7 @@ def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:
     return {
         "name": spec.name,
         "method": info.method,
-        "rank": info.rank,
-        "pieces_max": info.pieces_max,
+        **asdict(info.hyperparameters),
         "model": spec.model,
         "encoder_fingerprint": info.base_fingerprint,
         "labels": len(info.labels),

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import PrivacyPlan, Sampling
 from core.finetune.poisson import poisson_batch
 from core.finetune.random_allocation import random_allocation
@@ -65,14 +66,13 @@ class PrivateTraining:
         plan: PrivacyPlan,
         checkpoint: Checkpoint,
         *,
-        rate: float | None = None,
+        hyperparameters: Hyperparameters = Hyperparameters(),  # noqa: B008 - frozen
         head_rate: float = HEAD_RATE,
         clip_norm: float = CLIP_NORM,
         batch_pieces: int = BATCH_PIECES,
     ) -> None:
-        """`rate`, `head_rate`: of Adam for the encoder, the method's own by default, and for the head. `clip_norm`: of
-        a row's gradient; the noise goes with it, the guarantee does not change. `batch_pieces` bounds the memory, and
-        changes nothing else.
+        """`head_rate`: of Adam for the head. `clip_norm`: of a row's gradient; the noise is proportional to it, so the
+        guarantee does not change. `batch_pieces` bounds the memory, and changes nothing else.
 
         Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
         """
@@ -80,8 +80,9 @@ class PrivateTraining:
         self._allocation: IntArray | None = None  # of random allocation: each row's step in the epoch
         self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
         self._clip_norm, self._batch_pieces = clip_norm, batch_pieces
-        self._schedule = Schedule(steps=plan.steps, rate=rate or trained.rate, warmup=max(1, plan.steps // 10))
-        self._optimiser = torch.optim.Adam(_groups(trained, self._schedule.rate, head_rate))
+        self.rate = hyperparameters.learning_rate or trained.rate
+        self._schedule = Schedule(steps=plan.steps, rate=self.rate, warmup=max(1, plan.steps // 10))
+        self._optimiser = torch.optim.Adam(_groups(trained, self.rate, head_rate))
         self._gradient = PrivateGradient(
             model,
             trained.own,

@@ -7,7 +7,7 @@ Guarantee: as of `gpu_workers.finetune.training`, for one row of `private`. Publ
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -71,14 +71,19 @@ def fine_tune(
         trained,
         plan,
         checkpoint,
-        rate=task.hyperparameters.learning_rate,
+        hyperparameters=task.hyperparameters,
         batch_pieces=batch_pieces(model, trained, base, pairs=task.pairs),
     )
     rows = _rows(base, private, task, device)
     shown = _rows(base, public, task, device) if public else None
     charge()
     metrics = training.run(rows, shown, report)
-    return FineTuned(_info(base, task, plan), dict(trained.optimised), metrics)
+    used = replace(
+        task.hyperparameters,
+        rank=0 if task.method is Method.FULL else task.hyperparameters.rank,
+        learning_rate=training.rate,
+    )
+    return FineTuned(_info(base, task, plan, used), dict(trained.optimised), metrics)
 
 
 def _rows(base: Base, split: Split, task: Task, device: torch.device) -> Rows:
@@ -91,15 +96,14 @@ def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:
     return model, prepare(model, task.method, rank=task.hyperparameters.rank)
 
 
-def _info(base: Base, task: Task, plan: PrivacyPlan) -> ClassifierInfo:
+def _info(base: Base, task: Task, plan: PrivacyPlan, used: Hyperparameters) -> ClassifierInfo:
     return ClassifierInfo(
         method=task.method.value,
         base=base.name,
         base_fingerprint=base.fingerprint,
         labels=task.labels,
         pairs=task.pairs,
-        rank=0 if task.method is Method.FULL else task.hyperparameters.rank,
-        pieces_max=task.hyperparameters.pieces_max,
+        hyperparameters=used,
         rows=plan.rows,
         batch=plan.batch,
         steps=plan.steps,

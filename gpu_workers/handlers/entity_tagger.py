@@ -14,7 +14,7 @@ from core.text.mask_tagged import Tagged
 from core.text.policy import ENTITIES, PRICED_FILLS, SanitizeTask
 from core.text.sanitize import visible
 from gpu_workers.facts import TaggerFacts
-from gpu_workers.handlers.options import TAGGER_BUNDLED
+from gpu_workers.models.sources import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
 
 # Nobody's names. The accents stand apart from their letters, as some systems write them.

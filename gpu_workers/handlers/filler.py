@@ -21,11 +21,11 @@ from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.file_cache import FileCache
-from gpu_workers.handlers.options import InfillSource
 from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.infill import embedded_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.masked_infill import MaskedInfill
+from gpu_workers.models.sources import InfillSource
 
 _CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
 

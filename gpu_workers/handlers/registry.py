@@ -6,7 +6,8 @@ from pathlib import Path
 
 from gpu_workers.engine.handler import Handler
 from gpu_workers.engine.protocol import Role
-from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
+from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.models.sources import INFILL_OFF
 
 
 def make_handler(role: Role, options: WorkerOptions) -> Handler:

@@ -35,7 +35,7 @@ from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, inspect, sanitize
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
-from gpu_workers.handlers.options import INFILL_OFF, TAGGER_OFF, InfillSource
+from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
     from gpu_workers.handlers.entity_tagger import NameFinder

@@ -18,13 +18,13 @@ from core.text.lists import AllowLists
 from core.text.policy import TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected, inspect
 from gpu_workers.handlers.entity_tagger import NameFinder
-from gpu_workers.handlers.options import TAGGER_OFF
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.encoder import fastest_dtype
 from gpu_workers.models.infill import MaskedLM
 from gpu_workers.models.masked_infill import MaskedInfill
 from gpu_workers.models.nets import InfillNet
+from gpu_workers.models.sources import TAGGER_OFF
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.text.policy import MaskPolicy
-from gpu_workers.handlers.options import TAGGER_OFF
+from gpu_workers.models.sources import TAGGER_OFF
 
 
 @dataclass(frozen=True)

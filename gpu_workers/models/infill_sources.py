@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.text.infill_model import InfillModel
-from gpu_workers.handlers.options import INFILL_BUNDLED, InfillSource
 from gpu_workers.models.causal_infill import causal_infill
 from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.infill import embedded_infill, pretrained_infill
 from gpu_workers.models.masked_infill import MaskedInfill
 from gpu_workers.models.pretrained import architectures
 from gpu_workers.models.remote_infill import RemoteInfill
+from gpu_workers.models.sources import INFILL_BUNDLED, InfillSource
 
 
 def _masked(path: Path, device: str) -> InfillModel:

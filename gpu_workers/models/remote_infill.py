@@ -24,8 +24,8 @@ from typing import Any
 import httpx
 
 from core.errors import InfillFailed
+from core.mechanisms.words.normal_form import normal
 from core.text.infill_model import Blank, FloatArray
-from core.text.lists import normal
 from core.text.vocabulary import ranked as public_words
 from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.one_word import is_number, is_word

@@ -14,8 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core import credentials
 from gpu_workers.finetune.spec import BUNDLED
-from gpu_workers.handlers.options import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from gpu_workers.models.endpoint import Endpoint, is_url
+from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.checkpoints import checkpoint_folder, is_pinned
 
 MIB = 1024 * 1024

@@ -7,8 +7,9 @@ from functools import partial
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Role
-from gpu_workers.handlers.options import INFILL_OFF, WorkerOptions
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
+from gpu_workers.models.sources import INFILL_OFF
 from service.config.settings import Settings
 
 

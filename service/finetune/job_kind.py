@@ -106,7 +106,7 @@ class FinetuneKind(JobKind):
             model=model,
             model_path=None if model == BUNDLED else str(self._settings.finetune_models[model]),
             budget=budget_of(fields["budget"]),
-            hyperparameters=Hyperparameters(**{name: fields[name] for name in _HYPERPARAMETERS}),
+            hyperparameters=Hyperparameters(**{name: fields[name] for name in _HYPERPARAMETERS if name in fields}),
             public_rows_max=self._settings.finetune_public_rows_max,
             text_chars_max=self._settings.document_chars_max,
             device=self._settings.devices[0],

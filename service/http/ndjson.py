@@ -54,7 +54,7 @@ class LineReader:
         self._ended = False
         self._failure: Exception | None = None
         self._came = asyncio.Event()
-        self._room = asyncio.Event()
+        self._not_full = asyncio.Event()
         self._task = asyncio.create_task(self._read())
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class LineReader:
             await self._next(stopping)
         taken = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
         self._waiting_bytes -= sum(_size(line) for line in taken)
-        self._room.set()
+        self._not_full.set()
         return taken
 
     async def _next(self, stopping: asyncio.Event) -> None:
@@ -138,8 +138,8 @@ class LineReader:
             len(self._waiting) >= self._settings.stream_group_max * _GROUPS_AHEAD
             or self._waiting_bytes + _size(line) > self._settings.body_bytes_max
         ):
-            self._room.clear()
-            await self._room.wait()
+            self._not_full.clear()
+            await self._not_full.wait()
         self._waiting.append(line)
         self._waiting_bytes += _size(line)
         self._came.set()

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from core.errors import InvalidInput
 from core.text.policy import K_DEFAULT
-from gpu_workers.handlers.options import INFILL_BUNDLED
 from gpu_workers.infill.spec import InfillSpec
+from gpu_workers.models.sources import INFILL_BUNDLED
 from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict

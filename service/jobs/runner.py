@@ -51,7 +51,7 @@ class JobRunner:
         self._limits = limits
         self._queue: asyncio.Queue[JobRecord] = asyncio.Queue()
         self._arriving: list[str] = []
-        self._known: set[str] = set()  # queued or running here
+        self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}
         self._consumers: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -180,7 +180,7 @@ class JobRunner:
             self._files.ids
         )  # listed before the jobs, so that no folder of a newer job is removed
         arriving = {*self._arriving, *self._known}
-        unfinished = await self.store.unfinished_here()
+        unfinished = await self.store.unfinished_of_gateway()
         for job in unfinished:
             if job.job_id not in self._arriving:
                 self.enqueue(job)  # a job without files fails when it starts

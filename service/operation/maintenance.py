@@ -37,7 +37,7 @@ class Maintenance:
         """Check the seals, migrate, and write a seal. Raises LedgerNotTrusted, LedgerUnavailable."""
         await self._sealer.check()
         await self._ledger.migrate()
-        await self._sealer.seal(always=True)  # from here on, a copy from before this start is recognised as older
+        await self._sealer.seal(always=True)  # a copy from before this start is then recognised as older
         self._sealing = True
 
     def start(self) -> None:

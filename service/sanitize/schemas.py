@@ -7,16 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model
 
 from core.errors import InvalidInput
+from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
 from core.text.languages import ENGLISH, entities_of
-from core.text.policy import (
-    ALLOW_LIST_DEFAULT,
-    DOCUMENT,
-    ENTITIES,
-    SLOT,
-    VOCABULARY_SIZE_DEFAULT,
-    MaskPolicy,
-)
+from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
 from service.http.strict import Strict
 
 Technique = Literal["entity", "vocabulary", "allow_list", "all"]

@@ -16,13 +16,13 @@ from audits.texts import EPSILON, WORDS, Moody, draw_cases, fill_cases, slots, v
 from core.amounts import NANO
 from core.mechanisms.words import exponential, token_selection
 from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.laplace import LaplaceWords
 from core.mechanisms.words.token_selection import GRID
 from core.mechanisms.words.vocabulary import WordVectors
 from core.text import fill_dp, fill_left_to_right
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Blank
-from core.text.policy import DOCUMENT, SLOT
 
 
 def _detector(name: str, cases: Callable[[], Iterator[Case]], pairs: int, runs: int) -> Detector:

@@ -14,6 +14,7 @@ from audits.kit import Audit, Case, FloatArray, Found, Scale, audit, by_law
 from core.amounts import NANO
 from core.mechanisms.words import fill_pricing
 from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.laplace import LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import PER_UNIT, WHOLE
 from core.mechanisms.words.token_selection import GRID, scores, select
@@ -23,7 +24,7 @@ from core.text.fill_dp import CLIP, dp_draws, slots_of
 from core.text.fill_left_to_right import Scored, fill_left_to_right
 from core.text.infill_model import Blank, Candidates
 from core.text.lists import AllowLists
-from core.text.policy import DOCUMENT, SLOT, MaskPolicy
+from core.text.policy import MaskPolicy
 from core.text.replace_words import inspect_words
 from core.text.sanitize import Inspected
 

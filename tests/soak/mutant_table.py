@@ -97,7 +97,11 @@ ADMISSION = (
     bug("metric-terms-of-subjects-kept", "basic_only", ("terms[7] = lowered(terms[7])", "")),
     bug("holds-do-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.committed[j] + number")),
     bug("committed-does-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.held[j] + number")),
-    bug("full-counter-not-told", "reserve", ("no_room = no_room or total[j] > LARGEST", "no_room = false")),
+    bug(
+        "full-counter-not-reported",
+        "reserve",
+        ("no_headroom = no_headroom or total[j] > LARGEST", "no_headroom = false"),
+    ),
     bug("only-the-first-account-checked", "reserve", (_DENY, "elseif i == 1 and not fits[i] and not refused then")),
     bug(
         "quota-unchecked-in-subject-mode",
@@ -333,7 +337,7 @@ JOBS = (
     bug(
         "job-numbers-not-kept", "job", ("progress = args.progress, metrics = metrics })", "progress = args.progress })")
     ),
-    bug("job-charge-lost-is-refused", "job", ('return told("charged")\nend', 'return told("refused")\nend')),
+    bug("job-charge-lost-is-refused", "job", ('return answered("charged")\nend', 'return answered("refused")\nend')),
 )
 
 MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *READS, *JOBS)

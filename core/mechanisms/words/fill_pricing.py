@@ -11,8 +11,8 @@ from typing import Any
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, cost_nano
 from core.errors import InvalidInput
-from core.text.policy import DOCUMENT
 
+SLOT, DOCUMENT = SCOPES = ("slot", "document")  # what epsilon protects
 DOCUMENT_UNIT = "document"
 PLACE = (
     "replace what stands in one masked place by anything else, given the mask pattern and the kept text; the kept text "

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from core.mechanisms.space import CODE_MAX
+from core.mechanisms.words.normal_form import normal
 from core.mechanisms.words.pricing import WORDS_MAX
-from core.text.lists import normal
 
 Rows = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int8]

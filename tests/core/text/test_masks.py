@@ -2,7 +2,8 @@
 
 import pytest
 
-from core.text.lists import AllowLists, normal
+from core.mechanisms.words.normal_form import normal
+from core.text.lists import AllowLists
 from core.text.masks import find_masks, merge, union
 from core.text.policy import Mask, MaskPolicy
 from core.text.sanitize import sanitize

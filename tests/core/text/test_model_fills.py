@@ -10,13 +10,14 @@ from audit_kit import RUNS, epsilon_bound
 
 from core.amounts import NANO
 from core.errors import TaskFailed
+from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.text import fill_dp
 from core.text.fill_dp import dp_draws, slots_of
 from core.text.fill_left_to_right import Scored, Way, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
 from core.text.infill_model import CONTEXT_CHARS, Blank, Candidates, FloatArray
 from core.text.lists import AllowLists
-from core.text.policy import DOCUMENT, SLOT, MaskPolicy, Sanitised
+from core.text.policy import MaskPolicy, Sanitised
 from core.text.replace_words import inspect_words
 from core.text.sanitize import Inspected, inspect
 from core.text.tokens import count_tokens

@@ -15,8 +15,9 @@ from core.errors import TaskFailed
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.handlers.options import TAGGER_OFF, WorkerOptions
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
+from gpu_workers.models.sources import TAGGER_OFF
 
 
 def test_it_is_ready_when_its_start_returns(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from gpu_workers.finetune.artifact import load_classifier
 from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.finetune.spec import FinetuneSpec
 from gpu_workers.jobs.messages import INPUT, JobOrder
+from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 ROWS, STEPS = 48, 21
 PLAN = {"epsilon": 50.0, "delta": 1e-3, "rows": ROWS, "batch": 8, "steps": STEPS}
@@ -121,7 +122,7 @@ def test_the_encoders_part_moves_at_the_rate_that_was_asked_for(order: JobOrder,
         )
     )
     info, _, model = load_classifier(Path(order.spec.targets[0]), encoder)
-    assert (info.rank, info.pieces_max) == (5, 20)
+    assert info.hyperparameters == Hyperparameters(rank=5, pieces_max=20, learning_rate=1e-9)
     moved = [float(tensor.detach().abs().max()) for name, tensor in model.named_parameters() if "lora_B" in name]
     assert 0 < max(moved) < 1e-7, "these start at zero"
     assert float(model.head.weight.detach().abs().max()) > 1e-3
@@ -216,3 +217,25 @@ def test_bad_rows_are_told_by_line_and_kind(rows: list[Any], reason: str, line: 
         read_splits(numbered(), terms)
     assert (refused.value.reason, refused.value.line, refused.value.count) == (reason, line, count)
     assert "walrus" not in (refused.value.detail or "")
+
+
+def test_an_artifact_shows_the_hyperparameters_that_were_used(order: JobOrder, world: World, encoder: Path) -> None:
+    result = world.run(replace(order, spec=replace(order.spec, method="full")))
+    used = Hyperparameters(rank=0, learning_rate=2e-4)
+    path = Path(order.spec.targets[0])
+    info, _, _ = load_classifier(path, encoder)
+    assert info.hyperparameters == used
+    assert asdict(used).items() <= result.items()
+    card = path.with_suffix(".md").read_text()
+    for name, value in asdict(used).items():
+        assert f"| {name.replace('_', ' ')} | {value:g} |" in card
+
+
+def test_a_file_from_before_a_hyperparameter_existed_still_loads(order: JobOrder, world: World, encoder: Path) -> None:
+    world.run(order)
+    path = Path(order.spec.targets[0])
+    kind, facts, arrays = read_tensors(path)
+    del facts["learning_rate"]
+    write_tensors(path, kind, facts, arrays)
+    info, _, _ = load_classifier(path, encoder)
+    assert info.hyperparameters == Hyperparameters(rank=3)

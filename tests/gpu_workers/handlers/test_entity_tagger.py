@@ -13,8 +13,8 @@ from transformers import AutoModelForTokenClassification
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.entity_tagger import NameFinder, NamesMissed
-from gpu_workers.handlers.options import TAGGER_BUNDLED
 from gpu_workers.handlers.sanitiser import Sanitiser
+from gpu_workers.models.sources import TAGGER_BUNDLED
 
 NAMES = MaskPolicy(entities=("PERSON", "LOCATION"))
 SECRET = "Maria Keller"

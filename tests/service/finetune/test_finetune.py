@@ -60,14 +60,14 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(gateway: Gateway, owner:
     assert all(state.get("metrics", {}).keys() <= MAY_BE_TOLD for state in told)
     result = done["result"]
     assert (result["rows"], result["batch"], result["steps"], result["method"]) == (40, 8, 6, "lora")
-    assert (result["rank"], result["pieces_max"]) == (4, 32)
+    assert (result["rank"], result["pieces_max"], result["learning_rate"]) == (4, 32, 1e-3)
     assert result["privacy"]["epsilon"] == cost["epsilon"]
     assert result["certificate"] == estimate["privacy"]["certificate"]
     assert result["metrics"]["accuracy"] == metrics["public_accuracy"]
     path = tmp_path / "towns.safetensors"
     path.write_bytes(owner.http.get(f"/jobs/{done['job_id']}/artifact").content)
     info, _, _ = load_classifier(path)
-    assert (info.labels, info.pairs, info.rank) == (LABELS, True, 4)
+    assert (info.labels, info.pairs, info.hyperparameters.rank) == (LABELS, True, 4)
     assert info.epsilon == result["certificate"]["epsilon"]
     card = owner.http.get(f"/jobs/{done['job_id']}/card")
     assert card.headers["content-type"].startswith("text/markdown")

