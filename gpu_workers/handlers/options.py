@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpu_workers.models.endpoint import Endpoint
 
-TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
+TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other value is the folder of a token classifier
 INFILL_BUNDLED, INFILL_OFF = "bundled", "off"
 InfillSource = str | Endpoint  # one of those two, the folder of a language model, or an endpoint
 
