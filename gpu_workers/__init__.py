@@ -1,1 +1,1 @@
-"""Privacy gateway: what runs on a device (encoder, handlers, jobs) and the engines that run it."""
+"""The code that runs on a device (encoder, handlers, jobs) and the engines that run it."""
