@@ -11,7 +11,9 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -151,20 +153,69 @@ class Tenant:
         return self.account(unit)["committed"]["epsilon"]
 
 
-@dataclass
-class Gateway:
-    """A running `privacy-gateway serve` on a free port."""
+class Tenants(ABC):
+    """Clients and tenants of a gateway with this data directory, however it runs."""
 
-    data_dir: Path
-    environment: dict[str, str] = field(default_factory=dict)
-    port: int = field(default_factory=free_port)
-    command: tuple[str, ...] = (str(COMMAND),)
-    folder: Path | None = None  # the working directory; that of the tests by default
-
-    def __post_init__(self) -> None:
-        self.log_path = self.data_dir.parent / f"{self.data_dir.name}.log"
-        self.url = f"http://127.0.0.1:{self.port}"
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
         self._clients: list[httpx.Client] = []
+
+    @abstractmethod
+    def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
+        """A client of this gateway that sends these headers."""
+
+    def client(self, key: str | None) -> httpx.Client:
+        client = self.new_client({} if key is None else {"Authorization": f"Bearer {key}"})
+        self._clients.append(client)
+        return client
+
+    @property
+    def anyone(self) -> httpx.Client:
+        """A client without a key."""
+        return self.client(None)
+
+    @property
+    def admin(self) -> httpx.Client:
+        return self.client((self.data_dir / "admin.key").read_text().strip())
+
+    def tenant(self, name: str | None = None, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
+        name = name or f"t-{uuid.uuid4().hex[:12]}"
+        answer = self.admin.post("/admin/tenants", json={"name": name, "epsilon": epsilon, **fields})
+        assert answer.status_code == 201, answer.text
+        key = answer.json()["key"]
+        return Tenant(name, key, self.client(key))
+
+    def reconnected(self, tenant: Tenant) -> Tenant:
+        """The tenant, with a client for this gateway as it runs now."""
+        return Tenant(tenant.name, tenant.key, self.client(tenant.key))
+
+    def close_clients(self) -> None:
+        for client in self._clients:
+            client.close()
+
+
+class Gateway(Tenants):
+    """A running `privacy-gateway serve` on a free port.
+
+    folder: the working directory; that of the tests by default.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        port: int | None = None,
+        command: tuple[str, ...] = (str(COMMAND),),
+        folder: Path | None = None,
+    ) -> None:
+        super().__init__(data_dir)
+        self.environment = environment or {}
+        self.port = port or free_port()
+        self.command = command
+        self.folder = folder
+        self.log_path = data_dir.parent / f"{data_dir.name}.log"
+        self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 
     def start(self) -> None:
@@ -191,22 +242,8 @@ class Gateway:
             time.sleep(0.1)
         raise AssertionError(f"not ready:\n{self.log_path.read_text()}")
 
-    def client(self, key: str | None) -> httpx.Client:
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        client = httpx.Client(base_url=self.url, headers=headers, timeout=60)
-        self._clients.append(client)
-        return client
-
-    @property
-    def admin(self) -> httpx.Client:
-        return self.client((self.data_dir / "admin.key").read_text().strip())
-
-    def tenant(self, name: str | None = None, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
-        name = name or f"t-{uuid.uuid4().hex[:12]}"
-        answer = self.admin.post("/admin/tenants", json={"name": name, "epsilon": epsilon, **fields})
-        assert answer.status_code == 201, answer.text
-        key = answer.json()["key"]
-        return Tenant(name, key, self.client(key))
+    def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
     def pid_of(self, what: str) -> int:
         """The child process whose command line holds `what`."""
@@ -233,13 +270,8 @@ class Gateway:
             if "redis" not in command_line(pid):
                 until_ended(pid)
 
-    def reconnected(self, tenant: Tenant) -> Tenant:
-        """The tenant, with a client for this gateway as it runs now."""
-        return Tenant(tenant.name, tenant.key, self.client(tenant.key))
-
     def stop(self) -> None:
-        for client in self._clients:
-            client.close()
+        self.close_clients()
         self.process.terminate()
         try:
             self.process.wait(30)

@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import COMMAND, Gateway, Tenant, clean_environment, command_line
+from gateway_kit import COMMAND, Tenant, clean_environment, command_line
+from inprocess_kit import Gateway
 
 from core.accounting.contract import Kind
 from core.accounting.plans import SubsampledGaussian
@@ -32,8 +33,8 @@ def calibrate(tenant: Tenant, **fields: Any) -> httpx.Response:
     return tenant.http.post("/accounting/calibrate", json=body)
 
 
-def test_every_accountant_says_what_it_claims(tenant: Tenant) -> None:
-    answer = compare(tenant)
+def test_every_accountant_says_what_it_claims(real_tenant: Tenant) -> None:
+    answer = compare(real_tenant)
     assert answer.status_code == 200, answer.text
     rows = {(row["name"], row.get("order")): row for row in answer.json()["accountants"]}
 
@@ -46,7 +47,7 @@ def test_every_accountant_says_what_it_claims(tenant: Tenant) -> None:
     assert first["epsilon"] == max(first["directions"].values())
     assert first["interval"] == "vacuous"
     assert "certify" in first["note"]
-    assert tenant.committed() == 0
+    assert real_tenant.committed() == 0
 
 
 def test_an_interval_is_an_estimate(tenant: Tenant) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import COMMAND, LEAN, Gateway, Tenant, clean_environment
+from gateway_kit import COMMAND, LEAN, Tenant, clean_environment
+from inprocess_kit import Gateway
 
 SETTINGS = LEAN | {
     "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.1",
@@ -134,7 +135,7 @@ def test_what_cannot_be_asked_is_refused(folding: Gateway) -> None:
     assert_problem(misspelt)
     assert "mechansim" not in misspelt.text
 
-    assert httpx.get(f"{folding.url}/budget/series").status_code == 401
+    assert folding.anyone.get("/budget/series").status_code == 401
     assert folding.admin.get("/budget/series").status_code == 403
 
 

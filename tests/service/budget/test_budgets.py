@@ -8,7 +8,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from gateway_kit import COMMAND, DOCUMENT, Gateway, clean_environment
+from gateway_kit import COMMAND, DOCUMENT, clean_environment
+from inprocess_kit import Gateway
 
 
 def test_a_plan_admits_its_certified_number_of_releases_and_nothing_else(gateway: Gateway) -> None:

@@ -29,9 +29,11 @@ def test_a_data_directory_without_a_gateway(tmp_path: Path) -> None:
     assert run_command(data, "ledger", "audit").returncode == 0
 
 
-def test_beside_a_running_gateway(gateway: Gateway, tmp_path: Path) -> None:
+def test_beside_a_running_gateway(real_gateway: Gateway, tmp_path: Path) -> None:
     key_file = tmp_path / "cli.key"
-    created = run_command(gateway.data_dir, "tenant", "create", "beside", "--epsilon", "3", "--key-file", str(key_file))
+    created = run_command(
+        real_gateway.data_dir, "tenant", "create", "beside", "--epsilon", "3", "--key-file", str(key_file)
+    )
     assert created.returncode == 0, created.stderr
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     key = key_file.read_text().strip()
@@ -39,15 +41,15 @@ def test_beside_a_running_gateway(gateway: Gateway, tmp_path: Path) -> None:
 
     headers = {"Authorization": f"Bearer {key}"}
     body = {"documents": [{"text": "One. Two. Three."}], "epsilon": 1.0}
-    assert httpx.post(f"{gateway.url}/embed/sentdp", json=body, headers=headers, timeout=60).status_code == 200
-    assert "beside/sentence" in run_command(gateway.data_dir, "budget", "show", "beside").stdout
-    audit = run_command(gateway.data_dir, "ledger", "audit", "--json")
+    assert httpx.post(f"{real_gateway.url}/embed/sentdp", json=body, headers=headers, timeout=60).status_code == 200
+    assert "beside/sentence" in run_command(real_gateway.data_dir, "budget", "show", "beside").stdout
+    audit = run_command(real_gateway.data_dir, "ledger", "audit", "--json")
     assert audit.returncode == 0, audit.stdout
     assert json.loads(audit.stdout)["ok"] is True
 
-    revoked = run_command(gateway.data_dir, "key", "revoke", "beside", key.split("_")[1])
+    revoked = run_command(real_gateway.data_dir, "key", "revoke", "beside", key.split("_")[1])
     assert revoked.returncode == 0, revoked.stderr
-    assert httpx.get(f"{gateway.url}/budget", headers=headers).status_code == 401
+    assert httpx.get(f"{real_gateway.url}/budget", headers=headers).status_code == 401
 
 
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:

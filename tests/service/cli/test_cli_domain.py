@@ -119,11 +119,13 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, corpus: Path) -> Non
     assert not list(tmp_path.glob("data/domains/**/*.safetensors"))
 
 
-def test_beside_a_running_gateway(gateway: Gateway, tenant: Tenant, corpus: Path) -> None:
+def test_beside_a_running_gateway(real_gateway: Gateway, real_tenant: Tenant, corpus: Path) -> None:
     """What the command builds is there at once."""
-    built = run(gateway.data_dir, "build", "--corpus", str(corpus), "--name", "beside", "--tenant", tenant.name)
+    built = run(
+        real_gateway.data_dir, "build", "--corpus", str(corpus), "--name", "beside", "--tenant", real_tenant.name
+    )
     assert built.returncode == 0, built.stderr
     document = embedding_rows(1, seed=4)[0]
-    assert tenant.embed([document], domain="beside", normalize=True).status_code == 200
-    assert run(gateway.data_dir, "remove", "beside", "--tenant", tenant.name).returncode == 0
-    assert tenant.embed([document], domain="beside", normalize=True).status_code == 422
+    assert real_tenant.embed([document], domain="beside", normalize=True).status_code == 200
+    assert run(real_gateway.data_dir, "remove", "beside", "--tenant", real_tenant.name).returncode == 0
+    assert real_tenant.embed([document], domain="beside", normalize=True).status_code == 422

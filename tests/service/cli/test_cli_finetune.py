@@ -26,11 +26,11 @@ def run(gateway: Gateway, key: str, folder: Path, **options: str) -> subprocess.
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
 
-def test_files_in_and_a_classifier_out(gateway: Gateway, tmp_path: Path) -> None:
-    tenant = gateway.tenant(record=RECORD)
+def test_files_in_and_a_classifier_out(real_gateway: Gateway, tmp_path: Path) -> None:
+    tenant = real_gateway.tenant(record=RECORD)
     (tmp_path / "towns.jsonl").write_bytes(json_lines(labelled(40)))
     (tmp_path / "public.jsonl").write_bytes(json_lines(labelled(10)))
-    made = run(gateway, tenant.key, tmp_path)
+    made = run(real_gateway, tenant.key, tmp_path)
     assert made.returncode == 0, made.stderr
     assert "on 10 public rows: accuracy" in made.stdout
     spent = tenant.committed("record")
@@ -41,15 +41,15 @@ def test_files_in_and_a_classifier_out(gateway: Gateway, tmp_path: Path) -> None
 
     assert info.sampling == "poisson"
 
-    again = run(gateway, tenant.key, tmp_path, method="lora")
+    again = run(real_gateway, tenant.key, tmp_path, method="lora")
     assert (again.returncode, again.stdout) == (0, made.stdout), "the same job"
     assert tenant.committed("record") == spent
-    other = run(gateway, tenant.key, tmp_path, name="other")
+    other = run(real_gateway, tenant.key, tmp_path, name="other")
     assert other.returncode == 1
     assert "budget-exhausted" in other.stderr
-    assert "give the tenant's API key" in run(gateway, "", tmp_path).stderr
-    part = run(gateway, tenant.key, tmp_path, sampling="random_allocation")
+    assert "give the tenant's API key" in run(real_gateway, "", tmp_path).stderr
+    part = run(real_gateway, tenant.key, tmp_path, sampling="random_allocation")
     assert (part.returncode, "multiple of 5" in part.stderr) == (1, True)
     (tmp_path / "public.jsonl").write_text(json.dumps(["walrus"]))
-    refused = run(gateway, tenant.key, tmp_path)
+    refused = run(real_gateway, tenant.key, tmp_path)
     assert (refused.returncode, refused.stderr) == (1, "error: line 1 of the public rows is no JSON object\n")

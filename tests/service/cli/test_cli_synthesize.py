@@ -43,11 +43,11 @@ def write_csv(path: Path, rows: list[dict[str, object]]) -> Path:
     return path
 
 
-def test_a_file_in_and_rows_out(gateway: Gateway, tmp_path: Path) -> None:
-    tenant = gateway.tenant(record=RECORD)
+def test_a_file_in_and_rows_out(real_gateway: Gateway, tmp_path: Path) -> None:
+    tenant = real_gateway.tenant(record=RECORD)
     (tmp_path / "shop.json").write_text(json.dumps(SHOP))
     data = write_csv(tmp_path / "rows.csv", shop_rows(80))
-    made = run(gateway, tenant.key, tmp_path, data)
+    made = run(real_gateway, tenant.key, tmp_path, data)
     assert made.returncode == 0, made.stderr
     assert "spent: epsilon 1, delta 1e-05" in made.stdout
     out = tmp_path / "out"
@@ -58,7 +58,7 @@ def test_a_file_in_and_rows_out(gateway: Gateway, tmp_path: Path) -> None:
     assert certificate["spent"] == {"epsilon": 1.0, "delta": 1e-05}
     assert certificate["event"]["mechanism"] == "marginals"
 
-    again = run(gateway, tenant.key, tmp_path, data, "--compare", rows="5")
+    again = run(real_gateway, tenant.key, tmp_path, data, "--compare", rows="5")
     assert again.returncode == 0, again.stderr
     assert f"{out / 'comparison.html'}: private, made from your real rows; do not publish" in again.stdout
     assert sorted(path.name for path in out.iterdir()) == ["comparison.html", *names]
@@ -71,15 +71,15 @@ def test_a_file_in_and_rows_out(gateway: Gateway, tmp_path: Path) -> None:
     assert len((out / "shop.csv").read_text().splitlines()) == 6
     assert json.loads((out / "shop.certificate.json").read_text()) == certificate
     assert tenant.committed("record") == 1.0
-    other = run(gateway, tenant.key, tmp_path, data, name="other")
+    other = run(real_gateway, tenant.key, tmp_path, data, name="other")
     assert other.returncode == 1
     assert "budget-exhausted" in other.stderr
     assert "epsilon 0.5" in other.stderr
-    clash = run(gateway, tenant.key, tmp_path, data, "--compare", name="comparison")
+    clash = run(real_gateway, tenant.key, tmp_path, data, "--compare", name="comparison")
     assert (clash.returncode, "another --name" in clash.stderr) == (1, True)
-    assert "give the tenant's API key" in run(gateway, "", tmp_path, data).stderr
+    assert "give the tenant's API key" in run(real_gateway, "", tmp_path, data).stderr
     bad = write_csv(tmp_path / "bad.csv", [*shop_rows(2), {**shop_rows(1)[0], "age": "walrus"}])
-    refused = run(gateway, tenant.key, tmp_path, bad)
+    refused = run(real_gateway, tenant.key, tmp_path, bad)
     assert (refused.returncode, refused.stderr) == (1, "error: line 4: value 1 is no finite number\n")
 
 

@@ -24,18 +24,18 @@ MAY_BE_TOLD = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "publ
 
 
 @pytest.fixture
-def owner(gateway: Gateway) -> Tenant:
-    return gateway.tenant(record=RECORD)
+def owner(real_gateway: Gateway) -> Tenant:
+    return real_gateway.tenant(record=RECORD)
 
 
 @pytest.fixture(scope="module")
-def tiny(gateway: Gateway) -> Path:
+def tiny(real_gateway: Gateway) -> Path:
     """The operator's encoder `tiny`, in place."""
-    folder = Path(json.loads(gateway.environment["PRIVACY_GATEWAY_FINETUNE_MODELS"])["tiny"])
+    folder = Path(json.loads(real_gateway.environment["PRIVACY_GATEWAY_FINETUNE_MODELS"])["tiny"])
     return tiny_models.checkpoint(folder, "bert", AutoModel)
 
 
-def test_a_classifier_of_private_pairs_and_what_it_cost(gateway: Gateway, owner: Tenant, tmp_path: Path) -> None:
+def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, owner: Tenant, tmp_path: Path) -> None:
     fields = {"pairs": True, "private": labelled(40, pairs=True), "public": labelled(10, pairs=True)}
     fields |= {"rank": 4, "pieces_max": 32, "learning_rate": 1e-3}
     estimate = owner.http.post("/budget/estimate", json=terms(pairs=True, rank=4)).json()
@@ -72,13 +72,13 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(gateway: Gateway, owner:
     card = owner.http.get(f"/jobs/{done['job_id']}/card")
     assert card.headers["content-type"].startswith("text/markdown")
     assert "Epsilon by every accountant" in card.text
-    assert gateway.tenant().http.get(f"/jobs/{done['job_id']}/card").status_code == 404
+    assert real_gateway.tenant().http.get(f"/jobs/{done['job_id']}/card").status_code == 404
     again = submit(owner, headers=key, **fields)
     assert (again.headers["idempotency-replayed"], again.json()["job_id"]) == ("true", done["job_id"])
     assert transitions(owner) == ["open", "reserve", "commit"]
 
 
-def test_killed_in_training_it_goes_on_and_is_charged_once(gateway: Gateway, owner: Tenant, tiny: Path) -> None:
+def test_killed_in_training_it_goes_on_and_is_charged_once(real_gateway: Gateway, owner: Tenant, tiny: Path) -> None:
     private = labelled(200)
     private[5]["text"] = PLANTED
     created = stream(owner, [*private, *labelled(10, split="public")], rows=200, batch=50, steps=200, model="tiny")
@@ -87,14 +87,14 @@ def test_killed_in_training_it_goes_on_and_is_charged_once(gateway: Gateway, own
     cost = created.json()["reserved"]
     before = until_told(owner, job_id, 10)
     assert costs(before) == costs(owner.account("record"), "committed") == (cost, NOTHING)
-    os.kill(gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
+    os.kill(real_gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
     done = until(owner.http, job_id)
     assert (done["status"], done["attempts"]) == ("succeeded", 2), done
     assert (done["metrics"]["step"], done["result"]["steps"]) == (200, 200)
     assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
     assert transitions(owner) == ["open", "reserve", "commit"]
-    until_gone(gateway.data_dir / "jobs" / job_id)
-    assert not files_holding(gateway, [PLANTED.encode()])
+    until_gone(real_gateway.data_dir / "jobs" / job_id)
+    assert not files_holding(real_gateway, [PLANTED.encode()])
 
 
 def test_rows_can_be_allocated_to_the_steps_of_each_epoch(owner: Tenant, tiny: Path) -> None:
@@ -150,7 +150,7 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "a subject", {"subject": "walrus"}, "subject-not-allowed"
 
 
-def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(gateway: Gateway, owner: Tenant) -> None:
+def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(real_gateway: Gateway, owner: Tenant) -> None:
     for why, fields, told in refused_bodies():
         answer = submit(owner, **fields)
         assert answer.status_code == 422, (why, answer.text)
@@ -158,14 +158,14 @@ def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(gateway: Ga
         assert "walrus" not in answer.text, why
     too_much = submit(owner, epsilon=250.0)
     assert (too_much.status_code, too_much.json()["code"]) == (403, "budget-exhausted")
-    assert gateway.admin.post("/jobs/finetune", json=terms()).status_code == 403
+    assert real_gateway.admin.post("/jobs/finetune", json=terms()).status_code == 403
     assert owner.http.get("/jobs").json()["jobs"] == []
     assert costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
     assert transitions(owner) == ["open"]
     assert owner.http.get("/models").json()["finetune"] == ["bundled", "tiny", "pickled"]
 
 
-def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(gateway: Gateway, owner: Tenant) -> None:
+def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gateway, owner: Tenant) -> None:
     wrong = stream(owner, [*labelled(3), {"text": PLANTED, "label": "walrus"}])
     short = stream(owner, labelled(39))
     assert wrong.json()["reserved"]["epsilon"] > 50
@@ -180,7 +180,7 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(gateway: Gateway, ow
 
 
 def test_cancelled_before_its_first_step_it_comes_back_after_it_is_spent(
-    gateway: Gateway, owner: Tenant, tiny: Path
+    real_gateway: Gateway, owner: Tenant, tiny: Path
 ) -> None:
     running = submit(owner, steps=4_000, model="tiny").json()
     queued = submit(owner).json()
@@ -193,4 +193,4 @@ def test_cancelled_before_its_first_step_it_comes_back_after_it_is_spent(
     assert costs(free) == (NOTHING, NOTHING)
     assert "metrics" not in free
     for job in (spent, free):
-        until_gone(gateway.data_dir / "jobs" / job["job_id"])
+        until_gone(real_gateway.data_dir / "jobs" / job["job_id"])

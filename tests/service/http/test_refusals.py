@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import httpx
 import pytest
-from gateway_kit import DOCUMENT, Gateway, Tenant
+from gateway_kit import DOCUMENT, Tenant
+from inprocess_kit import Gateway
 
 SECRET = "zq-secret-9137"
 GOOD = {"documents": [{"text": DOCUMENT}], "epsilon": 1.0}
@@ -101,16 +101,16 @@ def test_another_media_type(tenant: Tenant) -> None:
 def test_no_key_or_a_wrong_key(gateway: Gateway, key: str | None) -> None:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     for path in ("/embed/sentdp", "/sanitize", "/budget/estimate"):
-        answer = httpx.post(f"{gateway.url}{path}", content=_with(), headers=headers)
+        answer = gateway.anyone.post(f"{path}", content=_with(), headers=headers)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"
-    assert httpx.get(f"{gateway.url}/budget", headers=headers).status_code == 401
+    assert gateway.anyone.get("/budget", headers=headers).status_code == 401
 
 
 def test_the_admin_key_releases_nothing_and_a_tenants_key_administers_nothing(gateway: Gateway, tenant: Tenant) -> None:
     assert gateway.admin.post("/embed/sentdp", json=GOOD).status_code == 403
     assert tenant.http.get("/admin/tenants").status_code == 403
-    assert httpx.get(f"{gateway.url}/admin/tenants").status_code == 401
+    assert gateway.anyone.get("/admin/tenants").status_code == 401
 
 
 def test_another_tenants_account_is_not_found(gateway: Gateway, tenant: Tenant) -> None:
@@ -143,8 +143,8 @@ def test_a_bad_idempotency_key(tenant: Tenant, key: str) -> None:
 
 
 def test_unknown_paths_and_methods_are_problems_too(gateway: Gateway) -> None:
-    missing = httpx.get(f"{gateway.url}/{SECRET}")
+    missing = gateway.anyone.get(f"/{SECRET}")
     assert missing.status_code == 404
     assert missing.headers["content-type"] == "application/problem+json"
     assert SECRET not in missing.text
-    assert httpx.get(f"{gateway.url}/embed/sentdp").status_code == 405
+    assert gateway.anyone.get("/embed/sentdp").status_code == 405

@@ -31,9 +31,9 @@ def fill(tenant: Tenant, *, mode: str = "topk", model: str = "own", **fields: An
     return tenant.http.post("/sanitize", json=body)
 
 
-def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(gateway: Gateway, tenant: Tenant) -> None:
+def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(real_gateway: Gateway, real_tenant: Tenant) -> None:
     made = [*rows(19), {"text": f"{rows(1, seed=7)[0]['text']} {PLANTED} Write to {ADDRESS}."}]
-    created = tenant.http.post(
+    created = real_tenant.http.post(
         "/jobs/infill",
         params={"name": "own", "steps": "25", "mask": json.dumps(MASK)},
         content=json_lines(made),
@@ -44,39 +44,39 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(gateway: Gat
     assert (block["kind"], block["label"], block["status"]) == ("infill", "own", "queued")
     assert block["reserved"] == {"epsilon": 0.0, "delta": 0.0}
     needles = (b"zanzibar", ADDRESS.encode(), PLANTED.encode("utf-16-le"))
-    folder = gateway.data_dir / "jobs" / block["job_id"]
+    folder = real_gateway.data_dir / "jobs" / block["job_id"]
     deadline = time.monotonic() + 90
     while not (folder / "training-1").exists():
         assert time.monotonic() < deadline, "no checkpoint was written"
         assert folder.exists(), "the job ended before it was seen at work"
         time.sleep(0.05)
     assert (folder / "filled-1-000000").exists()
-    assert not files_holding(gateway, needles)
-    os.kill(gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
+    assert not files_holding(real_gateway, needles)
+    os.kill(real_gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
 
-    done = until(tenant.http, block["job_id"])
+    done = until(real_tenant.http, block["job_id"])
     assert (done["status"], done["attempts"]) == ("succeeded", 2)
     assert (done["result"]["documents"], done["result"]["places"]) == (20, 1)
     assert done["result"]["privacy"]["guarantee"] == "none"
-    assert not files_holding(gateway, needles)
+    assert not files_holding(real_gateway, needles)
     until_gone(folder)
-    assert len(tenant.http.get(f"/jobs/{block['job_id']}/artifact").content) > 1_000_000
+    assert len(real_tenant.http.get(f"/jobs/{block['job_id']}/artifact").content) > 1_000_000
     facts = {"name": "own", "usable": True, "documents": 20, "rounds": 1, "steps": 25}
-    assert tenant.http.get("/models").json()["fine_tuned"] == [facts]
+    assert real_tenant.http.get("/models").json()["fine_tuned"] == [facts]
 
     for mode in ("top1", "topk"):
-        filled = fill(tenant, mode=mode)
+        filled = fill(real_tenant, mode=mode)
         assert filled.status_code == 200, filled.text
         assert filled.json()["privacy"]["guarantee"] == "none"
         assert "fine-tuned" in filled.json()["privacy"]["note"]
         text = filled.json()["data"][0]["text"]
         assert text.startswith("The parcel went to ")
         assert "Zworykin" not in text
-    refused = fill(tenant, mode="dp", epsilon=1.0)
+    refused = fill(real_tenant, mode="dp", epsilon=1.0)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
-    assert fill(tenant, mode="marker").status_code == 422
+    assert fill(real_tenant, mode="marker").status_code == 422
 
-    other = gateway.tenant()
+    other = real_gateway.tenant()
     theirs, nobodys = fill(other), fill(other, model="unheard-of")
     assert theirs.status_code == nobodys.status_code == 422
     assert {**theirs.json(), "instance": None} == {**nobodys.json(), "instance": None}
@@ -84,16 +84,16 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(gateway: Gat
     assert other.http.delete("/models/fine-tuned/own").json()["code"] == "unknown-model"
     assert other.http.get(f"/jobs/{block['job_id']}/artifact").status_code == 404
 
-    path = gateway.data_dir / "infill" / "tenants" / tenant.name / "own.safetensors"
+    path = real_gateway.data_dir / "infill" / "tenants" / real_tenant.name / "own.safetensors"
     whole = path.read_bytes()
     path.unlink()
     path.write_bytes(whole[:-10])
-    assert fill(tenant).json()["code"] == "infill-broken"
-    assert tenant.http.get("/models").json()["fine_tuned"] == [{"name": "own", "usable": False}]
-    assert tenant.http.delete("/models/fine-tuned/own").status_code == 204
-    assert tenant.http.delete("/models/fine-tuned/own").status_code == 404
-    assert fill(tenant).status_code == 422
-    assert tenant.committed("token") == 0
+    assert fill(real_tenant).json()["code"] == "infill-broken"
+    assert real_tenant.http.get("/models").json()["fine_tuned"] == [{"name": "own", "usable": False}]
+    assert real_tenant.http.delete("/models/fine-tuned/own").status_code == 204
+    assert real_tenant.http.delete("/models/fine-tuned/own").status_code == 404
+    assert fill(real_tenant).status_code == 422
+    assert real_tenant.committed("token") == 0
 
 
 @pytest.mark.parametrize(
@@ -118,22 +118,22 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(gateway: Gat
     ],
     ids=lambda fields: json.dumps(fields)[:40],
 )
-def test_what_cannot_be_asked_for_is_refused_before_a_job_is_made(tenant: Tenant, fields: dict[str, Any]) -> None:
-    answer = submit(tenant.http, rows(20), **fields)
+def test_what_cannot_be_asked_for_is_refused_before_a_job_is_made(real_tenant: Tenant, fields: dict[str, Any]) -> None:
+    answer = submit(real_tenant.http, rows(20), **fields)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
     assert "walrus" not in answer.text.lower()
-    lines = tenant.http.post(
+    lines = real_tenant.http.post(
         "/jobs/infill",
         params={"name": "own"} | {name: v if name == "name" else json.dumps(v) for name, v in fields.items()},
         content=json_lines(rows(1)),
         headers={"Content-Type": "application/x-ndjson"},
     )
     assert (lines.status_code, lines.json()["code"]) == (422, "invalid-input"), lines.text
-    assert tenant.http.get("/jobs").json()["jobs"] == []
+    assert real_tenant.http.get("/jobs").json()["jobs"] == []
 
 
-def test_a_corpus_that_cannot_be_used_and_a_key_that_has_no_text(gateway: Gateway, tenant: Tenant) -> None:
-    assert submit(gateway.admin, rows(20)).status_code == 403
-    failed = until(tenant.http, submit(tenant.http, rows(5)).json()["job_id"])
+def test_a_corpus_that_cannot_be_used_and_a_key_that_has_no_text(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    assert submit(real_gateway.admin, rows(20)).status_code == 403
+    failed = until(real_tenant.http, submit(real_tenant.http, rows(5)).json()["job_id"])
     assert (failed["status"], failed["problem"]["reason"]) == ("failed", "too-few-documents")
-    assert tenant.http.get("/models").json()["fine_tuned"] == []
+    assert real_tenant.http.get("/models").json()["fine_tuned"] == []

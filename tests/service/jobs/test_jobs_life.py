@@ -50,53 +50,55 @@ def events_of(http: httpx.Client, job_id: str, **headers: str) -> list[dict]:
     return found
 
 
-def test_from_public_text_to_a_private_release(tenant: Tenant) -> None:
-    created = submit(tenant.http, rows(140))
+def test_from_public_text_to_a_private_release(real_tenant: Tenant) -> None:
+    created = submit(real_tenant.http, rows(140))
     assert created.status_code == 202
     block = created.json()
     assert created.headers["location"] == f"/jobs/{block['job_id']}"
     assert (block["kind"], block["status"], block["progress"]) == ("domain", "queued", 0.0)
     assert block["reserved"] == block["spent"] == {"epsilon": 0.0, "delta": 0.0}
 
-    early = tenant.http.get(f"/jobs/{block['job_id']}/artifact")
+    early = real_tenant.http.get(f"/jobs/{block['job_id']}/artifact")
     assert (early.status_code, early.json()["code"]) == (409, "job-not-succeeded")
 
-    events = events_of(tenant.http, block["job_id"])
+    events = events_of(real_tenant.http, block["job_id"])
     assert events[-1]["event"] == "succeeded"
     assert {event["event"] for event in events[:-1]} == {"progress"}
     ids = [int(event["id"]) for event in events]
     assert ids == sorted(set(ids))
     fractions = [event["data"]["progress"] for event in events]
     assert fractions == sorted(fractions)
-    late = events_of(tenant.http, block["job_id"])
+    late = events_of(real_tenant.http, block["job_id"])
     assert [event["event"] for event in late] == ["succeeded"], "who comes late gets the present state"
 
-    done = job(tenant.http, block["job_id"])
+    done = job(real_tenant.http, block["job_id"])
     assert done["status"] == "succeeded"
     assert done["result"]["documents"] == 140
-    artifact = tenant.http.get(f"/jobs/{block['job_id']}/artifact")
+    artifact = real_tenant.http.get(f"/jobs/{block['job_id']}/artifact")
     assert artifact.status_code == 200
     assert b"candidates" in artifact.content[:4000]
 
-    names = {domain["name"]: domain["scope"] for domain in tenant.http.get("/domains").json()["domains"]}
+    names = {domain["name"]: domain["scope"] for domain in real_tenant.http.get("/domains").json()["domains"]}
     assert names["law"] == "tenant"
-    released = tenant.embed(domain="law", epsilon=5.0)
+    released = real_tenant.embed(domain="law", epsilon=5.0)
     assert released.status_code == 200, released.text
     assert released.json()["dimension"] == 384
-    assert tenant.committed() == 5.0
-    assert tenant.embed(domain="law", epsilon=5.0, mechanism="deep_candidate").status_code == 200
-    estimate = tenant.http.post("/budget/estimate", json={"documents": [{"text": "A."}], "epsilon": 1, "domain": "law"})
+    assert real_tenant.committed() == 5.0
+    assert real_tenant.embed(domain="law", epsilon=5.0, mechanism="deep_candidate").status_code == 200
+    estimate = real_tenant.http.post(
+        "/budget/estimate", json={"documents": [{"text": "A."}], "epsilon": 1, "domain": "law"}
+    )
     assert estimate.status_code == 200
 
-    assert tenant.http.delete("/domains/law").status_code == 204
-    assert tenant.http.delete("/domains/law").json()["code"] == "unknown-domain"
-    assert tenant.embed(domain="law").status_code == 422
+    assert real_tenant.http.delete("/domains/law").status_code == 204
+    assert real_tenant.http.delete("/domains/law").json()["code"] == "unknown-domain"
+    assert real_tenant.embed(domain="law").status_code == 422
 
 
 @pytest.fixture(scope="module")
-def owner(gateway: Gateway) -> tuple[Tenant, str]:
+def owner(real_gateway: Gateway) -> tuple[Tenant, str]:
     """A tenant with the domain `own`, made of vectors of an encoder of its own, and the job that built it."""
-    tenant = gateway.tenant()
+    tenant = real_gateway.tenant()
     created = tenant.http.post(
         "/jobs/domain", json={"name": "own", "embeddings": [row["embeddings"] for row in embedding_rows(120)]}
     )
@@ -117,49 +119,49 @@ def test_vectors_of_the_callers_own_encoder(owner: tuple[Tenant, str]) -> None:
     assert tenant.committed() == 1.0
 
 
-def test_the_same_key_and_body_find_the_same_job(tenant: Tenant) -> None:
+def test_the_same_key_and_body_find_the_same_job(real_tenant: Tenant) -> None:
     made = embedding_rows(110)
     key = {"Idempotency-Key": "k-1"}
-    first = submit(tenant.http, made, **key)
-    again = submit(tenant.http, made, **key)
+    first = submit(real_tenant.http, made, **key)
+    again = submit(real_tenant.http, made, **key)
     assert (first.status_code, again.status_code) == (202, 202)
     assert first.json()["job_id"] == again.json()["job_id"]
     assert (first.headers["idempotency-replayed"], again.headers["idempotency-replayed"]) == ("false", "true")
-    assert submit(tenant.http, made[:-1], **key).json()["code"] == "idempotency-conflict"
-    assert submit(tenant.http, made, name="other", **key).json()["code"] == "idempotency-conflict"
-    until(tenant.http, first.json()["job_id"])
-    assert submit(tenant.http, made, **key).json()["status"] == "succeeded"
-    assert len(tenant.http.get("/jobs").json()["jobs"]) == 1
+    assert submit(real_tenant.http, made[:-1], **key).json()["code"] == "idempotency-conflict"
+    assert submit(real_tenant.http, made, name="other", **key).json()["code"] == "idempotency-conflict"
+    until(real_tenant.http, first.json()["job_id"])
+    assert submit(real_tenant.http, made, **key).json()["status"] == "succeeded"
+    assert len(real_tenant.http.get("/jobs").json()["jobs"]) == 1
 
 
-def test_cancelling_a_running_and_a_queued_job(gateway: Gateway, tenant: Tenant) -> None:
-    running = submit(tenant.http, rows(3000), name="long").json()["job_id"]
-    queued = submit(tenant.http, rows(110), name="short").json()["job_id"]
-    until(tenant.http, running, "running")
-    assert job(tenant.http, queued)["status"] == "queued"
+def test_cancelling_a_running_and_a_queued_job(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    running = submit(real_tenant.http, rows(3000), name="long").json()["job_id"]
+    queued = submit(real_tenant.http, rows(110), name="short").json()["job_id"]
+    until(real_tenant.http, running, "running")
+    assert job(real_tenant.http, queued)["status"] == "queued"
 
-    assert tenant.http.post(f"/jobs/{queued}/cancel").json()["status"] == "cancelled"
-    asked = tenant.http.post(f"/jobs/{running}/cancel").json()
+    assert real_tenant.http.post(f"/jobs/{queued}/cancel").json()["status"] == "cancelled"
+    asked = real_tenant.http.post(f"/jobs/{running}/cancel").json()
     assert asked["cancel_requested"] is True
-    assert until(tenant.http, running, within_s=5)["status"] == "cancelled"
-    assert events_of(tenant.http, running)[-1]["event"] == "cancelled"
+    assert until(real_tenant.http, running, within_s=5)["status"] == "cancelled"
+    assert events_of(real_tenant.http, running)[-1]["event"] == "cancelled"
     for job_id in (running, queued):
-        until_gone(gateway.data_dir / "jobs" / job_id)
-        assert tenant.http.post(f"/jobs/{job_id}/cancel").json()["status"] == "cancelled"
-    assert not any("gpu_workers.jobs" in line for line in children(gateway.process.pid).values())
-    newest_first = [found["job_id"] for found in tenant.http.get("/jobs").json()["jobs"]]
+        until_gone(real_gateway.data_dir / "jobs" / job_id)
+        assert real_tenant.http.post(f"/jobs/{job_id}/cancel").json()["status"] == "cancelled"
+    assert not any("gpu_workers.jobs" in line for line in children(real_gateway.process.pid).values())
+    newest_first = [found["job_id"] for found in real_tenant.http.get("/jobs").json()["jobs"]]
     assert newest_first == [queued, running]
-    page = tenant.http.get("/jobs", params={"limit": 1}).json()
+    page = real_tenant.http.get("/jobs", params={"limit": 1}).json()
     assert [found["job_id"] for found in page["jobs"]] == [queued]
-    rest = tenant.http.get("/jobs", params={"cursor": page["next_cursor"]}).json()
+    rest = real_tenant.http.get("/jobs", params={"cursor": page["next_cursor"]}).json()
     assert [found["job_id"] for found in rest["jobs"]] == [running]
 
 
-def test_another_tenants_jobs_and_domains_do_not_exist(gateway: Gateway, owner: tuple[Tenant, str]) -> None:
+def test_another_tenants_jobs_and_domains_do_not_exist(real_gateway: Gateway, owner: tuple[Tenant, str]) -> None:
     tenant, job_id = owner
     assert until(tenant.http, job_id)["status"] == "succeeded"
     assert "own" in [domain["name"] for domain in tenant.http.get("/domains").json()["domains"]]
-    other = gateway.tenant()
+    other = real_gateway.tenant()
     for method, path in (
         ("GET", f"/jobs/{job_id}"),
         ("POST", f"/jobs/{job_id}/cancel"),
@@ -173,41 +175,43 @@ def test_another_tenants_jobs_and_domains_do_not_exist(gateway: Gateway, owner: 
     assert '"own"' not in other.http.get("/domains").text
     assert other.embed([own_vectors()], domain="own", normalize=True).status_code == 422
     assert other.http.delete("/domains/own").status_code == 404
-    assert gateway.client(None).get("/jobs").status_code == 401
+    assert real_gateway.client(None).get("/jobs").status_code == 401
 
 
-def test_a_shared_domain_serves_every_tenant_and_ones_own_comes_first(gateway: Gateway, tenant: Tenant) -> None:
-    admin = gateway.admin
+def test_a_shared_domain_serves_every_tenant_and_ones_own_comes_first(
+    real_gateway: Gateway, real_tenant: Tenant
+) -> None:
+    admin = real_gateway.admin
     created = submit(admin, embedding_rows(110, dimension=8), name="common")
     assert created.status_code == 202, created.text
     assert until(admin, created.json()["job_id"])["status"] == "succeeded"
-    assert tenant.http.get(f"/jobs/{created.json()['job_id']}").status_code == 404
-    assert tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 200
+    assert real_tenant.http.get(f"/jobs/{created.json()['job_id']}").status_code == 404
+    assert real_tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 200
     content = json_lines(embedding_rows(110, dimension=12))
     uploaded = upload(
-        tenant.http, (content[start : start + 5000] for start in range(0, len(content), 5000)), name="common"
+        real_tenant.http, (content[start : start + 5000] for start in range(0, len(content), 5000)), name="common"
     )
     assert uploaded.status_code == 202, uploaded.text
-    assert until(tenant.http, uploaded.json()["job_id"])["status"] == "succeeded"
-    assert tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 422
-    assert tenant.embed([own_vectors(dimension=12)], domain="common", normalize=True).status_code == 200
-    assert tenant.http.delete("/domains/common").status_code == 204
-    assert tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 200
+    assert until(real_tenant.http, uploaded.json()["job_id"])["status"] == "succeeded"
+    assert real_tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 422
+    assert real_tenant.embed([own_vectors(dimension=12)], domain="common", normalize=True).status_code == 200
+    assert real_tenant.http.delete("/domains/common").status_code == 204
+    assert real_tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 200
     assert admin.delete("/domains/common").status_code == 204
 
 
-def test_a_tenant_named_shared_has_no_shared_domains(gateway: Gateway, tenant: Tenant) -> None:
-    answer = gateway.admin.post("/admin/tenants", json={"name": "shared", "epsilon": 10.0})
-    impostor = Tenant("shared", answer.json()["key"], gateway.client(answer.json()["key"]))
+def test_a_tenant_named_shared_has_no_shared_domains(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    answer = real_gateway.admin.post("/admin/tenants", json={"name": "shared", "epsilon": 10.0})
+    impostor = Tenant("shared", answer.json()["key"], real_gateway.client(answer.json()["key"]))
     built(impostor, embedding_rows(110), name="imposed")
-    assert "imposed" not in tenant.http.get("/domains").text
+    assert "imposed" not in real_tenant.http.get("/domains").text
 
 
-def test_a_broken_file_breaks_its_domain_alone(gateway: Gateway, owner: tuple[Tenant, str]) -> None:
+def test_a_broken_file_breaks_its_domain_alone(real_gateway: Gateway, owner: tuple[Tenant, str]) -> None:
     tenant, job_id = owner
     until(tenant.http, job_id)
     spent = tenant.committed()
-    path = gateway.data_dir / "domains" / "tenants" / tenant.name / "own.safetensors"
+    path = real_gateway.data_dir / "domains" / "tenants" / tenant.name / "own.safetensors"
     whole = path.read_bytes()
     for harm in (whole[:200], whole[:-10], b""):
         path.unlink()
@@ -237,10 +241,10 @@ def test_a_broken_file_breaks_its_domain_alone(gateway: Gateway, owner: tuple[Te
     ],
     ids=["json", "latin-1", "blank", "one", "short", "copies", "mixed", "infinite", "long"],
 )
-def test_a_bad_corpus_fails_its_job(tenant: Tenant, content: bytes, reason: str, line: int | None) -> None:
-    created = upload(tenant.http, content)
+def test_a_bad_corpus_fails_its_job(real_tenant: Tenant, content: bytes, reason: str, line: int | None) -> None:
+    created = upload(real_tenant.http, content)
     assert created.status_code == 202, created.text
-    failed = until(tenant.http, created.json()["job_id"])
+    failed = until(real_tenant.http, created.json()["job_id"])
     assert failed["status"] == "failed"
     assert (failed["problem"]["code"], failed["problem"]["reason"]) == ("bad-corpus", reason)
     assert failed["problem"].get("line") == line
@@ -248,10 +252,10 @@ def test_a_bad_corpus_fails_its_job(tenant: Tenant, content: bytes, reason: str,
     assert "walrus" not in json.dumps(failed)
 
 
-def test_what_can_be_known_at_once_is_told_at_once(tenant: Tenant) -> None:
-    post = tenant.http.post
+def test_what_can_be_known_at_once_is_told_at_once(real_tenant: Tenant) -> None:
+    post = real_tenant.http.post
     row = {"text": "walrus"}
-    assert upload(tenant.http, b"").json()["reason"] == "empty"
+    assert upload(real_tenant.http, b"").json()["reason"] == "empty"
     for body in (
         {"documents": [row]},
         {"name": "Bad Name", "documents": [row]},
@@ -277,71 +281,71 @@ def test_what_can_be_known_at_once_is_told_at_once(tenant: Tenant) -> None:
         ).status_code
         == 422
     )
-    assert submit(tenant.http, [row], **{"Idempotency-Key": "with space"}).status_code == 422
-    assert tenant.http.get("/jobs").json()["jobs"] == []
+    assert submit(real_tenant.http, [row], **{"Idempotency-Key": "with space"}).status_code == 422
+    assert real_tenant.http.get("/jobs").json()["jobs"] == []
 
 
-def test_near_duplicates_are_told(tenant: Tenant) -> None:
+def test_near_duplicates_are_told(real_tenant: Tenant) -> None:
     texts = [" ".join(parts) for parts in documents(140)]
     copies = [text.replace("The court", "One court").replace("spring", "winter") for text in texts[:20]]
-    found = built(tenant, [{"text": text} for text in [*texts, *copies]], name="nearly")
+    found = built(real_tenant, [{"text": text} for text in [*texts, *copies]], name="nearly")
     warning = next(row for row in found["result"]["warnings"] if row["code"] == "near-duplicates")
     assert 1 <= warning["count"] <= 40
     assert warning["share"] == round(warning["count"] / 160, 4)
 
 
-def test_text_is_nowhere_but_encrypted(gateway: Gateway, tenant: Tenant) -> None:
+def test_text_is_nowhere_but_encrypted(real_gateway: Gateway, real_tenant: Tenant) -> None:
     made = [{"sentences": [*parts, PLANTED]} for parts in documents(250)]
-    job_id = submit(tenant.http, made, name="planted").json()["job_id"]
+    job_id = submit(real_tenant.http, made, name="planted").json()["job_id"]
     needles = (b"zanzibar walrus", b"zanzibar", bytes(PLANTED.encode("utf-16-le")))
     looked = 0
-    while job(tenant.http, job_id)["status"] in ("queued", "running"):
-        assert not files_holding(gateway, needles)
-        folder = gateway.data_dir / "jobs" / job_id
+    while job(real_tenant.http, job_id)["status"] in ("queued", "running"):
+        assert not files_holding(real_gateway, needles)
+        folder = real_gateway.data_dir / "jobs" / job_id
         looked += folder.exists() and (folder / "shard-000000").exists()
         time.sleep(0.2)
     assert looked, "the job was seen at work"
-    assert job(tenant.http, job_id)["status"] == "succeeded"
-    assert not files_holding(gateway, needles)
-    until_gone(gateway.data_dir / "jobs" / job_id)
-    assert PLANTED not in tenant.http.get("/metrics").text
+    assert job(real_tenant.http, job_id)["status"] == "succeeded"
+    assert not files_holding(real_gateway, needles)
+    until_gone(real_gateway.data_dir / "jobs" / job_id)
+    assert PLANTED not in real_tenant.http.get("/metrics").text
 
 
-def test_a_jobs_process_knows_no_settings(gateway: Gateway, tenant: Tenant) -> None:
-    job_id = submit(tenant.http, rows(3000), name="nice").json()["job_id"]
-    until(tenant.http, job_id, "running")
+def test_a_jobs_process_knows_no_settings(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    job_id = submit(real_tenant.http, rows(3000), name="nice").json()["job_id"]
+    until(real_tenant.http, job_id, "running")
     deadline = time.monotonic() + 20
-    while job(tenant.http, job_id)["stage"] != "encoding" and time.monotonic() < deadline:
+    while job(real_tenant.http, job_id)["stage"] != "encoding" and time.monotonic() < deadline:
         time.sleep(0.05)
-    pid = gateway.pid_of("gpu_workers.jobs")
+    pid = real_gateway.pid_of("gpu_workers.jobs")
     environment = Path(f"/proc/{pid}/environ").read_bytes()
     assert b"PRIVACY_GATEWAY_" not in environment
     assert b"REDIS_URL" not in environment
     assert command_line(pid)
-    assert b"gateway_jobs_waiting" in tenant.http.get("/metrics").content
-    tenant.http.post(f"/jobs/{job_id}/cancel")
-    until(tenant.http, job_id)
-    assert 'gateway_jobs_total{kind="domain",status="cancelled"}' in tenant.http.get("/metrics").text
+    assert b"gateway_jobs_waiting" in real_tenant.http.get("/metrics").content
+    real_tenant.http.post(f"/jobs/{job_id}/cancel")
+    until(real_tenant.http, job_id)
+    assert 'gateway_jobs_total{kind="domain",status="cancelled"}' in real_tenant.http.get("/metrics").text
 
 
-def test_a_tenants_quota(tenant: Tenant) -> None:
+def test_a_tenants_quota(real_tenant: Tenant) -> None:
     """8 unfinished jobs a tenant; a stampede gets no more."""
     made = rows(2000)
     with ThreadPoolExecutor(12) as clients:
-        answers = list(clients.map(lambda index: submit(tenant.http, made, name=f"q-{index}"), range(12)))
+        answers = list(clients.map(lambda index: submit(real_tenant.http, made, name=f"q-{index}"), range(12)))
     codes = sorted(answer.status_code for answer in answers)
     assert codes == [202] * 8 + [429] * 4
     refused = next(answer for answer in answers if answer.status_code == 429)
     assert refused.json()["code"] == "job-quota"
     made_ids = [answer.json()["job_id"] for answer in answers if answer.status_code == 202]
     # the one that runs comes last, lest each of the others be started in its turn
-    for job_id in sorted(made_ids, key=lambda job_id: job(tenant.http, job_id)["status"] == "running"):
-        tenant.http.post(f"/jobs/{job_id}/cancel")
+    for job_id in sorted(made_ids, key=lambda job_id: job(real_tenant.http, job_id)["status"] == "running"):
+        real_tenant.http.post(f"/jobs/{job_id}/cancel")
     for job_id in made_ids:
-        assert until(tenant.http, job_id, within_s=10)["status"] == "cancelled"
+        assert until(real_tenant.http, job_id, within_s=10)["status"] == "cancelled"
 
 
-def test_a_client_that_leaves_in_the_middle_leaves_nothing(gateway: Gateway, tenant: Tenant) -> None:
+def test_a_client_that_leaves_in_the_middle_leaves_nothing(real_gateway: Gateway, real_tenant: Tenant) -> None:
     class Gone(Exception):
         pass
 
@@ -349,21 +353,21 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(gateway: Gateway, ten
         yield json_lines(rows(50))
         raise Gone
 
-    before = set((gateway.data_dir / "jobs").iterdir())
+    before = set((real_gateway.data_dir / "jobs").iterdir())
     with pytest.raises(Gone):
-        upload(tenant.http, half())
+        upload(real_tenant.http, half())
     deadline = time.monotonic() + 5
-    while set((gateway.data_dir / "jobs").iterdir()) - before and time.monotonic() < deadline:
+    while set((real_gateway.data_dir / "jobs").iterdir()) - before and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert set((gateway.data_dir / "jobs").iterdir()) == before
-    assert tenant.http.get("/jobs").json()["jobs"] == []
+    assert set((real_gateway.data_dir / "jobs").iterdir()) == before
+    assert real_tenant.http.get("/jobs").json()["jobs"] == []
 
 
-def test_files_that_are_gone_fail_the_job(gateway: Gateway, tenant: Tenant) -> None:
-    running = submit(tenant.http, rows(2000), name="first").json()["job_id"]
-    queued = submit(tenant.http, rows(110), name="second").json()["job_id"]
-    until(tenant.http, running, "running")
-    shutil.rmtree(gateway.data_dir / "jobs" / queued)
-    tenant.http.post(f"/jobs/{running}/cancel")
-    failed = until(tenant.http, queued)
+def test_files_that_are_gone_fail_the_job(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    running = submit(real_tenant.http, rows(2000), name="first").json()["job_id"]
+    queued = submit(real_tenant.http, rows(110), name="second").json()["job_id"]
+    until(real_tenant.http, running, "running")
+    shutil.rmtree(real_gateway.data_dir / "jobs" / queued)
+    real_tenant.http.post(f"/jobs/{running}/cancel")
+    failed = until(real_tenant.http, queued)
     assert (failed["status"], failed["problem"]["code"]) == ("failed", "job-files-lost")

@@ -38,8 +38,8 @@ class Client(openai.OpenAI):
 
 
 @pytest.fixture
-def client(gateway: Gateway, tenant: Tenant) -> Iterator[Client]:
-    with Client(gateway, tenant.key) as client:
+def client(real_gateway: Gateway, real_tenant: Tenant) -> Iterator[Client]:
+    with Client(real_gateway, real_tenant.key) as client:
         yield client
 
 
@@ -52,7 +52,7 @@ def refusal(error: openai.APIStatusError) -> dict[str, Any]:
     return error.body
 
 
-def test_a_text_and_a_list_of_texts(client: Client, tenant: Tenant) -> None:
+def test_a_text_and_a_list_of_texts(client: Client, real_tenant: Tenant) -> None:
     one = client.embed()
     assert one.object == "list"
     assert one.model == SHIPPED
@@ -67,10 +67,10 @@ def test_a_text_and_a_list_of_texts(client: Client, tenant: Tenant) -> None:
     two = client.embed([DOCUMENT, "Alone."], encoding_format="float", dimensions=384)
     assert [row.index for row in two.data] == [0, 1]
     assert np.isfinite([row.embedding for row in two.data]).all()
-    assert tenant.committed() == 30.0
+    assert real_tenant.committed() == 30.0
 
 
-def test_under_one_key_a_call_is_charged_once(client: Client, tenant: Tenant) -> None:
+def test_under_one_key_a_call_is_charged_once(client: Client, real_tenant: Tenant) -> None:
     key = {"Idempotency-Key": "once"}
 
     first = client.embed(extra_headers=key)
@@ -79,7 +79,7 @@ def test_under_one_key_a_call_is_charged_once(client: Client, tenant: Tenant) ->
         client.embed(SECRET, extra_headers=key)
 
     assert refusal(caught.value)["code"] == "idempotency-conflict"
-    assert tenant.committed() == 10.0
+    assert real_tenant.committed() == 10.0
 
 
 def test_the_presets_are_the_models(client: Client) -> None:
@@ -102,32 +102,32 @@ def test_the_presets_are_the_models(client: Client) -> None:
     assert SECRET not in caught.value.response.text
 
 
-def test_the_async_client(gateway: Gateway, tenant: Tenant) -> None:
+def test_the_async_client(real_gateway: Gateway, real_tenant: Tenant) -> None:
     async def scenario() -> Any:
-        async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=tenant.key) as client:
+        async with openai.AsyncOpenAI(base_url=f"{real_gateway.url}/v1", api_key=real_tenant.key) as client:
             return await client.embeddings.create(model=SHIPPED, input=[DOCUMENT])
 
     assert len(asyncio.run(scenario()).data[0].embedding) == 384
 
 
-def test_an_operators_preset_fixes_mechanism_and_price(client: Client, tenant: Tenant) -> None:
+def test_an_operators_preset_fixes_mechanism_and_price(client: Client, real_tenant: Tenant) -> None:
     answer = client.embed([DOCUMENT, DOCUMENT], model="text-embedding-3-small", user="whoever")
 
     assert answer.privacy["mechanism"] == "document_selection"
     assert answer.privacy["unit"] == "document"
-    assert tenant.committed() == 25.0
+    assert real_tenant.committed() == 25.0
 
 
-def test_a_preset_by_windows_of_words(client: Client, tenant: Tenant) -> None:
+def test_a_preset_by_windows_of_words(client: Client, real_tenant: Tenant) -> None:
     answer = client.embed(DOCUMENT, model="words")
 
     assert answer.privacy["units"] == ["token"]
     assert answer.privacy["window_words"] == 12
     assert answer.data[0].windows == -(-len(DOCUMENT.split()) // 12)
-    assert (tenant.committed("token"), tenant.committed("sentence")) == (10.0, 0.0)
+    assert (real_tenant.committed("token"), real_tenant.committed("sentence")) == (10.0, 0.0)
 
 
-def test_a_preset_of_private_vectors(client: Client, tenant: Tenant) -> None:
+def test_a_preset_of_private_vectors(client: Client, real_tenant: Tenant) -> None:
     one = client.embed("a short query", model="queries")
 
     assert len(one.data[0].embedding) == 384
@@ -137,10 +137,10 @@ def test_a_preset_of_private_vectors(client: Client, tenant: Tenant) -> None:
     assert one.privacy["mechanism"] == "codebook"
     assert one.privacy["epsilon"] == 8.0
     assert (one.usage.prompt_tokens, one.usage.total_tokens) == (0, 0)
-    assert tenant.committed() == 8.0
+    assert real_tenant.committed() == 8.0
     two = client.embed(["one", "two"], model="queries", dimensions=384, encoding_format="float")
     assert [row.index for row in two.data] == [0, 1]
-    assert tenant.committed() == 24.0
+    assert real_tenant.committed() == 24.0
 
     with pytest.raises(openai.BadRequestError, match="384") as caught:
         client.embed(model="queries", dimensions=64)
@@ -150,12 +150,12 @@ def test_a_preset_of_private_vectors(client: Client, tenant: Tenant) -> None:
             client.embed(text, model="queries")
         assert refusal(caught.value)["param"] == "input"
         assert SECRET not in caught.value.response.text
-    assert tenant.committed() == 24.0
+    assert real_tenant.committed() == 24.0
 
 
-def test_the_user_is_the_subject_as_the_preset_says(gateway: Gateway, tenant: Tenant) -> None:
-    people = gateway.tenant(subject_epsilon=20)
-    with Client(gateway, people.key) as client:
+def test_the_user_is_the_subject_as_the_preset_says(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    people = real_gateway.tenant(subject_epsilon=20)
+    with Client(real_gateway, people.key) as client:
         assert client.embed(user="ann").budget["remaining"]["epsilon"] == 10.0
         assert client.embed(user="ann", model="reviews").budget["remaining"]["epsilon"] == 6.0
         assert client.embed(user="bob").budget["remaining"]["epsilon"] == 10.0
@@ -163,12 +163,12 @@ def test_the_user_is_the_subject_as_the_preset_says(gateway: Gateway, tenant: Te
             with pytest.raises(openai.BadRequestError) as caught:
                 client.embed(**fields)
             assert refusal(caught.value)["param"] == "user"
-    with Client(gateway, tenant.key) as client:
+    with Client(real_gateway, real_tenant.key) as client:
         with pytest.raises(openai.BadRequestError) as caught:
             client.embed(user=SECRET)
         assert refusal(caught.value)["code"] == "subject-not-allowed"
         assert SECRET not in caught.value.response.text
-    assert tenant.committed() == 0.0
+    assert real_tenant.committed() == 0.0
 
 
 BAD = {
@@ -189,7 +189,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_request_is_refused_uncharged_and_not_repeated(client: Client, tenant: Tenant, case: str) -> None:
+def test_a_bad_request_is_refused_uncharged_and_not_repeated(client: Client, real_tenant: Tenant, case: str) -> None:
     fields, param = BAD[case]
 
     with pytest.raises(openai.BadRequestError) as caught:
@@ -201,7 +201,7 @@ def test_a_bad_request_is_refused_uncharged_and_not_repeated(client: Client, ten
     assert said["code"] == "invalid-input"
     assert SECRET not in caught.value.response.text
     assert client.sent == 1
-    assert tenant.committed() == 0.0
+    assert real_tenant.committed() == 0.0
 
 
 def test_refusals_name_what_is_possible(client: Client) -> None:
@@ -220,23 +220,23 @@ def test_an_unknown_model_is_a_404(client: Client) -> None:
     assert SECRET not in caught.value.response.text
 
 
-def test_a_wrong_key_and_the_operators_key(gateway: Gateway) -> None:
-    with Client(gateway, SECRET) as client:
+def test_a_wrong_key_and_the_operators_key(real_gateway: Gateway) -> None:
+    with Client(real_gateway, SECRET) as client:
         for call in (client.embed, client.models.list):
             with pytest.raises(openai.AuthenticationError) as caught:
                 call()
             assert refusal(caught.value)["code"] == "unauthorized"
             assert caught.value.response.headers["www-authenticate"] == "Bearer"
         assert client.sent == 2
-    with Client(gateway, gateway.admin.headers["Authorization"].split()[1]) as client:
+    with Client(real_gateway, real_gateway.admin.headers["Authorization"].split()[1]) as client:
         with pytest.raises(openai.PermissionDeniedError) as caught:
             client.embed()
         assert refusal(caught.value)["code"] == "wrong-scope"
 
 
-def test_an_exhausted_budget_is_said_once(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=25)
-    with Client(gateway, tenant.key) as client:
+def test_an_exhausted_budget_is_said_once(real_gateway: Gateway) -> None:
+    tenant = real_gateway.tenant(epsilon=25)
+    with Client(real_gateway, tenant.key) as client:
         client.embed([DOCUMENT, DOCUMENT])
         with pytest.raises(openai.PermissionDeniedError) as caught:
             client.embed()
@@ -249,15 +249,15 @@ def test_an_exhausted_budget_is_said_once(gateway: Gateway) -> None:
     assert said["remaining"] == {"epsilon": 5.0, "delta": 0.0}
 
 
-def test_a_charged_failure_is_charged_once(gateway: Gateway, client: Client, tenant: Tenant) -> None:
+def test_a_charged_failure_is_charged_once(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
     """The SDK would retry a 502 by itself, under no key: it is told not to."""
 
     def kill_once_held() -> None:
         deadline = time.monotonic() + 20
-        while tenant.account()["reserved"]["epsilon"] == 0.0 and time.monotonic() < deadline:
+        while real_tenant.account()["reserved"]["epsilon"] == 0.0 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.3)  # the batch reaches the worker
-        gateway.kill("gpu_workers.engine.local.worker embed")
+        real_gateway.kill("gpu_workers.engine.local.worker embed")
 
     killer = threading.Thread(target=kill_once_held)
     killer.start()
@@ -271,29 +271,29 @@ def test_a_charged_failure_is_charged_once(gateway: Gateway, client: Client, ten
     assert caught.value.response.headers["x-should-retry"] == "false"
     assert caught.value.response.headers["idempotency-key"]
     assert client.sent == 1
-    assert tenant.committed() == 800.0
+    assert real_tenant.committed() == 800.0
 
 
-def test_a_failure_that_cost_nothing_is_retried(gateway: Gateway, client: Client, tenant: Tenant) -> None:
+def test_a_failure_that_cost_nothing_is_retried(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
     """The ledger is down for a moment: 503, and the SDK asks again after `Retry-After`."""
     client.max_retries = 20
-    gateway.kill("redis-server")
+    real_gateway.kill("redis-server")
 
     answer = client.embed()
 
     assert len(answer.data[0].embedding) == 384
     assert client.sent > 1
-    assert tenant.committed() == 10.0
+    assert real_tenant.committed() == 10.0
 
 
-def test_every_error_under_v1_has_openais_shape(gateway: Gateway, tenant: Tenant) -> None:
-    post, json = tenant.http.post, {"Content-Type": "application/json"}
+def test_every_error_under_v1_has_openais_shape(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    post, json = real_tenant.http.post, {"Content-Type": "application/json"}
     for answer, status, code in (
         (post("/v1/embeddings", content=b"{", headers=json), 400, "malformed"),
         (post("/v1/embeddings", content=b"[]", headers=json), 400, "invalid-input"),
         (post("/v1/embeddings", content=b"x" * 9_000_000, headers=json), 413, "body-too-large"),
         (post("/v1/embeddings", content=b"{}", headers={"Content-Type": "text/plain"}), 415, "unsupported-media-type"),
-        (tenant.http.get("/v1/embeddings"), 405, "method-not-allowed"),
+        (real_tenant.http.get("/v1/embeddings"), 405, "method-not-allowed"),
         (post(f"/v1/{SECRET}", content=b"{}", headers=json), 404, "not-found"),
     ):
         assert answer.status_code == status

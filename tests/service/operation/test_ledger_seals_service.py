@@ -78,14 +78,14 @@ def test_an_old_file_restored_under_a_gateway(tmp_path: Path) -> None:
         gateway.stop()
 
 
-def test_seals_and_export_beside_a_running_gateway(gateway: Gateway, tmp_path: Path) -> None:
-    tenant = gateway.tenant(epsilon=10)
+def test_seals_and_export_beside_a_running_gateway(real_gateway: Gateway, tmp_path: Path) -> None:
+    tenant = real_gateway.tenant(epsilon=10)
     assert tenant.embed().status_code == 200
-    sealed = run_command(gateway.data_dir, "ledger", "seal")
+    sealed = run_command(real_gateway.data_dir, "ledger", "seal")
     assert sealed.returncode == 0, sealed.stderr
     number = int(sealed.stdout.split()[1])
     output = tmp_path / "ledger.jsonl"
-    exported = run_command(gateway.data_dir, "ledger", "export", "--tenant", tenant.name, "--output", str(output))
+    exported = run_command(real_gateway.data_dir, "ledger", "export", "--tenant", tenant.name, "--output", str(output))
     assert exported.returncode == 0, exported.stderr
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["stored"]["fields"]["transition"] for line in lines if line["type"] == "entry"] == [
@@ -98,10 +98,10 @@ def test_seals_and_export_beside_a_running_gateway(gateway: Gateway, tmp_path: P
     assert covering
     assert covering[0]["n"] <= number
     assert lines[-1]["ok"] is True
-    audit = json.loads(run_command(gateway.data_dir, "ledger", "audit", "--json").stdout)
+    audit = json.loads(run_command(real_gateway.data_dir, "ledger", "audit", "--json").stdout)
     assert audit["ok"] is True
     assert audit["seals"] >= number
-    assert run_command(gateway.data_dir, "ledger", "export", "--tenant", "nobody").returncode == 1
+    assert run_command(real_gateway.data_dir, "ledger", "export", "--tenant", "nobody").returncode == 1
 
 
 def test_an_orderly_end_seals_what_is_left(tmp_path: Path) -> None:

@@ -5,27 +5,29 @@ from __future__ import annotations
 import re
 
 import httpx
-from gateway_kit import Gateway, Tenant
+from gateway_kit import Gateway as RealGateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
 
 
-def test_alive_and_ready(gateway: Gateway) -> None:
-    assert httpx.get(f"{gateway.url}/livez").json() == {"status": "alive"}
-    ready = httpx.get(f"{gateway.url}/readyz")
+def test_alive_and_ready(real_gateway: RealGateway) -> None:
+    assert real_gateway.anyone.get("/livez").json() == {"status": "alive"}
+    ready = real_gateway.anyone.get("/readyz")
     assert ready.status_code == 200
     assert ready.json()["workers"] == {"embed": "ready", "sanitize": "ready", "fill": "ready"}
 
 
-def test_metrics_tell_of_queue_batches_stages_and_spending(gateway: Gateway, tenant: Tenant) -> None:
-    tenant.embed(epsilon=1)
+def test_metrics_tell_of_queue_batches_stages_and_spending(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+    real_tenant.embed(epsilon=1)
 
-    text = httpx.get(f"{gateway.url}/metrics").text
+    text = real_gateway.anyone.get("/metrics").text
     for name in (
         "gateway_queue_tasks",
         "gateway_batch_tasks_bucket",
         "gateway_batch_seconds_bucket",
         'gateway_stage_seconds_count{stage="reserve"}',
         'gateway_stage_seconds_count{stage="commit"}',
-        f'gateway_spent_epsilon_total{{outcome="released",tenant="{tenant.name}",unit="sentence"}} 1.0',
+        f'gateway_spent_epsilon_total{{outcome="released",tenant="{real_tenant.name}",unit="sentence"}} 1.0',
     ):
         assert name in text
 
@@ -45,21 +47,21 @@ def test_the_catalogue_says_what_runs(tenant: Tenant) -> None:
 
 
 def test_request_ids_are_kept_when_they_are_harmless(gateway: Gateway) -> None:
-    kept = httpx.get(f"{gateway.url}/livez", headers={"X-Request-ID": "abc-123"})
+    kept = gateway.anyone.get("/livez", headers={"X-Request-ID": "abc-123"})
     assert kept.headers["x-request-id"] == "abc-123"
-    made = httpx.get(f"{gateway.url}/livez", headers={"X-Request-ID": "not harmless <script>"})
+    made = gateway.anyone.get("/livez", headers={"X-Request-ID": "not harmless <script>"})
     assert "script" not in made.headers["x-request-id"]
 
 
 def test_the_api_page_is_there_and_loads_nothing_from_elsewhere(gateway: Gateway) -> None:
-    page = httpx.get(f"{gateway.url}/docs")
+    page = gateway.anyone.get("/docs")
     assert page.status_code == 200
     loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
     assert len(loaded) == 3
     for asset in loaded:
         assert httpx.get(gateway.url + asset).status_code == 200
     assert "://" not in page.text
-    paths = httpx.get(f"{gateway.url}/openapi.json").json()["paths"]
+    paths = gateway.anyone.get("/openapi.json").json()["paths"]
     assert {"/embed/sentdp", "/sanitize", "/budget", "/budget/estimate"} <= paths.keys()
 
 

@@ -25,25 +25,25 @@ def _everything_written(gateway: Gateway) -> dict[str, bytes]:
     return written
 
 
-def test_no_byte_of_a_text_stays_anywhere(gateway: Gateway, tenant: Tenant, marker: str) -> None:
+def test_no_byte_of_a_text_stays_anywhere(real_gateway: Gateway, real_tenant: Tenant, marker: str) -> None:
     text = f"{DOCUMENT} My password is {marker}. Mail {marker}@example.com."
     headers = {"Idempotency-Key": "canary", "traceparent": f"00-{marker}", "X-Request-ID": f"{marker} {marker}"}
     answers = [
-        tenant.embed([{"text": text}], headers=headers),
-        tenant.embed([{"text": text}], headers=headers),
-        tenant.embed([{"text": text}], headers=headers, epsilon=2.0),
-        tenant.embed([{"sentences": [text, marker]}], mechanism="deep_candidate"),
-        tenant.embed([{"text": text}], epsilon=-1),
-        tenant.embed([{"text": text, marker: marker}]),
-        tenant.embed([{"text": text}], domain=marker),
-        tenant.embed([{"text": text}], subject=marker),
-        tenant.embed([{"text": text}], epsilon=999.0),
-        tenant.http.post("/embed/sentdp", content=f'{{"documents": [{{"text": "{marker}'.encode()),
-        tenant.http.get(f"/budget/{marker}"),
-        tenant.http.get(f"/{marker}", params={"text": marker}),
-        tenant.http.post("/sanitize", json={"documents": [{"text": f"Mail {marker}@example.com now."}]}),
-        tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"entities": [marker]}}),
-        tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"allow_list": marker}}),
+        real_tenant.embed([{"text": text}], headers=headers),
+        real_tenant.embed([{"text": text}], headers=headers),
+        real_tenant.embed([{"text": text}], headers=headers, epsilon=2.0),
+        real_tenant.embed([{"sentences": [text, marker]}], mechanism="deep_candidate"),
+        real_tenant.embed([{"text": text}], epsilon=-1),
+        real_tenant.embed([{"text": text, marker: marker}]),
+        real_tenant.embed([{"text": text}], domain=marker),
+        real_tenant.embed([{"text": text}], subject=marker),
+        real_tenant.embed([{"text": text}], epsilon=999.0),
+        real_tenant.http.post("/embed/sentdp", content=f'{{"documents": [{{"text": "{marker}'.encode()),
+        real_tenant.http.get(f"/budget/{marker}"),
+        real_tenant.http.get(f"/{marker}", params={"text": marker}),
+        real_tenant.http.post("/sanitize", json={"documents": [{"text": f"Mail {marker}@example.com now."}]}),
+        real_tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"entities": [marker]}}),
+        real_tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"allow_list": marker}}),
     ]
 
     codes = [answer.status_code for answer in answers]
@@ -51,22 +51,22 @@ def test_no_byte_of_a_text_stays_anywhere(gateway: Gateway, tenant: Tenant, mark
     for answer in answers:
         assert marker not in answer.text
         assert marker not in str(answer.headers)
-    for name, content in _everything_written(gateway).items():
+    for name, content in _everything_written(real_gateway).items():
         assert marker.encode() not in content, Path(name).name
 
 
-def test_a_subject_reaches_redis_only_as_a_mac(gateway: Gateway, marker: str) -> None:
-    tenant = gateway.tenant(subject_epsilon=10)
+def test_a_subject_reaches_redis_only_as_a_mac(real_gateway: Gateway, marker: str) -> None:
+    tenant = real_gateway.tenant(subject_epsilon=10)
 
     assert tenant.embed([{"text": DOCUMENT}], subject=marker).status_code == 200
 
-    for name, content in _everything_written(gateway).items():
+    for name, content in _everything_written(real_gateway).items():
         assert marker.encode() not in content, Path(name).name
 
 
-def test_an_api_key_is_not_stored(gateway: Gateway, tenant: Tenant) -> None:
-    assert tenant.embed().status_code == 200
-    secret = tenant.key.rpartition("_")[2]
+def test_an_api_key_is_not_stored(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    assert real_tenant.embed().status_code == 200
+    secret = real_tenant.key.rpartition("_")[2]
 
-    for name, content in _everything_written(gateway).items():
+    for name, content in _everything_written(real_gateway).items():
         assert secret.encode() not in content, Path(name).name

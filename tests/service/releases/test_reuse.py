@@ -6,11 +6,14 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant, documented_presets
+from gateway_kit import DOCUMENT, LEAN, Tenant, Tenants, documented_presets
+from gateway_kit import Gateway as RealGateway
+from inprocess_kit import Gateway
 
 from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
@@ -28,15 +31,18 @@ THIRD = "The train left on time. The seats were clean. A child sang. We arrived 
 MANY = [{"text": f"{DOCUMENT * 8} Number {number}."} for number in range(40)]
 
 
-@pytest.fixture(scope="module")
-def thrifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("thrifty")
+def settings(folder: Path) -> dict[str, str]:
     (folder / "presets.toml").write_text(documented_presets())
-    settings = LEAN | {
+    return LEAN | {
         "PRIVACY_GATEWAY_REUSE_RETENTION_S": "3600",
         "PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml"),
     }
-    running = Gateway(folder / "data", settings)
+
+
+@pytest.fixture(scope="module")
+def thrifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("thrifty")
+    running = Gateway(folder / "data", settings(folder))
     yield running
     running.stop()
 
@@ -61,7 +67,7 @@ def journal(tenant: Tenant) -> list[Any]:
     return tenant.http.get(f"/budget/{tenant.name}/sentence/journal").json()["entries"]
 
 
-def redis(gateway: Gateway, *command: str) -> Any:
+def redis(gateway: Tenants, *command: str) -> Any:
     async def call() -> Any:
         client = LedgerClient(connect(socket_path=socket_path(gateway.data_dir)))
         try:
@@ -72,7 +78,7 @@ def redis(gateway: Gateway, *command: str) -> Any:
     return asyncio.run(call())
 
 
-def kept(gateway: Gateway, tenant: Tenant) -> list[bytes]:
+def kept(gateway: Tenants, tenant: Tenant) -> list[bytes]:
     return redis(gateway, "KEYS", f"{{{tenant.name}}}:reuse:*")
 
 
@@ -244,21 +250,27 @@ def test_equal_requests_at_the_same_time_all_succeed(saver: Tenant) -> None:
     assert saver.committed() == len(drawn)
 
 
-def test_a_release_that_failed_is_not_reused(thrifty: Gateway, saver: Tenant) -> None:
-    with ThreadPoolExecutor(1) as client:
-        pending = client.submit(saver.embed, MANY, epsilon=0.5)
-        while saver.account()["reserved"]["epsilon"] == 0.0:
-            assert not pending.done()
-            time.sleep(0.01)
-        thrifty.kill("gpu_workers.engine.local.worker embed")
-        lost = pending.result()
+@pytest.mark.slow("crash")
+def test_a_release_that_failed_is_not_reused(tmp_path: Path) -> None:
+    gateway = RealGateway(tmp_path / "data", settings(tmp_path))
+    try:
+        saver = gateway.tenant()
+        with ThreadPoolExecutor(1) as client:
+            pending = client.submit(saver.embed, MANY, epsilon=0.5)
+            while saver.account()["reserved"]["epsilon"] == 0.0:
+                assert not pending.done()
+                time.sleep(0.01)
+            gateway.kill("gpu_workers.engine.local.worker embed")
+            lost = pending.result()
 
-    spent = 20.0 if lost.status_code == 502 else 0.0  # the worker may not have had it yet
-    assert saver.committed() == spent
-    assert kept(thrifty, saver) == []
-    thrifty.wait_ready()
-    assert origins(saver.embed(MANY[:1], epsilon=0.5)) == [None]
-    assert saver.committed() == spent + 0.5
+        spent = 20.0 if lost.status_code == 502 else 0.0  # the worker may not have had it yet
+        assert saver.committed() == spent
+        assert kept(gateway, saver) == []
+        gateway.wait_ready()
+        assert origins(saver.embed(MANY[:1], epsilon=0.5)) == [None]
+        assert saver.committed() == spent + 0.5
+    finally:
+        gateway.stop()
 
 
 def test_texts_are_reused_one_by_one(saver: Tenant) -> None:

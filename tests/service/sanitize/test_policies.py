@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, Tenant, documented_policies, refused_start
+from gateway_kit import Tenant, documented_policies, refused_start
+from inprocess_kit import Gateway
 
 from core.errors import InvalidInput, PolicyEnforced
 from service.config.settings import Settings

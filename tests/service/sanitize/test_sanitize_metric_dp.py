@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, Tenant
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
 
 TEXT = "Dr Zworykin of Xylotron met the buyers on Monday, room 4711."
 UNKNOWN = ("zworykin", "xylotron", "4711")

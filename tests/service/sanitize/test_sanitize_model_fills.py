@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, Tenant
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
 
 TEXT = "Dr Zworykin of Xylotron met the buyers on Monday, room 4711."
 MASK = {"techniques": ["vocabulary", "entity"], "vocabulary_size": 5000}

@@ -11,7 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import LEAN, Gateway, Tenant
+from gateway_kit import LEAN, Tenant
+from gateway_kit import Gateway as RealGateway
+from inprocess_kit import Gateway
 from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
@@ -101,19 +103,19 @@ POISON = "perth"  # the model's vector of this word is not a number
 
 
 @pytest.fixture(scope="module")
-def own_tagger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def own_tagger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
     folder = tmp_path_factory.mktemp("own")
     path = checkpoint(folder / "model", "bert", AutoModelForTokenClassification, teach=True)
     model = AutoModelForTokenClassification.from_pretrained(path)
     poisoned = AutoTokenizer.from_pretrained(path).convert_tokens_to_ids(POISON)
     model.bert.embeddings.word_embeddings.weight.data[poisoned] = float("nan")
     model.save_pretrained(path)
-    running = Gateway(folder / "data", {"PRIVACY_GATEWAY_TAGGER": str(path), "PRIVACY_GATEWAY_INFILL": "off"})
+    running = RealGateway(folder / "data", {"PRIVACY_GATEWAY_TAGGER": str(path), "PRIVACY_GATEWAY_INFILL": "off"})
     yield running
     running.stop()
 
 
-def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: Gateway) -> None:
+def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: RealGateway) -> None:
     tenant = own_tagger.tenant()
     text = "the parcel that alice sent to bob@example.org went from lima to oslo"
 
@@ -125,7 +127,7 @@ def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: 
     assert names == {"PERSON", "LOCATION"}
 
 
-def test_an_entity_that_the_checkpoint_does_not_know_is_refused(own_tagger: Gateway) -> None:
+def test_an_entity_that_the_checkpoint_does_not_know_is_refused(own_tagger: RealGateway) -> None:
     answer = sanitize(own_tagger.tenant(), "alice went", mask={"entities": ["PERSON", "ORGANIZATION"]})
 
     assert answer.status_code == 422
@@ -134,7 +136,7 @@ def test_an_entity_that_the_checkpoint_does_not_know_is_refused(own_tagger: Gate
     assert "alice" not in answer.text
 
 
-def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(own_tagger: Gateway) -> None:
+def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(own_tagger: RealGateway) -> None:
     tenant = own_tagger.tenant()
     answer = sanitize(tenant, "alice went from lima", f"bob went to {POISON}")
 
@@ -146,7 +148,7 @@ def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(own_tagger: Ga
     assert masked(tenant, "bob went")["text"] == "[PERSON] went"
 
 
-def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: Gateway) -> None:
+def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: RealGateway) -> None:
     tenant = own_tagger.tenant()
     worker = own_tagger.pid_of("gpu_workers.engine.local.worker sanitize")
     answers: list[httpx.Response] = []

@@ -14,7 +14,9 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import Gateway, Tenant
+from gateway_kit import Gateway as RealGateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
 
 SECRET = "zworykin@xylotron-corp.com"
 METRIC = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 2.5}}
@@ -227,7 +229,7 @@ def test_a_policy_holds_for_a_stream(gateway: Gateway, tenant: Tenant) -> None:
     assert post(tenant, line({"policy": "clinical"})).status_code == 422
 
 
-def test_a_long_stream_holds_little_memory(gateway: Gateway, tenant: Tenant) -> None:
+def test_a_long_stream_holds_little_memory(real_gateway: RealGateway, real_tenant: Tenant) -> None:
     filling = b" " * 65_000
 
     def lines() -> Iterator[bytes]:
@@ -235,13 +237,13 @@ def test_a_long_stream_holds_little_memory(gateway: Gateway, tenant: Tenant) -> 
             yield b'{"text": "To ' + SECRET.encode() + b'"' + filling + b"}\n" if n % 20 != 7 else b'{"text": "no end\n'
 
     def memory_kb(what: str) -> int:
-        status = Path(f"/proc/{gateway.process.pid}/status").read_text()
+        status = Path(f"/proc/{real_gateway.process.pid}/status").read_text()
         return int(re.search(rf"{what}:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
 
-    post(tenant, line({"text": "warm"}))
-    Path(f"/proc/{gateway.process.pid}/clear_refs").write_text("5")  # the peak counts from here
+    post(real_tenant, line({"text": "warm"}))
+    Path(f"/proc/{real_gateway.process.pid}/clear_refs").write_text("5")  # the peak counts from here
     before = memory_kb("VmRSS")
-    rows, summary = parsed(post(tenant, lines()))
+    rows, summary = parsed(post(real_tenant, lines()))
 
     assert summary["documents"] == len(rows) == 2000
     assert summary["failed"] == 100
@@ -251,7 +253,7 @@ def test_a_long_stream_holds_little_memory(gateway: Gateway, tenant: Tenant) -> 
 class Conversation:
     """A client that keeps its body open and reads meanwhile."""
 
-    def __init__(self, gateway: Gateway, tenant: Tenant) -> None:
+    def __init__(self, gateway: RealGateway, tenant: Tenant) -> None:
         self.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
         self.socket.sendall(
             f"POST /sanitize/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
@@ -285,28 +287,29 @@ def settled(tenant: Tenant) -> float:
 
 
 def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_more(
-    gateway: Gateway, tenant: Tenant
+    real_gateway: RealGateway, real_tenant: Tenant
 ) -> None:
-    talk = Conversation(gateway, tenant)
+    talk = Conversation(real_gateway, real_tenant)
     talk.say(METRIC)
     for n in range(3):
         talk.say({"id": f"d{n}", "text": "one two three"})
         assert talk.row()["id"] == f"d{n}"
     talk.leave()
 
-    assert settled(tenant) == 3 * 2.5
+    assert settled(real_tenant) == 3 * 2.5
     transitions = [
-        entry["transition"] for entry in tenant.http.get(f"/budget/{tenant.name}/vector/journal").json()["entries"]
+        entry["transition"]
+        for entry in real_tenant.http.get(f"/budget/{real_tenant.name}/vector/journal").json()["entries"]
     ]
     assert transitions.count("commit") == 3
 
 
-def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=1e6)
-    talk = Conversation(gateway, tenant)
+def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway: RealGateway) -> None:
+    tenant = real_gateway.tenant(epsilon=1e6)
+    talk = Conversation(real_gateway, tenant)
     talk.say(METRIC, {"text": "one two three"})
     talk.row()
-    worker = gateway.pid_of("worker sanitize")
+    worker = real_gateway.pid_of("worker sanitize")
     os.kill(worker, signal.SIGSTOP)
     try:
         talk.say(*[{"text": "one two three"}] * 600)
@@ -322,13 +325,15 @@ def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(gateway: Gat
     assert settled(tenant) <= 2.5 + held
 
 
-def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gateway, tenant: Tenant) -> None:
-    talk = Conversation(gateway, tenant)
-    worker = gateway.pid_of("worker sanitize")
+def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(
+    real_gateway: RealGateway, real_tenant: Tenant
+) -> None:
+    talk = Conversation(real_gateway, real_tenant)
+    worker = real_gateway.pid_of("worker sanitize")
     os.kill(worker, signal.SIGSTOP)
     talk.say(METRIC)
     talk.say(*[{"text": "one two three " * 90}] * 40)  # several batches, two of which the worker holds
-    while not tenant.account("vector")["reserved"]["epsilon"]:
+    while not real_tenant.account("vector")["reserved"]["epsilon"]:
         time.sleep(0.05)
     time.sleep(0.5)
     os.kill(worker, signal.SIGKILL)
@@ -338,7 +343,7 @@ def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gat
     assert [row["index"] for row in rows] == list(range(40))
     assert {code(row) for row in rows} == {None, "worker-died"}
     assert all(row["problem"]["charged"] for row in rows if "problem" in row)
-    assert settled(tenant) == 40 * 2.5
+    assert settled(real_tenant) == 40 * 2.5
 
 
 def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> None:
@@ -349,7 +354,7 @@ def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> 
         "PRIVACY_GATEWAY_STREAM_IDLE_S": "2",
         "PRIVACY_GATEWAY_INFILL": "off",
     }
-    small = Gateway(tmp_path / "data", limits)
+    small = RealGateway(tmp_path / "data", limits)
     try:
         tenant = small.tenant()
         rows, summary = stream(tenant, *[{"text": "x"}] * 4, {"text": "x" * 1024}, {"text": "x"}, {"text": "x"})

@@ -4,7 +4,8 @@ that the guarantee hides."""
 from __future__ import annotations
 
 import numpy as np
-from gateway_kit import DOCUMENT, Gateway, Tenant
+from gateway_kit import DOCUMENT, Tenant
+from inprocess_kit import Gateway
 
 MECHANISM = "document_selection"
 

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from gateway_kit import DOCUMENT, Gateway, Tenant
+from gateway_kit import DOCUMENT, Tenant
+from inprocess_kit import Gateway
 
 MECHANISMS = ("sentence_codes", "clipped_cosine", "deep_candidate")
 

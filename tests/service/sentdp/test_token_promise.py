@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gateway_kit import Gateway, Tenant
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
 
 # neighbours by one token whose segmentation differs in more than one sentence
 TWO = "I saw Dr. Smith at noon. He was kind."

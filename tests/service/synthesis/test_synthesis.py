@@ -26,9 +26,9 @@ RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
 
 
 @pytest.fixture
-def owner(gateway: Gateway) -> Tenant:
+def owner(real_gateway: Gateway) -> Tenant:
     """A tenant whose record account takes three releases at epsilon 1."""
-    return gateway.tenant(record=RECORD)
+    return real_gateway.tenant(record=RECORD)
 
 
 def submit(tenant: Tenant, *, rows: Any = None, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
@@ -64,7 +64,7 @@ def until_sealed(gateway: Gateway, job_id: str, within_s: float = 60.0) -> Path:
     return folder
 
 
-def test_a_job_killed_in_training_releases_once(gateway: Gateway, owner: Tenant) -> None:
+def test_a_job_killed_in_training_releases_once(real_gateway: Gateway, owner: Tenant) -> None:
     rows = shop_rows(400)
     rows[5]["spent"] = 0.1234567890123
     created = stream(owner, rows, steps=40)
@@ -72,9 +72,9 @@ def test_a_job_killed_in_training_releases_once(gateway: Gateway, owner: Tenant)
     block = created.json()
     assert (block["kind"], block["label"]) == ("synthesis", "shop")
     assert costs(block) == costs(owner.account("record"), "committed") == (NOTHING, COST)
-    folder = until_sealed(gateway, block["job_id"])
-    os.kill(gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
-    assert not files_holding(gateway, [b"0.1234567890123"])
+    folder = until_sealed(real_gateway, block["job_id"])
+    os.kill(real_gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
+    assert not files_holding(real_gateway, [b"0.1234567890123"])
     done = until(owner.http, block["job_id"])
     assert (done["status"], done["attempts"]) == ("succeeded", 2), done
     assert costs(done) == costs(owner.account("record"), "committed") == (COST, NOTHING)
@@ -108,10 +108,10 @@ def test_a_job_killed_in_training_releases_once(gateway: Gateway, owner: Tenant)
         assert part in page.text
     for part in ("<script", "http:", "https:", "0.1234567"):
         assert part not in page.text
-    assert not files_holding(gateway, [b"0.1234567890123"])
+    assert not files_holding(real_gateway, [b"0.1234567890123"])
     assert transitions(owner) == ["open", "reserve", "commit"], "samples and the page are free"
 
-    other = gateway.tenant()
+    other = real_gateway.tenant()
     for answer in (other.http.post(f"{job}/sample", json={}), other.http.get(f"{job}/report")):
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-job")
 
@@ -177,7 +177,7 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "a subject", {"subject": "walrus"}, "subject-not-allowed"
 
 
-def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(gateway: Gateway, owner: Tenant) -> None:
+def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(real_gateway: Gateway, owner: Tenant) -> None:
     for why, fields, told in refused_bodies():
         answer = submit(owner, **fields)
         assert answer.status_code == 422, why
@@ -189,7 +189,7 @@ def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(gateway: Ga
     too_much = submit(owner, epsilon=3.5)
     assert (too_much.status_code, too_much.json()["code"]) == (403, "budget-exhausted")
     assert too_much.json()["remaining"]["epsilon"] == 3.0
-    assert gateway.admin.post("/jobs/synthesis", json=shop_request()).status_code == 403
+    assert real_gateway.admin.post("/jobs/synthesis", json=shop_request()).status_code == 403
     assert owner.http.get("/jobs").json()["jobs"] == []
     assert costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
     assert transitions(owner) == ["open"]
@@ -197,7 +197,7 @@ def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(gateway: Ga
     assert (estimate["allowed"], estimate["accounts"][0]["cost"]) == (True, COST)
 
 
-def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(gateway: Gateway, owner: Tenant) -> None:
+def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gateway, owner: Tenant) -> None:
     rows = [*shop_rows(3), {**shop_rows(1)[0], "colour": "walrus"}]
     created = stream(owner, rows)
     assert costs(created.json()) == (NOTHING, COST)
@@ -208,7 +208,7 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(gateway: Gateway, ow
     assert "walrus" not in json.dumps(failed)
     assert costs(failed) == costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
     assert transitions(owner) == ["open", "reserve", "cancel"]
-    until_gone(gateway.data_dir / "jobs" / failed["job_id"])
+    until_gone(real_gateway.data_dir / "jobs" / failed["job_id"])
     for answer in (
         owner.http.post(f"/jobs/{failed['job_id']}/sample", json={}),
         owner.http.get(f"/jobs/{failed['job_id']}/report"),
@@ -216,10 +216,10 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(gateway: Gateway, ow
         assert (answer.status_code, answer.json()["code"]) == (409, "job-not-succeeded")
 
 
-def test_cancelled_before_the_release_it_comes_back_after_it_is_spent(gateway: Gateway, owner: Tenant) -> None:
+def test_cancelled_before_the_release_it_comes_back_after_it_is_spent(real_gateway: Gateway, owner: Tenant) -> None:
     running = submit(owner, steps=20_000).json()["job_id"]
     queued = submit(owner).json()["job_id"]
-    until_sealed(gateway, running)
+    until_sealed(real_gateway, running)
     assert owner.account("record")["reserved"] == COST, "the one that waits"
     owner.http.post(f"/jobs/{queued}/cancel")
     owner.http.post(f"/jobs/{running}/cancel")
@@ -230,4 +230,4 @@ def test_cancelled_before_the_release_it_comes_back_after_it_is_spent(gateway: G
     assert costs(owner.account("record"), "committed") == (COST, NOTHING)
     assert sorted(transitions(owner)) == ["cancel", "commit", "open", "reserve", "reserve"]
     for job_id in (running, queued):
-        until_gone(gateway.data_dir / "jobs" / job_id)
+        until_gone(real_gateway.data_dir / "jobs" / job_id)

@@ -15,7 +15,9 @@ import httpx
 import numpy as np
 import orjson
 import pytest
-from gateway_kit import Gateway, Tenant
+from gateway_kit import Gateway as RealGateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
 from safetensors import safe_open
 from safetensors.numpy import save
 
@@ -190,17 +192,17 @@ def test_large_finite_numbers_are_clipped_not_refused(tenant: Tenant) -> None:
 def test_another_media_type_and_no_key(gateway: Gateway, tenant: Tenant) -> None:
     answer = tenant.http.post("/embed/vector/safetensors", content=file_of(), headers={"Content-Type": "text/plain"})
     assert answer.status_code == 415
-    assert httpx.post(f"{gateway.url}/embed/vector/safetensors", content=file_of(), headers=TYPE).status_code == 401
+    assert gateway.anyone.post("/embed/vector/safetensors", content=file_of(), headers=TYPE).status_code == 401
 
 
-def test_a_killed_worker_costs_what_it_held(gateway: Gateway, tenant: Tenant) -> None:
+def test_a_killed_worker_costs_what_it_held(real_gateway: RealGateway, real_tenant: Tenant) -> None:
     """Stopped, the worker holds the work; killed, it has lost it: charged, and the same key says so."""
     headers = {"Idempotency-Key": "lost"}
-    worker = gateway.pid_of("gpu_workers.engine.local.worker embed")
+    worker = real_gateway.pid_of("gpu_workers.engine.local.worker embed")
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as client:
-        pending = client.submit(post, tenant, file_of(), headers)
-        while tenant.account("vector")["reserved"]["epsilon"] == 0.0:
+        pending = client.submit(post, real_tenant, file_of(), headers)
+        while real_tenant.account("vector")["reserved"]["epsilon"] == 0.0:
             time.sleep(0.05)
         time.sleep(0.3)  # the batch reaches the worker
         os.kill(worker, signal.SIGKILL)
@@ -208,10 +210,10 @@ def test_a_killed_worker_costs_what_it_held(gateway: Gateway, tenant: Tenant) ->
 
     assert answer.status_code == 502, answer.text
     assert answer.json()["charged"] is True
-    assert tenant.committed("vector") == 128.0
-    assert post(tenant, file_of(), headers).status_code == 410
-    assert post(tenant, file_of()).status_code == 200
-    assert tenant.committed("vector") == 256.0
+    assert real_tenant.committed("vector") == 128.0
+    assert post(real_tenant, file_of(), headers).status_code == 410
+    assert post(real_tenant, file_of()).status_code == 200
+    assert real_tenant.committed("vector") == 256.0
 
 
 def test_an_answer_above_the_limit_is_not_kept(gateway: Gateway) -> None:
@@ -238,21 +240,21 @@ def shared_memory_of(pid: int) -> int:
     return held
 
 
-def test_no_process_keeps_the_memory_of_vectors(gateway: Gateway, tenant: Tenant) -> None:
+def test_no_process_keeps_the_memory_of_vectors(real_gateway: RealGateway, real_tenant: Tenant) -> None:
     for content in (file_of(), BAD_FILES["NaN"], BAD_FILES["no epsilon"]):
-        post(tenant, content)
-    assert tenant.http.post("/embed/vector", json={"vectors": [[1.0]], "epsilon": 1.0}).status_code == 200
+        post(real_tenant, content)
+    assert real_tenant.http.post("/embed/vector", json={"vectors": [[1.0]], "epsilon": 1.0}).status_code == 200
 
-    holders = [gateway.process.pid, gateway.pid_of("gpu_workers.engine.local.worker embed")]
+    holders = [real_gateway.process.pid, real_gateway.pid_of("gpu_workers.engine.local.worker embed")]
     deadline = time.monotonic() + 10
     while any(map(shared_memory_of, holders)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert [shared_memory_of(pid) for pid in holders] == [0, 0]
 
 
-def test_vectors_are_written_to_no_file_of_the_gateway(gateway: Gateway, tenant: Tenant) -> None:
-    assert post(tenant, file_of()).status_code == 200
+def test_vectors_are_written_to_no_file_of_the_gateway(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+    assert post(real_tenant, file_of()).status_code == 200
 
-    files = [path for path in gateway.data_dir.parent.rglob("*") if path.is_file()]
+    files = [path for path in real_gateway.data_dir.parent.rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if ROWS[:4].tobytes() in path.read_bytes()]
