@@ -23,8 +23,9 @@ from gpu_workers.engine.handler import Draw
 from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
-from gpu_workers.handlers.options import INFILL_OFF, TAGGER_OFF, WorkerOptions
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
+from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF
 from service.app import create_app
 from service.config.settings import Settings
 from service.config.worker_options import handler_factories
