@@ -58,8 +58,13 @@ FOLDERS = {
     "gpu_workers.domains": {"jobs", "models"},
     "gpu_workers.finetune": {"jobs", "models"},
     "gpu_workers.synthesis": {"jobs", "models"},
-    "gpu_workers.build": {"models", "domains"},  # packs are built by one code, shipped ones and those of a job
-    "gpu_workers.infill": {"jobs", "models", "handlers", "build"},  # masks as the workers do, trains as `build` does
+    "gpu_workers.offline": {"models", "domains"},  # packs are built by one code, shipped ones and those of a job
+    "gpu_workers.infill": {
+        "jobs",
+        "models",
+        "handlers",
+        "offline",
+    },  # masks as the workers do, trains as `offline` does
     "core.accounting": set(),
     "core.files": set(),
     "core.ledger": {"accounting", "files"},

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.build.infill import BATCH_PIECES, SEED, masked_loss, trained
-from gpu_workers.build.infill_batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import InfillNet, backbone
 from gpu_workers.models.trainable_adapter import attach
 from gpu_workers.models.training_loop import Checkpoint, Schedule, Training
+from gpu_workers.offline.infill import BATCH_PIECES, SEED, masked_loss, trained
+from gpu_workers.offline.infill_batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
 
 RATE = 4e-4
 _SAVED_STEPS = 20

@@ -9,7 +9,7 @@ import calendar
 import random
 from collections.abc import Callable
 
-from gpu_workers.build.names import Names
+from gpu_workers.offline.names import Names
 
 Marked = tuple[str, list[tuple[int, int, str]]]
 

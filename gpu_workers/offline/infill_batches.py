@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.build.tagger_batches import CLS, MASK, SEP, training_tokenizer
 from gpu_workers.domains.public_text import json_lines
+from gpu_workers.offline.tagger_batches import CLS, MASK, SEP, training_tokenizer
 
 ROW_PIECES_MAX = 128
 _LENGTHS = (64, ROW_PIECES_MAX)

@@ -1,6 +1,6 @@
 """Make the vocabulary of word-level metric DP.
 
-    python -m gpu_workers.build.word_vectors [--out core/mechanisms/words/data/english_words.safetensors]
+    python -m gpu_workers.offline.word_vectors [--out core/mechanisms/words/data/english_words.safetensors]
 
 Words: the most frequent ones of `wordfreq`'s English list that are plain letters, perhaps with an apostrophe; of
 single letters only `a` and `i`. Vectors: the bundled encoder embeds each word on its own; the mean of all is

@@ -1,6 +1,6 @@
 """Train the embedded entity tagger: a low-rank adapter, a table of letter cases and a head on the bundled encoder.
 
-    python -m gpu_workers.build.tagger --data DATA --checkpoint FILE.pt
+    python -m gpu_workers.offline.tagger --data DATA --checkpoint FILE.pt
 
 trains, or goes on training, and with `--export gpu_workers/adapters/tagger.safetensors` writes what there is.
 Resumable at any moment. CoNLL-2003 and WNUT17's development part are only ever evaluated on.
@@ -14,9 +14,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gpu_workers.build import ner_corpora
-from gpu_workers.build.ner_corpora import IGNORED, NONE, Tagged
-from gpu_workers.build.tagger_batches import (
+from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.models.nets import TaggerNet, backbone
+from gpu_workers.models.trainable_adapter import adapter_parameters, attach
+from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
+from gpu_workers.offline import ner_corpora
+from gpu_workers.offline.ner_corpora import IGNORED, NONE, Tagged
+from gpu_workers.offline.tagger_batches import (
     LABELS,
     PIECES_MAX,
     Batches,
@@ -25,12 +31,6 @@ from gpu_workers.build.tagger_batches import (
     tensors,
     training_tokenizer,
 )
-from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
-from gpu_workers.models.encoder import weights_fingerprint
-from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.nets import TaggerNet, backbone
-from gpu_workers.models.trainable_adapter import adapter_parameters, attach
-from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
 
 SEED = 20231
 RANK = 64

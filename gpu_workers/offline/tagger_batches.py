@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.build import ner_corpora, templates
-from gpu_workers.build.names import Names
-from gpu_workers.build.ner_corpora import IGNORED, NONE, Tagged
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
+from gpu_workers.offline import ner_corpora, templates
+from gpu_workers.offline.names import Names
+from gpu_workers.offline.ner_corpora import IGNORED, NONE, Tagged
 
 LABELS = (NONE, "PERSON", "LOCATION", "ORGANIZATION")
 PIECES_MAX = 126

@@ -1,6 +1,6 @@
 """Train the embedded masked language model: a low-rank adapter and a head on the bundled encoder.
 
-    python -m gpu_workers.build.infill --data DATA --checkpoint FILE.pt
+    python -m gpu_workers.offline.infill --data DATA --checkpoint FILE.pt
 
 trains, or goes on training, and with `--export gpu_workers/adapters/infill.safetensors` writes what there is.
 Resumable at any moment. `--steps` sets the schedule's end: the rate falls over its last quarter.
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.build.infill_batches import HELD_OUT, Masked, held_out, public_batches
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.encoder import fastest_dtype, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import InfillNet, backbone
 from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
+from gpu_workers.offline.infill_batches import HELD_OUT, Masked, held_out, public_batches
 
 SEED = 20232
 RANK = 128
