@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants audit audit-quick clean
+.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -28,9 +28,13 @@ run: setup
 	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
 	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT)
 
-## test: the whole test suite
+## test: the behaviour of every part (at most 5 minutes on 2 cores)
 test: setup
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
+
+## test-all: the same, and the tests marked `slow`: crashes, outages, statistics, planted bugs (at most 15 minutes)
+test-all: setup
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --all
 
 ## test-long: the tests marked `long` (extremes of accountants, other instruction sets), too slow for every change
 test-long: setup

@@ -74,7 +74,7 @@ def until(http: httpx.Client, job_id: str, *states: str, within_s: float = 90.0)
     raise AssertionError(f"still {found}")
 
 
-def until_gone(folder: Path, within_s: float = 5.0) -> None:
+def until_gone(folder: Path, within_s: float = 60.0) -> None:
     """Files go right after the end is told."""
     deadline = time.monotonic() + within_s
     while folder.exists() and time.monotonic() < deadline:
@@ -82,7 +82,7 @@ def until_gone(folder: Path, within_s: float = 5.0) -> None:
     assert not folder.exists()
 
 
-def until_no_folders(jobs: Path, within_s: float = 5.0) -> None:
+def until_no_folders(jobs: Path, within_s: float = 60.0) -> None:
     """No job has files."""
     deadline = time.monotonic() + within_s
     while any(path.is_dir() for path in jobs.iterdir()) and time.monotonic() < deadline:

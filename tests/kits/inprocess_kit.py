@@ -41,6 +41,7 @@ class _LoadedOnce:
         self._role, self._options = role, options
         self._lock = threading.Lock()
         self._facts: WorkerFacts | None = None
+        self.dies = False
 
     def warm_up(self) -> WorkerFacts:
         with self._lock:
@@ -50,7 +51,15 @@ class _LoadedOnce:
             return self._facts
 
     def prepare(self, tasks: Sequence[Any]) -> Draw:
-        return self._handler.prepare(tasks)
+        draw = self._handler.prepare(tasks)
+        if self.dies:
+            self.dies = False
+            return _die
+        return draw
+
+
+def _die() -> Sequence[Any]:
+    raise SystemExit  # for the inline engine the death of a worker, after the work has started
 
 
 @cache
@@ -129,6 +138,10 @@ class Gateway(Tenants):
     def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine on the gateway's event loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_S_MAX)
+
+    def kill_worker_at_work(self, role: Role) -> None:
+        """The worker of this role dies while it draws its next batch, and is started again."""
+        _factory(role, *handler_factories(self.settings)[role][0].args[1:])().dies = True
 
     def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
         return httpx.Client(transport=self._transport, base_url="http://gateway", headers=headers)

@@ -33,8 +33,8 @@ def calibrate(tenant: Tenant, **fields: Any) -> httpx.Response:
     return tenant.http.post("/accounting/calibrate", json=body)
 
 
-def test_every_accountant_says_what_it_claims(real_tenant: Tenant) -> None:
-    answer = compare(real_tenant)
+def test_every_accountant_says_what_it_claims(tenant: Tenant) -> None:
+    answer = compare(tenant)
     assert answer.status_code == 200, answer.text
     rows = {(row["name"], row.get("order")): row for row in answer.json()["accountants"]}
 
@@ -47,7 +47,7 @@ def test_every_accountant_says_what_it_claims(real_tenant: Tenant) -> None:
     assert first["epsilon"] == max(first["directions"].values())
     assert first["interval"] == "vacuous"
     assert "certify" in first["note"]
-    assert real_tenant.committed() == 0
+    assert tenant.committed() == 0
 
 
 def test_an_interval_is_an_estimate(tenant: Tenant) -> None:

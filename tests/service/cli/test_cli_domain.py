@@ -58,6 +58,7 @@ def _interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow("crash")
 def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
     corpus = tmp_path / "public.jsonl"
     corpus.write_bytes(json_lines([{"sentences": [*parts, PLANTED]} for parts in documents(310)]))

@@ -78,6 +78,7 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, o
     assert transitions(owner) == ["open", "reserve", "commit"]
 
 
+@pytest.mark.slow("crash")
 def test_killed_in_training_it_goes_on_and_is_charged_once(real_gateway: Gateway, owner: Tenant, tiny: Path) -> None:
     private = labelled(200)
     private[5]["text"] = PLANTED

@@ -15,6 +15,8 @@ from finetune_kit import labelled
 from gateway_kit import LEAN, Gateway, has_loaded, until_idle
 from transformers import AutoModel
 
+pytestmark = pytest.mark.slow("crash")
+
 STEPS = 300
 
 

@@ -31,6 +31,7 @@ def fill(tenant: Tenant, *, mode: str = "topk", model: str = "own", **fields: An
     return tenant.http.post("/sanitize", json=body)
 
 
+@pytest.mark.slow("crash")
 def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(real_gateway: Gateway, real_tenant: Tenant) -> None:
     made = [*rows(19), {"text": f"{rows(1, seed=7)[0]['text']} {PLANTED} Write to {ADDRESS}."}]
     created = real_tenant.http.post(

@@ -143,7 +143,7 @@ def test_cancelling_a_running_and_a_queued_job(real_gateway: Gateway, real_tenan
     assert real_tenant.http.post(f"/jobs/{queued}/cancel").json()["status"] == "cancelled"
     asked = real_tenant.http.post(f"/jobs/{running}/cancel").json()
     assert asked["cancel_requested"] is True
-    assert until(real_tenant.http, running, within_s=5)["status"] == "cancelled"
+    assert until(real_tenant.http, running)["status"] == "cancelled"
     assert events_of(real_tenant.http, running)[-1]["event"] == "cancelled"
     for job_id in (running, queued):
         until_gone(real_gateway.data_dir / "jobs" / job_id)
@@ -342,7 +342,7 @@ def test_a_tenants_quota(real_tenant: Tenant) -> None:
     for job_id in sorted(made_ids, key=lambda job_id: job(real_tenant.http, job_id)["status"] == "running"):
         real_tenant.http.post(f"/jobs/{job_id}/cancel")
     for job_id in made_ids:
-        assert until(real_tenant.http, job_id, within_s=10)["status"] == "cancelled"
+        assert until(real_tenant.http, job_id)["status"] == "cancelled"
 
 
 def test_a_client_that_leaves_in_the_middle_leaves_nothing(real_gateway: Gateway, real_tenant: Tenant) -> None:
@@ -356,7 +356,7 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(real_gateway: Gateway
     before = set((real_gateway.data_dir / "jobs").iterdir())
     with pytest.raises(Gone):
         upload(real_tenant.http, half())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while set((real_gateway.data_dir / "jobs").iterdir()) - before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert set((real_gateway.data_dir / "jobs").iterdir()) == before

@@ -249,6 +249,7 @@ def test_an_exhausted_budget_is_said_once(real_gateway: Gateway) -> None:
     assert said["remaining"] == {"epsilon": 5.0, "delta": 0.0}
 
 
+@pytest.mark.slow("crash")
 def test_a_charged_failure_is_charged_once(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
     """The SDK would retry a 502 by itself, under no key: it is told not to."""
 
@@ -274,6 +275,7 @@ def test_a_charged_failure_is_charged_once(real_gateway: Gateway, client: Client
     assert real_tenant.committed() == 800.0
 
 
+@pytest.mark.slow("crash")
 def test_a_failure_that_cost_nothing_is_retried(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
     """The ledger is down for a moment: 503, and the SDK asks again after `Retry-After`."""
     client.max_retries = 20

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 from gateway_kit import LEAN, Gateway, refused_start, run_command
 
 
@@ -23,6 +24,7 @@ def epoch(file: Path) -> int:
     return int(json.loads(file.read_text())["epoch"])
 
 
+@pytest.mark.slow("crash")
 def test_an_old_file_restored_under_a_gateway(tmp_path: Path) -> None:
     settings = LEAN | {"PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.2"}
     gateway = Gateway(tmp_path / "data", settings)

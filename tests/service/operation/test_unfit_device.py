@@ -7,7 +7,10 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 from gateway_kit import LEAN, START_S_MAX, Gateway
+
+pytestmark = pytest.mark.slow("outage")
 
 # Python runs this in every process of the gateway, before anything else: attention of the embed worker sees the batch.
 LEAKING = """

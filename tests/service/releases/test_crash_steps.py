@@ -24,6 +24,8 @@ from core.ledger.embedded import socket_path
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 
+pytestmark = pytest.mark.slow("crash")
+
 KITS = Path(gateway_kit.__file__).parent
 ONE = [{"text": DOCUMENT}]
 SLOW = [{"text": DOCUMENT * 8}] * 60  # longer than the 0.3 s after which `during-run` kills

@@ -14,7 +14,10 @@ from redis_kit import DeployedServer, installed_server
 
 MANY = [{"text": DOCUMENT * 8}] * 30  # about a second of work on two cores
 
-pytestmark = pytest.mark.skipif(installed_server() is None, reason="no redis-server of version 7 or later is installed")
+pytestmark = [
+    pytest.mark.slow("outage"),
+    pytest.mark.skipif(installed_server() is None, reason="no redis-server of version 7 or later is installed"),
+]
 
 
 @pytest.fixture(scope="module")

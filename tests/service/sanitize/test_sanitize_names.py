@@ -148,6 +148,7 @@ def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(own_tagger: Re
     assert masked(tenant, "bob went")["text"] == "[PERSON] went"
 
 
+@pytest.mark.slow("crash")
 def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: RealGateway) -> None:
     tenant = own_tagger.tenant()
     worker = own_tagger.pid_of("gpu_workers.engine.local.worker sanitize")

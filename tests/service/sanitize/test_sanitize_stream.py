@@ -304,6 +304,7 @@ def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_m
     assert transitions.count("commit") == 3
 
 
+@pytest.mark.slow("crash")
 def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway: RealGateway) -> None:
     tenant = real_gateway.tenant(epsilon=1e6)
     talk = Conversation(real_gateway, tenant)
@@ -325,6 +326,7 @@ def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway
     assert settled(tenant) <= 2.5 + held
 
 
+@pytest.mark.slow("crash")
 def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(
     real_gateway: RealGateway, real_tenant: Tenant
 ) -> None:
@@ -346,6 +348,7 @@ def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(
     assert settled(real_tenant) == 40 * 2.5
 
 
+@pytest.mark.slow("crash")
 def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> None:
     limits = {
         "PRIVACY_GATEWAY_STREAM_LINES_MAX": "5",

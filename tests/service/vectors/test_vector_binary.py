@@ -195,6 +195,7 @@ def test_another_media_type_and_no_key(gateway: Gateway, tenant: Tenant) -> None
     assert gateway.anyone.post("/embed/vector/safetensors", content=file_of(), headers=TYPE).status_code == 401
 
 
+@pytest.mark.slow("crash")
 def test_a_killed_worker_costs_what_it_held(real_gateway: RealGateway, real_tenant: Tenant) -> None:
     """Stopped, the worker holds the work; killed, it has lost it: charged, and the same key says so."""
     headers = {"Idempotency-Key": "lost"}
