@@ -31,8 +31,8 @@ def domain_card(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
             "",
             *left_out(result),
             "",
-            "The guarantee of a release does not depend on this file, but its utility does: the corpus must be public and",
-            "similar to the documents that will be released.",
+            "The guarantee of a release does not depend on this file, but its utility does: the corpus must be public",
+            "and similar to the documents that will be released.",
             "",
         ]
     )
