@@ -2,8 +2,9 @@
 
     python -m gpu_workers.offline.infill --data DATA --checkpoint FILE.pt
 
-trains, or goes on training, and with `--export gpu_workers/adapters/infill.safetensors` writes what there is.
-Resumable at any moment. `--steps` sets the schedule's end: the rate falls over its last quarter.
+This command trains, or resumes training. With `--export gpu_workers/adapters/infill.safetensors` it writes the current
+state. Training can be interrupted at any moment. `--steps` sets the end of the schedule: the rate falls over its last
+quarter.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LICENCE = (
 
 
 def build() -> InfillNet:
-    """The network before its first step; the same on every call."""
+    """Return the network before its first step; the same on every call."""
     torch.manual_seed(SEED)
     bert = backbone(attention="eager")
     attach(bert, RANK)
@@ -43,12 +44,12 @@ def build() -> InfillNet:
 
 
 def trained(net: InfillNet) -> dict[str, torch.nn.Parameter]:
-    """What is trained, by its name in an adapter's file."""
+    """Return the trained parameters, by their names in an adapter's file."""
     return {**adapter_parameters(net.bert), **net.own_parameters()}
 
 
 def masked_loss(net: InfillNet, batch: Masked) -> torch.Tensor:
-    """Mean cross-entropy of the pieces to guess; 0 where there is none."""
+    """Mean cross-entropy of the hidden pieces; 0 if there is none."""
     device = batch.ids.device
     with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
         logits = net(batch.ids, torch.ones_like(batch.ids), batch.asked)
@@ -57,7 +58,7 @@ def masked_loss(net: InfillNet, batch: Masked) -> torch.Tensor:
 
 @torch.inference_mode()
 def scores(net: InfillNet, batch: Masked) -> dict[str, float]:
-    """How often the hidden piece is the first, or among the first five, and the mean loss."""
+    """How often the hidden piece is ranked first, and among the first five, and the mean loss."""
     length = batch.ids.shape[1]
     first = five = 0
     loss = 0.0
@@ -88,9 +89,9 @@ def evaluate(net: InfillNet, data: Path, rows: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the embedded masked language model.")
     parser.add_argument("--data", type=Path, required=True, help="folder of the public corpora")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="where the training stands")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="the file that stores the training's state")
     parser.add_argument("--steps", type=int, default=SCHEDULE.steps)
-    parser.add_argument("--export", type=Path, help="write the adapter as it stands and evaluate it; no training")
+    parser.add_argument("--export", type=Path, help="write the adapter's current state and evaluate it; no training")
     arguments = parser.parse_args()
     net = build()
     batches = None

@@ -1,4 +1,4 @@
-"""Batches for the masked-language-model adapter: full rows of running text with a share of the pieces to guess."""
+"""Batches for the masked-language-model adapter: full rows of running text in which a share of the pieces is hidden."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gpu_workers.offline.tagger_batches import CLS, MASK, SEP, training_tokenize
 ROW_PIECES_MAX = 128
 _LENGTHS = (64, ROW_PIECES_MAX)
 _SHARE = 0.25
-_SHOWN, _OTHER = 0.10, 0.05  # of the pieces to guess: left as they are, replaced by any piece
-_SPECIAL = 999  # ids up to here are [PAD], [UNK], [CLS], [SEP], [MASK] and unused ones
+_SHOWN, _OTHER = 0.10, 0.05  # of the pieces to predict: unchanged, replaced by any piece
+_SPECIAL = 999  # ids up to this one are [PAD], [UNK], [CLS], [SEP], [MASK] and unused ones
 _ENCODE_AT_ONCE = 2_000
 
 IntArray = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ def _imdb(data: Path, split: str) -> Iterator[str]:
 
 
 def wikitext(data: Path, split: str) -> Iterator[str]:
-    """Paragraphs with their marks undone: `@-@` is a hyphen, `<unk>` the tokeniser's own unknown."""
+    """Paragraphs without the corpus's markers: `@-@` becomes a hyphen, `<unk>` the tokeniser's unknown piece."""
     for text in _column(data / "lm" / f"wikitext2_{split}.jsonl.gz", "text"):
         if not text.strip().startswith("= ") and text.strip():
             for mark in ("-", ",", "."):
@@ -62,7 +62,7 @@ def _entity_corpora(data: Path) -> Iterator[str]:
             yield " ".join(row["tokens"])
 
 
-# share of the rows that each source gets: what is little is read more often
+# Share of the rows from each source. Small sources are read more often.
 _SOURCES: dict[str, tuple[float, Callable[[Path], Iterator[str]]]] = {
     "imdb": (0.45, lambda data: _imdb(data, "train")),
     "yelp": (0.12, lambda data: _column(data / "lm" / "yelp_sentences.jsonl.gz", "text")),
@@ -79,7 +79,7 @@ HELD_OUT: dict[str, Callable[[Path], Iterator[str]]] = {
 
 
 def encoded(tokenizer: Tokenizer, texts: Iterator[str]) -> Iterator[list[int]]:
-    """The pieces of each text."""
+    """Yield the pieces of each text."""
     rows: list[str] = []
     for text in texts:
         rows.append(text)
@@ -91,7 +91,7 @@ def encoded(tokenizer: Tokenizer, texts: Iterator[str]) -> Iterator[list[int]]:
 
 @dataclass(frozen=True)
 class Masked:
-    """`ids` `[rows, length]` with pieces hidden; `asked`: flat positions to guess; `truth`: what stood there."""
+    """`ids` `[rows, length]` with hidden pieces; `asked`: flat positions to predict; `truth`: the hidden pieces."""
 
     ids: torch.Tensor
     asked: torch.Tensor
@@ -99,18 +99,18 @@ class Masked:
 
 
 def stream_of(tokenizer: Tokenizer, texts: Iterator[str]) -> Stream:
-    """The pieces of all texts, one after another, each text with its end marked."""
+    """Concatenate the pieces of all texts, with the end of each text marked."""
     rows = [np.array([*row, SEP], dtype=np.uint16) for row in encoded(tokenizer, texts) if row]
     return np.concatenate([np.zeros(0, dtype=np.uint16), *rows])
 
 
 def guessable(stream: Stream) -> int:
-    """How many of the pieces can be asked for: not marks that end a text, nor pieces that the vocabulary lacks."""
+    """How many pieces can be predicted: all except end marks and pieces that the vocabulary lacks."""
     return int((stream > _SPECIAL).sum())
 
 
 def public_batches(data: Path, seed: int) -> InfillBatches:
-    """Batches of the mix that the shipped adapter is trained on."""
+    """Batches of the mix on which the shipped adapter is trained."""
     tokenizer = training_tokenizer()
     streams = {}
     for name, (weight, texts) in _SOURCES.items():
@@ -123,7 +123,7 @@ class InfillBatches:
     """`batch(step)` depends on the seed and the step alone."""
 
     def __init__(self, streams: Sequence[tuple[float, Stream]], tokenizer: Tokenizer, seed: int) -> None:
-        """`streams`: of each the share of the rows that it gets, and its pieces, more than `ROW_PIECES_MAX`."""
+        """`streams`: for each, its share of the rows and its pieces, which must be more than `ROW_PIECES_MAX`."""
         self._seed = seed
         self._weights = [weight for weight, _ in streams]
         self._streams = [stream for _, stream in streams]
@@ -141,7 +141,7 @@ class InfillBatches:
         return torch.from_numpy((counts / counts.sum()).astype(np.float32))
 
     def batch(self, step: int, pieces: int) -> Masked:
-        """Rows of one length, `pieces` in all, no padding."""
+        """Return rows of one length, with `pieces` pieces in total, without padding."""
         rng = np.random.default_rng([self._seed, step])
         length = int(rng.choice(_LENGTHS))
         ids = np.empty((pieces // length, length), dtype=np.int64)
@@ -153,7 +153,7 @@ class InfillBatches:
         return self._mask(ids, rng)
 
     def _mask(self, ids: IntArray, rng: np.random.Generator) -> Masked:
-        # half of the rows hide whole words, as the service does; the others hide single pieces
+        # Half of the rows hide whole words, as the service does. The others hide single pieces.
         whole = rng.random((len(ids), 1)) < 0.5
         unit = np.where(whole, np.cumsum(~self._goes_on[ids], axis=1), np.arange(ids.shape[1]))
         guessed = np.take_along_axis(rng.random((len(ids), ids.shape[1] + 1)) < _SHARE, unit, axis=1)
@@ -170,7 +170,7 @@ class InfillBatches:
 
 
 def held_out(texts: Iterator[str], length: int, rows: int) -> Masked:
-    """`rows` rows of held-out text with 15 % of the pieces hidden; the same for the same text."""
+    """`rows` rows of held-out text with 15 % of the pieces hidden. The same text gives the same rows."""
     tokenizer = training_tokenizer()
     stream: list[int] = []
     for row in encoded(tokenizer, texts):

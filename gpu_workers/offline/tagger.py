@@ -2,8 +2,9 @@
 
     python -m gpu_workers.offline.tagger --data DATA --checkpoint FILE.pt
 
-trains, or goes on training, and with `--export gpu_workers/adapters/tagger.safetensors` writes what there is.
-Resumable at any moment. CoNLL-2003 and WNUT17's development part are only ever evaluated on.
+This command trains, or resumes training. With `--export gpu_workers/adapters/tagger.safetensors` it writes the current
+state. Training can be interrupted at any moment. CoNLL-2003 and the development part of WNUT17 are used for evaluation
+only.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LICENCE = "CC BY 4.0 (WNUT17, BTC, wikigold, GeoNames), CC (GUM), MIT (faker)"
 
 
 def build() -> TaggerNet:
-    """The network before its first step; the same on every call."""
+    """Return the network before its first step; the same on every call."""
     torch.manual_seed(SEED)
     bert = backbone(attention="eager")
     attach(bert, RANK)
@@ -68,7 +69,7 @@ def _logits(net: TaggerNet, examples: list[Example]) -> list[np.ndarray]:
 
 
 def joined(sentences: list[Tagged], pieces: int) -> list[Tagged]:
-    """Consecutive sentences joined while they stay under about that many pieces."""
+    """Join consecutive sentences up to about `pieces` pieces."""
     out: list[Tagged] = []
     for sentence in sentences:
         if out and 1.6 * (len(out[-1].words) + len(sentence.words)) < pieces:
@@ -79,7 +80,7 @@ def joined(sentences: list[Tagged], pieces: int) -> list[Tagged]:
 
 
 def scores(net: TaggerNet, sentences: list[Tagged]) -> dict[str, float]:
-    """Micro-F1 of words over the three types, and each type's recall; a word is what most of its pieces say."""
+    """Micro-F1 of words over the three types, and each type's recall. A word gets the label of most of its pieces."""
     tokenizer = training_tokenizer()
     written = [ner_corpora.written(sentence, natural=False) for sentence in sentences]
     examples = []
@@ -118,8 +119,8 @@ def evaluate(net: TaggerNet, data: Path, limit: int | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the embedded entity tagger.")
     parser.add_argument("--data", type=Path, required=True, help="folder of the public corpora")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="where the training stands")
-    parser.add_argument("--export", type=Path, help="write the adapter as it stands and evaluate it; no training")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="the file that stores the training's state")
+    parser.add_argument("--export", type=Path, help="write the adapter's current state and evaluate it; no training")
     arguments = parser.parse_args()
     net = build()
     training = Training(trained(net), SCHEDULE, CheckpointFile(arguments.checkpoint))

@@ -27,7 +27,7 @@ _SLICES = 4
 
 
 def training_tokenizer() -> Tokenizer:
-    """The encoder's tokeniser as the service uses it, but that a corpus' own [UNK] counts as the unknown piece."""
+    """Return the encoder's tokeniser as in the service, except that a corpus's own [UNK] becomes the unknown piece."""
     tokenizer = embedded_vocabulary().tokenizer
     tokenizer.encode_special_tokens = False
     return tokenizer
@@ -35,14 +35,14 @@ def training_tokenizer() -> Tokenizer:
 
 @dataclass(frozen=True)
 class Example:
-    """Pieces and the label code of each, -100 where nothing is to be learnt."""
+    """Pieces and their label codes; -100 for pieces that training ignores."""
 
     pieces: Pieces
     labels: IntArray
 
 
 def example(tokenizer: Tokenizer, text: str, spans: Sequence[tuple[int, int, str]]) -> Example:
-    """Pieces labelled by the span that they start in."""
+    """Label each piece by the span in which it starts."""
     pieces = pieces_of(text, tokenizer.encode(text, add_special_tokens=False))
     codes = np.zeros(len(text) + 1, dtype=np.int64)
     for start, end, label in spans:
@@ -67,7 +67,7 @@ def tensors(examples: Sequence[Example]) -> dict[str, torch.Tensor]:
 
 
 def _recased(text: str, spans: list[tuple[int, int, str]], rng: random.Random) -> str:
-    """The text in another case now and then, where that keeps every offset."""
+    """Change the case of some texts, if that keeps every offset."""
     draw = rng.random()
     if draw > 0.22:
         return text
@@ -91,7 +91,7 @@ class Batches:
                         self._seen[label].append(" ".join(sentence.words[first:after]))
 
     def batch(self, step: int, tokens: int) -> dict[str, torch.Tensor]:
-        """About that many pieces, few of them padding: a slice of a larger draw sorted by length."""
+        """Return about `tokens` pieces with little padding: a slice of a larger draw that is sorted by length."""
         rng = random.Random(self._seed * 1_000_003 + step)
         drawn: list[Example] = []
         size = 0
@@ -136,7 +136,7 @@ class Batches:
         return rng.choice(self._seen[label]) if rng.random() < 0.4 else self._names.of(label, rng)
 
     def _drop_words(self, batch: dict[str, torch.Tensor], rng: random.Random) -> None:
-        """Hide some pieces, so that the context must tell what stands there."""
+        """Hide some pieces, so that the model must infer them from the context."""
         draw = torch.from_numpy(np.random.default_rng(rng.randrange(2**32)).random(batch["ids"].shape))
         hidden = (draw < _WORD_DROPOUT) & (batch["ids"] != CLS) & (batch["ids"] != SEP) & (batch["mask"] == 1)
         batch["ids"][hidden] = MASK

@@ -1,6 +1,6 @@
-"""Sentences with slots, filled with invented names: letters, forms, chats, reports, news and result tables.
+"""Sentences with slots for invented names: letters, forms, chats, reports, news and result tables.
 
-A slot is `{kind}`; `PERSON`, `LOCATION` and `ORGANIZATION` are what the slot's text is labelled as.
+A slot is `{kind}`. Its text is labelled `PERSON`, `LOCATION` or `ORGANIZATION`.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ _FILLERS: dict[str, Callable[[random.Random], str]] = {
 
 
 def fill(template: str, names: Names, rng: random.Random) -> Marked:
-    """The template with its slots filled, and (start, end, type) of every name in it."""
+    """Fill the template's slots. Return the text, and (start, end, type) of every name in it."""
     makers: dict[str, Callable[[random.Random], str]] = {
         "person": names.person,
         "first": names.first,
@@ -217,7 +217,7 @@ def fill(template: str, names: Names, rng: random.Random) -> Marked:
 
 
 def draw(names: Names, rng: random.Random) -> Marked:
-    """A filled template, or now and then a sentence that names nobody."""
+    """Return a filled template or, sometimes, a sentence without a name."""
     lines = _PLAIN_LINES if rng.random() < 0.12 else _LINES
     return fill(rng.choice(lines), names, rng)
 

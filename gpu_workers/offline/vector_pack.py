@@ -2,10 +2,10 @@
 
     python -m gpu_workers.offline.vector_pack --data DATA --cache CACHE --out VECTOR_PACK
 
-VECTOR_PACK being gpu_workers/packs/vectors/general.safetensors. The codebooks' axes lean on public labels
-(`label_axes`): sentiment of Yelp's sentences and of the IMDB reviews that sentences are from, topics of 20 Newsgroups,
-and what is a question in QQP and QNLI. Of each corpus at most `--sentences` are used, in an order given by the text's
-checksum. Resumable: finished embedding shards stay in CACHE.
+VECTOR_PACK is gpu_workers/packs/vectors/general.safetensors. The codebooks' axes use public labels (`label_axes`): the
+sentiment of Yelp's sentences and of the IMDB reviews that contain the sentences, the topics of 20 Newsgroups, and
+questions against statements in QQP and QNLI. At most `--sentences` sentences of each corpus are used, ordered by the
+checksum of the text. The build is resumable: finished embedding shards stay in CACHE.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from gpu_workers.domains.public_text import Document
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.offline.label_axes import Labelled, Vectors, code_axes, principal_axes
 
-RANK = 32  # axes of the codebooks, those of labels included
+RANK = 32  # axes of the codebooks, including those of labels
 SENTIMENT, TOPIC, QUESTION = 4.0, 4.0, 2.0  # variances of the widest principal axis
 SEED = 20221
 _QUESTIONS, _STATEMENTS = ("qqp-text_a", "qnli-text_a"), ("qnli-text_b", "mnli-text_a", "mnli-text_b")
-_CROSSED_MAX = 32  # a codebook of at most so many codes has both polarities of everything else
-_STARTS = 6  # of k-means for the small codebooks, where one start and another differ most
-_LENGTHS = (12, 300)  # characters of a sentence of the corpora of documents
+_CROSSED_MAX = 32  # a codebook of at most this size has both polarities of every other code
+_STARTS = 6  # of k-means for the small codebooks, where the results of different starts differ most
+_LENGTHS = (12, 300)  # characters of a sentence, for corpora of documents
 _DOCUMENTS = 4_000
 SOURCE = (
     "20 Newsgroups bydate train (Lang 1995); IMDB train (Maas et al. 2011); WikiText-2 valid and test (Merity et al. "
@@ -48,7 +48,7 @@ LICENCE = (
 
 
 def corpora(data: Path, limit: int) -> dict[str, dict[str, str]]:
-    """Public sentences and their labels ("" for none), a corpus at a time."""
+    """Public sentences and their labels ("" for none), by corpus."""
     documents = {
         "news": public_text.newsgroups(data, "train", _DOCUMENTS),
         "imdb": public_text.imdb(data, "train", _DOCUMENTS),
@@ -71,7 +71,7 @@ def corpora(data: Path, limit: int) -> dict[str, dict[str, str]]:
 
 
 def label_sets(vectors: Mapping[str, Vectors], texts: Mapping[str, Mapping[str, str]]) -> list[Labelled]:
-    """What the codebooks' axes lean on; `vectors` of each corpus are in the order of its `texts`."""
+    """The labels for the codebooks' axes. `vectors` of each corpus are in the order of its `texts`."""
     asked = [(vectors[name], "question") for name in _QUESTIONS] + [
         (vectors[name], "statement") for name in _STATEMENTS
     ]
@@ -84,13 +84,13 @@ def label_sets(vectors: Mapping[str, Vectors], texts: Mapping[str, Mapping[str, 
 
 
 def build(vectors: Vectors, sets: Sequence[Labelled], *, encoder: Encoder, seed: int) -> VectorPack:
-    """The pack of public unit vectors `[n, d]`, its codebooks' axes leaning on `sets`."""
+    """Build the pack of public unit vectors `[n, d]`. The axes of its codebooks use the labels of `sets`."""
     centre = vectors.mean(axis=0, dtype=np.float64)
     shape = code_axes(vectors, sets, RANK)
-    stretched = shape.axes * shape.stretched
-    # one grid for all axes, fine enough for the widest: four standard deviations reach its end
-    step = CODE_MAX / (4.0 * float(((vectors - centre) @ stretched).std(axis=0).max()))
-    space = codes.integer_space(stretched, centre, step)
+    scaled = shape.axes * shape.scales
+    # One grid serves all axes. It is fine enough for the widest: four standard deviations reach the end of the grid.
+    step = CODE_MAX / (4.0 * float(((vectors - centre) @ scaled).std(axis=0).max()))
+    space = codes.integer_space(scaled, centre, step)
     projection = Projection(space, torch.device("cpu"))
     places = projection.coordinates(torch.from_numpy(vectors)).numpy()
     return VectorPack(
@@ -106,14 +106,14 @@ def build(vectors: Vectors, sets: Sequence[Labelled], *, encoder: Encoder, seed:
         axes=np.ascontiguousarray(principal_axes(vectors)[:, :PACK_AXES].T, dtype=np.float32),
         centre=centre.astype(np.float32),
         code_axes=np.ascontiguousarray(shape.axes.T, dtype=np.float32),
-        step=(step * shape.stretched).astype(np.float32),
+        step=(step * shape.scales).astype(np.float32),
     )
 
 
 def _codebook(places: CodeArray, size: int, seed: int) -> CodeArray:
-    """k-means; a small codebook crosses two polarities (the first axis) with the centroids of the other axes.
+    """Run k-means. A small codebook combines two polarities (the first axis) with the centroids of the other axes.
 
-    Left to itself k-means gives few codes to topics, and texts of one topic then have one polarity.
+    Plain k-means uses few codes for topics, and texts of one topic then have one polarity.
     """
     if size > _CROSSED_MAX:
         return codes.codebook(places, size, seed)
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public corpora")
     parser.add_argument("--cache", type=Path, required=True, help="folder for embeddings, outside the repository")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sentences", type=int, default=8_000, help="at most so many of each corpus")
+    parser.add_argument("--sentences", type=int, default=8_000, help="the most sentences of each corpus")
     parser.add_argument("--seed", type=int, default=SEED)
     chosen = parser.parse_args()
     encoder = Encoder()

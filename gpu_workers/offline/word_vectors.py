@@ -1,14 +1,14 @@
-"""Make the vocabulary of word-level metric DP.
+"""Build the vocabulary of word-level metric DP.
 
     python -m gpu_workers.offline.word_vectors [--out core/mechanisms/words/data/english_words.safetensors]
 
-Words: the most frequent ones of `wordfreq`'s English list that are plain letters, perhaps with an apostrophe; of
-single letters only `a` and `i`. Vectors: the bundled encoder embeds each word on its own; the mean of all is
-subtracted, and the first principal components are scaled to the same spread, normalised to length 1 and rounded to
-integers. All of it is public data, and none of it is text.
+Words: the most frequent ones of `wordfreq`'s English list that consist of plain letters, with an optional apostrophe.
+The only single letters are `a` and `i`. Vectors: the bundled encoder embeds each word separately. The mean of all
+vectors is subtracted, and the first principal components are scaled to equal variance, normalised to length 1 and
+rounded to integers. All of it is public data, and none of it is text.
 
-At the same epsilon, words on the sphere are farthest from each other. Noise grows with the number of dimensions, so
-only the first components are used, scaled alike. docs/reference/benchmarks/words.md has the comparison.
+At the same epsilon, words on the sphere have the largest distances. Noise grows with the number of dimensions, so only
+the first components are used, with equal scales. docs/reference/benchmarks/words.md has the comparison.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _PLAIN = re.compile(r"[ai]|[a-z]{2,}|[a-z]+'[a-z]+")
 
 
 def vocabulary(size: int) -> list[str]:
-    """The words, most frequent first."""
+    """Return the words, the most frequent first."""
+
     words, _ = ranked()
     return [word for word in words if _PLAIN.fullmatch(word)][:size]
 

@@ -18,5 +18,5 @@ def test_what_labels_hang_on_comes_first_and_as_wide_as_asked() -> None:
 
     assert np.allclose(made.axes.T @ made.axes, np.eye(3), atol=1e-9)
     assert abs(made.axes[NARROW, 0]) > 0.99
-    placed = vectors @ (made.axes * made.stretched)
+    placed = vectors @ (made.axes * made.scales)
     assert np.allclose(placed.std(axis=0), [8.0, 4.0, 3.0], rtol=0.05)  # twice the widest, then the rest as they are
