@@ -14,7 +14,7 @@ import typer
 
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
-from service.cli.options import given, with_fields
+from service.cli.options import differing, given, with_fields
 from service.finetune.schemas import FinetuneFields
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def finetune(
 def _submitted(client: httpx.Client, data: Path, public: Path | None, fields: dict[str, Any]) -> dict[str, Any]:
     """The job of these rows and terms, new or found again: its Idempotency-Key follows from all of them."""
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
-    mac.update(json.dumps(fields, sort_keys=True).encode())
+    mac.update(json.dumps(differing(FinetuneFields, fields), sort_keys=True).encode())
     for line in _lines(data, public):
         mac.update(line)
     answer = client.post(

@@ -12,7 +12,7 @@ import typer
 
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
-from service.cli.options import given, with_fields
+from service.cli.options import differing, given, with_fields
 from service.synthesis.schemas import SynthesisFields
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str
     except InvalidInput as error:
         raise ValueError(f"{error.field}: {error.detail}") from None
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
-    mac.update(json.dumps([declared, fields], sort_keys=True).encode())
+    mac.update(json.dumps([declared, differing(SynthesisFields, fields)], sort_keys=True).encode())
     for piece in json_lines(data, table):
         mac.update(piece)
     params = {field: value if isinstance(value, str) else json.dumps(value) for field, value in fields.items()}
