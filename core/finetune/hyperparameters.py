@@ -19,8 +19,11 @@ class Hyperparameters:
     rank: of adapters or carriers. `full` has none, which artifacts show as 0.
     pieces_max: the number of word pieces read of a text, including the special ones.
     learning_rate: for Adam on the encoder's part; None selects the method's default, which artifacts show.
+    weight_decay: each step first shrinks every trained weight by this times the learning rate (decoupled, as in AdamW).
+        It acts on weights, which are a function of released gradients, and on no row: post-processing.
     """
 
     rank: int = RANK
     pieces_max: int = PIECES
     learning_rate: float | None = None
+    weight_decay: float = 0.0

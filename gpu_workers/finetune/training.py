@@ -84,7 +84,9 @@ class PrivateTraining:
         self._clip_norm, self._batch_pieces = clip_norm, batch_pieces
         self.rate = hyperparameters.learning_rate or trained.rate
         self._schedule = Schedule(steps=plan.steps, rate=self.rate, warmup=max(1, plan.steps // 10))
-        self._optimiser = torch.optim.Adam(_groups(trained, self.rate, head_rate))
+        self._optimiser = torch.optim.AdamW(
+            _groups(trained, self.rate, head_rate), weight_decay=hyperparameters.weight_decay
+        )
         self._gradient = PrivateGradient(
             model,
             trained.own,

@@ -14,7 +14,7 @@ import typer
 
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
-from service.cli.options import with_defaults, with_fields
+from service.cli.options import differing, given, with_fields
 from service.finetune.schemas import FinetuneFields
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ def finetune(
     name = name or data.stem
     too_long = "the labels are too long for a query; POST /jobs/finetune as JSON takes them"
     with one_line_errors(too_long=too_long), gateway_client(url, key_file) as client:
-        job = wait_for(
-            client, _submitted(client, data, public, {"name": name, **with_defaults(FinetuneFields, fields)})
-        )
+        job = wait_for(client, _submitted(client, data, public, {"name": name, **given(fields)}))
         files = _fetched(client, job, out, name)
     if as_json:
         print_json({"files": files, "spent": job["spent"], "result": job["result"]})
@@ -57,7 +55,7 @@ def finetune(
 def _submitted(client: httpx.Client, data: Path, public: Path | None, fields: dict[str, Any]) -> dict[str, Any]:
     """The job of these rows and fields. They determine its Idempotency-Key, so a second run finds the same job."""
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
-    mac.update(json.dumps(fields, sort_keys=True).encode())
+    mac.update(json.dumps(differing(FinetuneFields, fields), sort_keys=True).encode())
     for line in _lines(data, public):
         mac.update(line)
     answer = client.post(

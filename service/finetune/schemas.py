@@ -38,6 +38,9 @@ class FinetuneFields(Strict):
     learning_rate: float | None = Field(
         None, gt=0, le=1, description="Of Adam, for the encoder's part; by default the method's own."
     )
+    weight_decay: float = Field(
+        0.0, ge=0, le=1, description="Decoupled, as in AdamW: a step shrinks the trained weights by rate times this."
+    )
     subject: str | None = Field(None, min_length=1, max_length=256)
 
 

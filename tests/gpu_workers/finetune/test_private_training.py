@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from gpu_workers.finetune.card import classifier_card
 from gpu_workers.finetune.evaluation import measure, probabilities
 from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.finetune.methods import Method
-from gpu_workers.finetune.training import Progress
+from gpu_workers.finetune.training import PrivateTraining, Progress
 from gpu_workers.finetune.tuning import FineTuned, Task, fine_tune
 
 ROWS, STEPS = 64, 23
@@ -250,6 +251,25 @@ def test_it_learns_where_the_noise_lets_it(folder: Path, plan: PrivacyPlan) -> N
 
     assert made.metrics is not None
     assert made.metrics.accuracy > 0.9
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_weight_decay_shrinks_the_weights_by_the_rate_whatever_the_rows_are(
+    folder: Path, plan: PrivacyPlan, method: Method
+) -> None:
+    small = tiny(checkpoint(folder, "bert"), method, count=ROWS)
+    decay = Hyperparameters(learning_rate=1e-2, weight_decay=0.5)
+    training = PrivateTraining(small.model, small.trained, plan, Memory(), hyperparameters=decay, head_rate=2e-2)
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in small.trained.own.items()}
+    training._gradient.step = lambda batches: zeros  # type: ignore[method-assign]
+    before = {name: tensor.detach().clone() for name, tensor in small.trained.optimised.items()}
+
+    training.run(small.rows, None, lambda _: None)
+
+    for name, tensor in small.trained.optimised.items():
+        rate = 2e-2 if name.startswith("head.") else 1e-2
+        kept = math.prod(1 - 0.5 * rate * training._schedule.factor(step) for step in range(STEPS))
+        assert torch.allclose(tensor, kept * before[name], rtol=1e-5, atol=1e-9), name
 
 
 def test_no_step_is_made_with_another_number_of_rows_than_was_accounted(

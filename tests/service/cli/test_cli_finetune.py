@@ -16,7 +16,15 @@ RECORD = {"epsilon": 60.0, "delta": 2e-3, "basic_delta": 2e-3}
 
 
 def run(gateway: Gateway, key: str, folder: Path, **options: str) -> subprocess.CompletedProcess[str]:
-    terms = {"epsilon": "50", "delta": "1e-3", "rows": "40", "batch": "8", "steps": "3", "url": gateway.url}
+    terms = {
+        "epsilon": "50",
+        "delta": "1e-3",
+        "rows": "40",
+        "batch": "8",
+        "steps": "3",
+        "weight-decay": "0.01",
+        "url": gateway.url,
+    }
     files = {"data": folder / "towns.jsonl", "public": folder / "public.jsonl", "out": folder / "out"}
     given = {**files, **terms, **options}
     arguments = [str(part) for name, value in given.items() for part in (f"--{name}", value)]
@@ -36,7 +44,7 @@ def test_files_in_and_a_classifier_out(real_gateway: Gateway, tmp_path: Path) ->
     spent = tenant.committed("record")
     assert f"spent: epsilon {spent:g}" in made.stdout
     info, _, _ = load_classifier(tmp_path / "out" / "towns.safetensors")
-    assert (info.labels, info.steps) == (LABELS, 3)
+    assert (info.labels, info.steps, info.hyperparameters.weight_decay) == (LABELS, 3, 0.01)
     assert "Epsilon by every accountant" in (tmp_path / "out" / "towns.md").read_text()
 
     assert info.sampling == "poisson"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
 from transformers import AutoModel
 
+from core.finetune.hyperparameters import Hyperparameters
 from gpu_workers.finetune.artifact import load_classifier
 
 PLANTED = "the zanzibar walrus"
@@ -37,7 +39,7 @@ def tiny(real_gateway: Gateway) -> Path:
 
 def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, owner: Tenant, tmp_path: Path) -> None:
     fields = {"pairs": True, "private": labelled(40, pairs=True), "public": labelled(10, pairs=True)}
-    fields |= {"rank": 4, "pieces_max": 32, "learning_rate": 1e-3}
+    fields |= {"rank": 4, "pieces_max": 32, "learning_rate": 1e-3, "weight_decay": 0.01}
     estimate = owner.http.post("/budget/estimate", json=terms(pairs=True, rank=4)).json()
     cost = estimate["accounts"][0]["cost"]
     assert estimate["allowed"]
@@ -60,7 +62,12 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, o
     assert all(state.get("metrics", {}).keys() <= MAY_BE_TOLD for state in told)
     result = done["result"]
     assert (result["rows"], result["batch"], result["steps"], result["method"]) == (40, 8, 6, "lora")
-    assert (result["rank"], result["pieces_max"], result["learning_rate"]) == (4, 32, 1e-3)
+    assert (result["rank"], result["pieces_max"], result["learning_rate"], result["weight_decay"]) == (
+        4,
+        32,
+        1e-3,
+        0.01,
+    )
     assert result["privacy"]["epsilon"] == cost["epsilon"]
     assert result["certificate"] == estimate["privacy"]["certificate"]
     assert result["metrics"]["accuracy"] == metrics["public_accuracy"]
@@ -76,6 +83,13 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, o
     again = submit(owner, headers=key, **fields)
     assert (again.headers["idempotency-replayed"], again.json()["job_id"]) == ("true", done["job_id"])
     assert transitions(owner) == ["open", "reserve", "commit"]
+
+
+def test_every_hyperparameter_is_in_the_api_page(owner: Tenant) -> None:
+    body = owner.http.get("/openapi.json").json()["paths"]["/jobs/finetune"]["post"]["requestBody"]
+    members = body["content"]["application/json"]["schema"]["properties"]
+    for hyperparameter in dataclasses.fields(Hyperparameters):
+        assert members[hyperparameter.name].get("default") == hyperparameter.default
 
 
 @pytest.mark.slow("crash")
@@ -141,6 +155,7 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "no rank", {"rank": 0}, "rank"
     yield "too many word pieces", {"pieces_max": 513}, "pieces_max"
     yield "no learning rate", {"learning_rate": 0.0}, "learning_rate"
+    yield "too much weight decay", {"weight_decay": 1.5}, "weight_decay"
     yield "fewer rows than declared", {"private": labelled(39)}, "wrong-count"
     yield "more rows than declared", {"private": labelled(41)}, "wrong-count"
     yield "one class", {"private": [row] * 40}, "one-class"
