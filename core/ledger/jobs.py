@@ -147,7 +147,7 @@ class JobStore:
             raise JobQuotaExceeded
         return _record(owner, job_id, found["job"]), found["outcome"] == "created"
 
-    async def check_room(self, owner: str, *, open_max: int) -> None:
+    async def check_quota(self, owner: str, *, open_max: int) -> None:
         """Check the quota before an upload, so that `create` does not reject it afterwards. Raises JobQuotaExceeded."""
         key = names.open_jobs_key(owner)
         if len(await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, open_max)) >= open_max:
@@ -255,7 +255,7 @@ class JobStore:
         jobs = [_record(owner, job_id, _texts(raw)) for job_id, raw in zip(ids, found, strict=True) if raw]
         return JobsPage(tuple(jobs), shown[-1] if len(members) > limit else None)
 
-    async def unfinished_here(self) -> tuple[JobRecord, ...]:
+    async def unfinished_of_gateway(self) -> tuple[JobRecord, ...]:
         """Return every job of this gateway that has not ended, oldest first."""
         owners = [tenant.name for tenant in await LedgerReader(self._client).tenants()]
         found: list[JobRecord] = []

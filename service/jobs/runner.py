@@ -178,7 +178,7 @@ class JobRunner:
         """Queue the unfinished jobs of this data directory that are not known, remove folders of no such job."""
         folders = await asyncio.to_thread(self._files.ids)  # before the jobs: a newer folder is nobody's orphan
         arriving = {*self._arriving, *self._known}
-        unfinished = await self.store.unfinished_here()
+        unfinished = await self.store.unfinished_of_gateway()
         for job in unfinished:
             if job.job_id not in self._arriving:
                 self.enqueue(job)  # one whose files are gone fails when it is taken up

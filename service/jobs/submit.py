@@ -62,7 +62,7 @@ class JobSubmission:
         try:
             await self._store.get(owner, job_id)
         except UnknownJob:
-            await self._store.check_room(owner, open_max=self._settings.jobs_per_tenant_max)
+            await self._store.check_quota(owner, open_max=self._settings.jobs_per_tenant_max)
         with self._runner.receiving(job_id) as incoming:
             receive = self._receive_lines if streamed else self._receive_json
             fields = await receive(request, owner, kind, incoming)

@@ -96,7 +96,7 @@ def test_an_end_is_an_end(go, store, end):
     if problem:
         assert done.problem["reason"] == "internal"
         assert done.problem["line"] == 3
-    assert go(store.unfinished_here()) == ()
+    assert go(store.unfinished_of_gateway()) == ()
 
 
 def test_only_the_holder_moves_a_job(go, store):
@@ -168,9 +168,9 @@ def test_another_gateways_job_is_not_taken(go, store, client):
     job = create(go, store)
     elsewhere = JobStore(client, gateway="elsewhere")
     assert take(go, elsewhere, job).status is JobStatus.QUEUED
-    assert go(elsewhere.unfinished_here()) == ()
+    assert go(elsewhere.unfinished_of_gateway()) == ()
     go(Ledger(client, MASTER_KEY).open_tenant("acme", limits=limits(1)))
-    assert [found.job_id for found in go(store.unfinished_here())] == [job.job_id]
+    assert [found.job_id for found in go(store.unfinished_of_gateway())] == [job.job_id]
 
 
 def test_the_same_key_finds_the_same_job(go, store):
@@ -189,10 +189,10 @@ def test_a_quota_counts_unfinished_jobs(go, store):
     with pytest.raises(JobQuotaExceeded):
         create(go, store, open_max=2)
     with pytest.raises(JobQuotaExceeded):
-        go(store.check_room("acme", open_max=2))
+        go(store.check_quota("acme", open_max=2))
     create(go, store, owner="other", open_max=2)
     go(store.cancel("acme", first.job_id))
-    go(store.check_room("acme", open_max=2))
+    go(store.check_quota("acme", open_max=2))
     create(go, store, open_max=2)
 
 
@@ -276,7 +276,7 @@ def test_without_redis_nothing_is_answered(go, tmp_path):
         lambda: store.get("acme", "0" * 32),
         lambda: store.create("acme", "0" * 32, kind="domain", label="law", claim="c", open_max=1),
         lambda: store.cancel("acme", "0" * 32),
-        lambda: store.unfinished_here(),
+        lambda: store.unfinished_of_gateway(),
     ):
         with pytest.raises(LedgerUnavailable):
             go(call())
