@@ -28,7 +28,7 @@ local function write(fields)
   redis.call("HSET", key, unpack(flat))
 end
 
-local function answered(outcome)
+local function respond(outcome)
   return answer({ outcome = outcome, job = read() })
 end
 
@@ -62,9 +62,9 @@ local job = read()
 if args.action == "create" then
   if job.status then
     if job.operation == args.operation then
-      return answered("created") -- a retry of the same call, whose reply was lost
+      return respond("created") -- a retry of the same call, whose reply was lost
     end
-    return answered(job.claim == args.claim and "exists" or "conflict")
+    return respond(job.claim == args.claim and "exists" or "conflict")
   end
   local open = redis.call("ZRANGEBYSCORE", base .. "jobs:open", "-inf", "+inf", "LIMIT", 0, args.open_max)
   if #open >= args.open_max then
@@ -86,7 +86,7 @@ if args.action == "create" then
   end
   redis.call("ZADD", base .. "jobs:open", text(now), args.job)
   redis.call("ZADD", base .. "jobs", 0, string.format("%013d", 10 ^ 13 - now) .. "-" .. args.job)
-  return answered("created")
+  return respond("created")
 end
 
 if not job.status then
@@ -96,31 +96,31 @@ local held = job.status == "running" and job.run == args.run
 
 if args.action == "take" then
   if job.status ~= "queued" and job.status ~= "running" or held then
-    return answered(held and "taken" or "ended")
+    return respond(held and "taken" or "ended")
   end
   if job.gateway ~= args.gateway then
-    return answered("elsewhere")
+    return respond("elsewhere")
   end
   if job.cancel_ms then
     finish("cancelled")
-    return answered("ended")
+    return respond("ended")
   end
   if tonumber(job.attempts) >= args.attempts_max then
     finish("failed", args.exhausted)
-    return answered("ended")
+    return respond("ended")
   end
   write({
     status = "running", stage = "starting", run = args.run, attempts = text(job.attempts + 1),
     started_ms = job.started_ms or text(now),
   })
-  return answered("taken")
+  return respond("taken")
 end
 
 if args.action == "back" then -- the gateway shuts down in order, so the attempt does not count
   if held then
     write({ status = "queued", stage = "queued", run = "", attempts = text(job.attempts - 1) })
   end
-  return answered("back")
+  return respond("back")
 end
 
 if args.action == "progress" then
@@ -128,12 +128,12 @@ if args.action == "progress" then
   if held and (job.stage ~= args.stage or job.progress ~= args.progress or job.metrics ~= metrics) then
     write({ stage = args.stage, progress = args.progress, metrics = metrics })
   end
-  return answered(held and "held" or "lost")
+  return respond(held and "held" or "lost")
 end
 
 if args.action == "charge" then -- the last step before any noise is drawn
   if not held or job.cancel_ms and job.spent == "0 0" then
-    return answered("refused")
+    return respond("refused")
   end
   if job.spent == "0 0" then
     if not settled(job, "commit", "committed", true) then
@@ -141,7 +141,7 @@ if args.action == "charge" then -- the last step before any noise is drawn
     end
     write({ reserved = "0 0", spent = job.reserved })
   end
-  return answered("charged")
+  return respond("charged")
 end
 
 if args.action == "finish" then
@@ -151,7 +151,7 @@ if args.action == "finish" then
       redis.call("HSET", key, "progress", "1", "stage", "done")
     end
   end
-  return answered(held and "finished" or "ended")
+  return respond(held and "finished" or "ended")
 end
 
 if args.action == "cancel" then
@@ -162,6 +162,6 @@ if args.action == "cancel" then
   elseif job.status == "running" and now - job.cancel_ms >= CANCEL_GRACE_MS then
     finish("cancelled") -- the holder is presumed dead; if it resumes, it finds the job ended
   end
-  return answered("cancelling")
+  return respond("cancelling")
 end
 error("unknown action")

@@ -247,7 +247,7 @@ class Ledger(LedgerReader):
             orders = {account: self._orders_of(tenant, account) for account in debits.accounts}
             blob = debits.amounts(orders, headroom)
             found, stored = await self._transition("reserve", tenant, {**args, **debits.args(orders)}, blob)
-            if found["outcome"] == "no-headroom":
+            if found["outcome"] == "counter-overflow":
                 headroom = found["headroom"]
             elif found["outcome"] == "other-orders":
                 for account, learnt in zip(debits.accounts, found["orders"], strict=True):

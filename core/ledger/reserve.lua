@@ -115,7 +115,7 @@ if #debits == 0 or #debits ~= #args.accounts then
   error("a release debits at least one account, on the terms of each")
 end
 local accounts, orders, fits, seen, divided = {}, {}, {}, {}, {}
-local other_orders, no_headroom, refused = false, false, nil
+local other_orders, overflow, refused = false, false, nil
 for i, debit in ipairs(debits) do
   local unit, subject, cost = unpack(debit)
   local a = account_for(unit, subject)
@@ -140,7 +140,7 @@ for i, debit in ipairs(debits) do
         error("not an integer between 0 and 2^53")
       end
       total[j] = a.committed[j] + a.held[j] + number
-      no_headroom = no_headroom or total[j] > LARGEST
+      overflow = overflow or total[j] > LARGEST
     end
     if #a.divisions > 0 then
       local limit = chosen_limit(a.divisions, cost)
@@ -162,7 +162,7 @@ end
 if other_orders then
   return answer({ outcome = "other-orders", orders = orders }) -- the caller prices the release again at these orders
 end
-if no_headroom and not refused then
+if overflow and not refused then
   local headroom = {} -- a counter would exceed 2^53: the caller marks the release as unpriced in that arm
   for i, a in ipairs(accounts) do
     headroom[i] = {}
@@ -170,7 +170,7 @@ if no_headroom and not refused then
       headroom[i][j] = LARGEST - a.committed[j] - a.held[j]
     end
   end
-  return answer({ outcome = "no-headroom", headroom = headroom })
+  return answer({ outcome = "counter-overflow", headroom = headroom })
 end
 
 if args.estimate then

@@ -1,7 +1,7 @@
 """Model fills of many documents at once: step i fills the i-th masked region of each, in one call of the model.
 
 Guarantee: for region i of a document the model reads its kept text, the words filled in at regions 0 to i - 1, and
-whether region i is of the type NUMBER. No masked string reaches the model. A `Way` that needs one
+whether region i is of the type NUMBER. No masked string reaches the model. A `FillStrategy` that needs one
 (`core.text.fill_dp`) reads it itself.
 
 Each region's word is chosen once. If the model fails on a call, it is called again for each document separately: the
@@ -41,7 +41,7 @@ class Scored:
     choose: Callable[[int, FloatArray], str]
 
 
-Way = Ranked | Scored
+FillStrategy = Ranked | Scored
 
 
 class _Passage:
@@ -71,7 +71,7 @@ class _Passage:
 
 
 def fill_left_to_right(
-    found: Sequence[Inspected], strategies: Sequence[Way], model: InfillModel
+    found: Sequence[Inspected], strategies: Sequence[FillStrategy], model: InfillModel
 ) -> list[Sanitised | GatewayError]:
     """Return each document with all regions filled, or the error of the model or of its strategy, without text."""
     passages = [_Passage(each) for each in found]
@@ -91,7 +91,7 @@ def fill_left_to_right(
 
 
 def _chosen(
-    place: int, blanks: Mapping[int, Blank], strategies: Sequence[Way], model: InfillModel
+    place: int, blanks: Mapping[int, Blank], strategies: Sequence[FillStrategy], model: InfillModel
 ) -> dict[int, str | GatewayError]:
     """Return the word of each document's region `place`."""
     words: dict[int, str | GatewayError] = {}

@@ -14,7 +14,7 @@ from core.files.file_version import FileVersion
 from core.guarded import guarded
 from core.mechanisms.words.token_selection import scores
 from core.text.fill_dp import CLIP, dp_draws, slots_of
-from core.text.fill_left_to_right import Way, fill_left_to_right
+from core.text.fill_left_to_right import FillStrategy, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
 from core.text.infill_model import Blank, InfillModel
 from core.text.lists import AllowLists
@@ -76,7 +76,7 @@ class Filler:
     ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
         """See `Handler.prepare` of `gpu_workers.engine.handler`. The draw returns one answer for each task."""
         refused: dict[int, GatewayError] = {}
-        ways: dict[int, Way] = {}
+        strategies: dict[int, FillStrategy] = {}
         inspected = dict(found)
         for number, task in tasks.items():
             if task.fill == DP:
@@ -86,9 +86,9 @@ class Filler:
                     f"a model fills at most {self._slots_max} masked places of a document", field="documents"
                 )
             else:
-                ways[number] = self._way(task, inspected[number], lists)
+                strategies[number] = self._strategy(task, inspected[number], lists)
         together: dict[FileVersion | None, list[int]] = {}
-        for number in ways:
+        for number in strategies:
             together.setdefault(tasks[number].model, []).append(number)
 
         def draw() -> dict[int, Sanitised | GatewayError]:
@@ -100,7 +100,7 @@ class Filler:
                     answers |= dict.fromkeys(numbers, model)
                     continue
                 filled = fill_left_to_right(
-                    [inspected[number] for number in numbers], [ways[number] for number in numbers], model
+                    [inspected[number] for number in numbers], [strategies[number] for number in numbers], model
                 )
                 answers |= zip(numbers, filled, strict=True)
             return answers
@@ -118,7 +118,7 @@ class Filler:
             return model
         raise broken
 
-    def _way(self, task: SanitizeTask, found: Inspected, lists: AllowLists) -> Way:
+    def _strategy(self, task: SanitizeTask, found: Inspected, lists: AllowLists) -> FillStrategy:
         if task.fill == TOP_1:
             return top_1()
         if task.fill == DP and self._model.candidates:

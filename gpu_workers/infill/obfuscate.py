@@ -62,9 +62,9 @@ class Obfuscator:
         inspected = self._inspected([text for text in texts if text.strip()])
         used = [each for each in inspected if len(each.masks) <= self._spec.places_max]
         model = _model(net)
-        ways = [top_1() if self._spec.fill == TOP_1 else self._top_k(each, model.considered) for each in used]
+        strategies = [top_1() if self._spec.fill == TOP_1 else self._top_k(each, model.considered) for each in used]
         return Filled(
-            [_text(document) for document in fill_left_to_right(used, ways, model)],
+            [_text(document) for document in fill_left_to_right(used, strategies, model)],
             places=sum(len(each.masks) for each in used),
             empty=len(texts) - len(inspected),
             crowded=len(inspected) - len(used),

@@ -97,11 +97,7 @@ ADMISSION = (
     bug("metric-terms-of-subjects-kept", "basic_only", ("terms[7] = lowered(terms[7])", "")),
     bug("holds-do-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.committed[j] + number")),
     bug("committed-does-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.held[j] + number")),
-    bug(
-        "full-counter-not-reported",
-        "reserve",
-        ("no_headroom = no_headroom or total[j] > LARGEST", "no_headroom = false"),
-    ),
+    bug("full-counter-not-reported", "reserve", ("overflow = overflow or total[j] > LARGEST", "overflow = false")),
     bug("only-the-first-account-checked", "reserve", (_DENY, "elseif i == 1 and not fits[i] and not refused then")),
     bug(
         "quota-unchecked-in-subject-mode",
@@ -290,8 +286,8 @@ RECORDS = (
 
 READS = (
     bug("subject-left-out-of-the-accounts", "accounts", ("#found < args.limit and", "#found < args.limit - 1 and")),
-    bug("missing-account-not-told", "accounts", ("missing[#missing + 1] = name", "")),
-    bug("unreadable-account-not-told", "accounts", ("unreadable[#unreadable + 1] = name", "")),
+    bug("missing-account-not-reported", "accounts", ("missing[#missing + 1] = name", "")),
+    bug("unreadable-account-not-reported", "accounts", ("unreadable[#unreadable + 1] = name", "")),
     bug("fold-counts-twice", "fold", ('"folded") or 0) ~= integer(args.expected) then', '"folded") or 0) < 0 then')),
     bug("fold-beyond-the-journal", "fold", ('error("a fold ends at an entry that exists")', "local _ = 0")),
     bug("fold-keeps-the-open-bucket", "fold", ('redis.call("ZREMRANGEBYSCORE", key, text(p[3]), "+inf")', "")),
@@ -319,25 +315,27 @@ JOBS = (
         "job",
         ('if not settled(job, "commit", "committed", true) then', "if false then"),
     ),
-    bug("job-charge-not-told", "job", (_CHARGED, "")),
-    bug("job-charge-still-told-as-reserved", "job", (_CHARGED, "write({ spent = job.reserved })")),
+    bug("job-charge-not-reported", "job", (_CHARGED, "")),
+    bug("job-charge-still-reported-as-reserved", "job", (_CHARGED, "write({ spent = job.reserved })")),
     bug("job-never-refunded", "job", (_REFUND_OF_JOB, "if false then")),
     bug(
         "job-refund-spends",
         "job",
         ('settled(before, "cancel", "cancelled", false)', 'settled(before, "expire", "spent", true)'),
     ),
-    bug("job-told-as-refunded", "job", ("ends.spent = before.reserved", "ends.spent = before.spent")),
+    bug("job-reported-as-refunded", "job", ("ends.spent = before.reserved", "ends.spent = before.spent")),
     bug(
-        "job-end-still-told-as-reserved", "job", ('ended_ms = text(now), reserved = "0 0" }', "ended_ms = text(now) }")
+        "job-end-still-reported-as-reserved",
+        "job",
+        ('ended_ms = text(now), reserved = "0 0" }', "ended_ms = text(now) }"),
     ),
-    bug("job-numbers-told-again", "job", ("args.metrics or job.metrics", "args.metrics")),
+    bug("job-numbers-reported-again", "job", ("args.metrics or job.metrics", "args.metrics")),
     bug("job-numbers-of-anybody", "job", ("if held and (job.stage", "if (job.stage")),
-    bug("job-numbers-not-told", "job", (" or job.metrics ~= metrics)", ")")),
+    bug("job-numbers-not-reported", "job", (" or job.metrics ~= metrics)", ")")),
     bug(
         "job-numbers-not-kept", "job", ("progress = args.progress, metrics = metrics })", "progress = args.progress })")
     ),
-    bug("job-charge-lost-is-refused", "job", ('return answered("charged")\nend', 'return answered("refused")\nend')),
+    bug("job-charge-lost-is-refused", "job", ('return respond("charged")\nend', 'return respond("refused")\nend')),
 )
 
 MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *READS, *JOBS)

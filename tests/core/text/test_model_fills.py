@@ -13,7 +13,7 @@ from core.errors import TaskFailed
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.text import fill_dp
 from core.text.fill_dp import dp_draws, slots_of
-from core.text.fill_left_to_right import Scored, Way, fill_left_to_right
+from core.text.fill_left_to_right import FillStrategy, Scored, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
 from core.text.infill_model import CONTEXT_CHARS, Blank, Candidates, FloatArray
 from core.text.lists import AllowLists
@@ -46,7 +46,9 @@ class Recorder:
         return np.array([[20.0 * (word == self.favourite) for word in WORDS]] * len(blanks), dtype=np.float32)
 
 
-def fill(texts: Sequence[str], model: Recorder, make: Way | None = None, policy: MaskPolicy = FEW) -> list[str]:
+def fill(
+    texts: Sequence[str], model: Recorder, make: FillStrategy | None = None, policy: MaskPolicy = FEW
+) -> list[str]:
     found = [inspect(text, policy, LISTS) for text in texts]
     filled = fill_left_to_right(found, [make or top_1()] * len(found), model)
     return [each.text for each in filled]
