@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants audit audit-quick clean
+.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -28,9 +28,13 @@ run: setup
 	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
 	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT)
 
-## test: the whole test suite
+## test: the behaviour of every part (at most 5 minutes on 2 cores)
 test: setup
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
+
+## test-all: the same, and the tests marked `slow`: crashes, outages, statistics, planted bugs (at most 15 minutes)
+test-all: setup
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --all
 
 ## test-long: the tests marked `long` (extremes of accountants, other instruction sets), too slow for every change
 test-long: setup
@@ -90,19 +94,19 @@ bench-finetune: setup
 
 ## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (10 to 20 minutes)
 soak: setup
-	PYTHONPATH=.:tests $(BIN)/python -m soak.kill_cycles --cycles 200
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.kill_cycles --cycles 200
 
 ## mutants: seed bugs in the ledger's scripts and see that the tests catch each (2 minutes)
 mutants: setup
-	PYTHONPATH=.:tests $(BIN)/python -m soak.mutants
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.mutants
 
 ## audit: attack every mechanism that carries a guarantee, plant bugs, write docs/reference/audits.md (30 to 60 minutes)
 audit: setup
-	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python -m audits
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/kits $(BIN)/python -m audits
 
 ## audit-quick: the same with few runs; writes no page
 audit-quick: setup
-	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python -m audits --quick
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/kits $(BIN)/python -m audits --quick
 
 ## clean: remove what setup and the tools made; the ledger in $(DATA_DIR) stays
 clean:

@@ -25,7 +25,7 @@ from pathlib import Path
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.text.segment import sentences
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
 from gateway_kit import Gateway, Tenant
 
 PEER = """

@@ -24,8 +24,6 @@ import torch
 
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.text.policy import MaskPolicy
-from gpu_workers.build.infill import scores, trained
-from gpu_workers.build.infill_batches import Masked, held_out
 from gpu_workers.domains.public_text import json_lines
 from gpu_workers.infill import job as infill_job
 from gpu_workers.infill.fine_tuning import shipped_net
@@ -34,6 +32,8 @@ from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.models.adapter_file import load_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.offline.infill import scores, trained
+from gpu_workers.offline.infill_batches import Masked, held_out
 
 CHARS = 2_000  # of a document: posts that quote whole files would be most of the corpus
 MASKS = MaskPolicy(techniques=("entity", "vocabulary"))

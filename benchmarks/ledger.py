@@ -193,7 +193,7 @@ async def memory(directory: Path, redis_server: Path | None) -> None:
 
 async def journal(parent: Path | None, *, entries_max: int) -> None:
     """`GET /budget` of a real gateway and the ledger's own read beside a long journal of the same tenant."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
     from gateway_kit import Gateway
 
     from service.config.secrets import load_master_key

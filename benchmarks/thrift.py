@@ -29,7 +29,7 @@ from typing import Any
 
 from core.text.segment import sentences
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
 from gateway_kit import LEAN, Gateway, Tenant
 
 INDEX_EPSILON, QUERY_EPSILON = 10.0, 8.0

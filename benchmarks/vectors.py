@@ -30,7 +30,7 @@ from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import spec_projection
 from core.mechanisms.vectors.spec import vector_spec
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
 from gateway_kit import Gateway, Tenant
 
 EPSILON = 10.0

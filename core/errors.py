@@ -12,7 +12,7 @@
     ├── UnitMismatch                an event met an account of another unit or adjacency
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
-    │   │   └── LedgerNotTrusted    the ledger is not what was sealed; stays refused until an operator has looked
+    │   │   └── LedgerNotTrusted    the ledger does not match its seals; refused until an operator has checked it
     │   ├── BudgetExhausted         carries `requested` and `remaining`
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget

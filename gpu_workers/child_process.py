@@ -1,7 +1,7 @@
-"""A process that the gateway starts, for a worker of the local engine or for a job: messages in, messages out.
+"""Run a child process, for a worker of the local engine or for a job, and exchange messages with it.
 
-Reading and writing a pipe block, so each process has one reading and one writing thread, which hand everything they
-receive to the event loop. The threads share no state but the two queues.
+Reads and writes on a pipe block. Each process therefore has one reading and one writing thread, which pass everything
+they receive to the event loop. The threads share no state except the two queues.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-# OMP_WAIT_POLICY: OpenMP threads that spin at a barrier fight the front end and Redis for the cores: measured on two
-# busy cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
-# MKL_CBWR: MKL's float32 products then have one rounding for any number of rows, at the same speed. Without it they
-# depend on that number on Intel processors, and the encoder has to fill up its batches. Intel promises it for the
-# number of threads and for alignment; for the number of rows the encoder's self-check measures it.
+# OMP_WAIT_POLICY: OpenMP threads that spin at a barrier compete with the front end and Redis for the cores. On two busy
+# cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
+# MKL_CBWR: with this setting, MKL's float32 products round in the same way for any number of rows, at the same speed.
+# Without it, the rounding depends on the number of rows on Intel processors, and the encoder has to pad its batches.
+# Intel documents this for the number of threads and for alignment. The encoder's self-check measures it for the number
+# of rows.
 WORKER_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "MKL_CBWR": "AUTO,STRICT"}
 
 
 def _environment() -> dict[str, str]:
-    """The gateway's environment without its settings: keys and passwords stay with the gateway."""
+    """Return the gateway's environment without its settings, so that keys and passwords stay in the gateway."""
     own = {k: v for k, v in os.environ.items() if not k.startswith("PRIVACY_GATEWAY_") and k != "REDIS_URL"}
     return WORKER_ENVIRONMENT | own
 
 
 class ChildProcess:
-    """`python -P -m MODULE ARGUMENTS... FD`, which is sent `first`. Starts on construction.
+    """A process that runs `python -P -m MODULE ARGUMENTS... FD` and receives `first`. Starts on construction.
 
-    By `-P` a folder `core` in the working directory does not stand in for the package.
+    `-P` prevents a folder `core` in the working directory from shadowing the package.
 
-    `on_message` and `on_death` are called on the event loop; after `on_death`, nothing more is called.
+    `on_message` and `on_death` are called on the event loop. No callback follows `on_death`.
     """
 
     def __init__(
@@ -68,14 +69,14 @@ class ChildProcess:
         return self._process.pid
 
     def send(self, message: Any) -> None:
-        """Hand over a message. If the process is dead by then, `on_death` is called."""
+        """Queue a message. If the process is dead when the message is written, `on_death` is called."""
         self._outbox.put(message)
 
     def kill(self) -> None:
         self._process.kill()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        """Close the socket, wait for the process to end, kill it if it does not."""
+        """Close the socket and wait for the process to end. Kill the process if it does not end in time."""
         self._outbox.put(None)
         try:
             await asyncio.to_thread(self._process.wait, grace_s)
@@ -89,15 +90,15 @@ class ChildProcess:
                 self._transmit(self._connection, message)
             except OSError:
                 return
-            message = None  # the process holds it now: free its memory before the next one comes
-        # half-close: the worker reads to the end, finishes what it has and leaves; its answers still arrive
+            message = None  # free the memory before the next message arrives: the process has its own copy
+        # half-close: the worker reads to the end, finishes its batches and exits; its answers still arrive
         with socket.socket(fileno=self._connection.fileno()) as ours:
             with contextlib.suppress(OSError):
                 ours.shutdown(socket.SHUT_WR)
             ours.detach()
 
     def _transmit(self, connection: Connection, message: Any) -> None:
-        """Write one message, in the writing thread."""
+        """Write one message. Runs in the writing thread."""
         connection.send(message)
 
     def _read(self) -> None:

@@ -1,6 +1,6 @@
-"""What a warm worker reports of itself, for each role. All of it is public. Light: without torch.
+"""What a ready worker reports, for each role. All of it is public. This module does not import torch.
 
-`as_json` gives it as `GET /models` shows it.
+`as_json` returns the form that `GET /models` shows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def _json(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class EncoderFacts:
-    """`tokens_max`: longer texts are cut. `batch_invariant`: a sentence's vector does not depend on its companions in
-    the batch; a worker where it does never serves."""
+    """`tokens_max`: longer texts are truncated. `batch_invariant`: a sentence's vector does not depend on the other
+    sentences of the batch. A worker where it does depend on them never serves."""
 
     name: str
     fingerprint: str
@@ -36,7 +36,7 @@ class EncoderFacts:
 
 @dataclass(frozen=True)
 class EmbedderFacts:
-    """Of `Role.EMBED`. `vector_pack`: the name of the public axes and codebooks of the encoder's space; None where
+    """Facts of `Role.EMBED`. `vector_pack`: the name of the public axes and codebooks of the encoder's space, None if
     there are none. `unit`: what the sentence mechanisms protect."""
 
     encoder: EncoderFacts
@@ -53,7 +53,8 @@ class EmbedderFacts:
 
 @dataclass(frozen=True)
 class InfillFacts:
-    """The language model. `candidates`: how many words the public list holds that `dp` draws from; None without one."""
+    """The language model. `candidates`: the length of the public word list that `dp` draws from; None without a
+    list."""
 
     name: str
     modes: tuple[str, ...]
@@ -69,7 +70,7 @@ class WordVectorFacts:
 
 @dataclass(frozen=True)
 class TaggerFacts:
-    """`types`: the entities that it finds, sorted."""
+    """`types`: the entity types that the tagger finds, sorted."""
 
     name: str
     types: tuple[str, ...]
@@ -78,8 +79,8 @@ class TaggerFacts:
 
 @dataclass(frozen=True)
 class SanitiserFacts:
-    """Of `Role.SANITIZE` and, with `infill`, of `Role.FILL`. `thresholds`: each entity's, in [0, 1]. `versions`: of
-    the packages that recognise."""
+    """Facts of `Role.SANITIZE` and, with `infill`, of `Role.FILL`. `thresholds`: the score threshold of each entity, in
+    [0, 1]. `versions`: the versions of the recognisers' packages."""
 
     techniques: tuple[str, ...]
     fills: tuple[str, ...]
@@ -94,7 +95,7 @@ class SanitiserFacts:
     versions: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """Without `infill` where there is none."""
+        """Return the facts; the key `infill` is absent if there is no language model."""
         found: dict[str, Any] = _json(self)
         if self.infill is None:
             del found["infill"]

@@ -151,7 +151,7 @@ class Gateway:
         self._maintenance.start()
 
     def end_streams(self) -> None:
-        """End the open streams: they would keep a server from stopping."""
+        """End the open streams, which would prevent a server from stopping."""
         self.jobs.end_streams()
         self.stopping.set()
 
@@ -166,7 +166,7 @@ class Gateway:
 
 
 def _reuse_store(settings: Settings, ledger: LedgerParts) -> ReuseStore | None:
-    """Where results are kept for repeats; None where no release is reused."""
+    """The store of results for repeats; None if no release is reused."""
     retention_ms = int(settings.reuse_retention_s * 1000)
     if retention_ms == 0:
         return None

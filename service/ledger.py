@@ -1,4 +1,4 @@
-"""The ledger as the settings describe it, for the gateway and for commands beside it."""
+"""Builds the ledger from the settings, for the gateway and for commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from service.config.settings import Settings
 
 @dataclass(frozen=True)
 class LedgerParts:
-    """What works on one connection pool; closing `ledger` closes it."""
+    """The parts that share one connection pool. Closing `ledger` closes the pool."""
 
     client: LedgerClient
     master_key: MasterKey
@@ -31,7 +31,7 @@ class LedgerParts:
 
 
 def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
-    """The ledger over the embedded server's `socket`, or over `redis_url` when there is none. Nothing is sent yet."""
+    """The ledger over the embedded server's `socket`, or over `redis_url` without one. Does not connect yet."""
     client = LedgerClient(
         connect(
             socket_path=socket,
@@ -45,7 +45,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     sealer = Sealer(client, master_key, epoch_file)
 
     async def guard(call: Call) -> None:
-        # behind a new connection may be another server, or the same one on an older file or with weaker settings
+        # A new connection may lead to another server, or to the same one with an older file or weaker settings.
         await check_configuration(call)
         await sealer.verify_connection(call)
 
@@ -61,9 +61,9 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
 
 @asynccontextmanager
 async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIterator[LedgerParts]:
-    """The ledger for a short command: the running gateway's or the deployment's, else one started for the moment.
+    """The ledger for a short command: of the running gateway or the deployment, or a server started for the command.
 
-    With `trusted` a ledger that is not what was sealed is refused; the commands that look into that go without.
+    With `trusted`, a ledger that does not match its seals is refused. Commands that inspect such a ledger pass False.
     """
     master_key = load_master_key(settings)
     if settings.redis_url is not None:

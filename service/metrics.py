@@ -1,4 +1,4 @@
-"""Prometheus metrics of the front end. Labels are routes, stages, units and tenant names; never anything of a text."""
+"""Prometheus metrics of the front end. Labels are routes, stages, units and tenant names, never a part of a text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 REQUESTS = Counter("gateway_requests", "Requests by route and status", ["route", "status"])
 REQUEST_SECONDS = Histogram("gateway_request_seconds", "Time of a request", ["route"], buckets=_SECONDS)
 STAGE_SECONDS = Histogram(
-    "gateway_stage_seconds", "Time of one stage of the way of a request", ["stage"], buckets=_SECONDS
+    "gateway_stage_seconds", "Time of one stage of the request pipeline", ["stage"], buckets=_SECONDS
 )
 PROBLEMS = Counter("gateway_problems", "Answers that were problems, by code", ["code"])
 SPENT_EPSILON = Counter(
@@ -24,18 +24,18 @@ REUSED_EPSILON = Counter(
 
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 
-JOBS = Counter("gateway_jobs", "Jobs that ended in this gateway, by kind and end state", ["kind", "status"])
+JOBS = Counter("gateway_jobs", "Jobs that ended on this gateway, by kind and end state", ["kind", "status"])
 JOB_SECONDS = Histogram(
     "gateway_job_seconds",
     "Time of a job from its first start to its end",
     ["kind"],
     buckets=(1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600),
 )
-JOBS_WAITING = Gauge("gateway_jobs_waiting", "Jobs that wait for their turn on this gateway")
+JOBS_WAITING = Gauge("gateway_jobs_waiting", "Jobs that are queued on this gateway")
 
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Time one stage of the way of a request."""
+    """Time one stage of the request pipeline."""
     with STAGE_SECONDS.labels(name).time():
         yield

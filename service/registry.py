@@ -1,4 +1,4 @@
-"""What is registered: the kinds of jobs, one row each."""
+"""The registry of job kinds, one row for each."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ JOB_KINDS: list[Callable[[KindParts], JobKind]] = [
 
 
 def job_kinds(parts: KindParts) -> JobKinds:
-    """Every registered kind, built from the parts of one gateway."""
+    """The registered kinds, built for one gateway."""
     return JobKinds(make(parts) for make in JOB_KINDS)

@@ -24,9 +24,9 @@ _POLL_S = 0.1
 def run(settings: Settings, *, engine: Engine | None = None) -> None:
     """Serve until interrupted, by default with the local engine.
 
-    Exits with 1, after one line that says why, when the gateway cannot start.
+    Exits with 1 and one line with the reason if the gateway cannot start.
     """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold text
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     configure_logging()
     sys.exit(asyncio.run(_serve(settings, engine)))
 
@@ -81,7 +81,7 @@ def _server(gateway: Gateway) -> _Server:
         host=gateway.settings.host,
         port=gateway.settings.port,
         lifespan="off",
-        access_log=False,  # it prints paths, and a path may hold text
+        access_log=False,  # it prints paths, which may contain text
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=int(gateway.settings.request_timeout_s),

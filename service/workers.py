@@ -1,4 +1,4 @@
-"""What the engine's workers report of themselves, as the capabilities ask for it."""
+"""Access to the facts that the engine's workers report."""
 
 from __future__ import annotations
 

@@ -1,13 +1,19 @@
-"""Fixtures for every test that wants a running gateway."""
+"""Gateways for tests, and which tests a run leaves out.
+
+`gateway` and `tenant` run in the process of the test, which is enough for most tests. `real_gateway` and `real_tenant`
+are for what needs processes: workers, jobs, signals, true streams, log files, commands beside a gateway.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
+from inprocess_kit import Gateway as InProcessGateway
 
 from gpu_workers.child_process import WORKER_ENVIRONMENT
 
@@ -18,24 +24,38 @@ for _name, _value in WORKER_ENVIRONMENT.items():
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+SLOW_KINDS = {
+    "crash": "processes are killed, or stopped and started again",
+    "outage": "Redis or a device fails",
+    "statistics": "many draws, so that a wrong distribution shows",
+    "planted bug": "a bug is seeded and must be found",
+    "training": "whole trainings and builds",
+    "installation": "wheels, compilers, other processors",
+    "grid": "a bound is compared with other computations over a grid of parameters",
+}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run the tests marked `long`, too")
+    parser.addoption("--all", action="store_true", help="run the tests marked `slow`, too (`make test-all`)")
+    parser.addoption("--long", action="store_true", help="run the tests marked `long`, too (`make test-long`)")
     parser.addoption("--threads", type=int, default=2, help="of torch, where a test says that it has several")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--long"):
-        skip = pytest.mark.skip(reason="a long test: pass --long")
-        for item in items:
-            if item.get_closest_marker("long"):
-                item.add_marker(skip)
+    skip_long = pytest.mark.skip(reason="a long test: pass --long")
+    skip_slow = pytest.mark.skip(reason="a slow test: pass --all")
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            if mark.args[0] not in SLOW_KINDS:
+                raise pytest.UsageError(f"{item.nodeid}: a slow test is one of {sorted(SLOW_KINDS)}")
+        if item.get_closest_marker("long") and not config.getoption("--long"):
+            item.add_marker(skip_long)
+        elif item.get_closest_marker("slow") and not (config.getoption("--all") or config.getoption("--long")):
+            item.add_marker(skip_slow)
 
 
-@pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """One gateway on its embedded defaults for all tests, with the documented presets and policies; each test opens a
-    tenant."""
-    folder = tmp_path_factory.mktemp("gateway")
+def documented_settings(folder: Path) -> dict[str, str]:
+    """The settings of the gateways below: the documented presets and policies, and two encoders for fine-tuning."""
     (folder / "presets.toml").write_text(documented_presets())
     (folder / "policies.toml").write_text(documented_policies())
     (folder / "lists").mkdir()
@@ -43,7 +63,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     for name in ("tiny", "pickled"):  # a test writes the checkpoint; the other has weights in another format
         (folder / "encoders" / name).mkdir(parents=True)
     (folder / "encoders" / "pickled" / "pytorch_model.bin").write_bytes(b"no pickle is read")
-    environment = {
+    return {
         "PRIVACY_GATEWAY_FINETUNE_MODELS": json.dumps(
             {name: str(folder / "encoders" / name) for name in ("tiny", "pickled")}
         ),
@@ -51,12 +71,33 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
         "PRIVACY_GATEWAY_ALLOW_LISTS_DIR": str(folder / "lists"),
     }
-    running = Gateway(folder / "data", environment)
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessGateway]:
+    """One gateway in this process for all tests that need no other; each test opens a tenant."""
+    folder = tmp_path_factory.mktemp("in-process")
+    running = InProcessGateway(folder / "data", documented_settings(folder))
     yield running
     running.stop()
 
 
 @pytest.fixture
-def tenant(gateway: Gateway) -> Tenant:
+def tenant(gateway: InProcessGateway) -> Tenant:
     """A fresh tenant with a budget of 1000 in every unit."""
     return gateway.tenant()
+
+
+@pytest.fixture(scope="session")
+def real_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """One `privacy-gateway serve` on its embedded defaults, with real workers; each test opens a tenant."""
+    folder = tmp_path_factory.mktemp("gateway")
+    running = Gateway(folder / "data", documented_settings(folder))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def real_tenant(real_gateway: Gateway) -> Tenant:
+    """As `tenant`, of `real_gateway`."""
+    return real_gateway.tenant()

@@ -19,6 +19,8 @@ from core.amounts import NANO
 from core.mechanisms.samplers.exact import permute_and_flip
 from core.mechanisms.vectors.metric import MetricMechanism
 
+pytestmark = pytest.mark.slow("planted bug")
+
 
 def responses(epsilon: float, *, told: float | None = None, known: bool = True) -> Case:
     """Randomised response of one bit at `epsilon`, which claims `told`."""

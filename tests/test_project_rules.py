@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from soak.mutant_table import MUTANTS
 
+import privacy_gateway
 from core import errors
 from service.config.settings import Settings
 from service.http import problems
@@ -58,8 +59,13 @@ FOLDERS = {
     "gpu_workers.domains": {"jobs", "models"},
     "gpu_workers.finetune": {"jobs", "models"},
     "gpu_workers.synthesis": {"jobs", "models"},
-    "gpu_workers.build": {"models", "domains"},  # packs are built by one code, shipped ones and those of a job
-    "gpu_workers.infill": {"jobs", "models", "handlers", "build"},  # masks as the workers do, trains as `build` does
+    "gpu_workers.offline": {"models", "domains"},  # packs are built by one code, shipped ones and those of a job
+    "gpu_workers.infill": {
+        "jobs",
+        "models",
+        "handlers",
+        "offline",
+    },  # masks as the workers do, trains as `offline` does
     "core.accounting": set(),
     "core.files": set(),
     "core.ledger": {"accounting", "files"},
@@ -99,6 +105,11 @@ def own_imports() -> dict[str, set[str]]:
     """The import graph of the three layers: each module, and the project's own modules that it imports."""
     every = {name: path for layer in LAYERS for name, path in modules(layer).items()}
     return {name: imports(path) & every.keys() for name, path in every.items()}
+
+
+def test_packages_have_the_mark_that_the_command_looks_for() -> None:
+    for layer in LAYERS:
+        assert (ROOT / layer / "__init__.py").read_text().startswith(privacy_gateway.MARK), layer
 
 
 def test_packages_import_nothing() -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from gateway_kit import LEAN, Gateway, clean_environment
 
+pytestmark = pytest.mark.slow("installation")
+
 ROOT = Path(__file__).parent.parent
 ISOLATED = {"PYTHONPATH": ""}  # the source tree must not stand in for the wheel
 

@@ -2,10 +2,10 @@
 
     python -m gpu_workers.domains.build_pack --data DATA --cache CACHE --out gpu_workers/packs/general.safetensors
 
-Resumable: finished embedding shards stay in CACHE. Everything else takes a few minutes and is drawn from `--seed`.
-The parameters are chosen on held-out public documents that are no candidates, without labels: the setting whose
-released vectors are nearest to the documents' own means (`codes`: in their space; the others: by centred cosine). They
-are constants for every later document.
+The build is resumable: finished embedding shards stay in CACHE. The other steps take a few minutes, and their
+randomness comes from `--seed`. The parameters are chosen on held-out public documents that are not candidates, without
+labels: the setting whose released vectors are nearest to the documents' own means (`codes`: in the space of the codes;
+the others: by centred cosine). They are constants for every later document.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Progress = Callable[[str, float], None]
 
 SEED = 20221
 CANDIDATES = 4_096
-PREFIXES = (64, 256, 1_024, CANDIDATES)  # numbers of candidates that the parameters choose from
+PREFIXES = (64, 256, 1_024, CANDIDATES)  # the numbers of candidates to choose from
 PROJECTIONS = (5, 10, 20, 40)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 15.0, 25.0, 50.0)
@@ -54,7 +54,7 @@ LICENCES = {
 
 
 def select(corpus: Embedded, kept: npt.NDArray[np.int64]) -> Embedded:
-    """The documents numbered `kept`."""
+    """Return the documents with the indices `kept`."""
     documents = corpus.documents()
     return Embedded(
         vectors=np.concatenate([documents[i] for i in kept]),
@@ -64,7 +64,7 @@ def select(corpus: Embedded, kept: npt.NDArray[np.int64]) -> Embedded:
 
 
 def join(parts: list[Embedded]) -> Embedded:
-    """Several corpora as one."""
+    """Concatenate several corpora."""
     return Embedded(
         vectors=np.concatenate([part.vectors for part in parts]),
         lengths=np.concatenate([part.lengths for part in parts]),
@@ -73,14 +73,14 @@ def join(parts: list[Embedded]) -> Embedded:
 
 
 def prefixes(documents: int) -> tuple[int, ...]:
-    """The numbers of candidates that a corpus of so many documents allows, ascending."""
+    """The numbers of candidates that a corpus of this size allows, ascending."""
     return (*(level for level in PREFIXES if level < documents), min(documents, CANDIDATES))[: len(PREFIXES)]
 
 
 def ordered_candidates(means: FloatArray, centre: FloatArray, seed: int) -> npt.NDArray[np.int64]:
-    """Numbers of at most `CANDIDATES` documents, ordered so that every one of their `prefixes` covers the corpus.
+    """Return indices of at most `CANDIDATES` documents, ordered so that each of their `prefixes` covers the corpus.
 
-    Each level adds the documents nearest to that many k-means centroids; the rest is a random sample.
+    Each level adds the documents nearest to that many k-means centroids. The rest is a random sample.
     """
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.metrics import pairwise_distances_argmin
@@ -93,7 +93,7 @@ def ordered_candidates(means: FloatArray, centre: FloatArray, seed: int) -> npt.
         missing = level - len(chosen)
         model = MiniBatchKMeans(level, n_init=3, batch_size=4096, random_state=seed).fit(directions)
         nearest = pairwise_distances_argmin(model.cluster_centers_, directions)
-        # The largest clusters first; a document is a candidate once.
+        # The largest clusters come first. A document is a candidate only once.
         sizes = np.bincount(model.labels_, minlength=level)
         taken = set(chosen)
         fresh = [int(i) for i in dict.fromkeys(nearest[np.argsort(-sizes)]) if int(i) not in taken][:missing]
@@ -113,8 +113,8 @@ def similarity(released: FloatArray, truth: FloatArray, centre: FloatArray) -> f
 
 
 def choose_parameters(pack: DomainPack, validation: Embedded, progress: Progress) -> tuple[MechanismParameters, ...]:
-    """The pack's parameters, each with the best threshold, projections and numbers of candidates for its epsilon, on
-    public validation documents."""
+    """Choose the pack's parameters on public validation documents: the best threshold, projections and number of
+    candidates for each epsilon."""
     levels = prefixes(pack.info.candidates)
     documents = [torch.from_numpy(document) for document in validation.documents()]
     truth = validation.means()
@@ -142,7 +142,8 @@ def choose_parameters(pack: DomainPack, validation: Embedded, progress: Progress
 
 
 def split(parts: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedded], Embedded]:
-    """What to fit on, a corpus at a time, and held-out documents of all corpora to choose on."""
+    """Split into the documents to fit on, one corpus after another, and held-out documents of all corpora to choose
+    on."""
     kept, held = [], []
     rows_max = VALIDATION_MAX // len(parts)
     for part in parts:
@@ -155,9 +156,11 @@ def split(parts: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedd
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for torch, BLAS and OpenMP: a pack is thousands of small products, and threads wait for each other.
+    """Use one thread for torch, BLAS and OpenMP: a pack consists of thousands of small products, and threads would wait
+    for each other.
 
-    On two cores 260 documents took 8.3 s so and 10.0 s by two sleeping threads, 3,000 took 127 s and 133 s.
+    On two cores, 260 documents took 8.3 s with one thread and 10.0 s with two sleeping threads; 3,000 took 127 s and
+    133 s.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -180,10 +183,10 @@ def build_pack(
     seed: int,
     progress: Progress,
 ) -> DomainPack:
-    """The pack of one public corpus or of several, from a few dozen documents on; smaller corpora get fewer
+    """Build the pack of one or several public corpora. A few dozen documents are enough; smaller corpora get fewer
     candidates and smaller codebooks.
 
-    `parts` hold unit vectors of one dimension. `progress` hears a stage and the share of this call that is done.
+    `parts` hold unit vectors of one dimension. `progress` is called with a stage and the finished share of this call.
     """
     draw = np.random.default_rng(seed)
     kept, validation = split(parts, draw)
@@ -250,7 +253,7 @@ CORPORA = {
 
 
 def build(data: Path, cache: Path, seed: int, *, name: str, corpora: tuple[str, ...]) -> DomainPack:
-    """The pack of public corpora under `data`; all of them make the `general` one."""
+    """Build the pack of public corpora under `data`. All of them together make the `general` pack."""
     encoder = Encoder()
     documents = {corpus: CORPORA[corpus](data) for corpus in corpora}
     return build_pack(
@@ -266,7 +269,7 @@ def build(data: Path, cache: Path, seed: int, *, name: str, corpora: tuple[str, 
 
 
 def _half(array: npt.NDArray[np.floating]) -> FloatArray:
-    """What the file will hold: the parameters are chosen on exactly that."""
+    """Round to the precision of the file: the parameters are chosen on exactly the stored numbers."""
     return array.astype(np.float16).astype(np.float32)
 
 

@@ -10,7 +10,7 @@ from gpu_workers.jobs.card import cell, left_out
 
 
 def domain_card(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
-    """The card of a pack that a domain job built; `result` is what the job tells of its corpus."""
+    """The card of a pack that a domain job built. `result` is the job's result."""
     return "\n".join(
         [
             f"# Domain pack `{info.name}`",
@@ -31,8 +31,8 @@ def domain_card(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
             "",
             *left_out(result),
             "",
-            "The guarantee of a release does not depend on this file, its utility does: the corpus must be public and",
-            "like the documents that will be released.",
+            "The guarantee of a release does not depend on this file, but its utility does: the corpus must be public",
+            "and similar to the documents that will be released.",
             "",
         ]
     )

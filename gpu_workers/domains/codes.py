@@ -1,13 +1,14 @@
-"""What `sentence_codes` needs of a domain: a space, codebooks, and what the codes mean, from public documents alone.
+"""Compute what `sentence_codes` needs for a domain from public documents alone: a space, codebooks, and code values.
 
-The space keeps the directions in which documents differ more than their own sentences do: generalised eigenvectors
-of the covariance between documents against the covariance within them, no label needed. A direction is kept while
-that ratio is at least 0.2 (a mean of 13 sentences then has 2.6 times as much of the document as of chance), and
-weighted by its fourth root. Codebooks are k-means centroids in that space, rounded to its integer grid.
+The space keeps the directions in which documents differ more than the sentences of one document do. These are
+generalised eigenvectors of the covariance between documents against the covariance within them; no label is needed. A
+direction is kept if that ratio is at least 0.2 (a mean of 13 sentences then has 2.6 times as much variance between
+documents as within), and is weighted by the fourth root of the ratio. Codebooks are k-means centroids in that space,
+rounded to its integer grid.
 
-What a code means is fitted through the noise: the linear map from noisy histograms to the clean means of public
-documents with the least squares. Which codebook and which kind of noise serve an epsilon is chosen on held-out
-public documents: the one whose releases are nearest to the documents' own means, in the space.
+The values of the codes are fitted with the noise included: they form the linear map with the least squared error from
+noisy histograms to the exact means of public documents. The codebook and the kind of noise for an epsilon are chosen on
+held-out public documents: those whose releases are nearest to the documents' own means, in the space.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
 from gpu_workers.domains.public_text import Embedded
 
 RATIO_MIN = 0.2
-RANK = (8, 128)  # at least, at most
+RANK = (8, 128)  # minimum, maximum
 COUNT_SIZES = (8, 16, 24, 32, 48, 64)
 RESPONSE_SIZES = (32, 64, 128, 256, 512, 1_024)
-SENTENCES_A_CODE = 10  # a codebook has at most one code for so many public sentences
+SENTENCES_A_CODE = 10  # a codebook has at most one code for this many public sentences
 RIDGES = (1e-3, 1e-2, 1e-1)
 _RIDGE_WITHIN = 1e-3
 _RIDGE_MIN = 1e-9
-_PRIOR_SENTENCES = 5  # a code's mean embedding leans on the corpus's with the weight of so many sentences
-_ROUNDS = 2  # independent noise over the same documents
-_COUNTS_EPSILON_MAX = 12.0  # beyond, responses are nearly free of noise and counts are not ahead
-_KEPT_MIN = 0.25  # responses that keep fewer codes than this are not tried
-_RESTARTS = 6  # of k-means for the small codebooks, where one start and another differ most
+_PRIOR_SENTENCES = 5  # weight, in sentences, of the corpus's mean in the mean embedding of a code
+_ROUNDS = 2  # independent draws of noise over the same documents
+_COUNTS_EPSILON_MAX = 12.0  # above, responses have nearly no noise and counts are no better
+_KEPT_MIN = 0.25  # responses that keep a smaller share of the codes are not tried
+_RESTARTS = 6  # of k-means for the small codebooks, where the results of different starts differ most
 _RESTARTS_EPSILON_NANO = 3 * NANO
 _KMEANS_ROWS_MAX = 60_000
 
@@ -51,7 +52,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Geometry:
-    """The space, and the real axes behind it: y = (s - centre) @ axes, before rounding."""
+    """The space, and the real axes from which it is derived: y = (s - centre) @ axes, before rounding."""
 
     space: Space
     axes: Doubles
@@ -63,32 +64,32 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A table for one epsilon, and its score on held-out documents (1 is perfect, 0 is the corpus's mean)."""
+    """A table for one epsilon, and its score on held-out documents (1: perfect, 0: as good as the corpus's mean)."""
 
     table: CodeTable
     score: float
 
 
 def _covariances(corpus: Embedded) -> tuple[Doubles, Doubles]:
-    """Covariance of sentences within documents, and of documents' true means, both unbiased: `[d, d]` each."""
+    """Covariance of sentences within documents, and of the documents' true means, both unbiased: `[d, d]` each."""
     means = corpus.means().astype(np.float64)
     document = np.repeat(np.arange(len(corpus.lengths)), corpus.lengths)
-    apart = corpus.vectors - means[document]
-    within = apart.T @ apart / max(1, len(apart) - len(means))
+    deviations = corpus.vectors - means[document]
+    within = deviations.T @ deviations / max(1, len(deviations) - len(means))
     spread = means - means.mean(axis=0)
     between = spread.T @ spread / len(means) - within * np.mean(1.0 / corpus.lengths)
     return within, between
 
 
 def geometry(parts: list[Embedded]) -> Geometry:
-    """The space of a domain; `parts` are its corpora, whose differences from one another do not count."""
+    """Compute the space of a domain. `parts` are its corpora; the differences between corpora are not counted."""
     from scipy.linalg import eigh
 
     pairs = [_covariances(part) for part in parts]
     within: Doubles = np.mean([pair[0] for pair in pairs], axis=0)
     between: Doubles = np.mean([pair[1] for pair in pairs], axis=0)
     dimension = len(within)
-    # the floor serves a corpus whose documents repeat one sentence each: it has no spread within
+    # The minimum is for a corpus whose documents each repeat one sentence: its variance within documents is zero.
     ridge = max(_RIDGE_WITHIN * np.trace(within) / dimension, _RIDGE_MIN)
     ratios, directions = eigh(between, within + ridge * np.eye(dimension))
     ratios, directions = ratios[::-1], directions[:, ::-1]
@@ -96,26 +97,27 @@ def geometry(parts: list[Embedded]) -> Geometry:
     axes = directions[:, :rank] * np.maximum(ratios[:rank], 1e-6) ** 0.25
     vectors = np.concatenate([part.vectors for part in parts])
     centre = vectors.mean(axis=0, dtype=np.float64)
-    # one grid for all axes, fine enough for the widest: four standard deviations reach its end
+    # One grid serves all axes. It is fine enough for the widest: four standard deviations reach the end of the grid.
     step = CODE_MAX / (4.0 * float(((vectors[:50_000] - centre) @ axes).std(axis=0).max()))
     return Geometry(integer_space(axes, centre, step), axes, centre)
 
 
 def integer_space(axes: Doubles, centre: Doubles, step: float) -> Space:
-    """The integer form of y = step * (s - centre) @ axes."""
+    """Return the integer form of y = step * (s - centre) @ axes."""
     widest = np.abs(axes).max(axis=0)
     reach = np.abs(axes).sum(axis=0)
     unit = np.minimum(CODE_MAX / widest, 0.99 * EXACT_MAX / CODE_MAX / reach)  # grid units per axis
     factor = step / (unit * code_scale(len(axes)))
     return Space(
-        directions=np.ascontiguousarray(np.round(axes * unit).T, dtype=np.int8),  # safetensors writes memory as it lies
+        # safetensors writes the array in its memory layout
+        directions=np.ascontiguousarray(np.round(axes * unit).T, dtype=np.int8),
         factor=factor.astype(np.float32),
         shift=(-step * (centre @ axes)).astype(np.float32),
     )
 
 
 def codebook(places: CodeArray, size: int, seed: int, *, starts: int = 1) -> CodeArray:
-    """`size` centroids of public int8 places `[n, r]`, by k-means; a small codebook is the best of `starts`."""
+    """`size` centroids of public int8 places `[n, r]`, by k-means. A small codebook is the best of `starts`."""
     from sklearn.cluster import KMeans, MiniBatchKMeans
 
     rows = places.astype(np.float32)
@@ -129,7 +131,7 @@ def codebook(places: CodeArray, size: int, seed: int, *, starts: int = 1) -> Cod
 
 
 class Fitter:
-    """Codebooks and tables of one domain: public documents to fit on, others to choose on."""
+    """Codebooks and tables of one domain. They are fitted on some public documents and chosen on others."""
 
     def __init__(
         self,
@@ -161,7 +163,7 @@ class Fitter:
             self._use(codebook(places, size, max(tried)[1]))
 
     def best(self, epsilon_nano: int) -> Fitted:
-        """The table that serves this epsilon best."""
+        """Return the table with the best score for this epsilon."""
         tried = []
         if epsilon_nano <= _COUNTS_EPSILON_MAX * NANO:
             tried += [(size, CodeNoise.COUNTS) for size in COUNT_SIZES]
@@ -178,15 +180,15 @@ class Fitter:
         self._held_codes[size] = space.nearest(torch.from_numpy(self._held.vectors), size)
 
     def _trial(self, centroids: CodeArray) -> float:
-        """The score of counts over these centroids at the reference epsilon."""
+        """Return the score of counts over these centroids at the reference epsilon."""
         self._use(centroids)
         return self.fitted(len(centroids), CodeNoise.COUNTS, _RESTARTS_EPSILON_NANO).score
 
     def fitted(self, size: int, noise: CodeNoise, epsilon_nano: int) -> Fitted:
-        """The table of this codebook and noise, with the best ridge."""
+        """Return the table of this codebook and noise, with the best ridge."""
         if noise is CodeNoise.COUNTS:
             basis: FloatArray = np.eye(size, dtype=np.float32)
-        else:  # what a code means before noise; the fit then turns and shrinks it
+        else:  # the code values without noise; the fit then rotates and shrinks them
             sums = np.zeros((size, self._public.vectors.shape[1]))
             np.add.at(sums, self._codes[size], self._public.vectors)
             seen = np.bincount(self._codes[size], minlength=size)[:, None]
@@ -220,5 +222,5 @@ class Fitter:
 
 
 def _half(array: npt.NDArray[np.floating]) -> FloatArray:
-    """What the file will hold."""
+    """Round to the precision of the file."""
     return array.astype(np.float16).astype(np.float32)

@@ -1,9 +1,9 @@
-"""The domain job: a public corpus in, a domain pack out.
+"""The domain job: build a domain pack from a public corpus.
 
-    survey -> encode, a sealed shard at a time -> leave out near-duplicates -> build_pack -> write
+    survey -> encode, one encrypted shard at a time -> drop near-duplicates -> build_pack -> write
 
-Guarantee: what it writes outside the job's encrypted folder are vectors, weights, counts and the names that the
-caller gave; no text. An attempt that is taken up again skips the shards that are finished.
+Guarantee: the job writes only vectors, weights, counts and the caller's names outside its encrypted folder, and no
+text. A resumed attempt skips the finished shards.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from gpu_workers.jobs.targets import publish
 
 FloatArray = npt.NDArray[np.float32]
 
-# With fewer, the mechanisms have too few candidates to choose from: docs/operating/jobs.md has the measurement.
+# With fewer, the mechanisms have too few candidates to choose from. docs/operating/jobs.md has the measurement.
 DOCUMENTS_MIN = 100
 _SHARD_ROWS = 100
-# Two documents whose means are this near are copies of one another but for a few words: see the same page. Of an
-# encoder that is not known nothing was measured, and some put all texts close together: there only copies count.
+# Two documents whose means are this near are copies of each other except for a few words (see the same page). For an
+# unknown encoder nothing was measured, and some encoders map all texts close together, so only exact copies count.
 NEAR_DUPLICATE_COSINE = 0.98
 COPY_COSINE = 0.9999
 _BLOCK_ROWS = 1024
@@ -50,7 +50,7 @@ class _Encoder(Protocol):
 
 @dataclass(frozen=True)
 class _Source:
-    """Who makes the vectors: the gateway's encoder, or the caller's own (`encoder` None)."""
+    """The source of the vectors: the gateway's encoder, or the caller's own (`encoder` None)."""
 
     encoder: _Encoder | None
     dimension: int | None
@@ -62,7 +62,7 @@ class _Source:
 
 
 def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, Any]:
-    """The pack, written to every target; returns counts and warnings. Raises JobFailed."""
+    """Write the pack to every target. Returns counts and warnings. Raises JobFailed."""
     spec: DomainSpec = order.spec
     report("reading", 0.0)
     found = corpus.survey(
@@ -81,11 +81,11 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
     public, near = without_near_duplicates(documents, COPY_COSINE if found.embeddings else NEAR_DUPLICATE_COSINE)
     if len(public.lengths) < DOCUMENTS_MIN:
         raise BadCorpus(
-            f"Without near-duplicates fewer than {DOCUMENTS_MIN} documents are left.",
+            f"Fewer than {DOCUMENTS_MIN} documents remain without near-duplicates.",
             reason="near-duplicates",
             count=len(public.lengths),
         )
-    from gpu_workers.domains.build_pack import build_pack  # with torch: a corpus that is refused needs none
+    from gpu_workers.domains.build_pack import build_pack  # imports torch, which a rejected corpus does not need
 
     dimension = public.vectors.shape[1]
     encoder, fingerprint = source.facts(dimension)
@@ -125,7 +125,8 @@ def _source(spec: DomainSpec, *, embeddings: bool) -> _Source:
 
 
 def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: ReportProgress) -> tuple[Embedded, int]:
-    """The chosen documents of enough sentences, and how many had too few. Every finished shard is kept, sealed."""
+    """Return the chosen documents with enough sentences, and the number of those with too few. Every finished shard is
+    stored encrypted."""
     spec: DomainSpec = order.spec
     shards = -(-len(found.chosen) // _SHARD_ROWS)
     parts: list[tuple[FloatArray, npt.NDArray[np.int64]]] = []
@@ -157,7 +158,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
 def _encoded(
     rows: tuple[tuple[int, bytes], ...], source: _Source, dimension: int | None, *, chars_max: int
 ) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int64], int]:
-    """Vectors `[rows, d]`, lengths `[n]` and the number of documents left out as too short."""
+    """Return vectors `[rows, d]`, lengths `[n]` and the number of documents that were too short."""
     texts: list[str] = []
     matrices: list[FloatArray] = []
     lengths: list[int] = []
@@ -188,7 +189,8 @@ def _shard_bytes(vectors: npt.NDArray[np.float16], lengths: npt.NDArray[np.int64
 
 
 def _kept_shard(order: JobOrder, label: str) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int64], int] | None:
-    """A finished shard of an earlier attempt; None where there is none, and JobFilesLost where it was tampered with."""
+    """Return a finished shard of an earlier attempt, or None if there is none. Raises JobFilesLost if it was
+    modified."""
     path = order.folder / label
     if not path.exists():
         return None
@@ -200,7 +202,8 @@ def _kept_shard(order: JobOrder, label: str) -> tuple[npt.NDArray[np.float16], n
 
 
 def without_near_duplicates(documents: Embedded, cosine: float) -> tuple[Embedded, int]:
-    """The documents none of whose predecessors has a mean nearer than `cosine`, and how many were left out."""
+    """Drop each document whose mean has a cosine above `cosine` with an earlier one. Return the rest and the number of
+    dropped ones."""
     means = mean_by_document(documents.vectors, documents.lengths)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
     fresh = np.ones(len(means), dtype=np.bool_)

@@ -1,6 +1,6 @@
 """Public documents and their sentence embeddings, for building domain packs and for benchmarks.
 
-Text stays where it is: the cache holds embeddings only, and it lives outside the repository.
+The cache holds embeddings only, no text. It is outside the repository.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _SHARD = 100
 
 @dataclass(frozen=True)
 class Document:
-    """One public document: its sentences, and its label where the corpus has one."""
+    """One public document: its sentences, and its label if the corpus has one."""
 
     sentences: list[str]
     label: str = ""
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a gzipped file of JSON lines."""
+    """Yield the rows of a gzipped file of JSON lines."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         for line in stream:
             yield json.loads(line)
 
 
 def _kept(texts: Iterable[tuple[str, str]], limit: int) -> list[Document]:
-    """The first `limit` documents of at least 8 sentences, in an order given by their text's checksum."""
+    """The first `limit` documents of at least 8 sentences, ordered by the checksum of their text."""
     ordered = sorted(texts, key=lambda item: zlib.crc32(item[0].encode("utf-8", "replace")))
     kept: list[Document] = []
     for text, label in ordered:
@@ -57,19 +57,19 @@ def _kept(texts: Iterable[tuple[str, str]], limit: int) -> list[Document]:
 
 
 def newsgroups(data: Path, split: str, limit: int) -> list[Document]:
-    """20 Newsgroups; the label is the group's first component: seven topics."""
+    """20 Newsgroups. The label is the group's first component: seven topics."""
     rows = json_lines(data / "20news" / f"{split}.jsonl.gz")
     return _kept(((str(row["text"]), str(row["group"]).split(".")[0]) for row in rows), limit)
 
 
 def imdb(data: Path, split: str, limit: int) -> list[Document]:
-    """IMDB reviews; the label is the sentiment."""
+    """IMDB reviews. The label is the sentiment."""
     rows = json_lines(data / "imdb" / f"{split}.jsonl.gz")
     return _kept(((str(row["text"]).replace("<br />", "\n"), str(row["label"])) for row in rows), limit)
 
 
 def wikitext(data: Path, limit: int) -> list[Document]:
-    """WikiText-2 valid and test: consecutive paragraphs of one section, joined to 8 sentences or more."""
+    """WikiText-2 valid and test: consecutive paragraphs of one section, joined to documents of 8 sentences or more."""
     texts: list[tuple[str, str]] = []
     for split in ("valid", "test"):
         block: list[str] = []
@@ -94,7 +94,7 @@ class Embedded:
     labels: list[str]
 
     def documents(self) -> list[npt.NDArray[np.float32]]:
-        """One `[k, d]` array a document."""
+        """One `[k, d]` array for each document."""
         return np.split(self.vectors, np.cumsum(self.lengths)[:-1])
 
     def means(self) -> npt.NDArray[np.float32]:
@@ -103,16 +103,17 @@ class Embedded:
 
 
 def mean_by_document(vectors: npt.NDArray[np.float32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Mean of each run of rows."""
+    """Mean of each document's rows."""
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     sums = np.add.reduceat(vectors, starts, axis=0)
     return np.asarray(sums / lengths[:, None], dtype=np.float32)
 
 
 def embed(documents: list[Document], encoder: Encoder, cache: Path, name: str) -> Embedded:
-    """Embed documents shard by shard, keeping finished shards in `cache`, so that a stopped run resumes.
+    """Embed documents shard by shard and keep finished shards in `cache`, so that an interrupted run can resume.
 
-    A shard's file name carries a digest of its sentences and of the encoder: another corpus or encoder misses it.
+    A shard's file name contains a digest of its sentences and of the encoder, so another corpus or encoder does not use
+    it.
     """
     cache.mkdir(parents=True, exist_ok=True)
     parts = []
@@ -139,6 +140,6 @@ def embed(documents: list[Document], encoder: Encoder, cache: Path, name: str) -
 
 
 def show(line: str) -> None:
-    """A progress line on the terminal."""
+    """Write a progress line to the terminal."""
     sys.stderr.write("\r\x1b[K" + line if line else "\n")
     sys.stderr.flush()

@@ -1,6 +1,7 @@
 """The recoder: a map of sentence embeddings whose means separate public topics (Meehan et al. 2022, section 4.3).
 
-Trained on public documents only, without labels: k-means clusters of the documents' mean embeddings are the targets.
+It is trained on public documents only, without labels. The targets are k-means clusters of the documents' mean
+embeddings.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def network(dimension: int) -> torch.nn.Sequential:
 
 
 def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None] | None = None) -> Layers:
-    """Train H and a linear L by cross-entropy of L(mean_i H(s_i)) against the clusters; returns H's layers.
+    """Train H and a linear L by cross-entropy of L(mean_i H(s_i)) against the clusters. Returns H's layers.
 
-    `on_update` hears the share that is done; without it a line is shown on the terminal.
+    `on_update` is called with the finished share; without it, a line is written to the terminal.
     """
     from sklearn.cluster import KMeans
 
@@ -72,7 +73,7 @@ def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None] | N
         else:
             show(f"recoder: epoch {epoch + 1}/{_EPOCHS}, loss {np.mean(losses):.3f}")
     linears = [layer for layer in recoder if isinstance(layer, torch.nn.Linear)]
-    # The pack stores float16: train on, and recode with, what is stored.
+    # The pack stores float16: train on, and recode with, the stored numbers.
     return tuple((_half(layer.weight), _half(layer.bias)) for layer in linears)
 
 

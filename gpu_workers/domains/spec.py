@@ -1,4 +1,4 @@
-"""What a domain job takes. Light: the front end builds it without torch."""
+"""The parameters of a domain job. The front end builds them, so this module does not import torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DomainSpec:
-    """What a domain job takes besides its corpus. `targets` are files that the pack is written to, in this order.
+    """The parameters of a domain job besides its corpus. `targets` are the files that the pack is written to, in order.
 
-    `device`, `threads` and `encoder_path` are the operator's, as a worker has them.
+    `device`, `threads` and `encoder_path` are the operator's settings, as for a worker.
     """
 
     name: str

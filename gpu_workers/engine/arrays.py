@@ -1,7 +1,7 @@
-"""Arrays that are too large to be copied through a message, as the front end and the handlers see them.
+"""Arrays that are too large to copy through a message.
 
-A `Block` is memory; a `BlockArray` is an array in it; an engine's `ArrayPool` hands out blocks up to a limit. How a
-block reaches a worker, and how what the worker writes comes back, is up to the engine.
+A `Block` is memory, a `BlockArray` is an array in a block, and an engine's `ArrayPool` allocates blocks up to a limit.
+The engine defines how a block reaches a worker and how the bytes that the worker writes come back.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ ARRAY_BYTES_MAX = 2048 * 1024 * 1024
 
 
 class Block(Protocol):
-    """`size` bytes, zeros at first. Several threads may write to it at once, each in a place of its own."""
+    """`size` bytes, initially zero. Several threads may write at once if their ranges do not overlap."""
 
     size: int
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
-        """Raises ValueError beyond the end."""
+        """Raises ValueError if the data exceeds the end of the block."""
         ...
 
     def view(self, size: int) -> memoryview:
-        """The first `size` bytes, read-only."""
+        """Return the first `size` bytes, read-only."""
         ...
 
 
 @runtime_checkable
 class HasBlocks(Protocol):
-    """A payload that refers to blocks. `blocks` names each once."""
+    """A payload that refers to blocks. `blocks` lists each block once."""
 
     @property
     def blocks(self) -> Sequence[Any]: ...
 
 
 def blocks_of(payloads: Sequence[object]) -> list[Any]:
-    """The blocks that payloads refer to, in order. All of them come from the pool of one engine."""
+    """Return the blocks that the payloads refer to, in order. All of them come from the pool of one engine."""
     return [block for payload in payloads if isinstance(payload, HasBlocks) for block in payload.blocks]
 
 
 @dataclass(frozen=True)
 class BlockArray:
-    """An array `shape` of `dtype` that lies at `offset` of a block."""
+    """An array of `shape` and `dtype` that starts at `offset` of a block."""
 
     block: Block
     dtype: str
@@ -62,28 +62,29 @@ class BlockArray:
         return prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def read(self) -> Array:
-        """The array in place, read-only; a copy if its offset is not a multiple of its items' size."""
+        """Return the array in place, read-only, or a copy if its offset is not a multiple of the item size."""
         data = self.block.view(self.offset + self.nbytes)
         found = np.frombuffer(data, dtype=self.dtype, count=prod(self.shape), offset=self.offset)
         return np.require(found.reshape(self.shape), requirements="A")
 
     def write_rows(self, rows: Array, start: int) -> None:
-        """Write `rows`, of this dtype, from row `start` on. Raises ValueError for rows that do not fit."""
+        """Write `rows`, of the same dtype, starting at row `start`. Raises ValueError for rows that do not fit."""
         if rows.dtype != self.dtype or rows.shape[1:] != self.shape[1:] or start + len(rows) > self.shape[0]:
-            raise ValueError("rows that do not fit")
+            raise ValueError("the rows do not fit")
         at = self.offset + start * self.shape[1] * rows.itemsize
         self.block.write(np.ascontiguousarray(rows).data, at)
 
 
 class ArrayPool:
-    """Hands out blocks of at most `bytes_max` together. A block's share returns once nothing refers to the block."""
+    """Allocates blocks of at most `bytes_max` in total. A block's bytes are free again when the block is
+    unreferenced."""
 
     def __init__(self, make_block: Callable[[int], Block], *, bytes_max: int = ARRAY_BYTES_MAX) -> None:
         self._make_block = make_block
         self._free = bytes_max
 
     def block(self, size: int) -> Block:
-        """Raises QueueFull while too much is in use."""
+        """Allocate a block. Raises QueueFull if it would exceed the limit."""
         if size > self._free:
             raise QueueFull
         taken = self._make_block(size)

@@ -1,11 +1,11 @@
-"""The `inline` engine: runs the handlers in the calling process, for tests and tutorials.
+"""The `inline` engine runs the handlers in the calling process, for tests and tutorials.
 
-It is deterministic: one batch at a time, in the order of admission over all roles. Admission, deadlines and
+It is deterministic: it runs one batch at a time, in the order of admission across all roles. Admission, deadlines and
 cancellation are those of every engine (`gpu_workers.engine.task_queue`). Payloads and results pass through
 `gpu_workers.engine.portable`, as they would to a worker on another machine.
 
-A handler that raises an exception outside `Exception`, such as SystemExit, stands for a worker that dies: its batch
-ends as `WorkerDied`, and the handler is built anew. A handler that never returns is not stopped.
+If a handler raises an exception outside `Exception`, such as SystemExit, the engine treats it as the death of a worker:
+the batch ends with `WorkerDied`, and the handler is built again. A handler that never returns is not stopped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Worker:
             self.handler, self.stage = handler, "ready"
 
     def results(self, handler: Handler, payloads: Sequence[Any]) -> list[Any]:
-        """A result or an error for each payload. The handler is dropped where it died."""
+        """Return a result or an error for each payload. If the handler dies, drop it."""
         try:
             return unpack(run_packed(handler, pack(payloads)), payloads)
         except Exception as error:  # a payload or a result that cannot be pickled
@@ -60,7 +60,7 @@ class _Worker:
 
 
 class InlineEngine:
-    """`Engine` that runs handlers in a thread of this process. `handlers` builds one for each role at `start`."""
+    """`Engine` that runs handlers in a thread of this process. `start` calls each role's factory in `handlers`."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class InlineEngine:
         return tuple(self._workers)
 
     async def start(self) -> None:
-        """Load every handler; when this returns, each is ready or its stage says why not."""
+        """Load every handler. On return, each role is ready or its stage gives the reason why it is not."""
         for role, worker in self._workers.items():
             await self._load(role, worker)
         self._running = asyncio.create_task(self._run_batches())
 
     async def stop(self) -> None:
-        """Finish the batch that runs; all else ends as `Engine.stop` says."""
+        """Finish the running batch. All other tasks end as described in `Engine.stop`."""
         self._stopping = True
         for worker in self._workers.values():
             worker.queue.close()

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the engine. Labels are roles and fixed outcomes, never tenants' data."""
+"""Prometheus metrics of the engine. Labels are roles and fixed outcomes, never tenant data."""
 
 from prometheus_client import Counter, Gauge, Histogram
 

@@ -1,7 +1,7 @@
-"""How a batch reaches a worker that shares no memory with the gateway: as bytes, in both directions.
+"""Serialise batches for workers that share no memory with the gateway.
 
 The payloads are pickled with the contents of their blocks. The answer holds the results and, for each block, the bytes
-that the worker wrote; `unpack` copies them into the caller's blocks.
+that the worker wrote. `unpack` copies these bytes into the caller's blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpu_workers.engine.handler import Handler, run_batch
 
 
 class MemoryBlock:
-    """A `Block` in the memory of this process; what is never written takes no memory. Pickled with what was written."""
+    """A `Block` in this process. Unwritten parts use no memory. Pickled with the written contents."""
 
     def __init__(self, size: int) -> None:
         self.__setstate__((size, b""))
@@ -31,11 +31,11 @@ class MemoryBlock:
         self._data = np.zeros(self.size, np.uint8).data
         self._data[: len(content)] = content
         self._end = len(content)
-        self._changed: tuple[int, int] | None = None  # since it was made or unpickled
+        self._changed: tuple[int, int] | None = None  # since the block was created or unpickled
         self._lock = threading.Lock()
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
-        """Raises ValueError beyond the end."""
+        """Raises ValueError if the data exceeds the end of the block."""
         view = memoryview(data).cast("B")
         end = offset + len(view)
         if end > self.size:
@@ -47,23 +47,22 @@ class MemoryBlock:
             self._changed = min(start, offset), max(stop, end)
 
     def view(self, size: int) -> memoryview:
-        """The first `size` bytes, read-only."""
+        """Return the first `size` bytes, read-only."""
         return self._data[:size].toreadonly()
 
     def changes(self) -> tuple[int, bytes]:
-        """The bytes from the first to the last that was written since the block was made or unpickled, and where they
-        begin."""
+        """Return the range from the first to the last byte written since creation or unpickling, as (start, bytes)."""
         start, end = self._changed or (0, 0)
         return start, bytes(self._data[start:end])
 
 
 def pack(payloads: Sequence[Any]) -> bytes:
-    """A batch as a message to a worker."""
+    """Serialise a batch as a message to a worker."""
     return pickle.dumps(list(payloads), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def run_packed(handler: Handler, message: bytes) -> bytes:
-    """Run a packed batch in a worker; `run_batch` holds its guarantee. An error in the answer carries no text."""
+    """Run a packed batch in a worker. `run_batch` documents the guarantee. Errors in the answer carry no text."""
     payloads = pickle.loads(message)  # noqa: S301 - from the gateway, which starts the worker
     results = run_batch(handler, payloads)
     changes = [block.changes() for block in blocks_of(payloads)]
@@ -71,7 +70,7 @@ def run_packed(handler: Handler, message: bytes) -> bytes:
 
 
 def unpack(answer: bytes, payloads: Sequence[Any]) -> list[Any]:
-    """The results in a worker's answer to `payloads`. Copies what the worker wrote into their blocks."""
+    """Return the results in a worker's answer to `payloads`, and copy what the worker wrote into their blocks."""
     results, changes = pickle.loads(answer)  # noqa: S301 - from a worker that the gateway has started
     for block, (start, content) in zip(blocks_of(payloads), changes, strict=True):
         block.write(content, start)

@@ -1,6 +1,6 @@
-"""The interface between the front end and whatever runs the work. It imports no torch and assumes no shared host.
+"""The interface between the front end and the engine. It imports no torch and assumes no shared host.
 
-The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes, devices and machines belong to the
+The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes, devices and machines are details of the
 implementations: `gpu_workers.engine.local` and `gpu_workers.engine.inline`.
 """
 
@@ -17,10 +17,10 @@ from gpu_workers.facts import WorkerFacts
 
 
 class Role(StrEnum):
-    """Which kind of worker runs a task.
+    """The kind of worker that runs a task.
 
-    `FILL` sanitises with the fills of a language model, `SANITIZE` with all others: these must not wait behind a model
-    that takes minutes, or behind a remote one that does not answer.
+    `FILL` sanitises with the fills of a language model, `SANITIZE` with all others. The roles are separate so that the
+    other fills do not wait for a model that takes minutes or for a remote model that does not answer.
     """
 
     EMBED = "embed"
@@ -30,8 +30,8 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """One document's work. `payload` is what the role's handler takes; `weight` is its estimated size in tokens,
-    which counts towards a batch's token budget."""
+    """The work for one document. `payload` is the input of the role's handler. `weight` is its estimated size in
+    tokens, which counts towards a batch's token budget."""
 
     payload: Any
     weight: int
@@ -39,8 +39,8 @@ class Task:
 
 @dataclass(frozen=True)
 class RoleStatus:
-    """What `/readyz` and `/models` show of a role. `facts`: what its worker reported; None until one was ready.
-    They are public and hold no request data."""
+    """What `/readyz` and `/models` show for a role. `facts`: what its worker reported, None until one was ready. They
+    are public and hold no request data."""
 
     ready: bool
     stage: str
@@ -49,9 +49,9 @@ class RoleStatus:
 
 
 class Engine(Protocol):
-    """Runs groups of tasks. A group is the documents of one request: admitted whole or not at all.
+    """Runs groups of tasks. A group holds the documents of one request and is admitted as a whole or not at all.
 
-    `tests/gpu_workers/engine` holds the contract that every implementation meets.
+    `tests/gpu_workers/engine` holds the contract suite for all implementations.
     """
 
     @property
@@ -61,16 +61,15 @@ class Engine(Protocol):
 
     @property
     def arrays(self) -> ArrayPool:
-        """Memory for the arrays of payloads. An engine takes arrays of its own pool only."""
+        """Memory for the arrays of payloads. An engine accepts only arrays from its own pool."""
         ...
 
     async def start(self) -> None:
-        """Start the workers. A role takes no work until it has been ready once; `status` shows how far it is."""
+        """Start the workers. A role accepts no work until a worker has been ready once. `status` shows the progress."""
         ...
 
     async def stop(self) -> None:
-        """End the workers. Work that has started is finished or ends as `WorkerDied`; the rest ends as
-        `WorkerCold`."""
+        """Stop the workers. A started task is finished or ends with `WorkerDied`; all others end with `WorkerCold`."""
         ...
 
     async def run(
@@ -84,22 +83,23 @@ class Engine(Protocol):
     ) -> list[Any]:
         """Run a group and return its results in order.
 
-        Groups start in the order of their admission. A group of which nothing has started is dropped once
-        `client_disconnected` is set. With `isolate_failures` a started task that fails does not affect the other
+        Groups start in the order of their admission. If `client_disconnected` is set before any task of a group has
+        started, the group is dropped. With `isolate_failures`, a started task that fails does not affect the other
         tasks of its group: its error takes the place of its result.
 
         Raises:
-            NotStarted: no task of the group reached a worker (queue full, worker cold, client disconnected, deadline):
-                nothing was read, no noise was drawn, the caller may refund.
-            Started: at least one task reached a worker: the caller must count the group as spent.
+            NotStarted: no task of the group reached a worker (queue full, worker cold, client disconnected, deadline).
+                Nothing was read and no noise was drawn, so the caller may refund.
+            Started: at least one task reached a worker, so the caller must count the group as spent.
         """
         ...
 
     async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
-        """Return once the queue can take `tasks` more. Nothing is reserved: another caller may take the places first.
+        """Return once the queue can admit `tasks` more tasks. It reserves nothing: another caller may fill the queue
+        first.
 
         Raises:
-            QueueFull: the queue stays too full for `timeout_s`, or never holds so many.
+            QueueFull: the queue stays too full for `timeout_s`, or its limit is below `tasks`.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""The queue of one role: admission, order, deadlines and cancellation. Engines share it, so that these agree.
+"""The queue of one role: admission, order, deadlines and cancellation. All engines share it, so they behave alike.
 
-A task has *started* once `start_batch` has returned it: the engine then hands it to a worker, which may draw noise at
-any moment. Until then the gateway alone holds it and can say that nothing was read.
+A task has *started* once `start_batch` has returned it: the engine then passes it to a worker, which may draw noise at
+any moment. Until then, only the gateway holds the task and can guarantee that nothing was read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpu_workers.engine.protocol import Role, Task
 
 @dataclass(eq=False)
 class _Group:
-    """The tasks of one request, admitted whole."""
+    """The tasks of one request, which are admitted together."""
 
     results: list[Any]
     done: asyncio.Future[None]
@@ -52,22 +52,22 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class PendingTask:
-    """A task on its way, from its admission to its result."""
+    """A task from its admission until its result."""
 
     task: Task
     group: _Group
     index: int
-    admitted_at: float  # of `time.monotonic`
+    admitted_at: float  # `time.monotonic` seconds
 
     def finish(self, result: Any) -> None:
-        """Give the caller a worker's result. The task was handed to a worker: no answer can lead to a refund."""
+        """Set a worker's result. The task was passed to a worker, so no result can lead to a refund."""
         self.group.settle(self.index, TaskFailed() if isinstance(result, NotStarted) else result)
 
 
 class TaskQueue:
-    """Belongs to the event loop; no locks. It refuses all work until it is opened.
+    """Used on the event loop only, without locks. It refuses all tasks until it is opened.
 
-    Tasks start in the order of their admission; `start_batch` alone decides it.
+    Tasks start in the order of their admission, which only `start_batch` determines.
     """
 
     def __init__(self, role: Role, *, tasks_max: int, batch_tokens_max: int, on_admitted: Callable[[], None]) -> None:
@@ -85,12 +85,12 @@ class TaskQueue:
 
     @property
     def oldest_at(self) -> float:
-        """When the task that starts next was admitted, of `time.monotonic`. Raises IndexError for an empty queue."""
+        """The admission time of the next task, in `time.monotonic` seconds. Raises IndexError for an empty queue."""
         return self._pending[0].admitted_at
 
     @property
     def fills_a_batch(self) -> bool:
-        """Whether the tasks reach the token budget of a batch."""
+        """Whether the queued tasks reach the token budget of a batch."""
         weight = 0
         for pending in self._pending:
             weight += pending.task.weight
@@ -99,11 +99,12 @@ class TaskQueue:
         return False
 
     def open(self) -> None:
-        """Admit work from now on."""
+        """Start to admit tasks."""
         self._open = True
 
     def close(self) -> None:
-        """Refuse all further work. What has not started ends as `WorkerCold`, in a group that has as `WorkerDied`."""
+        """Refuse all further tasks. Queued tasks end with `WorkerDied` if their group has started, else with
+        `WorkerCold`."""
         self._open = False
         for pending in self._pending:
             pending.group.settle(pending.index, WorkerDied() if pending.group.started else WorkerCold())
@@ -117,7 +118,7 @@ class TaskQueue:
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
     ) -> list[Any]:
-        """As `Engine.run`."""
+        """See `Engine.run`."""
         group = self._admit(tasks, isolate_failures=isolate_failures)
         disconnected: asyncio.Future[Any] = asyncio.ensure_future(client_disconnected.wait())
         deadline = time.monotonic() + timeout_s
@@ -126,7 +127,8 @@ class TaskQueue:
             await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not group.done.done() and not group.started:
                 raise self._refused(ClientGone() if client_disconnected.is_set() else DeadlineBeforeStart())
-            # started: the result is awaited even when the client has disconnected, which can fetch it by its key
+            # Started: wait for the result even if the client has disconnected, because it can fetch the result by its
+            # key.
             await asyncio.wait({group.done}, timeout=max(0.0, deadline - time.monotonic()))
             if not group.done.done():
                 raise DeadlineExceeded
@@ -139,7 +141,7 @@ class TaskQueue:
                 group.done.cancel()
 
     async def wait_for_capacity(self, tasks: int, *, timeout_s: float) -> None:
-        """As `Engine.wait_for_capacity`."""
+        """See `Engine.wait_for_capacity`."""
         if tasks > self._tasks_max:
             raise self._refused(QueueFull())
         try:
@@ -150,16 +152,16 @@ class TaskQueue:
             raise self._refused(QueueFull()) from None
 
     def start_batch(self) -> list[PendingTask]:
-        """Take the next tasks, up to the token budget of a batch and at least one: they count as started from now on.
+        """Take the next tasks, up to the token budget of a batch and at least one. They count as started from now on.
 
-        Empty where all that was queued belongs to groups that have failed.
+        The batch is empty if all queued tasks belong to groups that have failed.
         """
         now = time.monotonic()
         batch: list[PendingTask] = []
         weight = 0
         while self._pending:
             pending = self._pending[0]
-            if pending.group.done.done():  # another task of its group has failed, and the group with it
+            if pending.group.done.done():  # another task has failed and ended the whole group
                 self._pending.popleft()
                 continue
             if batch and weight + pending.task.weight > self._batch_tokens_max:
@@ -197,7 +199,7 @@ class TaskQueue:
 
     def _changed(self) -> None:
         metrics.QUEUE_LENGTH.labels(self._role).set(len(self._pending))
-        self._shrunk.set()  # all callers of `wait_for_capacity` check again
+        self._shrunk.set()  # every caller of `wait_for_capacity` checks again
         self._shrunk.clear()
 
     def _refused(self, error: NotStarted) -> NotStarted:

@@ -1,7 +1,7 @@
-"""The file of a privately fine-tuned classifier: safetensors, with what it is and what it cost in the metadata.
+"""The file of a privately fine-tuned classifier: safetensors, with its description and privacy cost in the metadata.
 
-It holds what was optimised (`lora`: adapter and head; `rgp`: the encoder's linear layers and the head; `full`:
-everything but the embeddings), in float32, and fits the encoder whose fingerprint it names. No pickle.
+It holds the optimised tensors (`lora`: adapter and head; `rgp`: the encoder's linear layers and the head; `full`:
+everything except the embeddings), in float32. It fits only the encoder whose fingerprint it names. No pickle.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ClassifierInfo:
 
 
 def save_classifier(path: Path, info: ClassifierInfo, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically."""
     arrays = {name: tensor.detach().float().cpu().numpy() for name, tensor in tensors.items()}
     facts = asdict(info)
     write_tensors(path, _FORMAT, facts | facts.pop("hyperparameters"), arrays)
@@ -53,9 +53,9 @@ def save_classifier(path: Path, info: ClassifierInfo, tensors: Mapping[str, torc
 def load_classifier(
     path: Path, base_path: Path | None = None, *, device: torch.device | str = "cpu"
 ) -> tuple[ClassifierInfo, Base, Classifier]:
-    """A file's classifier on its encoder (the bundled one by default), in evaluation mode.
+    """Load a file's classifier on its encoder (the bundled one by default), in evaluation mode.
 
-    Raises: ValueError for what is no such file, for another encoder, or for a number that is not finite.
+    Raises: ValueError for a file of another format, for another encoder, or for a number that is not finite.
     """
     info, tensors = _read(path)
     place = torch.device(device)
@@ -66,7 +66,7 @@ def load_classifier(
     trained = prepare(model, Method(info.method), rank=info.hyperparameters.rank)
     shapes = {name: parameter.shape for name, parameter in trained.optimised.items()}
     if shapes != {name: tensor.shape for name, tensor in tensors.items()}:
-        raise ValueError("the tensors are not those of the classifier")
+        raise ValueError("the tensors do not match the classifier")
     with torch.no_grad():
         for name, parameter in trained.optimised.items():
             parameter.copy_(tensors[name])
@@ -82,7 +82,7 @@ def _read(path: Path) -> tuple[ClassifierInfo, dict[str, torch.Tensor]]:
         info = ClassifierInfo(**{**facts, "labels": tuple(facts["labels"]), "hyperparameters": used})
         Method(info.method)
     except (ValueError, LookupError, TypeError):
-        raise ValueError("the file's facts are not those of a classifier") from None
+        raise ValueError("the file's metadata does not describe a classifier") from None
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise ValueError("the classifier holds a number that is not finite")

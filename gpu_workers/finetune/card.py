@@ -1,4 +1,4 @@
-"""The model card of a privately fine-tuned classifier: its certificate, and every accountant's epsilon beside it."""
+"""The model card of a privately fine-tuned classifier: its certificate, and the epsilon of every accountant."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def classifier_card(
             "",
             f"Fine-tuned under differential privacy: **({up(info.epsilon)}, {info.delta:g})-DP** for one row of the",
             "training data, where neighbours differ by one row more or less (add-remove). The certificate is a bound",
-            "by privacy loss distributions for the whole run; it covers these weights and everything told while they",
-            "were trained. Where neighbours differ in the value of one row, the same run is",
+            "by privacy loss distributions for the whole run. It covers these weights and everything reported during",
+            "training. Where neighbours differ in the value of one row, the same run is",
             f"({up(replace_one)}, {info.delta:g})-DP.",
             "",
             "| | |",
@@ -48,8 +48,8 @@ def classifier_card(
             "",
             "## Epsilon by every accountant",
             "",
-            f"Of this run, at delta {info.delta:g}. An estimate may be under the truth; it set nothing and promises",
-            "nothing.",
+            f"Values for this run at delta {info.delta:g}. An estimate may be below the true value. It was not used to",
+            "set the noise and is no guarantee.",
             "",
             "| accountant | claims | epsilon |",
             "| --- | --- | --- |",
@@ -57,8 +57,8 @@ def classifier_card(
             "",
             "## What is not covered",
             "",
-            "The number of rows, the labels' names and the public split count as public. One row is the unit: somebody",
-            "with several rows is protected for one of them. Real arithmetic is assumed of Gaussian noise.",
+            "The number of rows, the labels' names and the public split count as public. One row is the unit: a person",
+            "with several rows is protected for one of them. Gaussian noise is assumed to use real arithmetic.",
             "",
         ]
     )
@@ -72,7 +72,7 @@ def _sampling(info: ClassifierInfo) -> str:
 
 
 def up(epsilon: float) -> str:
-    """To four decimals, upwards."""
+    """Round up to four decimals."""
     return f"{math.ceil(epsilon * 1e4 - 1e-9) / 1e4:.4f}"
 
 

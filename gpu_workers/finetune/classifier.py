@@ -1,7 +1,7 @@
-"""A classifier: an encoder, the mean of its states, one linear layer. Logits of a row depend on that row alone.
+"""A classifier: an encoder, the mean of its states, one linear layer. The logits of a row depend on that row alone.
 
-Pooled vectors are brought to length sqrt(width), row by row, so that the head's gradients are of one size whatever the
-encoder. The two texts of a pair that is read apart give |u - v| and u * v beside their own vectors.
+Pooled vectors are scaled to length sqrt(width), row by row, so that the head's gradients have one size for every
+encoder. If the two texts of a pair are read separately, |u - v| and u * v are appended to their own vectors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpu_workers.finetune.base import Base
 
 @dataclass(frozen=True)
 class Part:
-    """Ids, mask and types of the texts that a batch reads at once, each `[rows, length]`."""
+    """Ids, mask and types of the texts that a batch reads together, each `[rows, length]`."""
 
     ids: torch.Tensor
     mask: torch.Tensor
@@ -25,7 +25,7 @@ class Part:
 
 
 class Classifier(nn.Module):
-    """`head` starts at zero: the first predictions are those of a coin."""
+    """`head` starts at zero, so the first predictions are uniform."""
 
     def __init__(self, base: Base, *, labels: int, pairs: bool) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Classifier(nn.Module):
         return logits
 
     def _pooled(self, part: Part) -> torch.Tensor:
-        # a 2-D mask would be dropped in a batch without padding, and another kernel chosen
+        # A 2-D mask would be dropped in a batch without padding, and another kernel would be chosen.
         wide = part.mask[:, None, None, :].expand(-1, 1, part.mask.shape[1], -1)
         types = {} if part.types is None else {"token_type_ids": part.types}
         states = self.backbone(input_ids=part.ids, attention_mask=wide, **types).last_hidden_state.float()

@@ -1,13 +1,13 @@
-"""Whether a row's gradient depends on the other rows of its physical batch: checked on the device before a training.
+"""Check on the device, before a training, whether a row's gradient depends on the other rows of its physical batch.
 
 The sensitivity of a clipped sum (`gpu_workers.finetune.gradients`) assumes that a row's gradient is a function of that
-row. Products of float32 matrices may be rounded differently for another number of rows and, on some processors, at
-another place in a batch. All physical batches of one row length have the same number of rows, except the last one. So
-where the place does not matter, one row more or less changes the gradients of at most one physical batch of each length
-that it adds or removes. Where the place matters, it would change those of all later batches.
+row. Products of float32 matrices may round differently for another number of rows and, on some processors, at another
+position in a batch. All physical batches of one row length have the same number of rows, except the last one. If the
+position does not matter, one row more or less therefore changes the gradients of at most one physical batch of each
+length that it adds or removes. If the position matters, it would change those of all later batches.
 
-`batch_pieces` tests the place with made-up rows at public lengths, bitwise. A device that fails gets batches of one
-row: slower, but independent of other rows by construction.
+`batch_pieces` tests the position with generated rows at public lengths, bitwise. A device that fails gets batches of
+one row, which are slower but independent of other rows by construction.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ _SPECIAL_IDS = 5  # padding and separators come first in a vocabulary
 
 
 def batch_pieces(model: Classifier, trained: Trained, base: Base, *, pairs: bool) -> int:
-    """The word pieces of a physical batch for this model on its device: BATCH_PIECES, or ROW_BY_ROW on a failed check.
+    """Return the word pieces of a physical batch for this model on its device: BATCH_PIECES, or ROW_BY_ROW if the check
+    fails.
 
-    The model is left as it was.
+    The model is unchanged afterwards.
     """
     gradient = PrivateGradient(model, trained.own, clip_norm=1.0, noise_multiplier=1.0, expected_batch=1)
     zero = [parameter for parameter in trained.own.values() if not bool(parameter.any())]
     texts = 2 if pairs and not base.joint else 1
     try:
         with torch.no_grad():
-            for parameter in zero:  # a head or an adapter of zeros hides the gradients of the layers before it
+            for parameter in zero:  # a head or adapter of zeros would hide the gradients of the layers before it
                 parameter.normal_(std=0.1)
         checked = [length for length in _LENGTHS if length <= base.pieces_max]
         ignored = all(_place_is_ignored(gradient, _made_up(model, base, length, texts=texts)) for length in checked)
@@ -49,7 +50,7 @@ def batch_pieces(model: Classifier, trained: Trained, base: Base, *, pairs: bool
 
 
 def _place_is_ignored(gradient: PrivateGradient, batch: Batch) -> bool:
-    """Whether every row keeps its gradient, bitwise, at another place in the batch."""
+    """Whether every row keeps its gradient, bitwise, at another position in the batch."""
     own, moved = gradient.own(batch), gradient.own(_rolled(batch))
     return all(torch.equal(moved[name], tensor.roll(1, dims=0)) for name, tensor in own.items())
 
@@ -71,6 +72,6 @@ def _made_up(model: Classifier, base: Base, length: int, *, texts: int) -> Batch
 
 
 def _rolled(batch: Batch) -> Batch:
-    """The same rows, each one place later; segment types are all zero."""
+    """The same rows, each one position later. Segment types are all zero."""
     parts = (Part(part.ids.roll(1, dims=0), part.mask.roll(1, dims=0), part.types) for part in batch.parts)
     return Batch(tuple(parts), batch.labels.roll(1))

@@ -1,4 +1,4 @@
-"""What a classifier says of rows, and how often that is right on a public split."""
+"""Compute a classifier's probabilities for rows, and its accuracy on a public split."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sklearn.metrics import accuracy_score, f1_score
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.classifier import Classifier
 
-_PIECES_MAX = 2048  # of a batch, where no gradients are kept
+_PIECES_MAX = 2048  # of a batch without gradients
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """On the caller's public rows: the share that is right, and the mean of the labels' F1."""
+    """Scores on the caller's public rows: the accuracy, and the mean of the labels' F1."""
 
     rows: int
     accuracy: float
@@ -25,7 +25,7 @@ class Metrics:
 
 @torch.no_grad()
 def probabilities(model: Classifier, rows: Rows) -> torch.Tensor:
-    """Of each label, float32 `[rows, labels]`, on the host. The model is left in evaluation mode."""
+    """Probability of each label, float32 `[rows, labels]`, on the host. The model is left in evaluation mode."""
     model.eval()
     found = torch.empty(len(rows), model.head.out_features)
     for chosen, batch in rows.batches(np.arange(len(rows)), pieces_max=_PIECES_MAX):
@@ -34,11 +34,11 @@ def probabilities(model: Classifier, rows: Rows) -> torch.Tensor:
 
 
 def measure(model: Classifier, rows: Rows) -> Metrics:
-    """`rows` must be public: what this returns is shown."""
-    said = probabilities(model, rows).argmax(dim=1).numpy()
+    """Compute the scores. `rows` must be public, because the result is shown."""
+    predicted = probabilities(model, rows).argmax(dim=1).numpy()
     truth = rows.labels.numpy()
     return Metrics(
         len(rows),
-        float(accuracy_score(truth, said)),
-        float(f1_score(truth, said, average="macro", zero_division=0.0)),
+        float(accuracy_score(truth, predicted)),
+        float(f1_score(truth, predicted, average="macro", zero_division=0.0)),
     )

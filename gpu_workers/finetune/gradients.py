@@ -1,30 +1,31 @@
-"""The private gradient: each row's gradient is clipped, the sum gets noise and is divided by the expected batch size.
+"""The private gradient: each row's gradient is clipped, then the sum gets noise and is divided by the expected batch
+size.
 
 Guarantee: `PrivateGradient.step` releases, for one logical batch, the Gaussian mechanism at the plan's noise
-multiplier. Adding or removing one row moves the clipped sum by at most the clipping norm C in l2, over all tensors
+multiplier. Adding or removing one row changes the clipped sum by at most the clipping norm C in l2, over all tensors
 together. With batches by `core.finetune.poisson` this is one step of the plan. A gradient that is not finite counts as
-zero. An empty batch is a step as well: its release is noise alone.
+zero. An empty batch is also a step: its release is noise alone.
 
-Sensitivity. A row adds integers to the sum, in units of u = 2^-30 C: its gradient g, clipped to (1 - 2^-10) C, over u,
-rounded. Let d be the number of trained parameters. The norm of g is computed in float64. The factor of a row and each
-product are rounded once to float32, a relative error of at most 2^-24 each; rounding to integers adds at most 1/2 for
-each entry. So a row adds a vector of length at most
+Sensitivity. A row adds integers to the sum, in units of u = 2^-30 C: its gradient g, clipped to (1 - 2^-10) C, divided
+by u and rounded. Let d be the number of trained parameters. The norm of g is computed in float64. The factor of a row
+and each product are rounded once to float32, with a relative error of at most 2^-24 each. Rounding to integers adds at
+most 1/2 for each entry. So a row adds a vector of length at most
 
     (1 - 2^-10) (1 + 2^-22) C + sqrt(d) 2^-31 C <= C        for d <= 2^40.
 
-The sums are exact. No entry of a row is above 2^30, so a physical batch of at most 2^22 rows is summed exactly in
+The sums are exact. No entry of a row exceeds 2^30, so a physical batch of at most 2^22 rows is summed exactly in
 float64 (integers below 2^53), and a logical batch of up to 2^32 rows, the most that a plan takes, in int64. The sum is
-therefore the same for every order of the rows and every division into physical batches, and a row that is added or
-removed moves it by exactly the vector of that row, as long as the gradients of the other rows stay as they are. Float32
-and float64 have no part in it before the noise is added (`core.finetune.noise`).
+therefore the same for every order of the rows and every division into physical batches. Adding or removing a row
+changes it by exactly the vector of that row, as long as the gradients of the other rows do not change. Rounding in
+float32 and float64 does not affect the sum before the noise is added (`core.finetune.noise`).
 
 Assumption: a row's gradient depends on that row and on earlier releases alone. Within a physical batch this holds up to
 the rounding of float32, which may depend on the number of rows (`gpu_workers.finetune.companions`).
 
-No loss, norm or batch size leaves this module, only the release.
+This module returns no loss, norm or batch size, only the release.
 
-Opacus keeps each row's gradient, in hooks mode, for linear layers and layer norms. (Its ghost mode clips by a loss
-that it returns, and clips nothing where another loss is used.)
+In hooks mode, Opacus records each row's gradient for linear layers and layer norms. (Its ghost mode clips through a
+loss that it returns, and does not clip if another loss is used.)
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from core.finetune.noise import noisy_sum
 from core.mechanisms.vectors.noise import noise_generator
 from gpu_workers.finetune.batches import Batch
 
-ROUNDING_ROOM = 2.0**-10
-UNIT = 2.0**-30  # of the clipping norm: what an integer of a clipped sum stands for
+ROUNDING_MARGIN = 2.0**-10
+UNIT = 2.0**-30  # of the clipping norm: the value of the integer 1 in a clipped sum
 
 Tensors = dict[str, torch.Tensor]
 
 
 class PrivateGradient:
-    """`model` maps a batch's parts to logits; `parameters`, by name, are those that it trains, all of them."""
+    """`model` maps a batch's parts to logits. `parameters`, by name, are all the parameters that it trains."""
 
     def __init__(
         self,
@@ -69,16 +70,16 @@ class PrivateGradient:
         try:
             self._hooks = GradSampleHooks(model, loss_reduction="sum")
         except NotImplementedError:
-            raise ValueError("the model has a trained layer whose gradients are not a row's own") from None
+            raise ValueError("the model has a trained layer that mixes rows in its gradients") from None
 
     def close(self) -> None:
-        """Takes the hooks off the model."""
+        """Remove the hooks from the model."""
         self._hooks.cleanup()
 
     def step(self, batches: Iterable[Batch]) -> Tensors:
-        """The noised mean gradient of one logical batch, given in physical parts; float32, on the model's device.
+        """Return the noisy mean gradient of one logical batch, given in physical parts; float32, on the model's device.
 
-        The mean is over the *expected* size of a batch; the realised one is private.
+        The mean uses the *expected* size of a batch, because the actual size is private.
         """
         total = {name: torch.zeros_like(each, dtype=torch.int64) for name, each in self._parameters.items()}
         for batch in batches:
@@ -87,18 +88,19 @@ class PrivateGradient:
         return self._released(total)
 
     def own(self, batch: Batch) -> Tensors:
-        """Each row's own gradient of its loss, `[rows, ...]` by parameter. Private: for clipping, and for tests."""
+        """Return each row's own gradient of its loss, `[rows, ...]` by parameter. Private: for clipping, and for
+        tests."""
         self._model.train()
         loss = nn.functional.cross_entropy(self._model(batch.parts), batch.labels, reduction="sum")
         with warnings.catch_warnings():
-            # the first layers' inputs need no gradient; their weights' gradients come all the same
+            # The inputs of the first layers need no gradient. The gradients of their weights are computed nevertheless.
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
             loss.backward()  # type: ignore[no-untyped-call]
         found = {}
         for name, parameter in self._parameters.items():
             own = parameter.grad_sample  # type: ignore[attr-defined]
             if not isinstance(own, torch.Tensor) or len(own) != len(batch.labels):
-                raise RuntimeError("a parameter kept no gradient of each row")
+                raise RuntimeError("no gradient of each row was recorded for a parameter")
             found[name] = own
             parameter.grad_sample = None  # type: ignore[attr-defined]
             parameter.grad = None
@@ -116,14 +118,14 @@ class PrivateGradient:
 
 @torch.no_grad()
 def clipped_sum(own: Tensors, *, clip_norm: float) -> Tensors:
-    """The exact sum of the clipped rows, int64 in units of `UNIT * clip_norm`; the bound is in the module docstring.
+    """The exact sum of the clipped rows, int64 in units of `UNIT * clip_norm`. The bound is in the module docstring.
 
     `own`: float32 `[rows, ...]`, at most 2^22 rows; overwritten.
     """
     parts = [torch.linalg.vector_norm(tensor.flatten(1), dim=1, dtype=torch.float64) for tensor in own.values()]
     norms = torch.linalg.vector_norm(torch.stack(parts), dim=0)
     finite = norms.isfinite()
-    limit = clip_norm * (1 - ROUNDING_ROOM)
+    limit = clip_norm * (1 - ROUNDING_MARGIN)
     factors = torch.where(finite, limit / (norms.clamp(min=limit) * (UNIT * clip_norm)), 0.0).float()
     total = {}
     for name, tensor in own.items():

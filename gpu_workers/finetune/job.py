@@ -1,11 +1,12 @@
-"""The fine-tuning job: labelled private texts in, a classifier out that was trained under differential privacy.
+"""The fine-tuning job: train a classifier on labelled private texts under differential privacy.
 
-    read and check -> load the encoder -> charge -> train, sealing checkpoints -> write the file and its card
+    read and check -> load the encoder -> charge -> train with encrypted checkpoints -> write the file and its card
 
-Guarantee: as of `gpu_workers.finetune.training`, for the plan that the ledger was charged for. No private step is made
-before the charge; a later attempt asks again, hears that it is spent, and goes on from the last sealed checkpoint, so
-that there are as many steps as the plan has. Told are steps, time left and metrics on the public split, of steps
-that a checkpoint on the disk holds. Texts are in the job's encrypted folder and in this process' memory.
+Guarantee: that of `gpu_workers.finetune.training`, for the plan that the ledger was charged for. No private step runs
+before the charge. A later attempt requests the charge again, learns that it is already spent, and resumes from the last
+encrypted checkpoint, so that the number of steps equals that of the plan. The job reports steps, the time left and
+metrics on the public split, only for steps in a checkpoint that is on disk. Texts exist only in the job's encrypted
+folder and in the memory of this process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
-if TYPE_CHECKING:  # rows are read before what trains on them is imported: a bad one is told in a second
+if (
+    TYPE_CHECKING
+):  # rows are checked before the training code is imported, so an invalid row is reported within a second
     from gpu_workers.finetune.training import Progress
     from gpu_workers.finetune.tuning import FineTuned
 
@@ -36,7 +39,7 @@ _TRAINED_FROM, _TRAINED_SHARE = 0.05, 0.9
 
 
 def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, Any]:
-    """The classifier's file and its card, written; returns what was promised and what it scores. Raises JobFailed."""
+    """Write the classifier's file and its card. Returns its guarantee and its scores. Raises JobFailed."""
     spec: FinetuneSpec = order.spec
     private, public = _splits(order, report)
     made = _trained(order, private, public, report, charge)
@@ -120,15 +123,15 @@ def _rows(order: JobOrder) -> Iterator[tuple[int, Any]]:
 
 
 def _report(report: ReportProgress, progress: Progress) -> None:
-    """Of the training, what may be told; never a loss, a norm or a size of private rows."""
-    told: dict[str, float] = {
+    """Report the public progress of the training, never a loss, a norm or a number of private rows."""
+    metrics: dict[str, float] = {
         "step": progress.step,
         "steps": progress.steps,
         "eta_s": round(progress.seconds_left, 1),
     }
     if progress.metrics is not None:
-        told |= {f"public_{name}": value for name, value in asdict(progress.metrics).items()}
-    report("training", _TRAINED_FROM + _TRAINED_SHARE * progress.step / progress.steps, told)
+        metrics |= {f"public_{name}": value for name, value in asdict(progress.metrics).items()}
+    report("training", _TRAINED_FROM + _TRAINED_SHARE * progress.step / progress.steps, metrics)
 
 
 def _result(spec: FinetuneSpec, made: FineTuned) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""The three ways to train a classifier privately: which tensors have rows' gradients, and which are optimised.
+"""The three methods to train a classifier privately: which tensors get per-row gradients, and which are optimised.
 
-* `lora`: low-rank adapters (peft) on the encoder's attention and the head; the rest is frozen.
+* `lora`: low-rank adapters (peft) on the encoder's attention, and the head; the rest is frozen.
 * `rgp`: all linear layers of the encoder through low-rank carriers, and the head (`gpu_workers.finetune.rgp`).
-* `full`: everything but the embeddings. (Position ids are one row for a whole batch: their rows have no gradients of
-  their own.)
+* `full`: everything except the embeddings. (Position ids are one row for a whole batch, so they have no per-row
+  gradients.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.gradients import Tensors
 from gpu_workers.finetune.rgp import Rgp
 
-_ATTENTION = ("query", "value")  # as BERT and RoBERTa name them
+_ATTENTION = ("query", "value")  # the names in BERT and RoBERTa
 
 
 class Method(StrEnum):
@@ -30,9 +30,10 @@ class Method(StrEnum):
 
 
 class Trained(ABC):
-    """`own`: what rows' gradients are taken of. `optimised`: what the optimiser moves, and what an artifact holds."""
+    """`own`: the tensors with per-row gradients. `optimised`: the tensors that the optimiser updates and a file
+    holds."""
 
-    rate: ClassVar[float]  # of Adam, where a method has shown to learn
+    rate: ClassVar[float]  # of Adam; a rate at which the method has been shown to learn
 
     own: dict[str, nn.Parameter]
     optimised: dict[str, nn.Parameter]
@@ -42,11 +43,11 @@ class Trained(ABC):
 
     @abstractmethod
     def gradients(self, released: Tensors) -> Tensors:
-        """The gradients of `optimised`, from the released ones of `own`: post-processing."""
+        """Derive the gradients of `optimised` from the released ones of `own`: post-processing."""
 
 
 class _Direct(Trained):
-    """What has rows' gradients is what is optimised."""
+    """The tensors with per-row gradients are the optimised ones."""
 
     def gradients(self, released: Tensors) -> Tensors:
         return released
@@ -94,7 +95,7 @@ class Reparametrised(Trained):
 
 
 def prepare(model: Classifier, method: Method, *, rank: int = RANK) -> Trained:
-    """Puts the classifier into the method's form, in place; `rank` is of adapters or carriers.
+    """Convert the classifier to the method's form, in place. `rank`: of adapters or carriers.
 
     Raises: InvalidInput for a model without layers of known names.
     """
@@ -108,7 +109,7 @@ def _trained(model: Classifier) -> dict[str, nn.Parameter]:
 
 
 def _attention(backbone: nn.Module) -> list[str]:
-    """The layers that make queries and values, by the end of their names."""
+    """The layers that compute queries and values, by the last part of their names."""
     ends = {name.rpartition(".")[2] for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
     if not ends.issuperset(_ATTENTION):
         raise InvalidInput("The model has no attention layers of known names.", field="model")

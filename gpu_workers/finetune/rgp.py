@@ -1,16 +1,16 @@
-"""Reparametrised gradient perturbation: a layer's gradient through two thin carriers (Yu et al. 2021; EW-Tune).
+"""Reparametrised gradient perturbation: a layer's gradient through two low-rank carriers (Yu et al. 2021; EW-Tune).
 
 In a step, W is written as L R + (W - L R): L `[out, rank]` with orthonormal columns, R `[rank, in]` with orthonormal
-rows, the rest held fixed. Only L and R (and the head) have gradients; they are clipped together and noised, and
+rows, the rest fixed. Only L and R (and the head) have gradients. These are clipped together and get noise, and
 
     dW = dL R + L dR - L L^T dL R
 
-is what the gradient of W keeps when it is projected on the columns of L and the rows of R (EW-Tune's Algorithm 1 prints
-the last term without its first L). An ordinary optimiser moves W by it.
+is the part of the gradient of W that remains after projection on the columns of L and the rows of R (EW-Tune's
+Algorithm 1 prints the last term without its first L). An ordinary optimiser updates W with it.
 
-Carriers read nothing private: they come from one power iteration, from a random start, on W itself in the first steps
-and on W - W_0 afterwards, W_0 public and W an outcome of the noised releases (their Algorithm 2). No batch is looked
-at, so they cost nothing: post-processing.
+The carriers use nothing private: they come from one power iteration, from a random start, on W itself in the first
+steps and on W - W_0 afterwards, where W_0 is public and W results from the noisy releases (their Algorithm 2). They
+read no batch, so they are post-processing and cost nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from torch import nn
 
 from gpu_workers.finetune.gradients import Tensors
 
-WARMUP_STEPS = 10  # W - W_0 is hardly more than noise before
+WARMUP_STEPS = 10  # before, W - W_0 is mostly noise
 
 
 class RgpLinear(nn.Module):
-    """A linear layer that trains through its carriers; in evaluation the layer that it was."""
+    """A linear layer that trains through its carriers. In evaluation mode it is the original layer."""
 
     def __init__(self, base: nn.Linear, rank: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class RgpLinear(nn.Module):
 
     @torch.no_grad()
     def new_carriers(self, step: int) -> None:
-        """Carriers for this step; W stays what it is."""
+        """Compute the carriers for this step. W does not change."""
         matrix = self.weight if step < WARMUP_STEPS else self.weight - self.first
         start = torch.randn(self.right.weight.shape, device=matrix.device, dtype=matrix.dtype)
         left = torch.linalg.qr(matrix @ start.T)[0]
@@ -58,13 +58,13 @@ class RgpLinear(nn.Module):
 
     @torch.no_grad()
     def projected(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """The gradient of W that the carriers' (noised) gradients stand for."""
+        """The gradient of W that results from the carriers' (noisy) gradients."""
         column, row = self.left.weight, self.right.weight
         return (left - column @ (column.T @ left)) @ row + column @ right
 
 
 class Rgp:
-    """The linear layers of an encoder, prepared; `carriers` have rows' gradients, `weights` are what is optimised."""
+    """The converted linear layers of an encoder. `carriers` have per-row gradients; `weights` are optimised."""
 
     def __init__(self, backbone: nn.Module, *, rank: int) -> None:
         backbone.requires_grad_(False)
@@ -91,7 +91,7 @@ class Rgp:
             layer.new_carriers(step)
 
     def projected(self, released: Mapping[str, torch.Tensor]) -> Tensors:
-        """The gradients of the weights, from a release that names the carriers."""
+        """The gradients of the weights, computed from a release that names the carriers."""
         return {
             f"{name}.weight": layer.projected(released[f"{name}.left"], released[f"{name}.right"])
             for name, layer in self._layers.items()

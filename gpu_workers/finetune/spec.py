@@ -1,4 +1,4 @@
-"""What a fine-tuning job takes. Light: the front end builds it without torch."""
+"""The parameters of a fine-tuning job. The front end builds them, so this module does not import torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.finetune.hyperparameters import Hyperparameters
 
-if TYPE_CHECKING:  # imports scipy, which the front end does without
+if TYPE_CHECKING:  # imports scipy, which the front end does not load
     from core.finetune.pricing import TrainingBudget
 
 
@@ -16,10 +16,10 @@ BUNDLED = "bundled"  # the name of the gateway's own encoder
 
 @dataclass(frozen=True)
 class FinetuneSpec:
-    """What a fine-tuning job takes besides its rows. `targets`: as a domain's.
+    """The parameters of a fine-tuning job besides its rows. `targets`: as in `DomainSpec`.
 
-    `model` is the encoder's name among the operator's, `model_path` its folder, None for the bundled one. `budget`:
-    the plan that will be run, and what the ledger holds for it.
+    `model` is the encoder's name in the operator's settings, `model_path` its folder, None for the bundled one.
+    `budget`: the plan of the run, and what the ledger holds for it.
     """
 
     name: str

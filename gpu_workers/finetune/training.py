@@ -1,16 +1,16 @@
-"""The private training loop: it can be stopped at any moment and goes on where its last checkpoint was.
+"""The private training loop. It can be stopped at any moment and resumes from its last checkpoint.
 
-Guarantee: what is told, and the weights at the end, are a function of the releases of at most `plan.steps` steps of
-the plan and of public data: (plan.certificate.epsilon, delta)-DP for one row, add-remove. A step's release is used
-for nothing that leaves before a checkpoint that holds it is on the disk. Steps after the last checkpoint die with the
-process: when it goes on, they are made anew with fresh noise, and their first releases were not used by anything that
-left. So there is one release for each step, and as many steps as the plan has. Batches of Poisson sampling are drawn
-anew as well. With random allocation a checkpoint in the middle of an epoch holds the steps of the rows, so that each
-row is in one step of the epoch: an epoch is allocated anew only where no step of it is in a checkpoint.
+Guarantee: the reported progress and the final weights are a function of the releases of at most `plan.steps` steps of
+the plan and of public data: (plan.certificate.epsilon, delta)-DP for one row, add-remove. Nothing that depends on a
+step's release leaves the process before a checkpoint that holds it is on disk. Steps after the last checkpoint are lost
+with the process. The resumed training repeats them with fresh noise, and nothing that left the process depends on their
+first releases. So there is one release for each step, and as many steps as the plan has. Batches of Poisson sampling
+are also drawn again. With random allocation, a checkpoint in the middle of an epoch holds the steps of the rows, so
+that each row is in one step of the epoch. An epoch is allocated again only if none of its steps is in a checkpoint.
 
-What is told: steps done, an estimate of the time left, metrics on the caller's public rows; at fixed steps. Never a
-loss of private rows, a gradient's norm, or a batch's size. (Time is not hidden; between two tellings it is the time
-of many steps.)
+The loop reports, at fixed steps: the finished steps, an estimate of the time left, and metrics on the caller's public
+rows. It never reports a loss of private rows, the norm of a gradient, or the size of a batch. (Time is not hidden;
+between two reports it is the time of many steps.)
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.finetune.methods import Trained
 from gpu_workers.models.training_loop import Checkpoint, Schedule
 
-CLIP_NORM = 0.1  # nearly every row is clipped: all count alike, and Adam makes up for the scale
-HEAD_RATE = 1e-2  # the head starts at zero and has far to go, whatever the method
+CLIP_NORM = 0.1  # nearly every row is clipped, so that all rows count alike; Adam compensates for the scale
+HEAD_RATE = 1e-2  # the head starts at zero and needs a high rate with every method
 BATCH_PIECES = 512  # word pieces of a physical batch
 _CHECKPOINTS = 20
 _MEASUREMENTS = 5
@@ -45,7 +45,7 @@ _MEASUREMENTS = 5
 
 @dataclass(frozen=True)
 class Progress:
-    """`seconds_left` is a guess. `metrics` only at some steps."""
+    """`seconds_left` is an estimate. `metrics` are present only at some steps."""
 
     step: int
     steps: int
@@ -57,7 +57,7 @@ ReportProgress = Callable[[Progress], None]
 
 
 class PrivateTraining:
-    """A model in a method's form, Adam on noised gradients, and the number of steps done."""
+    """A model in a method's form, Adam on noisy gradients, and the number of finished steps."""
 
     def __init__(
         self,
@@ -74,10 +74,12 @@ class PrivateTraining:
         """`head_rate`: of Adam for the head. `clip_norm`: of a row's gradient; the noise is proportional to it, so the
         guarantee does not change. `batch_pieces` bounds the memory, and changes nothing else.
 
-        Goes on from the checkpoint, if there is one. Raises: ValueError for one of another plan or model.
+        Resumes from the checkpoint, if there is one.
+
+        Raises: ValueError for a checkpoint of another plan or model.
         """
         self.step = 0
-        self._allocation: IntArray | None = None  # of random allocation: each row's step in the epoch
+        self._allocation: IntArray | None = None  # for random allocation: each row's step in the epoch
         self._model, self._trained, self._plan, self._checkpoint = model, trained, plan, checkpoint
         self._clip_norm, self._batch_pieces = clip_norm, batch_pieces
         self.rate = hyperparameters.learning_rate or trained.rate
@@ -97,12 +99,14 @@ class PrivateTraining:
             self._restore(state)
 
     def run(self, rows: Rows, public: Rows | None, report: ReportProgress) -> Metrics | None:
-        """Train to the plan's end; returns the metrics on the `public` rows, if there are any.
+        """Train to the end of the plan. Returns the metrics on the `public` rows, if there are any.
 
-        `rows`: as many as the plan declares. Raises: ValueError for another number.
+        `rows`: as many as the plan declares.
+
+        Raises: ValueError for another number.
         """
         if len(rows) != self._plan.rows:
-            raise ValueError("the rows are not as many as the plan declares")
+            raise ValueError("the number of rows differs from the one that the plan declares")
         begun, first, steps = time.monotonic(), self.step, self._plan.steps
         while self.step < steps:
             self._one_step(rows)
@@ -127,7 +131,7 @@ class PrivateTraining:
         self.step += 1
 
     def _batch(self) -> IntArray:
-        """The rows of this step."""
+        """Return the rows of this step."""
         plan = self._plan
         if plan.sampling is Sampling.POISSON:
             return poisson_batch(rows=plan.rows, batch=plan.batch)
@@ -139,12 +143,12 @@ class PrivateTraining:
         return np.flatnonzero(self._allocation == place)
 
     def _due(self, times: int) -> bool:
-        """At about `times` steps, evenly spread, and at the last."""
+        """Whether this is one of about `times` evenly spread steps, or the last step."""
         every = -(-self._plan.steps // times)
         return self.step % every == 0 or self.step == self._plan.steps
 
     def _facts(self) -> dict[str, Any]:
-        """What a checkpoint must agree in: the accounted plan."""
+        """The facts that a checkpoint must match: the accounted plan."""
         plan = self._plan
         return {
             "rows": plan.rows,
@@ -173,7 +177,7 @@ class PrivateTraining:
     def _restore(self, saved: bytes) -> None:
         device = next(iter(self._trained.optimised.values())).device
         state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
-        # checkpoints from before there was a choice do not say
+        # Checkpoints written before the choice existed do not have the key.
         if {"sampling": Sampling.POISSON.value} | state["plan"] != self._facts() or state[
             "parameters"
         ].keys() != self._trained.optimised.keys():
@@ -187,7 +191,7 @@ class PrivateTraining:
 
 
 def _groups(trained: Trained, rate: float, head_rate: float) -> list[dict[str, Any]]:
-    """The optimiser's: the encoder's part and the head, each with its rate at full height."""
+    """The optimiser's parameter groups: the encoder's part and the head, each with its peak rate."""
     head = [tensor for name, tensor in trained.optimised.items() if name.startswith("head.")]
     body = [tensor for name, tensor in trained.optimised.items() if not name.startswith("head.")]
     return [{"params": body, "rate": rate}, {"params": head, "rate": head_rate}]

@@ -1,7 +1,7 @@
-"""A private fine-tuning from texts to a classifier: what a job or a benchmark calls.
+"""Private fine-tuning of a classifier on texts, as jobs and benchmarks call it.
 
-Guarantee: as of `gpu_workers.finetune.training`, for one row of `private`. Public are the plan, the labels' names, the
-`public` split, the limits, the encoder and the method.
+Guarantee: that of `gpu_workers.finetune.training`, for one row of `private`. Public are the plan, the labels' names,
+the `public` split, the limits, the encoder and the method.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpu_workers.models.training_loop import Checkpoint
 
 @dataclass(frozen=True)
 class Task:
-    """`labels`: the declared names, in the order of the logits. `pairs`: a row is two texts."""
+    """`labels`: the declared names, in the order of the logits. `pairs`: whether a row is two texts."""
 
     labels: tuple[str, ...]
     pairs: bool
@@ -38,7 +38,7 @@ class Task:
 
 @dataclass(frozen=True)
 class FineTuned:
-    """`tensors`: what an artifact holds. `metrics`: on the public split, if there is one."""
+    """`tensors`: the contents of the artifact. `metrics`: on the public split, if there is one."""
 
     info: ClassifierInfo
     tensors: dict[str, torch.Tensor]
@@ -57,13 +57,15 @@ def fine_tune(
     report: Callable[[Progress], None],
     charge: Callable[[], None] = lambda: None,
 ) -> FineTuned:
-    """Train by the plan, or go on from the checkpoint. `charge` returns once the plan is paid for: it is called when
-    everything has been loaded, right before the first private step.
+    """Train by the plan, or resume from the checkpoint. `charge` returns once the plan is paid for. It is called after
+    everything is loaded, right before the first private step.
 
-    `private`, `public`: as `core.finetune.rows.read_splits` gives them for the task's labels and the plan's rows.
-    Raises: InvalidInput for an encoder that cannot be trained so; ValueError for a checkpoint of another plan, a folder
-    that holds no encoder, or another number of rows.
+    `private`, `public`: the result of `core.finetune.rows.read_splits` for the task's labels and the plan's rows.
+
+    Raises: InvalidInput for an encoder that cannot be trained in this way; ValueError for a checkpoint of another plan,
+    a folder without an encoder, or another number of rows.
     """
+
     base = load_base(base_path, device=device, pieces_max=task.hyperparameters.pieces_max)
     model, trained = _prepared(base, task)
     training = PrivateTraining(

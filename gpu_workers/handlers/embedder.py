@@ -1,10 +1,9 @@
-"""The embed role: encode the sentences of many documents in one go, then draw each document's release.
+"""The handler of the embed role: encode the sentences of many documents together, then release each document.
 
-Vectors and texts that are released one by one are the business of `gpu_workers.handlers.vector_release`, in the same
-worker.
+`gpu_workers.handlers.vector_release` releases single vectors and texts, in the same worker.
 
-The encoder sees sentences, not documents: a sentence's vector depends on that sentence alone, which is what makes
-the sensitivity of the mechanisms exact. `warm_up` checks that on this very device and refuses to serve otherwise.
+The encoder processes sentences, not documents. The vector of a sentence depends on that sentence alone, which makes the
+sensitivity of the mechanisms exact. `warm_up` checks this on the device in use and refuses to serve otherwise.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Embedder:
     def warm_up(self) -> EmbedderFacts:
         """Load the encoder and every pack, check the device, release a canary.
 
-        Raises: UnfitDevice when this device cannot compute scores exactly, InvalidPack for a broken pack.
+        Raises: UnfitDevice if this device cannot compute scores exactly, InvalidPack for a broken pack.
         """
         options = self._options
         if options.threads:
@@ -86,8 +85,9 @@ class Embedder:
         )
 
     def prepare(self, tasks: Sequence[EmbedTask | VectorTask]) -> Callable[[], list[EmbedRelease | int | GatewayError]]:
-        """As `Handler.prepare`: encode. The draw gives a document's embedding, or how many vectors were written to
-        its block. Documents that one call of a mechanism draws for fail together, vectors by task."""
+        """Encode the texts (see `Handler.prepare`). The draw returns a document's embedding, or the number of vectors
+        that it wrote to the task's block. Documents that share one call of a mechanism fail together; vectors fail by
+        task."""
         documents = [task for task in tasks if isinstance(task, EmbedTask)]
         sentences = self._sentences(documents)
         draw_vectors = self._vectors.prepare([task for task in tasks if isinstance(task, VectorTask)])
@@ -102,7 +102,7 @@ class Embedder:
     def _documents(
         self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]
     ) -> list[EmbedRelease | GatewayError]:
-        """Release every document; one mechanism call for each (domain, mechanism)."""
+        """Release every document, with one mechanism call for each (domain, mechanism)."""
         together: defaultdict[tuple[FileVersion | str, str], list[int]] = defaultdict(list)
         for index, task in enumerate(tasks):
             together[task.pack or task.domain, task.mechanism].append(index)
@@ -116,13 +116,14 @@ class Embedder:
         return [released[index] for index in range(len(tasks))]
 
     def _drawn(self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]) -> list[EmbedRelease]:
-        """The releases of documents of one domain by one mechanism."""
+        """Release documents of one domain by one mechanism."""
         mechanism = self._mechanism(tasks)
         vectors = mechanism.release(documents, [task.epsilon_nano for task in tasks])
         return [EmbedRelease(vector=vector, space=mechanism.space) for vector in vectors]
 
     def _mechanism(self, tasks: Sequence[EmbedTask]) -> SentenceMechanism:
-        """What releases these tasks. Raises InvalidPack, before anything is drawn, where the pack is not theirs."""
+        """Return the mechanism for these tasks. Raises InvalidPack, before anything is drawn, if the pack does not
+        match."""
         domain, name = tasks[0].pack or tasks[0].domain, tasks[0].mechanism
         if isinstance(domain, str):
             mechanism = self._mechanisms[domain, name]
@@ -135,7 +136,7 @@ class Embedder:
         return mechanism
 
     def _sentences(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
-        """Each document's sentence vectors `float32 [k, d]`, encoded together."""
+        """Return each document's sentence vectors `float32 [k, d]`, encoded together."""
         sentences = [sentence for task in tasks for sentence in task.sentences or ()]
         encoded = self._encoder.encode(sentences) if sentences else None
         vectors, start = [], 0

@@ -1,7 +1,7 @@
 """The tagger of a sanitise worker: which documents it reads, and how it fails.
 
-A document whose names were asked for is either read whole or an error: a tagger that raises, or gives numbers that are
-not finite, lets no text through.
+If a request asks for names in a document, the document is read completely or becomes an error. A tagger that raises, or
+returns numbers that are not finite, lets no text through.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from gpu_workers.facts import TaggerFacts
 from gpu_workers.models.sources import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
 
-# Nobody's names. The accents stand apart from their letters, as some systems write them.
+# Fictitious names. The accents are separate (combining) characters, as some systems write them.
 CANARY = "😀 Yesterday Maria Ke\u0301ller flew from Lisbon to Norway. She works for Siemens in Munich."
 CANARY_NAMES = {"PERSON": "Maria Ke\u0301ller", "LOCATION": "Lisbon", "ORGANIZATION": "Siemens"}
 
 
 class NamesMissed(RuntimeError):
-    """The tagger missed planted names, or pointed outside its text: the worker must not serve."""
+    """The tagger missed planted names or returned a span outside its text, so the worker must not serve."""
 
 
 class NameFinder:
-    """Finds the entities `types` of `core.text.policy.ENTITIES` in the documents that ask for them."""
+    """Finds the entities `types` of `core.text.policy.ENTITIES` in the documents whose policy requests them."""
 
     def __init__(self, source: str, *, device: str) -> None:
         """`source`: `bundled`, or the folder of a token classifier.
 
-        Raises: ValueError for a folder that cannot be used, or a classifier that knows none of the tagged entities.
+        Raises: ValueError for a folder that cannot be used, or a classifier that has none of the tagged entities.
         """
         self._bundled = source == TAGGER_BUNDLED
         self._tagger: EntityTagger = (
@@ -47,7 +47,7 @@ class NameFinder:
         return TaggerFacts(name=self._tagger.name, types=tuple(sorted(self.types)), device=self._device)
 
     def check(self) -> None:
-        """Raises NamesMissed where planted names are missed (the bundled tagger), or letters go unread (any)."""
+        """Raises NamesMissed if the bundled tagger misses planted names, or if any tagger skips letters."""
         found = self._tagger.tag([CANARY])[0]
         if not self._tagger.reads_all(CANARY) or not all(0 <= e.start < e.end <= len(CANARY) for e in found):
             raise NamesMissed("the tagger does not read the canary as it stands")
@@ -56,19 +56,19 @@ class NameFinder:
             raise NamesMissed("the tagger missed names of the canary")
 
     def wanted(self, task: SanitizeTask) -> bool:
-        """Whether the task's names are looked for: its policy names one, and some words would stay."""
+        """Whether to look for names: the policy requests a name entity, and some words may stay unmasked."""
         if task.fill in PRICED_FILLS and task.policy.whole:
             return False
         return not self.types.isdisjoint(task.policy.requested())
 
     def find(self, tasks: Mapping[int, SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
-        """What was found in each task's visible text, all of them read together.
+        """Return the entities in each task's visible text. All texts are read together.
 
-        Where that fails they are read one by one, so that a document does not take its neighbours along.
+        If that fails, the texts are read one by one, so that one document does not fail the others.
         """
         try:
             return self._read(tasks)
-        except Exception:  # noqa: S110 - its message and frames may hold the text: what follows tells of the failure
+        except Exception:  # noqa: S110 - its message and frames may hold the text; the code below reports the failure
             pass
         if len(tasks) == 1:
             return {index: RecogniserFailed() for index in tasks}

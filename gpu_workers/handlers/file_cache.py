@@ -1,4 +1,5 @@
-"""Files of the data directory in a worker: loaded at their first use, the least recently used go."""
+"""A worker's cache for files of the data directory. Files are loaded on first use; the least recently used are
+evicted."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ Loaded = TypeVar("Loaded")
 
 
 class FileCache(Generic[Loaded]):
-    """At most `loaded_max` files, as `load` makes them. One that changes has another stamp and is read anew."""
+    """Holds at most `loaded_max` files, converted by `load`. A changed file has another version and is loaded again."""
 
     def __init__(self, load: Callable[[FileVersion], Loaded], *, loaded_max: int) -> None:
         self._load = load

@@ -1,6 +1,7 @@
-"""The fills of a language model, in the sanitise worker: the regions of many documents filled together.
+"""The fills of a language model, in the sanitise worker. The regions of many documents are filled together.
 
-The texts have been inspected by then; `core.text.fill_left_to_right` and `core.text.fill_dp` say who reads what.
+The texts have already been inspected. `core.text.fill_left_to_right` and `core.text.fill_dp` document what the model
+reads.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
 
 
 class Filler:
-    """`source`: as `WorkerOptions.infill`, not off. `slots_max`: regions of a document that are filled.
-    `models_loaded_max`: fine-tuned models that are kept in memory.
+    """`source`: see `WorkerOptions.infill`, not off. `slots_max`: the most regions of a document that are filled.
+    `models_loaded_max`: the number of fine-tuned models that are kept in memory.
 
-    Raises: ValueError for a folder that holds no model which can fill.
+    Raises: ValueError for a folder without a model that can fill.
     """
 
     def __init__(self, source: InfillSource, *, device: str, slots_max: int, models_loaded_max: int) -> None:
@@ -58,9 +59,11 @@ class Filler:
         )
 
     def check(self) -> None:
-        """Fill a canary. Raises RuntimeError where no word comes, or ValueError where no number does.
+        """Fill a canary. Raises RuntimeError if no word is returned for a word blank, or ValueError if no number is
+        returned for a number blank.
 
-        An endpoint is not asked: while it is down, what needs no model must go on, and it may come up later.
+        An endpoint is not called: while it is down, fills that need no model must continue to work, and it may recover
+        later.
         """
         if self._elsewhere:
             return
@@ -71,7 +74,7 @@ class Filler:
     def prepare(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
     ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
-        """As `Handler.prepare` of `gpu_workers.engine.handler`; the draw gives one answer a task."""
+        """See `Handler.prepare` of `gpu_workers.engine.handler`. The draw returns one answer for each task."""
         refused: dict[int, GatewayError] = {}
         ways: dict[int, Way] = {}
         inspected = dict(found)
@@ -91,7 +94,7 @@ class Filler:
         def draw() -> dict[int, Sanitised | GatewayError]:
             answers = dict[int, Sanitised | GatewayError](refused)
             for file, numbers in together.items():
-                # one model after another: as many are in memory as `models_loaded_max` says
+                # Use one model after another: `models_loaded_max` limits how many are in memory.
                 model = guarded(self._own.get, file) if file else self._model
                 if isinstance(model, GatewayError):
                     answers |= dict.fromkeys(numbers, model)
@@ -105,11 +108,11 @@ class Filler:
         return draw
 
     def _load(self, file: FileVersion) -> InfillModel:
-        """A model that a tenant has fine-tuned. Raises InfillBroken."""
+        """Load a model that a tenant has fine-tuned. Raises InfillBroken."""
         try:
             model = MaskedInfill(embedded_infill(Path(file.path), device=self._device))
             _check_fills(model)
-        except Exception:  # whatever is wrong with the file, it cannot be used
+        except Exception:  # the file cannot be used, whatever the reason
             broken = InfillBroken()
         else:
             return model
@@ -124,6 +127,6 @@ class Filler:
 
 
 def _check_fills(model: InfillModel) -> None:
-    """Raises RuntimeError where no word comes."""
+    """Raises RuntimeError if no word is returned."""
     if not model.ranked([_CANARY], count=1)[0][0].strip():
-        raise RuntimeError("the infill model fills nothing")
+        raise RuntimeError("the infill model returned no word")

@@ -16,16 +16,16 @@ from gpu_workers.handlers.file_cache import FileCache
 
 
 class PackCache:
-    """At most `packs_max` packs with all their mechanisms, as `FileCache` keeps them."""
+    """Holds at most `packs_max` packs with all their mechanisms, in a `FileCache`."""
 
     def __init__(self, device: torch.device, *, packs_max: int) -> None:
         self._device = device
         self._loaded = FileCache(self._load, loaded_max=packs_max)
 
     def mechanism(self, file: FileVersion, name: str, encoder_fingerprint: str | None) -> SentenceMechanism:
-        """The mechanism over that pack. With `encoder_fingerprint` the pack must be of that encoder.
+        """Return the mechanism over that pack. With `encoder_fingerprint`, the pack must be made for that encoder.
 
-        Raises: InvalidPack; UnfitDevice when this device does not compute the pack's scores exactly.
+        Raises: InvalidPack; UnfitDevice if this device does not compute the pack's scores exactly.
         """
         made_for, mechanisms = self._loaded.get(file)
         if encoder_fingerprint is not None and encoder_fingerprint != made_for:

@@ -1,4 +1,4 @@
-"""Which handler runs a role."""
+"""Maps each role to its handler."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The handler that a worker process runs for `POST /sanitize`.
 
-`warm_up` loads every list and recogniser and refuses to start a worker that misses planted data; a batch gives one
-result or one error a document, in order. No error holds text, and a document that fails leaves the others alone.
+`warm_up` loads every list and recogniser, and prevents a worker that misses planted data from serving. A batch returns
+one result or one error for each document, in order. Errors hold no text, and a document that fails does not affect the
+others.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from gpu_workers.handlers.entity_tagger import NameFinder
     from gpu_workers.handlers.filler import Filler
 
-# None of these is anyone's: reserved domain, number for fiction, test card, the IBAN of the standard's example.
+# Fictitious data: a reserved domain, a number for fiction, a test card, and the example IBAN of the standard.
 CANARY = "Write to jo@example.org, call (202) 555-0143, card 4111 1111 1111 1111, IBAN GB82 WEST 1234 5698 7654 32."
 CANARY_VALUES = {
     "EMAIL_ADDRESS": "jo@example.org",
@@ -50,16 +51,16 @@ CANARY_VALUES = {
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
 _CANARY_EPSILON_NANO = 10**9
-_MODEL = "model"  # beside the mechanisms of words
+_MODEL = "model"  # a key beside the names of the word mechanisms
 _PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
 
 
 class CanaryMissed(RuntimeError):
-    """A planted value was not masked: the worker must not serve."""
+    """A planted value was not masked, so the worker must not serve."""
 
 
 class Sanitiser:
-    """`allow_list_dir`: the operator's own lists, `<name>.txt` each. The others: as in `WorkerOptions`."""
+    """`allow_list_dir`: the operator's own lists, one `<name>.txt` each. For the others, see `WorkerOptions`."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Sanitiser:
         threads: int = 0,
     ) -> None:
         self._lists = AllowLists(allow_list_dir)
-        # torch is a second and 170 MB, which a worker without a model does not need
+        # Importing torch costs one second and 170 MB, and a worker without a model does not need it.
         if threads and (tagger != TAGGER_OFF or infill != INFILL_OFF):
             import torch
 
@@ -97,7 +98,7 @@ class Sanitiser:
         }
 
     def warm_up(self) -> SanitiserFacts:
-        """Load every list, and check each recogniser and fill by planted data. Raises CanaryMissed, UnfitDevice, or
+        """Load every list, and check each recogniser and fill with planted data. Raises CanaryMissed, UnfitDevice, or
         the error of a list that does not load."""
         for name in self._lists.names:
             self._lists.words(name)
@@ -137,15 +138,15 @@ class Sanitiser:
             [SanitizeTask(CANARY, policy, METRIC_DP, _CANARY_EPSILON_NANO, mechanism) for mechanism in MECHANISMS]
         ):
             if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
-                raise CanaryMissed("a word that is not of the public vocabulary came out")
+                raise CanaryMissed("the output contains a word outside the public vocabulary")
 
     def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
-        """One answer a task, in order."""
+        """Return one answer for each task, in order."""
         return self.prepare(tasks)()
 
     def prepare(self, tasks: Sequence[SanitizeTask]) -> Callable[[], list[Sanitised | GatewayError]]:
-        """As `Handler.prepare`. In one go each: the names of all documents are looked for, the words of all `metric_dp`
-        tasks of one mechanism drawn, the places of all tasks of the model filled."""
+        """See `Handler.prepare`. Three steps run once for the whole batch: the tagger reads all documents, each word
+        mechanism draws for all its `metric_dp` tasks, and the model fills the blanks of all its tasks."""
         answers: dict[int, Sanitised | GatewayError] = {}
         alone: dict[int, Tagged | None] = {}
         found: dict[str, dict[int, Inspected]] = {}
@@ -182,7 +183,7 @@ class Sanitiser:
         return draw
 
     def _tagged(self, tasks: Sequence[SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
-        """What the tagger found, all documents in one go; nothing for a task that asks for no names."""
+        """Return what the tagger found in all documents, read together. A task that requests no names has no entry."""
         if self._names is None:
             return {}
         return self._names.find({index: task for index, task in enumerate(tasks) if self._names.wanted(task)})
@@ -196,5 +197,5 @@ class Sanitiser:
         if not tasks:
             return dict
         if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):
-            raise TaskFailed(reason="no-model")  # the gateway asks for no fill that this worker has not named
+            raise TaskFailed(reason="no-model")  # the gateway requests only the fills that this worker has reported
         return self._filler.prepare(tasks, found, self._lists)

@@ -1,6 +1,6 @@
-"""Private release of vectors and of texts' vectors, in the embed worker.
+"""Private release of vectors and of the vectors of texts, in the embed worker.
 
-A text is one unit: it is encoded whole, as far as the encoder's window reaches, to one vector of length 1.
+A text is one unit: it is encoded as a whole, up to the encoder's token limit, into one vector of length 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpu_workers.handlers.tasks import VectorTask
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import VECTOR_PACK
 
-_NUMBERS_AT_ONCE = 1 << 20  # by one thread: what is between input and output stays in the cache
+_NUMBERS_AT_ONCE = 1 << 20  # for each thread, so that intermediate results stay in the cache
 _MECHANISMS_KEPT = 16
 _FLOAT16 = np.finfo(np.float16)
 _CANARY_ROWS = 4
@@ -34,20 +34,21 @@ _CANARY_TENANT = "canary"
 
 
 class VectorReleaser:
-    """Releases the vectors of tasks. `pack`: public axes and codebooks of the encoder's space, where there are any."""
+    """Releases the vectors of tasks. `pack`: public axes and codebooks of the encoder's space, None if there are
+    none."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._mechanism = lru_cache(maxsize=_MECHANISMS_KEPT)(self._made)
         self.pack: VectorPack | None = None
-        with contextlib.suppress(InvalidPack):  # made for another encoder than the operator's
+        with contextlib.suppress(InvalidPack):  # the shipped pack is made for another encoder than the operator's
             self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.fingerprint)
 
     def _made(self, spec: VectorSpec, tenant: str) -> VectorMechanism:
         return vector_mechanism(spec, spec_projection(spec, tenant=tenant), self.pack)
 
     def check(self) -> None:
-        """Release a canary by every mechanism. Raises RuntimeError where one is not finite."""
+        """Release a canary by every mechanism. Raises RuntimeError if a release is not finite."""
         specs = [vector_spec(mechanism=name, dimension=_CANARY_DIMENSION, epsilon=1) for name in VECTOR_MECHANISMS]
         if self.pack is not None:
             specs.append(vector_spec(mechanism="codebook", dimension=PACK_DIMENSION, epsilon=1, projection="pca"))
@@ -57,8 +58,8 @@ class VectorReleaser:
                 raise RuntimeError("the canary release of a vector is not finite")
 
     def prepare(self, tasks: Sequence[VectorTask]) -> Callable[[], list[int | GatewayError]]:
-        """As `Handler.prepare`: the texts of all tasks are encoded together. The draw releases every row of every task
-        into its block and gives the number of rows; a task that fails leaves the others alone.
+        """Encode the texts of all tasks together (see `Handler.prepare`). The draw releases every row of every task
+        into its block and returns the number of rows. A task that fails does not affect the others.
 
         Guarantee: that of each task's mechanism (`core.mechanisms.vectors`), for each row separately.
         """
@@ -77,7 +78,8 @@ class VectorReleaser:
         return draw
 
     def _release(self, task: VectorTask, encoded: Array) -> int:
-        """How many rows were released: of the task's vectors, else of `encoded`. Raises TaskFailed for unfit shapes."""
+        """Release the task's vectors, else `encoded`. Return the number of rows. Raises TaskFailed for mismatched
+        shapes."""
         vectors = encoded if task.vectors is None else task.vectors.read()
         if task.released.shape != (len(vectors), task.spec.output_dimension):
             raise TaskFailed(reason="shape")
@@ -95,7 +97,7 @@ class VectorReleaser:
 
 def _put(place: BlockArray, rows: Vectors, start: int) -> None:
     if place.dtype == "float16":
-        # noise may lie beyond float16: a bound, not an infinity, stands for it
+        # Noise may exceed the range of float16: clip to the largest finite number instead of writing infinity.
         place.write_rows(np.clip(rows, _FLOAT16.min, _FLOAT16.max).astype(np.float16), start)
     else:
         place.write_rows(rows, start)

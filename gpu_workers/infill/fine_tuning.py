@@ -1,4 +1,4 @@
-"""Fine-tune the shipped language model on texts of somebody's own: same adapter, same head, same file."""
+"""Fine-tune the shipped language model on a tenant's texts: the same adapter, the same head, the same file format."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.build.infill import BATCH_PIECES, SEED, masked_loss, trained
-from gpu_workers.build.infill_batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import InfillNet, backbone
 from gpu_workers.models.trainable_adapter import attach
 from gpu_workers.models.training_loop import Checkpoint, Schedule, Training
+from gpu_workers.offline.infill import BATCH_PIECES, SEED, masked_loss, trained
+from gpu_workers.offline.infill_batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
 
 RATE = 4e-4
 _SAVED_STEPS = 20
-_BATCHES_MIN = 8  # a batch holds at most this part of the corpus, or steps on a small one would all be alike
+_BATCHES_MIN = 8  # a batch holds at most this part of the corpus, so that the steps on a small one differ
 
 
 def shipped_net(device: torch.device) -> tuple[AdapterInfo, InfillNet]:
-    """The shipped adapter on the bundled encoder, ready to be trained further."""
+    """Return the shipped adapter on the bundled encoder, ready for further training."""
     info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", weights_fingerprint(bundled_path()))
     bert = backbone(attention="eager")
     attach(bert, info.rank)
@@ -43,9 +43,9 @@ def fine_tune(
     checkpoint: Checkpoint,
     progress: Callable[[float], None],
 ) -> None:
-    """Train `net` in place, or go on from the checkpoint, and leave the weights' running average in it.
+    """Train `net` in place, or resume from the checkpoint, and set its weights to their running average.
 
-    `stream`: more than `ROW_PIECES_MAX` pieces. A quarter of the pieces of each row is to be guessed.
+    `stream`: more than `ROW_PIECES_MAX` pieces. A quarter of the pieces of each row must be predicted.
     """
     batches = InfillBatches([(1.0, stream)], tokenizer, SEED)
     pieces = int(np.clip(len(stream) // _BATCHES_MIN, ROW_PIECES_MAX, BATCH_PIECES))

@@ -1,13 +1,13 @@
-"""The infill job: a tenant's documents in, a language model out that fills masked places in documents like them.
+"""The infill job: train, on a tenant's documents, a language model that fills masked places in similar documents.
 
-    survey -> in each round: mask and fill, a sealed shard at a time -> fine-tune, with sealed checkpoints -> write
+    survey -> in each round: mask and fill (in encrypted shards) -> fine-tune with encrypted checkpoints -> write
 
-The model is fine-tuned on the corpus whose masked places it has filled itself; in a further round the fine-tuned one
-fills them, and training begins anew from the shipped one (Vats et al. 2023, section 3.2, "FT").
+The model is fine-tuned on the corpus whose masked places it has filled itself. In a further round, the fine-tuned model
+fills them, and training starts again from the shipped one (Vats et al. 2023, section 3.2, "FT").
 
-Guarantee: none. No masked string is read by the model that fills or trained on, unless it also stands where no mask
-found it. What was kept is trained on, and the weights may tell it. What is written outside the job's encrypted folder
-are weights, counts and the model's name. An attempt that is taken up again skips what is finished.
+Guarantee: none. No masked string is read by the filling model or used in training, unless it also occurs at a place
+that no mask covers. The unmasked text is used in training, and the weights may reveal it. The job writes only weights,
+counts and the model's name outside its encrypted folder. A resumed attempt skips the finished steps.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from gpu_workers.models.nets import InfillNet
 
 DOCUMENTS_MIN = 20
-PIECES_MIN = 1_000  # some eight rows of a batch; with fewer every step would see the same
-_SHARD_DOCUMENTS = 32  # filled side by side
+PIECES_MIN = 1_000  # about eight rows of a batch; with fewer, every step would use the same rows
+_SHARD_DOCUMENTS = 32  # filled together
 
 
 def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, Any]:
-    """The adapter, written to every target; returns counts and warnings. Raises JobFailed, InvalidInput."""
+    """Write the adapter to every target. Returns counts and warnings. Raises JobFailed, InvalidInput."""
     spec: InfillSpec = order.spec
     report("reading", 0.0)
     found = corpus.survey(
@@ -55,12 +55,12 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         raise _too_few(len(found.chosen))
     report("loading", 0.02)
     # with torch: a corpus that is refused needs none
-    from gpu_workers.build.infill_batches import guessable, stream_of
     from gpu_workers.infill.card import infill_card
     from gpu_workers.infill.fine_tuning import fine_tune, shipped_net
     from gpu_workers.infill.obfuscate import Obfuscator
     from gpu_workers.jobs.device import job_device
     from gpu_workers.models.embedded import embedded_vocabulary
+    from gpu_workers.offline.infill_batches import guessable, stream_of
 
     device = job_device(spec.device, spec.threads)
     info, net = shipped_net(device)
@@ -92,14 +92,14 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         steps=spec.steps,
         rounds=spec.rounds,
         documents=len(filled.texts),
-        source="the shipped adapter, fine-tuned on documents of a tenant's own",
+        source="the shipped adapter, fine-tuned on a tenant's documents",
     )
     publish(lambda path: _saved(path, own, net), infill_card(own, result), spec.targets)
     return result
 
 
 def _part(report: ReportProgress, stage: str, start: float, share: float) -> Callable[[float], None]:
-    """Tells how much is done of a part of all rounds."""
+    """Return a callback that reports the finished share of one part of all rounds."""
     return lambda done: report(stage, 0.04 + 0.94 * (start + share * done))
 
 
@@ -118,7 +118,7 @@ def _filled(
     fill: Callable[[Sequence[str]], Filled],
     progress: Callable[[float], None],
 ) -> Filled:
-    """The chosen documents, their masked places filled. Every finished shard is kept, sealed."""
+    """Return the chosen documents with their masked places filled. Every finished shard is stored encrypted."""
     documents = _documents(order, found)
     shards = -(-len(found.chosen) // _SHARD_DOCUMENTS)
     parts = []
@@ -141,7 +141,8 @@ def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
 
 
 def _kept(order: JobOrder, label: str) -> Filled | None:
-    """A finished shard of an earlier attempt, if there is one. Raises JobFilesLost where it was tampered with."""
+    """Return a finished shard of an earlier attempt, or None if there is none. Raises JobFilesLost if it was
+    modified."""
     path = order.folder / label
     if not path.exists():
         return None
@@ -154,8 +155,8 @@ def _kept(order: JobOrder, label: str) -> Filled | None:
 
 
 def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
-    from gpu_workers.build.infill import trained
     from gpu_workers.models.adapter_file import load_adapter, save_adapter
+    from gpu_workers.offline.infill import trained
 
     save_adapter(path, info, trained(net))
     load_adapter(path, info.kind, info.encoder_fingerprint)
@@ -172,6 +173,6 @@ def _result(spec: InfillSpec, found: corpus.Survey, filled: Filled, *, pieces: i
         "fill": spec.fill,
         "rounds": spec.rounds,
         "steps": spec.steps,
-        "privacy": {"guarantee": GUARANTEE, "note": "the weights may tell what no mask covered"},
+        "privacy": {"guarantee": GUARANTEE, "note": "the weights may reveal text that no mask covered"},
         "warnings": corpus.left_out(found, {"empty-documents": filled.empty, "too-many-places": filled.crowded}),
     }

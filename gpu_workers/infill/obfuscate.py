@@ -1,4 +1,4 @@
-"""Documents masked and filled, as `POST /sanitize` does it, by a network that may be in training.
+"""Mask and fill documents, as `POST /sanitize` does, with a network that may still be in training.
 
 Guarantee: none, as for the fills `top1` and `topk` (`core.text.fill_top_k`).
 """
@@ -29,7 +29,7 @@ from gpu_workers.models.sources import TAGGER_OFF
 
 @dataclass(frozen=True)
 class Filled:
-    """Documents without masks, and what became of the others. `places`: masked regions that were filled."""
+    """The filled documents, and the numbers of skipped ones. `places`: masked regions that were filled."""
 
     texts: list[str]
     places: int = 0
@@ -46,7 +46,7 @@ class Filled:
 
 
 class Obfuscator:
-    """Masks and fills as `spec` says. Raises InvalidInput for an entity that nothing here recognises."""
+    """Masks and fills as `spec` says. Raises InvalidInput for an entity that no recogniser of this worker finds."""
 
     def __init__(self, spec: InfillSpec, *, device: torch.device) -> None:
         self._spec = spec
@@ -57,7 +57,8 @@ class Obfuscator:
         self._policy = spec.policy.completed(self._names.types if self._names else ())
 
     def filled(self, texts: Sequence[str], net: InfillNet) -> Filled:
-        """Raises RecogniserFailed: a text that was not inspected is not used. TaskFailed for one that is not filled."""
+        """Raises RecogniserFailed, because a text that was not inspected is not used, and TaskFailed if a text is not
+        filled."""
         inspected = self._inspected([text for text in texts if text.strip()])
         used = [each for each in inspected if len(each.masks) <= self._spec.places_max]
         model = _model(net)
@@ -92,7 +93,7 @@ def _text(document: Sanitised | GatewayError) -> str:
 
 
 def _model(net: InfillNet) -> MaskedInfill:
-    """The network as it stands, ready to fill."""
+    """Return the network in its current state, ready to fill."""
     device = net.bias.device
 
     def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What an infill job takes. Light: the front end builds it without torch."""
+"""The parameters of an infill job. The front end builds them, so this module does not import torch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpu_workers.models.sources import TAGGER_OFF
 
 @dataclass(frozen=True)
 class InfillSpec:
-    """What an infill job takes besides its corpus. `targets`: as a domain's.
+    """The parameters of an infill job besides its corpus. `targets`: as in `DomainSpec`.
 
-    `fill` and `k`: how masked places are filled before each of the `rounds`, of `steps` steps each. `places_max`:
-    masked places of a document that is used.
+    `fill` and `k`: how masked places are filled before each of the `rounds`, each of `steps` steps. `places_max`: the
+    most masked places of a document that is used.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Parts of the Markdown cards beside what jobs make."""
+"""Parts of the Markdown cards that several kinds of jobs use."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def left_out(result: Mapping[str, Any]) -> list[str]:
-    """The rows that a job has left out, by its warnings."""
+    """The rows that a job did not use, from its warnings."""
     warnings = [f"* {row['code']}: {row['count']} of {result['rows']} rows" for row in result["warnings"]]
     return warnings or ["Nothing."]
 
 
 def cell(value: str) -> str:
-    """A value as a table takes it."""
+    """Escape a value for a table cell."""
     return " ".join(value.split()).replace("|", "\\|")

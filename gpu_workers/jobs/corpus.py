@@ -1,7 +1,7 @@
-"""Rows of a corpus: what is refused, what is left out, and which rows stand for a corpus that is too large.
+"""Rows of a corpus: which are rejected, which are skipped, and which are sampled from a corpus that is too large.
 
-A row is `{"text"}`, `{"sentences": [...]}` or `{"embeddings": [[...]]}`, all rows of one corpus alike in whether they
-bring embeddings. Errors name the line, never what stands in it.
+A row is `{"text"}`, `{"sentences": [...]}` or `{"embeddings": [[...]]}`. Either all rows of a corpus have embeddings,
+or none. Errors contain the line number, never the content of the line.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ FloatArray = npt.NDArray[np.float32]
 FORMS = ("text", "sentences", "embeddings")
 LINE_BYTES_MAX = 64 * 1024 * 1024
 ROWS_MAX = 5_000_000
-SENTENCES_MIN = 8  # the mean of fewer sentences is no document
+SENTENCES_MIN = 8  # the mean of fewer sentences does not represent a document
 SENTENCES_USED = 24
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over a corpus found. `chosen` are line numbers, ascending."""
+    """The result of one pass over a corpus. `chosen` are line numbers, ascending."""
 
     rows: int
     repeated: int
@@ -41,7 +41,7 @@ class Survey:
 
 
 def corpus_lines(chunks: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
-    """Numbered lines, without a byte order mark. Raises BadCorpus."""
+    """Yield numbered lines, without a byte order mark. Raises BadCorpus."""
     try:
         for number, line in lines(chunks, bytes_max=LINE_BYTES_MAX):
             bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
@@ -52,12 +52,12 @@ def corpus_lines(chunks: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
 
 
 def survey(numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_max: int) -> Survey:
-    """Check every row; choose all of them, or a sample of `documents_max` by a hash of their content.
+    """Check every row, and choose all of them or a sample of `documents_max` by a hash of their content.
 
-    The sample depends on the rows alone, not on their order, so an attempt that is taken up again finds the same.
-    `repeated` counts rows whose content stood before among those that are chosen. Raises BadCorpus.
+    The sample depends on the rows alone, not on their order, so a resumed attempt finds the same rows. `repeated`
+    counts rows whose content equals that of an earlier row among the chosen ones. Raises BadCorpus.
     """
-    heap: list[tuple[int, int]] = []  # (-hash, line): the largest hash on top
+    heap: list[tuple[int, int]] = []  # (-hash, line): the largest hash is first
     kept: set[int] = set()
     rows = repeated = 0
     embeddings: bool | None = None
@@ -86,13 +86,13 @@ def survey(numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_m
 
 
 def chosen_lines(chunks: Iterable[bytes], found: Survey) -> Iterator[tuple[int, bytes]]:
-    """The rows that a survey of the same chunks has chosen."""
+    """Yield the rows that a survey of the same chunks has chosen."""
     wanted = set(found.chosen)
     return ((number, line) for number, line in corpus_lines(chunks) if number in wanted)
 
 
 def left_out(found: Survey, counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What a result says of rows that were not used: `counts` by code, repeated rows, and what no sample holds."""
+    """List the rows that were not used: `counts` by code, repeated rows, and rows outside the sample."""
     sampled = max(0, found.rows - found.repeated - len(found.chosen))
     every = {**counts, "repeated-documents": found.repeated, "sampled": sampled}
     return [
@@ -101,7 +101,7 @@ def left_out(found: Survey, counts: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
-    """The form of a row and its content. Raises BadCorpus."""
+    """Return the form of a row and its content. Raises BadCorpus."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -127,7 +127,7 @@ def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
 
 
 def unreadable(line: bytes, number: int) -> BadCorpus:
-    """Why a line cannot be read."""
+    """Return the error of a line that cannot be parsed."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:
@@ -136,13 +136,13 @@ def unreadable(line: bytes, number: int) -> BadCorpus:
 
 
 def units(form: str, content: Any) -> list[str]:
-    """The first sentences of a document, empty ones left out."""
+    """The first sentences of a document, without empty ones."""
     parts = sentences(content) if form == "text" else [part.strip() for part in content if part.strip()]
     return parts[:SENTENCES_USED]
 
 
 def vectors(content: list[Any], number: int, *, dimension: int | None) -> FloatArray:
-    """A row's embeddings at unit length, float32 `[k, d]`. Raises BadCorpus."""
+    """A row's embeddings, normalised to length 1, float32 `[k, d]`. Raises BadCorpus."""
     wanted = dimension
     for vector in content:
         if not isinstance(vector, list) or not all(type(x) in (int, float) for x in vector):

@@ -1,4 +1,4 @@
-"""Where a job computes."""
+"""The device of a job's process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def job_device(device: str, threads: int) -> torch.device:
-    """The operator's device, `auto` resolved; `threads` (0: torch's own choice) holds for this process from now on."""
+    """Resolve the operator's device (`auto` too) and set the process's torch threads (0: the default of torch)."""
     if threads:
         torch.set_num_threads(threads)
     if device == "auto":

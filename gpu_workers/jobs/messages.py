@@ -1,4 +1,4 @@
-"""Messages between the gateway and the process of a job, over a socket that only these two hold."""
+"""Messages between the gateway and the process of a job, over a socket that only these two can access."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Literal, Protocol
 from core.errors import JobFailed
 from core.files.encrypted_file import read_encrypted
 
-INPUT = "input"  # the file that holds what was sent
+INPUT = "input"  # the file that holds the uploaded data
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
 Priority = Literal["idle", "low", "normal"]
-# Returns once the job's cost is spent in the ledger. Noise is drawn after it, never before; kinds that charge nothing
+# Returns once the job's cost is spent in the ledger. A job draws noise only after this call. Kinds that charge nothing
 # do not call it.
 Charge = Callable[[], None]
 
 
 class ReportProgress(Protocol):
-    """Stage (a fixed label), fraction of the whole job in [0, 1], and numbers that are public or released, by the
-    names of `core.ledger.jobs.METRICS`. Numbers of earlier reports stay until they are reported again."""
+    """Reports a stage (a fixed label), the fraction of the whole job in [0, 1], and metrics that are public or
+    released, with the names of `core.ledger.jobs.METRICS`. A metric keeps its last value until it is reported again."""
 
     def __call__(self, stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None: ...
 
@@ -29,9 +29,11 @@ class ReportProgress(Protocol):
 class JobOrder:
     """One job.
 
-    entry_point: the `JobFunction` that runs it, as `module:function`; it comes from the gateway's registry of kinds.
+    entry_point: the `JobFunction` that runs it, as `module:function`. It comes from the gateway's registry of kinds.
+
     folder: holds the job's encrypted files, under `key`.
-    spec: the parameters, as the kind of job takes them.
+
+    spec: the parameters, in the form that the kind of job defines.
     """
 
     entry_point: str
@@ -41,7 +43,7 @@ class JobOrder:
     priority: Priority = "idle"
 
     def received(self) -> Iterator[bytes]:
-        """What was sent, in chunks. Raises JobFilesLost."""
+        """Yield the uploaded data in chunks. Raises JobFilesLost."""
         return read_encrypted(self.folder / INPUT, self.key, INPUT)
 
 
@@ -54,12 +56,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class ChargeAsked:
-    """The job is about to draw noise, and draws none before it is answered `Charged`."""
+    """The job is about to draw noise. It draws none before it receives `Charged`."""
 
 
 @dataclass(frozen=True)
 class Charged:
-    """The gateway's answer: the ledger has spent the job's hold, now or in an earlier attempt."""
+    """The gateway's answer: the ledger has spent the job's hold, in this attempt or an earlier one."""
 
 
 @dataclass(frozen=True)

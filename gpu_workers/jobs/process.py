@@ -1,9 +1,9 @@
 """A job's process: `python -m gpu_workers.jobs.process FD`.
 
-It takes one `JobOrder` over the inherited socket, tells its progress and ends with `Succeeded` or `Failed`. A job that
-draws noise first asks for its charge and waits until the gateway's ledger has it. When the
-socket closes it ends at once, wherever it is: its checkpoints are what the next attempt goes on from. Text is in its
-memory and in the job's encrypted files only; an exception leaves as a fixed word, core dumps are off.
+It receives one `JobOrder` over the inherited socket, reports its progress and ends with `Succeeded` or `Failed`. Before
+a job draws noise, it requests its charge and waits until the gateway's ledger has recorded it. The process exits at
+once when the socket closes; the next attempt resumes from its checkpoints. Text exists only in its memory and in the
+job's encrypted files. An exception is reported as a fixed word, and core dumps are disabled.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ _NICE = {"idle": 19, "low": 10}
 
 
 def job_function(entry_point: str) -> JobFunction:
-    """The function at `module:function`, imported now, so that each process imports only what it runs."""
+    """Import and return the function at `module:function`. Each process thus imports only what it runs."""
     module, _, name = entry_point.partition(":")
     found: JobFunction = getattr(importlib.import_module(module), name)
     return found
 
 
 def yield_to_requests(priority: Priority) -> None:
-    """`idle`: run when nobody else wants the core, so that a request that wakes up never waits; `low`: nice 10.
+    """`idle`: run only while no other process needs the core, so that a request never waits for the job. `low`: nice
+    10.
 
-    Measured on two cores: a request of 15 ms took 17 ms beside an idle job, 23 ms beside a nice one.
+    Measured on two cores: a request of 15 ms took 17 ms beside an idle job and 23 ms beside a nice one.
     """
     if priority == "idle" and hasattr(os, "sched_setscheduler"):
         with contextlib.suppress(OSError):  # a sandbox may forbid it
@@ -57,8 +58,8 @@ def yield_to_requests(priority: Priority) -> None:
         os.nice(_NICE[priority])
 
 
-def _hear(connection: Connection, charged: threading.Event) -> None:
-    """Read until the gateway closes the socket or dies."""
+def _receive(connection: Connection, charged: threading.Event) -> None:
+    """Read messages until the gateway closes the socket or dies, then exit the process."""
     with contextlib.suppress(Exception):
         while True:
             if isinstance(connection.recv(), Charged):
@@ -85,15 +86,15 @@ def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> S
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to whoever started this, which closes the socket
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the parent process, which closes the socket
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    logging.disable(logging.CRITICAL)  # a library's record may hold text
+    logging.disable(logging.CRITICAL)  # a log record of a library may hold text
     with contextlib.closing(Connection(int(sys.argv[1]))) as connection:
         try:
             order: JobOrder = connection.recv()
             yield_to_requests(order.priority)
             charged = threading.Event()
-            threading.Thread(target=_hear, args=(connection, charged), daemon=True).start()
+            threading.Thread(target=_receive, args=(connection, charged), daemon=True).start()
             lock = FileLock(order.folder / "run.lock")
             if not _acquired(lock):
                 return 1
@@ -105,7 +106,7 @@ def main() -> int:
 
 
 def _acquired(lock: FileLock) -> bool:
-    """The process of an earlier attempt dies with its gateway; until it has, its files are its own."""
+    """Wait for the lock. The process of an earlier attempt dies with its gateway and uses the files until then."""
     for _ in range(_FORMER_RUN_S_MAX * 10):
         if lock.try_acquire():
             return True

@@ -1,4 +1,4 @@
-"""Where a job's file goes: written once, with its card, and linked to every other place."""
+"""Publish a job's file and its card at several paths: written once, then linked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def publish(save: Callable[[Path], None], card: str, targets: tuple[str, ...]) -> None:
-    """A file and its card at every target, each replaced at once. `save` writes the first, whole or not at all."""
+    """Put a file and its card at every target and replace each atomically. `save` writes the first file atomically."""
     first = Path(targets[0])
     for target in map(Path, targets):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -22,4 +22,4 @@ def publish(save: Callable[[Path], None], card: str, targets: tuple[str, ...]) -
             link.unlink(missing_ok=True)
             link.hardlink_to(first.with_suffix(suffix))
             link.replace(target.with_suffix(suffix))
-            link.unlink(missing_ok=True)  # the target was this very file
+            link.unlink(missing_ok=True)  # needed if the target already was the same file

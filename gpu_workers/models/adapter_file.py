@@ -1,4 +1,4 @@
-"""The file of a shipped adapter: safetensors, float16, with what it is and what it fits in the metadata. No pickle."""
+"""The file of a shipped adapter: safetensors, float16, with a description in the metadata. No pickle."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SHIPPED = Path(__file__).parent.parent / "adapters"
 
 @dataclass(frozen=True)
 class AdapterInfo:
-    """`kind`: tagger or infill. `labels`: a tagger's, in the order of its logits. `steps`: how long it was trained.
+    """`kind`: tagger or infill. `labels`: a tagger's labels, in the order of its logits. `steps`: the training steps.
 
-    `documents`, `rounds`: of a fine-tuned one, where `steps` are those of a round.
+    `documents`, `rounds`: only for a fine-tuned adapter, where `steps` counts the steps of one round.
     """
 
     kind: str
@@ -33,13 +33,13 @@ class AdapterInfo:
 
 
 def save_adapter(path: Path, info: AdapterInfo, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically."""
     half = {name: tensor.detach().to(torch.float16).cpu().numpy() for name, tensor in tensors.items()}
     write_tensors(path, _FORMAT, asdict(info), half)
 
 
 def load_adapter(path: Path, kind: str, encoder_fingerprint: str) -> tuple[AdapterInfo, dict[str, torch.Tensor]]:
-    """Metadata and float32 tensors of an adapter of that kind, made for that encoder.
+    """Return the metadata and float32 tensors of an adapter of that kind, made for that encoder.
 
     Raises: ValueError for another format, kind or encoder, or for a number that is not finite.
     """
@@ -48,7 +48,7 @@ def load_adapter(path: Path, kind: str, encoder_fingerprint: str) -> tuple[Adapt
         raise ValueError("not an adapter file of a known format")
     info = AdapterInfo(**{**facts, "labels": tuple(facts["labels"])})
     if info.kind != kind:
-        raise ValueError(f"the adapter is no {kind}")
+        raise ValueError(f"the adapter is not a {kind} adapter")
     if info.encoder_fingerprint != encoder_fingerprint:
         raise ValueError("the adapter was made for another encoder")
     tensors = {name: torch.from_numpy(array).float() for name, array in arrays.items()}

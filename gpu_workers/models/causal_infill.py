@@ -1,13 +1,13 @@
 """A causal language model (LLaMA type) as `core.text.infill_model.InfillModel`.
 
-The model is asked to write the text again with each [MASK] filled in, as Vats et al. 2023 prompt LLaMA; the text to the
-left of the blank is put down as the beginning of its answer, so that the next word it would write is the word for the
-blank. It reads what stands on both sides, in a window of pieces around the blank; places still to be filled are [MASK].
+The prompt asks the model to write the text again with each [MASK] filled in, as Vats et al. 2023 prompt LLaMA. The text
+to the left of the blank is the beginning of the model's answer, so the next word that it would write is the word for
+the blank. The model reads both sides of the blank, in a window of pieces around it. Blanks that are not filled yet are
+[MASK].
 
-What a text says cannot make more of the answer than one word for its own blank: each blank has a row of its own, a
-text that spells a special token is read as plain letters, and of the answer only pieces that have letters alone are
-taken, up to the word's end. Nothing is sampled. For a blank of a number it is digits in place of letters, where the
-vocabulary has any.
+A text cannot make the model fill more than one word for its own blank: each blank has a row of its own, a text that
+spells a special token is read as plain letters, and only pieces that consist of letters are taken from the answer, up
+to the end of the word. Nothing is sampled. For a number's blank, digits replace letters, if the vocabulary has digits.
 
 Candidates, for the fill `dp`: every piece of the vocabulary that begins a word and has only letters.
 """
@@ -36,23 +36,23 @@ from gpu_workers.models.word_pieces import (
     word_continuations,
 )
 
-WINDOW_PIECES = 128  # around a blank; those to its left are read twice
+WINDOW_PIECES = 128  # around a blank; the pieces to its left are read twice
 WINDOW_PIECES_MIN = 32
-WORD_PIECES = 8  # of one word; what goes on longer is none
-FIRSTS_MIN = 4  # beginnings that are followed up, so that one which makes no word does not fail the fill
+WORD_PIECES = 8  # the most pieces of one word; a longer sequence is rejected
+FIRSTS_MIN = 4  # beginnings that are continued, so that one that makes no word does not fail the fill
 
 _INSTRUCTION = "Predict the [MASK] tokens in the given text. Write the text again, with one word for each [MASK]."
 _MASK = "[MASK]"
-_TEXT = "\ue000"  # where the text goes: a character that no template has
-_POSITIONS = 2_048  # of a model that does not say how many it has
+_TEXT = "\ue000"  # placeholder for the text: a character that no template contains
+_POSITIONS = 2_048  # for a model that does not report its number of positions
 _TOKENS_MAX = 4_096
 _TOKENS_MAX_GPU = 65_536
 
 
 def causal_infill(path: Path, *, device: torch.device | str = "cpu") -> CausalInfill:
-    """A transformers causal language model from a local folder, in the precision of its file.
+    """Load a transformers causal language model from a local folder, in the precision of its file.
 
-    Raises: ValueError for a folder that `load_checkpoint` refuses, a vocabulary without words, or a short window.
+    Raises: ValueError for a folder that `load_checkpoint` refuses, a vocabulary without words, or too few positions.
     """
     from transformers import AutoModelForCausalLM
 
@@ -63,11 +63,11 @@ def causal_infill(path: Path, *, device: torch.device | str = "cpu") -> CausalIn
 
 @dataclass(frozen=True, eq=False)
 class _Spelling:
-    """How words, or numbers, are spelt in a vocabulary: its pieces by their number (`usable`: of all, those that begin
-    one first), and what is a whole one.
+    """The spelling of words, or of numbers, in a vocabulary. `begins` and `goes_on` map pieces by number; `usable`
+    marks, among all pieces, those that can come first.
 
-    Where no piece `begins` one (numbers in a vocabulary of single digits), the space before is a piece of its own, and
-    what `goes_on` follows it.
+    If no piece `begins` a word or number (as for numbers in a vocabulary of single digits), the space before it is a
+    piece of its own, followed by the pieces of `goes_on`.
     """
 
     begins: dict[int, str]
@@ -80,7 +80,7 @@ class _Spelling:
 
 
 class CausalInfill:
-    """`model`, `tokenizer`: as transformers loads them."""
+    """`model`, `tokenizer`: as loaded by transformers."""
 
     considered = FIRSTS_MIN
 
@@ -105,9 +105,10 @@ class CausalInfill:
         self._begins = torch.tensor(list(begins), device=device)
 
     def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
-        """By the first piece's probability; each is then followed to its word's end by the likeliest pieces.
+        """Rank by the probability of the first piece. The likeliest pieces then continue each one to the end of its
+        word.
 
-        Raises: InfillFailed where none of them makes a word.
+        Raises: InfillFailed if none of them makes a word.
         """
         answers: list[list[str]] = [[] for _ in blanks]
         for spelling in {self._words, self._numbers}:
@@ -139,8 +140,8 @@ class CausalInfill:
     def _written(
         self, rows: Sequence[IntArray], inside: Sequence[bool], firsts: int, spelling: _Spelling
     ) -> list[list[str]]:
-        """For each row its words, the best first. `inside`: whether a space stands before the blank; else the word may
-        begin as any letters do."""
+        """Return the words of each row, the best first. `inside`: whether a space precedes the blank; otherwise the
+        word may begin with any letters."""
         begins, goes_on = spelling.begins, spelling.goes_on
         mask, answer = self._read(rows)
         usable = spelling.usable.to(self._device)
@@ -174,7 +175,7 @@ class CausalInfill:
         return [[word for word in dict.fromkeys(each) if word] for each in own]
 
     def _read(self, rows: Sequence[IntArray]) -> tuple[torch.Tensor, Any]:
-        """The rows, filled up on the left: their attention mask, and what the model says behind each."""
+        """Read the rows, padded on the left. Return their attention mask and the model's output."""
         longest = max(map(len, rows))
         ids = torch.zeros((len(rows), longest), dtype=torch.int64)
         mask = torch.zeros_like(ids)
@@ -192,7 +193,7 @@ class CausalInfill:
         return mask, answer
 
     def _row(self, blank: Blank) -> IntArray:
-        """The prompt and the beginning of the answer. What does not fit goes from the text's two ends."""
+        """Return the prompt and the beginning of the answer. What does not fit is cut from both ends of the text."""
         text = self._tokenizer.encode(_MASK.join((blank.before, *blank.after)), add_special_tokens=False)
         at = len(blank.before)
         first = sum(end <= at for _, end in text.offsets)
@@ -200,7 +201,7 @@ class CausalInfill:
         room = self._window - (last - first)
         left = min(first, max(room // 2, room - (len(text) - last)))
         kept = text.ids[first - left : last + room - left]
-        # a vocabulary that marks where words begin counts the space before a word as the word's own
+        # A vocabulary that marks the beginnings of words counts the space before a word as part of the word.
         begun = blank.before[text.offsets[first - left][0] :]
         if self._spelling(blank).begins:
             begun = begun.rstrip(" ")
@@ -209,9 +210,9 @@ class CausalInfill:
 
 
 def _frame(tokenizer: Any) -> tuple[str, str]:
-    """What stands before the text and between it and the answer, special tokens included.
+    """Return the part before the text and the part between the text and the answer, special tokens included.
 
-    Raises: ValueError for a chat template that does not pass the text on.
+    Raises: ValueError for a chat template that does not contain the text exactly once.
     """
     asked = f"{_INSTRUCTION}\n\n{_TEXT}"
     if tokenizer.chat_template:
@@ -220,13 +221,14 @@ def _frame(tokenizer: Any) -> tuple[str, str]:
     else:
         whole = f"{tokenizer.bos_token or ''}{asked}\n\nFilled in:\n"
     if whole.count(_TEXT) != 1:
-        raise ValueError("the model's chat template does not hold the text once")
+        raise ValueError("the model's chat template does not contain the text exactly once")
     head, _, tail = whole.partition(_TEXT)
     return head, tail
 
 
 def _numbers(logits: torch.Tensor) -> torch.Tensor:
-    """Those at the last position, float32 `[rows, vocabulary]`. Raises RuntimeError where one is not finite."""
+    """Return the logits at the last position, float32 `[rows, vocabulary]`. Raises RuntimeError if one is not
+    finite."""
     last = logits[:, -1].float()
     if not torch.isfinite(last).all():
         raise RuntimeError("the causal language model gave a logit that is not finite")

@@ -1,4 +1,4 @@
-"""What the two embedded models share: the bundled encoder with an adapter merged into it, and its vocabulary."""
+"""Shared by the two embedded models: the bundled encoder with a merged adapter, and its vocabulary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Net = TypeVar("Net", TaggerNet, InfillNet)
 
 
 def embedded_vocabulary() -> Vocabulary:
-    """The bundled encoder's."""
+    """Return the vocabulary of the bundled encoder."""
     tokenizer = plain(Tokenizer.from_file(str(bundled_path() / "tokenizer.json")))
     ids = tokenizer.get_vocab()
     return Vocabulary(tokenizer, ids["[CLS]"], ids["[SEP]"], ids["[PAD]"], ids["[MASK]"], _WINDOW)
@@ -36,11 +36,12 @@ def load_embedded(
     device: torch.device,
     dtype: torch.dtype | None,
 ) -> tuple[AdapterInfo, Net]:
-    """The adapter of that kind (the shipped one by default) on the bundled encoder, ready to serve.
+    """Load the adapter of that kind (the shipped one by default) on the bundled encoder, ready to serve.
 
-    `make`: the network around the merged encoder. `dtype`: the device's fastest by default; sums are formed in float32.
+    `make`: builds the network around the merged encoder. `dtype`: the device's fastest by default. Sums of weights are
+    computed in float32.
 
-    Raises: ValueError for a file that is no such adapter.
+    Raises: ValueError for a file that is not such an adapter.
     """
     file = path or SHIPPED / f"{kind}.safetensors"
     info, tensors = load_adapter(file, kind, weights_fingerprint(bundled_path()))

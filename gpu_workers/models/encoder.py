@@ -1,15 +1,17 @@
-"""The sentence encoder: sentences in, unit vectors out, each a function of its own sentence alone.
+"""The sentence encoder maps sentences to unit vectors. Each vector depends on its own sentence alone.
 
-Why "alone" matters: the sentence-level mechanisms prove that replacing one sentence changes one term of a score. If
-a sentence's vector moved with its companions in the batch, one replacement would move them all. Three rules see to it:
+The sentence-level mechanisms rely on this: their proofs assume that replacing one sentence changes one term of a score.
+If the vector of a sentence depended on the other sentences in its batch, one replacement would change several terms.
+Three rules ensure independence:
 
-* a sentence is padded to its own token count rounded up to a multiple of 8, never to its batch's longest;
-* the attention mask is always passed, so that no kernel is chosen by what the rest of the batch looks like;
-* a batch has one of a bounded set of shapes (`Batching`), and `self_check` runs every one of them on the device, by the
-  threads of service (`gpu_workers.models.independence` says what that covers). Where the device's kernels depend on the
-  batch size, every batch of one length has one fixed size, filled up with dummy rows, and these few shapes are checked.
+* a sentence is padded to its own token count rounded up to a multiple of 8, never to the longest of its batch;
+* the attention mask is always passed, so that the choice of a kernel does not depend on the rest of the batch;
+* a batch has one of a bounded set of shapes (`Batching`), and `self_check` runs every shape on the device, with the
+  number of threads used in service (`gpu_workers.models.independence` states what this covers). If the device's kernels
+  depend on the batch size, every batch of one length has one fixed size, padded with dummy rows, and these few shapes
+  are checked.
 
-A worker whose check fails does not serve. Measured, not proven: docs/KNOWN_LIMITATIONS.
+A worker that fails the check does not serve. This is measured, not proven: docs/KNOWN_LIMITATIONS.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from gpu_workers.models.packed_bert import Group
 
 FloatArray = npt.NDArray[np.float32]
 
-_PACKED_TOKENS_MAX = 512  # larger batches are no faster by a thread or two, and their shapes would all be checked
+_PACKED_TOKENS_MAX = 512  # larger batches are no faster with one or two threads, and every shape must be checked
 _BATCH_TOKENS_MAX = 256
 _BATCH_TOKENS_MAX_GPU = 65_536
 _CHECK_TEXT = (
@@ -44,13 +46,13 @@ _CHECK_TEXT = (
 class Batching(StrEnum):
     """How sentences share a call of the model."""
 
-    PACKED = "packed"  # of several lengths, end to end, up to a number of tokens
-    POWERS = "powers"  # of one length, filled up with dummy rows to a power of two
-    FIXED = "fixed"  # of one length, filled up with dummy rows to a number that depends on the length alone
+    PACKED = "packed"  # several lengths, concatenated, up to a number of tokens
+    POWERS = "powers"  # one length, padded with dummy rows to a power of two
+    FIXED = "fixed"  # one length, padded with dummy rows to a number that depends only on the length
 
 
 def weights_fingerprint(path: Path) -> str:
-    """SHA-256 over the encoder's weights and tokenizer, file by file: a domain pack names it."""
+    """SHA-256 over the encoder's weights and tokenizer, file by file. A domain pack stores it."""
     digest = hashlib.sha256()
     files = sorted([*path.rglob("*.safetensors"), *path.rglob("tokenizer.json")])
     if not files:
@@ -62,7 +64,7 @@ def weights_fingerprint(path: Path) -> str:
 
 
 def fastest_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where the device multiplies it natively (about three times float32 on such processors)."""
+    """bfloat16 if the device multiplies it natively (about three times as fast as float32), else the next best type."""
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     flags = torch.cpu.get_capabilities()
@@ -82,7 +84,7 @@ class Encoder:
         device: torch.device | str = "cpu",
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Load from a local folder (the bundled encoder by default); never from a hub.
+        """Load from a local folder (the bundled encoder by default), never from a hub.
 
         Raises: ValueError for a model of another form.
         """
@@ -126,14 +128,14 @@ class Encoder:
         return [item.ids for item in encoded]
 
     def encode(self, sentences: Sequence[str]) -> FloatArray:
-        """One unit vector a sentence, float32 `[n, dimension]`, each independent of the others."""
+        """Return one unit vector for each sentence, float32 `[n, dimension]`, each independent of the others."""
         return self.encode_tokens(self.tokenise(sentences))
 
     @torch.inference_mode()
     def encode_tokens(self, tokens: Sequence[Sequence[int]]) -> FloatArray:
-        """`encode` for sentences that `tokenise` has read.
+        """`encode` for sentences that `tokenise` has processed.
 
-        Raises: RuntimeError where the number of threads is another than `self_check` ran with.
+        Raises: RuntimeError if the number of threads differs from that of `self_check`.
         """
         if self._threads not in (None, torch.get_num_threads()):
             raise RuntimeError("the number of threads has changed since the encoder's self-check")
@@ -146,18 +148,18 @@ class Encoder:
         return out.cpu().numpy()
 
     def _rectangle(self, length: int, members: Sequence[Sequence[int]]) -> Group:
-        """Ids and mask `[rows, length]`; rows beyond the members are dummies."""
+        """Return ids and mask `[rows, length]`. Rows after the members are dummy rows."""
         rows = self._rows(length, len(members))
         ids = np.full((rows, length), self._model.pad_id, dtype=np.int64)
         mask = np.zeros((rows, length), dtype=np.bool_)
-        mask[len(members) :, 0] = True  # a dummy row attends to one token, lest its softmax be empty
+        mask[len(members) :, 0] = True  # a dummy row attends to one token, because an empty softmax is NaN
         for row, own in enumerate(members):
             ids[row, : len(own)] = own
             mask[row, : len(own)] = True
         return torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)
 
     def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        # Unit length follows, so the sum over tokens serves as well as their mean.
+        # The vector is normalised to unit length below, so the sum over tokens gives the same result as the mean.
         pooled = states[:, 0] if self._model.pooling == "cls" else (states * mask[:, :, None]).sum(dim=1)
         return torch.nn.functional.normalize(pooled, dim=1)
 
@@ -171,13 +173,13 @@ class Encoder:
                 return self._rows_max(length)
 
     def _rows_max(self, length: int) -> int:
-        """Of a batch of one padded length that is not packed: a power of two."""
+        """The most rows of a batch of one padded length, if it is not packed: a power of two."""
         return 1 << (max(1, self._tokens_max // length).bit_length() - 1)
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[tuple[int, list[int]]]]:
-        """Batches of groups (padded length, members), every member's padded length its own.
+        """Yield batches of groups (padded length, members). Each member has its own padded length.
 
-        A packed batch holds groups of several lengths, up to the token budget; any other batch holds one.
+        A packed batch holds groups of several lengths, up to the token budget. Any other batch holds one group.
         """
         buckets: dict[int, list[int]] = {}
         for i, length in enumerate(lengths):
@@ -200,10 +202,11 @@ class Encoder:
             yield batch
 
     def self_check(self) -> bool:
-        """Whether vectors are bitwise independent of companions; where packed ones are not, switch to fixed batches.
+        """Check that vectors are bitwise independent of the other sentences. If packed ones are not, switch to fixed
+        batches.
 
-        Returns True if they are (perhaps after the switch), in every shape that `encode` runs, with the number of
-        threads of this call, which may not change from then on. A worker serves only on True.
+        Returns True if they are (perhaps after the switch) in every shape that `encode` runs, with the number of
+        threads of this call, which must not change afterwards. A worker serves only if this returns True.
         """
         self._threads = torch.get_num_threads()
         if self._independent():
@@ -224,7 +227,7 @@ class Encoder:
         return every_shape and independence.mixes_are_independent(self.encode_tokens, sentences, lengths)
 
     def _row_counts(self, length: int) -> list[int]:
-        """The numbers of rows that a batch of this padded length may have, where it is not packed."""
+        """The numbers of rows that a batch of this padded length may have, if it is not packed."""
         most = self._rows_max(length)
         if self._batching is Batching.FIXED:
             return [most]

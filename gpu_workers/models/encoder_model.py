@@ -1,7 +1,7 @@
-"""What an encoder's folder holds, read for the device that will run it; never from a hub.
+"""Load the contents of an encoder's folder for the device that runs it, never from a hub.
 
-The bundled encoder's form is known, so on a processor its files are read directly: importing transformers takes
-several times as long as everything else that a worker does before it is ready.
+The form of the bundled encoder is known, so on a CPU its files are read directly: importing transformers takes several
+times as long as all other steps of a worker's start together.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gpu_workers.models.packed_bert import Group, PackedBert
 
 @dataclass(frozen=True)
 class EncoderModel:
-    """`tokenizer` is one of the tokenizers library; `pooling` is `mean` or `cls`.
+    """`tokenizer` is a tokenizer of the tokenizers library. `pooling` is `mean` or `cls`.
 
-    `hidden` gives the last hidden states `[sentences, length, d]` of each group; `packed` is the same, where the model
-    takes groups of several lengths in one call.
+    `hidden` returns the last hidden states `[sentences, length, d]` of each group. `packed` does the same in one call
+    for groups of several lengths, or is None if the model does not support that.
     """
 
     tokenizer: Any
@@ -44,7 +44,7 @@ def bundled_path() -> Path:
 
 
 def bundled_weights() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The bundled encoder's float32 weights, by the names that a transformers `BertModel` gives them, and its
+    """Return the bundled encoder's float32 weights, with the names of a transformers `BertModel`, and its
     configuration."""
     from safetensors.torch import load_file
 
@@ -56,7 +56,7 @@ def bundled_weights() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
 
 def bundled_on_cpu(dtype: torch.dtype) -> EncoderModel:
-    """The bundled encoder: a plain BERT, mean pooling."""
+    """The bundled encoder: a plain BERT with mean pooling."""
     from tokenizers import Tokenizer
 
     path = bundled_path()
@@ -74,7 +74,7 @@ def bundled_on_cpu(dtype: torch.dtype) -> EncoderModel:
 
 
 def model_of(path: Path, device: torch.device, dtype: torch.dtype) -> EncoderModel:
-    """A sentence-transformers model of form Transformer, Pooling (mean or cls), optional Normalize.
+    """Load a sentence-transformers model of the form Transformer, Pooling (mean or cls), optional Normalize.
 
     Raises: ValueError for a model of another form.
     """
@@ -87,7 +87,7 @@ def model_of(path: Path, device: torch.device, dtype: torch.dtype) -> EncoderMod
         raise ValueError("the encoder's pooling is neither mean nor cls")
     bert = transformer.model
     config = bert.config.to_dict() | {"architectures": [type(bert).__name__]}
-    # on other devices the kernels are chosen by the number of rows, which packing would let vary freely
+    # On other devices, kernels are chosen by the number of rows, which varies freely with packing.
     packable = device.type == "cpu" and PackedBert.supports(config)
     packed = PackedBert(bert.state_dict(), config) if packable else None
     return EncoderModel(
@@ -102,10 +102,10 @@ def model_of(path: Path, device: torch.device, dtype: torch.dtype) -> EncoderMod
 
 
 def _hidden(transformer: Any, groups: Sequence[Group]) -> list[torch.Tensor]:
-    """One call of a transformers model for each group."""
+    """Call a transformers model once for each group."""
     states = []
     for ids, mask in groups:
-        # A ready 4-D mask is passed on as it is; a 2-D one would be dropped whenever a batch has no padding.
+        # Pass a complete 4-D mask, which is used as it is. A 2-D mask would be dropped if a batch has no padding.
         seen = mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
         states.append(transformer(input_ids=ids, attention_mask=seen).last_hidden_state)
     return states

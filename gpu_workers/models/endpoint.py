@@ -1,4 +1,4 @@
-"""An operator's OpenAI-compatible endpoint. Light: the front end builds it from the settings, a worker calls it."""
+"""An operator's OpenAI-compatible endpoint. The front end builds it from the settings; a worker calls it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ _LOCAL_NAMES = ("localhost", "localhost.")
 
 
 def is_url(infill: str) -> bool:
-    """Whether the setting names an endpoint and no folder."""
+    """Whether the setting is the URL of an endpoint and not a folder."""
     return "://" in infill
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`url`: where `/chat/completions` lies below, such as `https://host/v1`. The key stays out of `repr`.
+    """`url`: the base of `/chat/completions`, such as `https://host/v1`. The key is not part of `repr`.
 
-    `plain_http`: text may go unencrypted to a host that is neither this machine nor a private address.
-    Raises: ValueError for a URL that cannot be used so; it does not repeat the URL.
+    `plain_http`: text may be sent unencrypted to a host that is neither this machine nor a private address.
+
+    Raises: ValueError for an unusable URL. The message does not repeat the URL.
     """
 
     url: str
@@ -32,7 +33,7 @@ class Endpoint:
         parts = urlsplit(self.url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise ValueError("an infill endpoint is https://HOST/PATH, or http://")
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises for a port that is not a number
         if parts.username is not None or parts.query or parts.fragment:
             raise ValueError("an infill endpoint's URL has no user, query or fragment; a key has a setting of its own")
         if parts.scheme == "http" and not self.plain_http and not _is_near(parts):
@@ -42,7 +43,7 @@ class Endpoint:
 
 
 def _is_near(parts: SplitResult) -> bool:
-    """A name but localhost may lead anywhere tomorrow: addresses alone are known to be near."""
+    """Whether the host is local or private. A name other than localhost may resolve to any address, so it is not."""
     host = parts.hostname or ""
     if host in _LOCAL_NAMES:
         return True

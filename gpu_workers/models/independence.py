@@ -1,27 +1,28 @@
-"""Whether a sentence's vector depends on its companions, measured on the device that will serve.
+"""Test whether a sentence's vector depends on the other sentences of its batch, on the device that will serve.
 
 A kernel is chosen by the type, shape and alignment of its operands and by the number of threads, not by their values.
-So it is enough to run every shape that service can run, by the threads of service, and compare results bit by bit. The
-batcher of `gpu_workers.models.encoder` bounds the shapes.
+It is therefore enough to run every shape that can occur in service, with the same number of threads, and to compare
+results bit by bit. The batcher of `gpu_workers.models.encoder` bounds the shapes.
 
 Packed batches have up to T tokens, and every sentence is padded to a multiple of 8 (`STEP`). `packed_is_independent`
-runs, and compares with 8 tokens or one sentence alone:
+runs them and compares with runs of 8 tokens or of one sentence alone:
 
-* what treats tokens one by one (linear layers, norms, GELU): T / 8 shapes, of 8 to T tokens;
+* operations on single tokens (linear layers, norms, GELU): T / 8 shapes, of 8 to T tokens;
 * attention and pooling: one shape for each padded length L and each number of sentences up to T / L.
 
-With T = 512 and L <= 256 these are 64 and 248 shapes. One layer is run: the others repeat its shapes. bfloat16 hides
-how a sum was formed: of the bundled model's rows one in 500 shows it after a layer. Hence linear layers and attention
-are run on numbers whose products cancel, too. What is left of such a sum is its rounding, and every row shows it.
+With T = 512 and L <= 256 these are 64 and 248 shapes. One layer is run, because the others repeat its shapes. bfloat16
+hides the order in which a sum was computed: of the bundled model's rows, one in 500 shows it after a layer. The check
+therefore also runs linear layers and attention on numbers whose products cancel. The result of such a sum is its
+rounding error, which is visible in every row.
 
-Batches of one padded length have few shapes. `batches_are_independent` runs each through the whole model, with each
-sentence at an even and at an odd place, and with other companions each time.
+Batches of one padded length have few shapes. `batches_are_independent` runs each shape through the whole model, with
+each sentence at an even and at an odd position, and with other companions each time.
 
 `mixes_are_independent` adds batches of several lengths, partly filled, through the whole model.
 
-What no check sees: operands that are aligned otherwise than here (torch aligns to 64 bytes, and a row of a batch begins
-at a multiple of 8 tokens), floating-point modes of the processor that are changed later, and a kernel that chooses by
-values, or at random and rarely.
+No check covers: operands with an alignment that the checks do not use (torch aligns to 64 bytes, and a row of a batch
+begins at a multiple of 8 tokens), floating-point modes of the processor that change later, and a kernel that is chosen
+by values, or at random and rarely.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ import torch
 
 from gpu_workers.models.packed_bert import PackedBert, dense
 
-STEP = 8  # a padded length is a multiple of it
-_LARGE = 2.0**18  # of scores: what their products leave by rounding then moves a softmax by a percent
+STEP = 8  # padded lengths are multiples of it
+_LARGE = 2.0**18  # factor of the scores: their rounding errors then change a softmax by about a percent
 _MIXED_SENTENCES = 12
 _MIXED_SIZES = (3, 30)
 
@@ -57,7 +58,7 @@ class Sentences:
         return [self._random.choice(self._ids, size).tolist() for size in sizes]
 
     def mixed(self, lengths: Sequence[int], count: int) -> list[Sentence]:
-        """`count` sentences of several lengths, most of them short, the longest among them."""
+        """`count` sentences of several lengths: most of them short, one of the longest length."""
         places = (len(lengths) * self._random.random(count) ** 3).astype(int)
         places[0] = len(lengths) - 1
         return [self.of(lengths[place], 1)[0] for place in places]
@@ -70,7 +71,7 @@ class Sentences:
 def packed_is_independent(
     bert: PackedBert, pool: Pool, sentences: Sentences, *, lengths: Sequence[int], tokens_max: int
 ) -> bool:
-    """Whether every shape of a packed batch treats rows alike (module docstring)."""
+    """Whether every shape of a packed batch treats rows alike (see the module docstring)."""
     return (
         all(_linear_is_independent(out, inner, bert.dtype, tokens_max) for out, inner in bert.linear_shapes)
         and _layer_is_independent(bert.first_layer(), sentences, tokens_max)
@@ -79,7 +80,7 @@ def packed_is_independent(
 
 
 def _linear_is_independent(out: int, inner: int, dtype: torch.dtype, tokens_max: int) -> bool:
-    """Whether a linear layer of this size treats rows alike, by rows whose products cancel."""
+    """Whether a linear layer of this size treats rows alike, tested with rows whose products cancel."""
     generator = torch.Generator().manual_seed(out)
     half = torch.randn((out, inner // 2), generator=generator)
     rows = torch.randn((tokens_max, inner // 2), generator=generator)
@@ -106,10 +107,10 @@ def _layer_is_independent(layer: PackedBert, sentences: Sentences, tokens_max: i
 
 
 def _attention_is_independent(bert: PackedBert, pool: Pool, lengths: Sequence[int], tokens_max: int) -> bool:
-    """Whether attention and pooling treat sentences alike, by numbers whose sums of products cancel.
+    """Whether attention and pooling treat sentences alike, tested with numbers whose sums of products cancel.
 
-    Query and key cancel, which leaves of a score what was rounded. In every other head the second of two equal keys
-    has the negative value of the first, which leaves the same of the sum over values.
+    Query and key cancel, so that a score consists of its rounding error. In every other head, the second of two equal
+    keys has the negated value of the first, so that the sum over values also consists of its rounding error.
     """
     generator = torch.Generator().manual_seed(bert.width)
     size = bert.width // bert.heads
@@ -134,14 +135,14 @@ def _attention_is_independent(bert: PackedBert, pool: Pool, lengths: Sequence[in
 
 
 def _length_is_independent(bert: PackedBert, pool: Pool, packed: torch.Tensor, mask: torch.Tensor) -> bool:
-    """Whether sentences of one padded length are alike alone and together.
+    """Whether sentences of one padded length have the same result alone and together.
 
     Shapes: `packed` `[sentences x length, 3 d]`, `mask` `[sentences, length]`.
     """
     most, length = mask.shape
 
     def attended(first: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        # of the group's ids only the shape counts
+        # Of the group's ids, only the shape is used.
         states = bert.attend(packed[first * length : end * length], [(mask[first:end], mask[first:end])])
         states = states.view(end - first, length, bert.width)
         return states, pool(states.float(), mask[first:end])
@@ -155,8 +156,8 @@ def _length_is_independent(bert: PackedBert, pool: Pool, packed: torch.Tensor, m
 
 
 def batches_are_independent(encode: Encode, sentences: Sentences, shapes: Mapping[int, Sequence[int]]) -> bool:
-    """Whether rows are treated alike in every shape of `shapes`: for each padded length its numbers of rows, ascending
-    powers of two. `encode` must run `rows` sentences of that length as one batch of that shape.
+    """Whether rows are treated alike in every shape of `shapes`, which maps each padded length to its numbers of rows,
+    ascending powers of two. `encode` must run `rows` sentences of that length as one batch of that shape.
     """
     for length, counts in shapes.items():
         known = sentences.of(length, max(1, counts[-1] // 2))

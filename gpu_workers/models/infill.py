@@ -1,6 +1,6 @@
-"""The masked language model: what may stand at a masked place, for many documents a batch.
+"""The masked language model: predicts words for masked places, for many documents in a batch.
 
-Two sources, one class: the adapter shipped for the bundled encoder, or a masked language model of the operator's own.
+One class serves two sources: the adapter shipped for the bundled encoder, and an operator's masked language model.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ FloatArray = npt.NDArray[np.float32]
 # ids, attention mask `[rows, length]`, flat positions `[asked]` to logits `[asked, vocabulary]`
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-_TOKENS_MAX = 512  # on a processor: what a layer writes stays in the cache
+_TOKENS_MAX = 512  # on a CPU: the output of a layer stays in the cache
 _TOKENS_MAX_GPU = 65_536
 
 
 @dataclass(frozen=True)
 class Question:
-    """A document's pieces, the masked ones already `MaskedLM.mask`, and the positions asked about, ascending."""
+    """The pieces of a document, masked ones replaced by `MaskedLM.mask`, and the positions to predict, ascending."""
 
     ids: IntArray
     asked: IntArray
 
 
 class MaskedLM:
-    """Logits at a position depend on the document's own pieces alone, up to rounding. No privacy guarantee relies on
-    it: no original reaches the model (`core.text.fill_dp`).
+    """Logits at a position depend only on the document's own pieces, up to rounding. No privacy guarantee relies on
+    this: the model receives no original (`core.text.fill_dp`).
 
-    `mask`: the id that hides a piece. `size`: of the vocabulary. `window`: pieces that are read together.
+    `mask`: the id of the mask piece. `size`: of the vocabulary. `window`: the pieces that are read together.
     """
 
     def __init__(self, *, vocabulary: Vocabulary, forward: Forward, device: torch.device, name: str) -> None:
-        """Raises: ValueError if the vocabulary has no mask token."""
+        """Raises ValueError if the vocabulary has no mask token."""
         if vocabulary.mask is None:
             raise ValueError("the model's tokeniser has no mask token")
         self.mask = vocabulary.mask
@@ -59,22 +59,23 @@ class MaskedLM:
         self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
 
     def pieces(self, documents: Sequence[str]) -> list[Pieces]:
-        """Each document as word pieces, whole, without special tokens."""
+        """Split each document into word pieces, without truncation and without special tokens."""
         encodings = self._vocabulary.tokenizer.encode_batch(list(documents), add_special_tokens=False)
         return [pieces_of(text, item) for text, item in zip(documents, encodings, strict=True)]
 
     def ids(self, texts: Sequence[str]) -> list[IntArray]:
-        """Each text as the numbers of its pieces, whole, without special tokens."""
+        """Return the ids of each text's pieces, without truncation and without special tokens."""
         encodings = self._vocabulary.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.array(item.ids, dtype=np.int64) for item in encodings]
 
     def text(self, ids: IntArray) -> str:
-        """The pieces as text, special tokens left out."""
+        """Decode the pieces, without special tokens."""
         return str(self._vocabulary.tokenizer.decode(ids.tolist(), skip_special_tokens=True))
 
     @cached_property
     def words(self) -> dict[int, str]:
-        """Every piece that begins a word and has only letters, as it reads inside a text: what may fill a place."""
+        """Every piece that begins a word and has only letters, as it reads inside a text: the candidates for a
+        blank."""
         return word_beginnings(self._vocabulary.tokenizer)
 
     @cached_property
@@ -84,9 +85,9 @@ class MaskedLM:
 
     @torch.inference_mode()
     def logits(self, questions: Sequence[Question], candidates: IntArray | None = None) -> list[FloatArray]:
-        """Logits at each question's places, float32 `[asked, candidates or vocabulary]`.
+        """Return the logits at each question's positions, float32 `[asked, candidates or vocabulary]`.
 
-        A long document is read in windows; a place is answered from the window in which it is farthest from an edge.
+        A long document is read in windows. A position uses the window in which it is farthest from an edge.
 
         Raises: RuntimeError if the model gives a number that is not finite.
         """
@@ -114,7 +115,7 @@ class MaskedLM:
     def _rows(
         self, questions: Sequence[Question], chosen: Sequence[Window]
     ) -> tuple[list[IntArray], IntArray, list[tuple[int, int]]]:
-        """Framed rows, the flat positions asked about, and (document, place) of each of those."""
+        """Return framed rows, the flat positions to predict, and (document, place) of each of those."""
         longest = max(window.end - window.start for window in chosen) + 2
         rows, flat, places = [], [], []
         for row, window in enumerate(chosen):
@@ -130,9 +131,9 @@ class MaskedLM:
 def embedded_infill(
     path: Path | None = None, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
 ) -> MaskedLM:
-    """The masked language model on the bundled encoder, from the shipped adapter or another one made for it.
+    """Load the masked language model on the bundled encoder, from the shipped adapter or another one made for it.
 
-    Raises: ValueError for a file that is no such adapter.
+    Raises: ValueError for a file that is not such an adapter.
     """
     own = torch.device(device)
     forward: Forward
@@ -144,7 +145,7 @@ def embedded_infill(
 
 
 def pretrained_infill(path: Path, *, device: torch.device | str = "cpu") -> MaskedLM:
-    """A transformers masked language model (BERT, RoBERTa, ...) from a local folder.
+    """Load a transformers masked language model (BERT, RoBERTa, ...) from a local folder.
 
     Raises: ValueError for a folder that `load_pretrained` refuses, or a tokeniser without a mask.
     """

@@ -1,4 +1,4 @@
-"""Which language model fills, by the operator's setting. One row a kind of model; a worker fetches none."""
+"""Choose the language model for fills by the operator's setting: one row for each kind. Workers download no model."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _causal(path: Path, device: str) -> InfillModel:
     return causal_infill(path, device=device)
 
 
-# how a checkpoint's architecture ends -> what loads it
+# Maps the suffix of a checkpoint's architecture to its loader.
 FOLDERS: dict[str, Callable[[Path, str], InfillModel]] = {
     "ForMaskedLM": _masked,
     "ForCausalLM": _causal,
-    "LMHeadModel": _causal,  # as GPT-2 calls it
+    "LMHeadModel": _causal,  # the name that GPT-2 uses
 }
 
 
@@ -45,4 +45,5 @@ def infill_model(source: InfillSource, *, device: str) -> InfillModel:
         for ending, load in FOLDERS.items():
             if name.endswith(ending):
                 return load(path, device)
-    raise ValueError(f"no model that fills is called {', '.join(named) or 'nothing'}; one ends in {', '.join(FOLDERS)}")
+    found = ", ".join(named) or "nothing"
+    raise ValueError(f"the folder holds {found}, not a model that fills; architectures end in {', '.join(FOLDERS)}")

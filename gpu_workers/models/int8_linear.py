@@ -1,7 +1,7 @@
-"""Linear layers in 8-bit integers, on processors that multiply those about twice as fast as bfloat16.
+"""Linear layers with 8-bit integers, for processors that multiply them about twice as fast as bfloat16.
 
-Weights have one scale an output, fixed when the layer is made. Inputs have one range a layer, fixed beforehand on
-public samples: what comes out of a row then depends on that row alone, whosever rows are beside it.
+Weights have one scale for each output, fixed when the layer is created. Inputs have one range for each layer, fixed
+beforehand on public samples. The output of a row therefore depends on that row alone, whatever the other rows are.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from functools import cache
 import torch
 from torch.nn.functional import linear
 
-_ENGINE = "fbgemm"  # its sums are exact; oneDNN's took seconds for a layer on a processor that it has no kernel for
+_ENGINE = "fbgemm"  # its sums are exact; oneDNN took seconds for a layer on a processor for which it has no kernel
 _STEPS = 255
 _MIDDLE = 128
 
 
 @cache
 def int8_supported() -> bool:
-    """Whether this processor sums 8-bit products in 32 bits; others overflow at 16. Tried, since no flag says it."""
+    """Whether this processor sums 8-bit products in 32 bits (others overflow at 16). No flag reports it, so it is
+    tested."""
     if _ENGINE not in torch.backends.quantized.supported_engines:
         return False
     width = 64
@@ -29,12 +30,12 @@ def int8_supported() -> bool:
 
 
 class Int8Linear:
-    """Each row of the output depends on the same row of the input alone: the sums are exact, and what is before and
-    after them treats numbers one by one. No privacy guarantee relies on it.
+    """Each output row depends only on the same input row: the sums are exact, and the steps before and after them treat
+    numbers one by one. No privacy guarantee relies on this.
 
     `weight` `[out, in]`, `bias` `[out]`; inputs and outputs are float32. `low`, `high` `[in]`: the range of each input.
-    Inputs are counted from the middle of their range, the bias makes up for it; one step serves all, so that an input
-    is cut off where it is further from its middle than the widest range reaches.
+    Inputs are measured from the middle of their range, and the bias compensates for it. One step size serves all
+    inputs, so an input is clipped if its distance from its middle exceeds half the widest range.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor, *, low: torch.Tensor, high: torch.Tensor) -> None:
@@ -47,7 +48,7 @@ class Int8Linear:
         torch.backends.quantized.engine = _ENGINE
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a later torch will have other operators for it; this one is pinned
+                warnings.simplefilter("ignore")  # later versions of torch replace this operator; ours is pinned
                 whole = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
             self._packed = torch.ops.quantized.linear_prepack(whole, bias + weight @ self._middle)
         finally:
@@ -61,7 +62,7 @@ class Int8Linear:
 
 
 class RangedLinear:
-    """The layer in float32, which remembers the range of each of its inputs; zero is always in it."""
+    """The layer in float32. It records the range of each of its inputs; the range always includes zero."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
         self._pair = weight, bias

@@ -1,9 +1,9 @@
 """A masked language model as `core.text.infill_model.InfillModel`.
 
-A blank is read in a window of pieces around it, as much to its left as to its right where there is that much; places
-still to be filled are the model's mask piece. Candidates: every piece of the vocabulary that is a whole word of letters
-(`MaskedLM.words`), in the order of its number. A blank of a number is filled with a piece of digits
-(`MaskedLM.numbers`), or with a word where the vocabulary has none.
+A blank is read in a window of pieces around it, with as many pieces to its left as to its right if the text has them.
+Blanks that are not filled yet are the model's mask piece. Candidates: every piece of the vocabulary that is a whole
+word of letters (`MaskedLM.words`), in the order of its number. A blank of a number is filled with a piece of digits
+(`MaskedLM.numbers`), or with a word if the vocabulary has no such piece.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from core.text.infill_model import Blank, Candidates, FloatArray
 from gpu_workers.models.infill import MaskedLM, Question
 from gpu_workers.models.pieces import IntArray
 
-WINDOW_PIECES = 48  # around a blank: time grows with it, and more pieces add little (benchmarks.infill)
+WINDOW_PIECES = 48  # around a blank: the time grows with it, and more pieces improve little (benchmarks.infill)
 
 
 class MaskedInfill:
-    """Raises: ValueError for a vocabulary without words."""
+    """Raises ValueError for a vocabulary without words."""
 
     considered = 1_000
 
@@ -51,7 +51,7 @@ class MaskedInfill:
         return np.concatenate(self._model.logits(self._questions(blanks), ids))
 
     def _questions(self, blanks: Sequence[Blank]) -> list[Question]:
-        # a vocabulary that marks where words begin counts the space before a word as the word's own
+        # A vocabulary that marks the beginnings of words counts the space before a word as part of the word.
         parts = [part.rstrip(" ") for blank in blanks for part in (blank.before, *blank.after)]
         pieces = iter(self._model.ids(parts))
         questions = []
@@ -76,7 +76,7 @@ class MaskedInfill:
 
 
 def _best(row: FloatArray, count: int) -> IntArray:
-    """Where the `count` largest stand, the largest first."""
+    """Return the indices of the `count` largest values, the largest first."""
     count = min(count, len(row))
     own = np.argpartition(-row, count - 1)[:count]
     placed: IntArray = own[np.argsort(-row[own], kind="stable")]

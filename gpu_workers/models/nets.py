@@ -1,7 +1,7 @@
-"""The two heads on the bundled sentence encoder: one labels word pieces, one guesses masked ones.
+"""The two heads on the bundled sentence encoder: one labels word pieces, one predicts masked ones.
 
-Both serve training and inference. For training, `gpu_workers.models.trainable_adapter.attach` prepares the encoder
-inside; for inference, its weights are those of `gpu_workers.models.lora.merged`.
+Both serve training and inference. For training, `gpu_workers.models.trainable_adapter.attach` prepares the inner
+encoder. For inference, its weights come from `gpu_workers.models.lora.merged`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpu_workers.models.pieces import Case
 
 
 def backbone(dtype: torch.dtype = torch.float32, attention: str = "sdpa") -> Any:
-    """A fresh transformers `BertModel` of the bundled encoder, without its pooling head."""
+    """Return a new transformers `BertModel` of the bundled encoder, without its pooling head."""
     from transformers import BertModel
     from transformers.utils.logging import disable_progress_bar
 
@@ -33,7 +33,7 @@ def backbone(dtype: torch.dtype = torch.float32, attention: str = "sdpa") -> Any
 
 
 class TaggerNet(nn.Module):
-    """Logits of a label for every piece. The encoder's vocabulary is uncased; `case` tells how a word was written."""
+    """Logits of the labels for every piece. The encoder's vocabulary is uncased; `case` is the case of each word."""
 
     def __init__(self, bert: Any, labels: int) -> None:
         super().__init__()
@@ -44,19 +44,19 @@ class TaggerNet(nn.Module):
         self.head = nn.Linear(width, labels)
 
     def forward(self, ids: torch.Tensor, cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """`ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`."""
+        """Map `ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`."""
         embedded = self.bert.embeddings.word_embeddings(ids) + self.case(cases)
         states = self.bert(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
         logits: torch.Tensor = self.head(states)
         return logits
 
     def own_parameters(self) -> dict[str, nn.Parameter]:
-        """What is trained beside the encoder's adapter."""
+        """The parameters that are trained in addition to the encoder's adapter."""
         return {"case": self.case.get_parameter("weight"), **dict(self.head.named_parameters("head"))}
 
 
 class InfillNet(nn.Module):
-    """BERT's masked-language-model head over the encoder: a transform, then the word embeddings as output matrix."""
+    """BERT's masked-language-model head on the encoder: a transform, then the word embeddings as output matrix."""
 
     def __init__(self, bert: Any) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class InfillNet(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        """`ids` int64 and `mask` `[rows, length]` to logits `[asked, vocabulary]` at the asked flat positions.
+        """Map `ids` int64 and `mask` `[rows, length]` to logits `[asked, vocabulary]` at the requested flat positions.
 
         `asked`: int64 indices into the flattened `[rows * length]`.
         """
@@ -77,6 +77,6 @@ class InfillNet(nn.Module):
         return nn.functional.linear(transformed, self.bert.embeddings.word_embeddings.weight, self.bias)
 
     def own_parameters(self) -> dict[str, nn.Parameter]:
-        """What is trained beside the encoder's adapter."""
+        """The parameters that are trained in addition to the encoder's adapter."""
         layers = (*self.dense.named_parameters("head.dense"), *self.norm.named_parameters("head.norm"))
         return {**dict(layers), "head.bias": self.bias}

@@ -1,11 +1,11 @@
-"""What may be taken from a model that writes text: one word of letters or one number, and nothing else that it says."""
+"""Extract one word of letters or one number from the output of a generative model, and nothing else."""
 
 from __future__ import annotations
 
 import re
 
 WORD_CHARS_MAX = 32
-_NUMBER = re.compile(r"[0-9]+(?:[.,:/][0-9]+)*")  # as core.text.tokens cuts them
+_NUMBER = re.compile(r"[0-9]+(?:[.,:/][0-9]+)*")  # the same pattern as in core.text.tokens
 
 
 def is_word(text: str) -> bool:

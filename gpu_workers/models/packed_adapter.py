@@ -1,7 +1,7 @@
-"""An adapter on the bundled encoder for a processor, run without transformers.
+"""An adapter on the bundled encoder, run on a CPU without transformers.
 
-Importing transformers takes longer than all else that a worker does at its start; and `PackedBert` reads the weights
-once for a batch.
+Importing transformers takes longer than all other steps of a worker's start together, and `PackedBert` reads the
+weights only once for a batch.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gpu_workers.models.packed_bert import LinearOf, PackedBert, dense
 
 @dataclass(frozen=True)
 class PackedAdapter:
-    """`bert` with the adapter merged into it; `tensors`: the adapter's own, beside it; all of one type.
+    """`bert` with the adapter merged into it. `tensors`: the adapter's other tensors, all of one type.
 
-    `words`: the encoder's word embeddings `[vocabulary, d]`. `eps`: of its layer norms.
+    `words`: the encoder's word embeddings `[vocabulary, d]`. `eps`: the epsilon of its layer norms.
     """
 
     info: AdapterInfo
@@ -36,10 +36,10 @@ class PackedAdapter:
 def packed_adapter(
     kind: str, path: Path | None, dtype: torch.dtype | None, linear_of: LinearOf = dense
 ) -> PackedAdapter:
-    """The adapter of that kind at `path`, the shipped one by default.
+    """Load the adapter of that kind at `path`, or the shipped one by default.
 
-    `dtype`: the processor's fastest by default; sums of weights are formed in float32. `linear_of`: as `PackedBert`.
-    Raises: ValueError for a file that is no such adapter.
+    `dtype`: the processor's fastest by default; sums of weights are computed in float32. `linear_of`: see `PackedBert`.
+    Raises: ValueError for a file that is not such an adapter.
     """
     info, tensors = load_adapter(path or SHIPPED / f"{kind}.safetensors", kind, weights_fingerprint(bundled_path()))
     weights, config = bundled_weights()

@@ -1,8 +1,8 @@
-"""A BERT forward pass over sentences laid end to end, instead of one padded rectangle for each length.
+"""A BERT forward pass over concatenated sentences, instead of one padded rectangle for each length.
 
-Everything in a BERT layer but attention treats tokens one by one, so all sentences of a batch go through the linear
-layers as one matrix `[tokens, d]`; attention runs once for each group of sentences of one padded length. On
-processors most of a small batch's time goes into reading the weights, and one pass then serves all lengths.
+All operations in a BERT layer except attention treat tokens one by one. All sentences of a batch therefore pass through
+the linear layers as one matrix `[tokens, d]`, and attention runs once for each group of sentences of one padded length.
+On CPUs, a small batch spends most of its time reading the weights, and one pass then serves all lengths.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class _Layer:
 
 
 def dense(weight: torch.Tensor, bias: torch.Tensor) -> _Linear:
-    """The layer as it is."""
+    """Return the unchanged layer."""
     return partial(linear, weight=weight, bias=bias)
 
 
 class PackedBert:
-    """A plain BERT encoder, from its weights alone."""
+    """A plain BERT encoder, built from its weights alone."""
 
     @staticmethod
     def supports(config: Mapping[str, Any]) -> bool:
@@ -61,9 +61,9 @@ class PackedBert:
         config: Mapping[str, Any],
         linear_of: LinearOf = dense,
     ) -> None:
-        """`weights` by the names that a transformers `BertModel` gives them, of one dtype; `config` is supported.
+        """`weights` have the names of a transformers `BertModel` and one dtype. `config` must be supported.
 
-        `linear_of` makes a linear layer of its weight and bias.
+        `linear_of` builds a linear layer from its weight and bias.
         """
 
         def pair(name: str) -> _Pair:
@@ -92,12 +92,12 @@ class PackedBert:
 
     @property
     def width(self) -> int:
-        """d: numbers of a hidden state."""
+        """d, the size of a hidden state."""
         return self._words.shape[1]
 
     @property
     def linear_shapes(self) -> list[tuple[int, int]]:
-        """(out, in) of the linear layers, which are the same in every layer."""
+        """(out, in) of the linear layers of one layer; all layers have the same shapes."""
         return [
             (3 * self.width, self.width),
             (self.width, self.width),
@@ -110,13 +110,14 @@ class PackedBert:
         return self._words.dtype
 
     def first_layer(self) -> PackedBert:
-        """The same model up to its first layer: the kernels and shapes of every layer, for a fraction of the time."""
+        """The model cut after its first layer. It uses the kernels and shapes of every layer and takes much less
+        time."""
         shallow = copy.copy(self)
         shallow._layers = self._layers[:1]
         return shallow
 
     def fix_ranges(self) -> None:
-        """Each `RangedLinear` becomes 8-bit, for the range that it has seen."""
+        """Convert each `RangedLinear` to 8 bits, for the range that it has recorded."""
 
         def fixed(layer: _Linear) -> _Linear:
             return layer.fixed() if isinstance(layer, RangedLinear) else layer
@@ -133,9 +134,9 @@ class PackedBert:
         ]
 
     def __call__(self, groups: Sequence[Group], added: torch.Tensor | None = None) -> list[torch.Tensor]:
-        """Last hidden states of each group, `[sentences, length, d]`.
+        """Return the last hidden states of each group, `[sentences, length, d]`.
 
-        `added`: `[tokens, d]`, joins the word embeddings of all groups' tokens in a row.
+        `added`: `[tokens, d]`, added to the word embeddings of the concatenated tokens of all groups.
         """
         ids = torch.cat([ids.reshape(-1) for ids, _ in groups])
         positions = torch.cat([torch.arange(ids.shape[1]).repeat(len(ids)) for ids, _ in groups])
@@ -155,14 +156,14 @@ class PackedBert:
         return layer_norm(hidden, hidden.shape[1:], *norm, eps=self._eps)
 
     def attend(self, packed: torch.Tensor, groups: Sequence[Group]) -> torch.Tensor:
-        """Attention inside each sentence: queries, keys and values `[tokens, 3 d]` to `[tokens, d]`."""
+        """Compute attention inside each sentence: queries, keys and values `[tokens, 3 d]` to `[tokens, d]`."""
         width = packed.shape[1] // 3
         attended = []
         blocks = torch.split(packed, [ids.numel() for ids, _ in groups])
         for block, (ids, mask) in zip(blocks, groups, strict=True):
             heads = block.view(*ids.shape, 3, self.heads, width // self.heads)
             query, key, value = heads.permute(2, 0, 3, 1, 4)
-            # the mask is passed even where nothing is padded: no kernel is chosen by what a batch looks like
+            # Pass the mask even without padding, so that the choice of a kernel does not depend on the batch's content.
             seen = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
             out = scaled_dot_product_attention(query, key, value, attn_mask=seen)
             attended.append(out.transpose(1, 2).reshape(ids.numel(), width))

@@ -1,4 +1,4 @@
-"""The embedded infill for a processor: the net of `gpu_workers.models.nets.InfillNet`, run without transformers."""
+"""The embedded infill model on a CPU: the net of `gpu_workers.models.nets.InfillNet`, run without transformers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpu_workers.models.packed_adapter import packed_adapter
 
 
 class PackedInfill:
-    """Logits of every piece at the places asked about, as `InfillNet` gives them up to rounding."""
+    """Logits of every piece at the requested positions, equal to those of `InfillNet` up to rounding."""
 
     def __init__(self, path: Path | None, dtype: torch.dtype | None) -> None:
-        """As `packed_adapter`."""
+        """See `packed_adapter`."""
         loaded = packed_adapter("infill", path, dtype)
         head = loaded.tensors
         self._bert, self._words, self._eps = loaded.bert, loaded.words, loaded.eps
@@ -23,7 +23,8 @@ class PackedInfill:
         self._bias = head["head.bias"]
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        """`ids` int64 and `mask` `[rows, length]` to logits `[asked, vocabulary]` at the asked flat positions."""
+        """Map `ids` int64 and `mask` `[rows, length]` to logits `[asked, vocabulary]` at the requested flat
+        positions."""
         (states,) = self._bert([(ids, mask.bool())])
         chosen = states.reshape(-1, states.shape[-1])[asked]
         wide = gelu(linear(chosen, *self._dense))

@@ -1,4 +1,4 @@
-"""The embedded tagger for a processor: the net of `gpu_workers.models.nets.TaggerNet`, run without transformers."""
+"""The embedded tagger on a CPU: the net of `gpu_workers.models.nets.TaggerNet`, run without transformers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_workers.models.int8_linear import RangedLinear
 from gpu_workers.models.packed_adapter import packed_adapter
 from gpu_workers.models.packed_bert import dense
 
-# Nobody's, and of many kinds of writing: the ranges of 8-bit layers are those that are seen here.
+# Fictitious texts of many kinds. The 8-bit layers take their ranges from these samples.
 SAMPLES = (
     "😀 Yesterday Maria Keller flew from Lisbon to Norway. She works for Siemens in Munich.",
     "I rented this one with low hopes, and it was worse. Two hours of people who shout at each other in the rain, a "
@@ -27,10 +27,11 @@ SAMPLES = (
 
 
 class PackedTagger:
-    """Logits of a label for every piece, as `TaggerNet` gives them up to rounding. `info`: what the adapter says."""
+    """Logits of the labels for every piece, equal to those of `TaggerNet` up to rounding. `info`: the adapter's
+    metadata."""
 
     def __init__(self, path: Path | None, dtype: torch.dtype | None, *, ranged: bool = False) -> None:
-        """As `packed_adapter`. With `ranged` the linear layers wait, in float32, for `fix_ranges`."""
+        """See `packed_adapter`. With `ranged`, the linear layers stay in float32 until `fix_ranges` is called."""
         loaded = packed_adapter("tagger", path, torch.float32 if ranged else dtype, RangedLinear if ranged else dense)
         self.info = loaded.info
         self.fix_ranges = loaded.bert.fix_ranges
@@ -39,6 +40,6 @@ class PackedTagger:
         self._head = loaded.tensors["head.weight"], loaded.tensors["head.bias"]
 
     def __call__(self, ids: torch.Tensor, cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """`ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`."""
+        """Map `ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`."""
         (states,) = self._bert([(ids, mask.bool())], embedding(cases.reshape(-1), self._case))
         return linear(states, *self._head)

@@ -1,4 +1,4 @@
-"""Text as word pieces that remember where they stand and how their word was written."""
+"""Text as word pieces, with their positions and the case of their words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Case(IntEnum):
-    """How a word is written: what an uncased vocabulary forgets, and names are known by."""
+    """The case of a word, which helps to recognise names and which an uncased vocabulary does not keep."""
 
     SPECIAL = 0
     LOWER = 1
@@ -26,7 +26,7 @@ class Case(IntEnum):
 
 
 def case_of(word: str) -> Case:
-    """The class of one word, as the pre-tokeniser cut it."""
+    """The class of one word, as split by the pre-tokeniser."""
     if any(character.isdigit() for character in word):
         return Case.DIGITS
     if not any(character.isalpha() for character in word):
@@ -42,9 +42,9 @@ def case_of(word: str) -> Case:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The word pieces of one text, without special tokens; every array has one entry a piece.
+    """The word pieces of one text, without special tokens. Every array has one entry for each piece.
 
-    `starts`, `ends`: code points of the text. `words`: number of the word that a piece belongs to, ascending.
+    `starts`, `ends`: code points of the text. `words`: the number of the word that a piece belongs to, ascending.
     """
 
     ids: IntArray

@@ -1,4 +1,4 @@
-"""Loading a transformers model from a local folder: safetensors only, no code of the model's own, no network."""
+"""Load a transformers model from a local folder: safetensors only, no code from the model's repository, no network."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Literal
 import torch
 from tokenizers import Tokenizer
 
-_PIECES_MAX = 254  # attention's cost grows with the window; longer contexts add little to a word's type
+_PIECES_MAX = 254  # the cost of attention grows with the window, and longer contexts hardly improve a word's type
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A tokeniser and the ids that frame and pad a row. `window`: pieces a row holds, special ones not counted."""
+    """A tokeniser and the ids that frame and pad a row. `window`: the pieces of a row without the special ones."""
 
     tokenizer: Tokenizer
     start: int
@@ -26,7 +26,7 @@ class Vocabulary:
 
 
 def plain(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokeniser without truncation, padding, or special tokens read from a text that spells them."""
+    """Return the tokeniser without truncation and padding, which reads spelled special tokens as plain text."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
@@ -34,7 +34,7 @@ def plain(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def architectures(path: Path) -> list[str]:
-    """What the folder's configuration says that it holds, such as `BertForMaskedLM`.
+    """Return the architectures that the folder's configuration names, such as `BertForMaskedLM`.
 
     Raises: ValueError for a folder without safetensors weights or without a configuration.
     """
@@ -49,7 +49,7 @@ def architectures(path: Path) -> list[str]:
 def load_checkpoint(
     path: Path, auto_class: Any, *, device: torch.device, dtype: torch.dtype | Literal["auto"]
 ) -> tuple[Any, Any]:
-    """Model and tokeniser of a local checkpoint that `auto_class` (a transformers `AutoModelFor...`) can hold.
+    """Load model and tokeniser of a local checkpoint with `auto_class` (a transformers `AutoModelFor...`).
 
     Raises: ValueError if the folder lacks safetensors weights or a fast tokeniser.
     """
@@ -65,7 +65,7 @@ def load_checkpoint(
 
 
 def load_pretrained(path: Path, auto_class: Any, *, device: torch.device) -> tuple[Any, Vocabulary]:
-    """Model, in float32, and vocabulary of a checkpoint that reads a framed text from both sides.
+    """Load the model, in float32, and the vocabulary of a checkpoint that reads a framed text in both directions.
 
     Raises: ValueError if `load_checkpoint` does, or if there are no tokens that frame a text.
     """
@@ -73,7 +73,7 @@ def load_pretrained(path: Path, auto_class: Any, *, device: torch.device) -> tup
     start, end, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     if start is None or end is None or pad is None:
         raise ValueError("the model's tokeniser has no tokens to frame or pad a text")
-    # positions of RoBERTa start behind the padding index
+    # The positions of RoBERTa start after the padding index.
     positions = int(getattr(model.config, "max_position_embeddings", 512)) - int(pad) - 1
     window = min(positions - 2, _PIECES_MAX)
     if window < 1:

@@ -1,14 +1,15 @@
 """An operator's OpenAI-compatible endpoint (such as vLLM) as `core.text.infill_model.InfillModel`.
 
-What leaves the gateway: for each blank the text around it, words that were filled in included, and marks for what is
-still masked, and whether a number is wanted. A masked string is not in it. What comes back is one word of letters, or
-one number in digits, or the fill fails: whatever a text or the endpoint says, nothing else gets into an answer.
+A request to the endpoint contains, for each blank, the text around it including filled words, markers for regions that
+are still masked, and whether a number is wanted. It never contains a masked string. Only one word of letters or one
+number in digits is accepted from the answer, else the fill fails: whatever a text or the endpoint says, nothing else
+enters a result.
 
-It fails closed: no answer in time, another status than 200 (a redirect is one), or an answer that is no such word
-raises `InfillFailed`, whose `reason` holds no text. Nothing is sent twice here. When an answer has not come in time
-nothing is sent for `COOL_DOWN_S`, so that many documents do not wait one after another for an endpoint that hangs.
+It fails closed: a timeout, a status other than 200 (including redirects), or an answer that is not such a word raises
+`InfillFailed`, whose `reason` holds no text. This module sends no request twice. After a timeout, no request is sent
+for `COOL_DOWN_S`, so that many documents do not wait one after another for an endpoint that hangs.
 
-It has no candidates: which words it may say is not known, so there is no `dp`.
+It has no candidates, because the words that the endpoint may return are unknown. There is therefore no `dp`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ REQUESTS_MAX = 16  # at the same time
 COOL_DOWN_S = 5.0
 ANSWER_BYTES_MAX = 1 << 20
 SAMPLES_MAX = 16
-ALTERNATIVES = 20  # the most that vLLM and OpenAI give for a position
+ALTERNATIVES = 20  # the most that vLLM and OpenAI return for a position
 TOKENS_MAX = 16  # of an answer
 
 _MASK, _LATER = "[MASK]", "[...]"
@@ -50,7 +51,7 @@ _AROUND_A_WORD = " \t\r\n.,:;!?\"'`*“”‘’"
 
 
 class RemoteInfill:
-    """Nothing is sent before the first fill."""
+    """Sends nothing before the first fill."""
 
     candidates = None
     considered = 1
@@ -66,16 +67,16 @@ class RemoteInfill:
             timeout=endpoint.timeout_s,
             limits=httpx.Limits(max_connections=REQUESTS_MAX, max_keepalive_connections=REQUESTS_MAX),
             follow_redirects=False,
-            trust_env=False,  # no proxy that an environment happens to name
+            trust_env=False,  # ignore proxies in environment variables
             verify=ssl.create_default_context(),
         )
 
     def ranked(self, blanks: Sequence[Blank], *, count: int) -> list[list[str]]:
-        """For `count` 1 the answer at temperature 0. For more: of several samples those that came most often, then the
-        endpoint's own alternatives to the first piece, where it names them and they are words of the public frequency
-        list (a piece may be half a word).
+        """With `count` 1, the answer at temperature 0. With more, the most frequent of several samples, followed by the
+        endpoint's alternatives to the first piece, if it returns them and they are words of the public frequency list
+        (a piece may be half a word).
 
-        Raises: InfillFailed if any blank got no word.
+        Raises: InfillFailed if a blank got no word.
         """
         pool = ThreadPoolExecutor(REQUESTS_MAX, thread_name_prefix="infill")
         try:
@@ -112,7 +113,8 @@ class RemoteInfill:
         return asked
 
     def _post(self, asked: dict[str, Any]) -> bytes:
-        """The body of a 200. httpx bounds each wait for bytes; this bounds all of them together, and their number."""
+        """Return the body of a 200. httpx limits each wait for bytes; this limits the total time and the number of
+        bytes."""
         now = time.monotonic()
         if now < self._silent_until:
             raise InfillFailed(reason="endpoint-timeout")
@@ -127,7 +129,7 @@ class RemoteInfill:
                     if len(body) > ANSWER_BYTES_MAX:
                         raise InfillFailed(reason="bad-answer")
                     if time.monotonic() > deadline:
-                        raise httpx.ReadTimeout("the answer comes too slowly")
+                        raise httpx.ReadTimeout("the answer takes too long")
                 return bytes(body)
         except httpx.TimeoutException:
             self._silent_until = time.monotonic() + COOL_DOWN_S
@@ -137,8 +139,8 @@ class RemoteInfill:
 
 
 def _words_of(choices: Any, *, number: bool) -> list[str]:
-    """The words (or numbers) of an answer, the best first; of choices that are none, nothing. Raises for another
-    shape."""
+    """Return the words (or numbers) of an answer, the best first. Choices that are neither are skipped. Raises for
+    another shape."""
     fits = is_number if number else is_word
     counted: Counter[str] = Counter()
     others: dict[str, float] = {}
@@ -152,7 +154,7 @@ def _words_of(choices: Any, *, number: bool) -> list[str]:
 
 
 def _alternatives(choice: Any) -> dict[str, float]:
-    """What the first piece might have been instead, with its log-probability, as far as it is a word for sure."""
+    """Return the alternatives to the first piece that are certainly words, with their log-probabilities."""
     first = ((choice.get("logprobs") or {}).get("content") or [{}])[0]
     frequent = public_words()[1]
     pieces = {each["token"].strip(): float(each["logprob"]) for each in first.get("top_logprobs") or []}

@@ -1,6 +1,6 @@
-"""The entity tagger: documents in, spans of named entities out, many documents a batch.
+"""The entity tagger maps documents to spans of named entities, many documents in a batch.
 
-Two sources, one class: the adapter shipped for the bundled encoder, or a token classifier of the operator's own.
+One class serves two sources: the adapter shipped for the bundled encoder, and an operator's token classifier.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ FloatArray = npt.NDArray[np.float32]
 # ids, cases, attention mask `[rows, length]` to logits `[rows, length, labels]`
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-_THRESHOLD = 0.5  # a word is an entity by itself from this probability on
-_BESIDE = 0.3  # a word beside a surer one belongs to its name from this probability on
-_TOKENS_MAX = 512  # on a processor: less padding, and what a layer writes stays in the cache
+_THRESHOLD = 0.5  # the least probability of a word that is an entity by itself
+_BESIDE = 0.3  # the least probability of a word that joins the name of a surer word beside it
+_TOKENS_MAX = 512  # on a CPU: less padding, and the output of a layer stays in the cache
 _TOKENS_MAX_GPU = 65_536
 _BRIDGE_MAX = 2
-_OVERLAP = 8  # this part of a window; twice as much found no more names and took a sixth longer
+_OVERLAP = 8  # the overlap is 1/8 of a window; twice as much found no more names and took a sixth longer
 _MARKS = ("Mn", "Mc", "Me", "Cf")
 _TYPES = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "FAC": "LOCATION", "ORG": "ORGANIZATION"}
 
 
 @dataclass(frozen=True)
 class Entity:
-    """Characters `start:end` (code points) of a document name a `type`; `score` is the surest word's
-    probability of being a name."""
+    """Characters `start:end` (code points) of a document name a `type`. `score` is the probability, for the surest
+    word, of being a name."""
 
     start: int
     end: int
@@ -49,7 +49,8 @@ class Entity:
 
 
 class _Span(NamedTuple):
-    """Words of one name: `weights`, the sum of their probabilities of each type; `score`, the surest word's."""
+    """The words of one name. `weights`: the sum of their probabilities of each type. `score`: that of the surest
+    word."""
 
     start: int
     end: int
@@ -71,7 +72,7 @@ class _Label:
 
 
 def _label(name: str) -> _Label:
-    """`O`, `PERSON`, `B-PER`, `I-PER`, `U-PER`, ... as a type and whether an entity starts there."""
+    """Parse `O`, `PERSON`, `B-PER`, `I-PER`, `U-PER`, ... into a type and whether an entity starts at this word."""
     if name == "O":
         return _Label(None, False)
     prefix, dash, rest = name.partition("-")
@@ -83,9 +84,9 @@ def _label(name: str) -> _Label:
 class EntityTagger:
     """Guarantee: every piece of every document is read, with context on both sides, or `tag` raises.
 
-    Documents are read together, and companions may move the last digits of a probability. No privacy guarantee relies
-    on the tagger: which places are masked is public.
-    `types`: what it can find. A word is tagged whole: its pieces' probabilities are averaged.
+    Documents are read together, and the other documents may change the last digits of a probability. No privacy
+    guarantee relies on the tagger: the positions of the masks are public. `types`: the types that it can find. A word
+    is tagged as a whole: the probabilities of its pieces are averaged.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class EntityTagger:
         device: torch.device,
         name: str,
     ) -> None:
-        """Raises: ValueError if the labels name no type, or lack `O`."""
+        """Raises ValueError if the labels name no type, or lack `O`."""
         self._labels = [_label(label) for label in labels]
         self.types = tuple(sorted({label.type for label in self._labels if label.type}))
         if "O" not in labels or not self.types or any(kind.startswith("LABEL_") for kind in self.types):
@@ -107,13 +108,13 @@ class EntityTagger:
         self._forward = forward
         self._device = device
         self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
-        # column t: which labels speak for type t; the last column: for none
+        # Column t marks the labels of type t; the last column marks the labels of no type.
         kinds = [*self.types, None]
         self._columns = np.array([[label.type == kind for kind in kinds] for label in self._labels], dtype=np.float32)
         self._begins = np.array([label.begins for label in self._labels])
 
     def tag(self, documents: Sequence[str]) -> list[list[Entity]]:
-        """The entities of each document in order of position, none overlapping another.
+        """Return the entities of each document in order of position, without overlap.
 
         Raises: RuntimeError if the model gives a number that is not finite.
         """
@@ -126,7 +127,7 @@ class EntityTagger:
         ]
 
     def reads_all(self, text: str) -> bool:
-        """Whether every letter and digit of `text` is in some piece: a tokeniser may drop or misplace characters."""
+        """Whether every letter and digit of `text` is in some piece. A tokeniser may drop or misplace characters."""
         pieces = pieces_of(text, self._vocabulary.tokenizer.encode(text, add_special_tokens=False))
         read = np.zeros(len(text), dtype=bool)
         for start, end in zip(pieces.starts, pieces.ends, strict=True):
@@ -135,7 +136,7 @@ class EntityTagger:
 
     @torch.inference_mode()
     def _probabilities(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
-        """Of each label at each piece, `[pieces, labels]` a document."""
+        """Return the probability of each label at each piece, `[pieces, labels]` for each document."""
         size = self._vocabulary.window
         cut = [w for n, own in enumerate(pieces) for w in windows(n, len(own), size=size, overlap=size // _OVERLAP)]
         out = [np.full((len(own), len(self._labels)), np.nan, dtype=np.float32) for own in pieces]
@@ -159,7 +160,7 @@ class EntityTagger:
 
     @staticmethod
     def _place(out: FloatArray, row: FloatArray, window: Window) -> None:
-        shift = 1 - window.start  # the frame's first token stands before the window's first piece
+        shift = 1 - window.start  # the frame's first token precedes the window's first piece
         out[window.own_start : window.own_end] = row[window.own_start + shift : window.own_end + shift]
 
     def _entities(self, text: str, pieces: Pieces, probabilities: FloatArray) -> Iterator[Entity]:
@@ -178,7 +179,7 @@ class EntityTagger:
                 continue  # a byte-level vocabulary has pieces for line breaks
             word = _Span(start, end, by_type[number, :-1], float(1 - by_type[number, -1]))
             if word.score < _THRESHOLD and not text[start].isalnum():
-                continue  # a mark beside a name
+                continue  # a punctuation mark beside a name
             if spans and not begins[number] and self._one_name(text, spans[-1], word):
                 spans[-1] = spans[-1].with_next(word)
             else:
@@ -188,8 +189,9 @@ class EntityTagger:
                 yield Entity(span.start, span.end, self.types[span.kind], span.score)
 
     def _one_name(self, text: str, before: _Span, word: _Span) -> bool:
-        """Words of one type with nothing but a name's own marks between them. Of two types with one space between
-        them: two names rarely meet like that, and the types of one name's words do differ by mistake."""
+        """Whether two words belong to one name. Words of one type do if only marks that occur in names separate them.
+        Words of two types do if one space separates them: two names are rarely adjacent like that, while the tagger may
+        give words of one name different types by mistake."""
         gap = text[before.end : word.start]
         if before.kind != word.kind:
             return gap == " " and text[word.start].isalnum()
@@ -197,8 +199,8 @@ class EntityTagger:
 
 
 def _written(text: str, start: int, end: int) -> tuple[int, int]:
-    """A word's characters without spaces before it, which some vocabularies count in, and with the marks behind its
-    last letter, which some leave out."""
+    """Trim a word's leading spaces, which some vocabularies include, and add the combining marks after its last letter,
+    which some omit."""
     while start < end and text[start].isspace():
         start += 1
     while start < end < len(text) and unicodedata.category(text[end]) in _MARKS:
@@ -207,7 +209,7 @@ def _written(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _joined(gap: str, kind: str) -> bool:
-    """Whether what stands between two words of one type belongs to one name: spaces, or the mark in O'Neil or U.S."""
+    """Whether the text between two words of one type is part of one name: spaces, or the mark in O'Neil or U.S."""
     if not gap.strip():
         return kind == "LOCATION" or "\n" not in gap  # an address has several lines
     return len(gap) <= _BRIDGE_MAX and not any(c.isspace() or c.isalnum() for c in gap)
@@ -216,10 +218,11 @@ def _joined(gap: str, kind: str) -> bool:
 def embedded_tagger(
     path: Path | None = None, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
 ) -> EntityTagger:
-    """The tagger on the bundled encoder, from the shipped adapter or another one made for that encoder.
+    """Load the tagger on the bundled encoder, from the shipped adapter or another one made for that encoder.
 
-    `dtype`: by default 8-bit linear layers on a processor that has them, else the device's fastest.
-    Raises: ValueError for a file that is no such adapter.
+    `dtype`: by default, 8-bit linear layers on a processor that supports them, else the device's fastest type.
+
+    Raises: ValueError for a file that is not such an adapter.
     """
     own = torch.device(device)
     forward: Forward
@@ -241,7 +244,7 @@ def embedded_tagger(
 
 
 def pretrained_tagger(path: Path, *, device: torch.device | str = "cpu") -> EntityTagger:
-    """A transformers token classifier (BERT, RoBERTa, ...) from a local folder.
+    """Load a transformers token classifier (BERT, RoBERTa, ...) from a local folder.
 
     Raises: ValueError for a folder that `load_pretrained` refuses, or labels that name no types.
     """

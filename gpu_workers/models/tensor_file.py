@@ -1,4 +1,4 @@
-"""A file of arrays: safetensors, with its format and facts, as JSON, in the metadata. No pickle; without torch."""
+"""A safetensors file of arrays. Its metadata holds the format and, as JSON, facts. No pickle, and no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def write_tensors(path: Path, kind: str, facts: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write the file, whole or not at all. `kind`: its format, by name."""
+    """Write the file atomically. `kind`: the name of its format."""
     partial = path.with_suffix(".partial")
     held = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     save_file(held, partial, metadata={"format": kind, "info": json.dumps(facts)})
@@ -23,7 +23,7 @@ def write_tensors(path: Path, kind: str, facts: Mapping[str, Any], arrays: Array
 
 
 def read_tensors(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """A file's format, facts and arrays. Raises ValueError for what is no such file."""
+    """Return a file's format, facts and arrays. Raises ValueError for any other file."""
     try:
         with safe_open(path, framework="np") as stream:
             metadata = stream.metadata() or {}

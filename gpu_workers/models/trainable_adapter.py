@@ -25,15 +25,15 @@ _NAME = "default"  # peft's name of the only adapter
 def attach(model: Any, rank: int) -> None:
     """Freeze a transformers `BertModel` and put a trainable adapter on each linear layer of its encoder.
 
-    The adapted model equals the model at first. The numbers of `down` have variance 1 / in, three times that of peft's
-    own initialisation: the learning rates of the trainings are set for it.
+    The adapted model initially equals the model. The numbers of `down` have variance 1 / in, three times that of peft's
+    own initialisation; the learning rates of the trainings are tuned for it.
     """
     from peft import LoraConfig, inject_adapter_in_model
 
     model.requires_grad_(False)
     weights = [f"{path}.weight" for path in _LINEAR]
     inject_adapter_in_model(
-        # lora_alpha / r is the factor of up·down
+        # lora_alpha / r is the factor of up·down.
         LoraConfig(r=rank, lora_alpha=rank, target_modules=[], target_parameters=weights),
         model,
         adapter_name=_NAME,

@@ -1,7 +1,7 @@
-"""A training loop that can be stopped at any moment and goes on where it was.
+"""A training loop that can be stopped at any moment and resumed.
 
-A step's batch is a function of the seed and the step's number alone, so that the data's order needs no state: a
-checkpoint holds the step, the weights, their running average and the optimiser.
+The batch of a step is a function of the seed and the step's number alone, so the order of the data needs no stored
+state. A checkpoint holds the step, the weights, their running average and the optimiser.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Loss = Callable[[int], torch.Tensor]
 
 
 class Checkpoint(Protocol):
-    """Where a training's state is kept between two processes."""
+    """Stores the state of a training between two processes."""
 
     def read(self) -> bytes | None: ...
 
@@ -38,7 +38,7 @@ class CheckpointFile:
         return self.path.read_bytes() if self.path.exists() else None
 
     def write(self, state: bytes) -> None:
-        """Whole or not at all; on return it is on the disk."""
+        """Write atomically. On return, the state is on disk."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_suffix(".partial")
         with unfinished.open("wb") as stream:
@@ -48,7 +48,7 @@ class CheckpointFile:
         unfinished.replace(self.path)
 
 
-_SAVED_STEPS = 50  # a minute of one core, or several
+_SAVED_STEPS = 50  # about a minute on one core or a few
 
 
 def _printed(line: str) -> None:
@@ -62,7 +62,7 @@ class Schedule:
     steps: int
     rate: float
     warmup: int = 100
-    average: float = 0.998  # decay of the weights' running average, which is what gets exported
+    average: float = 0.998  # decay of the running average of the weights, which is exported
 
     def factor(self, step: int) -> float:
         left = (self.steps - step) / max(1, self.steps // 4)
@@ -92,7 +92,7 @@ class Training:
             self._restore(state)
 
     def run(self, loss_of: Loss, every: Callable[[int], None], every_steps: int) -> None:
-        """Train to the schedule's end; `every` is called each `every_steps` steps, after a checkpoint."""
+        """Train to the end of the schedule. `every` is called each `every_steps` steps, after a checkpoint."""
         spent, begun, total, seen = time.process_time(), time.monotonic(), 0.0, 0
         while self.step < self.schedule.steps:
             loss = loss_of(self.step)
@@ -124,13 +124,13 @@ class Training:
 
     @torch.no_grad()
     def use_average(self) -> None:
-        """Put the running average in the parameters' place."""
+        """Replace the parameters by their running average."""
         for name, tensor in self.parameters.items():
             tensor.copy_(self.average[name])
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """The running average in the parameters' place, for as long as the block lasts."""
+        """Replace the parameters by their running average inside the `with` block."""
         kept = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
         self.use_average()
         try:
@@ -161,4 +161,4 @@ class Training:
         with torch.no_grad():
             for name, tensor in self.parameters.items():
                 tensor.copy_(state["parameters"][name])
-        self._log(f"goes on from step {self.step}")
+        self._log(f"resumes from step {self.step}")

@@ -1,4 +1,4 @@
-"""Long documents as overlapping windows, and windows of many documents as batches."""
+"""Split long documents into overlapping windows, and group windows of many documents into batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gpu_workers.models.pieces import IntArray
 
 
 class Window(NamedTuple):
-    """Pieces `start:end` of a document are read together; what is said of pieces `own_start:own_end` counts."""
+    """Pieces `start:end` of a document, which are read together. The results for pieces `own_start:own_end` are
+    used."""
 
     document: int
     start: int
@@ -21,9 +22,10 @@ class Window(NamedTuple):
 
 
 def windows(document: int, length: int, *, size: int, overlap: int) -> list[Window]:
-    """Windows of at most `size` pieces. Every piece is owned by exactly one, half the overlap from its inner edges.
+    """Return windows of at most `size` pieces. Exactly one window owns each piece, half the overlap from its inner
+    edges.
 
-    Raises: ValueError if the overlap leaves no step forward.
+    Raises: ValueError if the overlap is not smaller than the window.
     """
     if not 0 <= overlap < size:
         raise ValueError("the overlap must be smaller than the window")
@@ -38,7 +40,7 @@ def windows(document: int, length: int, *, size: int, overlap: int) -> list[Wind
 
 
 def batches(lengths: Sequence[int], tokens_max: int) -> Iterator[list[int]]:
-    """Numbers of the items, the longest first, in groups of at most `tokens_max` tokens with padding counted in."""
+    """Yield indices of items, the longest first, in groups of at most `tokens_max` tokens including padding."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     first = 0
     while first < len(order):
@@ -48,7 +50,7 @@ def batches(lengths: Sequence[int], tokens_max: int) -> Iterator[list[int]]:
 
 
 def padded(rows: Sequence[IntArray], fill: int, device: torch.device) -> torch.Tensor:
-    """The rows as int64 `[rows, longest]`, filled up on the right."""
+    """Return the rows as int64 `[rows, longest]`, padded on the right with `fill`."""
     out = torch.full((len(rows), max(len(row) for row in rows)), fill, dtype=torch.int64)
     for number, row in enumerate(rows):
         out[number, : len(row)] = torch.from_numpy(row)

@@ -1,4 +1,4 @@
-"""Which pieces of a vocabulary begin a word or a number, and which go on one. Letters alone, or digits 0 to 9 alone."""
+"""The pieces of a vocabulary that begin or continue a word of letters, or a number of digits 0 to 9."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 
 from gpu_workers.models.one_word import is_digits
 
-_BEGINS = ("Ġ", "▁")  # byte-level BPE and unigram mark the pieces that begin a word
-_GOES_ON = "##"  # WordPiece those that go on one
+_BEGINS = ("Ġ", "▁")  # byte-level BPE and unigram vocabularies mark the pieces that begin a word
+_GOES_ON = "##"  # WordPiece vocabularies mark the pieces that continue a word
 
 
 def word_beginnings(tokenizer: Tokenizer) -> dict[int, str]:
@@ -23,7 +23,8 @@ def number_beginnings(tokenizer: Tokenizer) -> dict[int, str]:
 
 
 def word_continuations(tokenizer: Tokenizer) -> dict[int, str]:
-    """Every piece that stands right behind another one and has only letters, by its number, as it reads there."""
+    """Every piece that directly follows another one and has only letters, by its number, as it reads there."""
+
     return _continuations(tokenizer, str.isalpha)
 
 

@@ -1,4 +1,4 @@
-"""Domain packs: those shipped in this folder and those in the operator's own."""
+"""Domain packs: the shipped ones in this folder and the operator's own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ VECTOR_PACK = SHIPPED / "vectors" / "general.safetensors"  # see core.mechanisms
 
 
 def pack_paths(own: Path | None = None) -> dict[str, Path]:
-    """Name to file of every pack. An operator's pack replaces a shipped one of the same name."""
+    """Map the name of every pack to its file. An operator's pack replaces a shipped one of the same name."""
     folders = [SHIPPED] if own is None else [SHIPPED, own]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.safetensors"))}

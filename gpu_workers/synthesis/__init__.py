@@ -1,1 +1,1 @@
-"""Training and sampling of what is learnt from a private release: post-processing, it costs nothing."""
+"""Training on a private release, and sampling from the result. Both are post-processing and cost no budget."""

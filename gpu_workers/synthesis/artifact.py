@@ -1,7 +1,7 @@
-"""What a synthesis leaves: one file, from which synthetic rows are drawn any time, at no cost.
+"""The artifact of a synthesis: one file, from which synthetic rows can be drawn at any time, at no cost.
 
-A generator's laws (`pearl`) or consistent counts (`marginals`), as safetensors. Guarantee: post-processing of one
-release; neither the file nor what is drawn of it reads a private row.
+It holds a generator's distributions (`pearl`) or consistent counts (`marginals`), as safetensors. Guarantee:
+post-processing of one release. Neither the file nor its rows depend on private rows except through the release.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class RowSource(Protocol):
     def schema(self) -> TableSchema: ...
 
     def sample(self, count: int) -> EncodedTable:
-        """Raises InvalidInput for a count below 1."""
+        """Draw `count` rows. Raises InvalidInput for a count below 1."""
         ...
 
 
 def save_counts(path: Path, release: MarginalsRelease) -> None:
-    """Write the counts and what they are counts of, whole or not at all."""
+    """Write the counts and a description of their columns atomically."""
     arrays = {f"column.{j}": table for j, table in enumerate(release.tables)}
     facts = {
         "schema": release.schema.as_json(),
@@ -45,7 +45,7 @@ def save_counts(path: Path, release: MarginalsRelease) -> None:
 
 
 def load_source(path: Path) -> RowSource:
-    """What draws rows from an artifact. Raises ValueError for what is none, or holds no finite numbers."""
+    """Return the row source of an artifact. Raises ValueError for another file or for numbers that are not finite."""
     kind, facts, tensors = read_tensors(path)
     try:
         if kind == FORMAT:
@@ -53,7 +53,7 @@ def load_source(path: Path) -> RowSource:
         if kind == COUNTS_FORMAT:
             return _counts(facts, tensors)
     except (InvalidInput, LookupError, TypeError, AttributeError):
-        raise ValueError("the file's facts are not those of an artifact") from None
+        raise ValueError("the file's metadata does not describe an artifact") from None
     raise ValueError("not an artifact of a known format")
 
 

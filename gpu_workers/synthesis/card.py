@@ -1,4 +1,4 @@
-"""The Markdown card of a file that makes synthetic rows."""
+"""The Markdown card of a file that generates synthetic rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 def synthesis_card(result: Mapping[str, Any]) -> str:
-    """The card of a file that makes synthetic rows."""
+    """Return the card of a file that generates synthetic rows."""
     privacy = result["privacy"]
-    count = "public" if result["row_count"] == "public" else "as the noisy counts say"
+    count = "public" if result["row_count"] == "public" else "estimated from the noisy counts"
     return "\n".join(
         [
             f"# Synthetic rows `{result['name']}`",
             "",
-            "Made of one private release of a table. The file and every row that is drawn of it are post-processing:",
-            "drawing costs nothing.",
+            "Derived from one private release of a table. The file and every row drawn from it are post-processing, so",
+            "drawing rows costs no budget.",
             "",
             "| | |",
             "| --- | --- |",

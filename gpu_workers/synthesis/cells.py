@@ -1,7 +1,8 @@
-"""The public cells that a generator spreads a column's values over.
+"""The public cells into which a generator divides the values of each column.
 
-A categorical column has a cell for each category, one of few whole numbers a cell for each number. Another numeric
-column has one for each bound, where many tables have a point mass, and even bins between them.
+A categorical column has a cell for each category. A numeric column with few whole numbers has a cell for each number.
+Another numeric column has a cell for each bound, because many tables have a point mass there, and even bins between the
+bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ WHOLE_NUMBERS_MAX = 128
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A column's cells: codes `first` to `last`, both included, int64 `[cells]`; within a cell all are as likely."""
+    """A column's cells: codes `first` to `last`, both included, int64 `[cells]`. The codes of a cell are equally
+    likely."""
 
     first: IntArray
     last: IntArray
@@ -29,7 +31,7 @@ class Cells:
 
 
 def cells_of(column: Column, bins: int) -> Cells:
-    """`bins` between the bounds of a numeric column."""
+    """Return the cells of a column. `bins`: their number between the bounds of a numeric column."""
     if isinstance(column, CategoricalColumn):
         codes = np.arange(len(column.categories))
         return Cells(codes, codes)
@@ -44,12 +46,12 @@ def cells_of(column: Column, bins: int) -> Cells:
 
 
 def all_cells(schema: TableSchema, bins: int) -> list[Cells]:
-    """Of every column."""
+    """Return the cells of every column."""
     return [cells_of(column, bins) for column in schema.columns]
 
 
 def cell_features(column: Column, cells: Cells, frequencies: np.ndarray) -> np.ndarray:
-    """The mean of exp(i t.x) over each cell's codes: complex `[cells, k]`; `frequencies` `[k, coordinates]`."""
+    """The mean of exp(i t.x) over each cell's codes: complex `[cells, k]`. `frequencies` `[k, coordinates]`."""
     if not isinstance(column, NumericColumn):
         turned: np.ndarray = np.exp(1j * frequencies.T)
         return turned

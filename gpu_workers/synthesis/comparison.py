@@ -1,6 +1,6 @@
-"""A page for the owner of a private table: real rows beside synthetic ones. For a machine where the rows are anyway.
+"""A page that compares real rows with synthetic ones, for the owner of a private table, on a machine that holds it.
 
-No guarantee: it is made of the private rows, without noise, and says so at its top. No job makes it.
+No guarantee: the page is computed from the private rows, without noise, and says so at its top. No job produces it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _BARS, _MARKS = "synthetic", "real"
 
 
 def comparison_page(name: str, real: EncodedTable, source: RowSource, *, noise_multiplier: float) -> str:
-    """The page as HTML. `source` draws the synthetic rows; `noise_multiplier` is that of its release."""
+    """Return the page as HTML. `source` draws the synthetic rows. `noise_multiplier` is that of its release."""
     rows = len(real)
     real = some_rows(real, ROWS_MAX)
     synthetic = source.sample(len(real))
-    counted = f"{len(real)} real rows" + (f", drawn at random of {rows}" if rows > len(real) else "")
+    counted = f"{len(real)} real rows" + (f", a random sample of {rows}" if rows > len(real) else "")
     parts = [
         '<p class="card private">Private: made from your real rows. Not covered by the guarantee. Do not publish.</p>',
         f"<h1>Real and synthetic rows <em>{escape(name)}</em></h1>",
-        f'<p class="soft">{counted}, and as many synthetic rows, drawn for this page. It was made on the machine of the'
-        " command, and sent nowhere.</p>",
+        f'<p class="soft">{counted}, and as many synthetic rows, drawn for this page. The command computed it on this'
+        " machine and did not send it anywhere.</p>",
         _columns(real, synthetic),
         _pairs(real, synthetic),
         _scores(real, synthetic, noise_multiplier),
@@ -53,10 +53,11 @@ def comparison_page(name: str, real: EncodedTable, source: RowSource, *, noise_m
 
 
 def seen_row_gain(noise_multiplier: float) -> float:
-    """By how much a row's being in the table can raise the chance of anything that is made of the release.
+    """By how much the presence of a row in the table can raise the probability of any event that depends on the
+    release.
 
-    The total variation distance of two Gaussians whose means are 1 / `noise_multiplier` standard deviations apart,
-    which dominate the release on neighbouring tables (Dong, Roth and Su 2022, corollary 1).
+    This is the total variation distance of two Gaussians whose means differ by 1 / `noise_multiplier` standard
+    deviations, which dominate the release on neighbouring tables (Dong, Roth and Su 2022, corollary 1).
     """
     return math.erf(1 / (2 * math.sqrt(2) * noise_multiplier))
 
@@ -92,12 +93,12 @@ def _pairs(real: EncodedTable, synthetic: EncodedTable) -> str:
     return (
         f"<h2>Pairs</h2><p>{pairs_text('real and in synthetic rows', real.schema)}</p>"
         f"{_heats(real.schema, matrices, names)}"
-        f'<div class="two"><div class="card"><h3>The strongest of the real rows</h3>{strongest}</div></div>'
+        f'<div class="two"><div class="card"><h3>The strongest pairs of the real rows</h3>{strongest}</div></div>'
     )
 
 
 def _heats(schema: TableSchema, matrices: list[charts.FloatArray], names: list[str]) -> str:
-    """None for a table of many columns, such as embeddings: of a part of them they tell little."""
+    """Empty for a table of many columns, such as embeddings: a part of them says little."""
     if len(schema.columns) > PAIRED_COLUMNS:
         return ""
     titles = ("Real", "Synthetic")
@@ -112,8 +113,8 @@ def _scores(real: EncodedTable, synthetic: EncodedTable, noise_multiplier: float
     found = label_scores([train, synthetic], test)
     return (
         "<h2>Classifiers</h2><p>Trained on real rows, and on as many synthetic ones; both tested on the same real rows,"
-        " which the training on real rows did not see. <b>The release saw all rows, these too</b>: they were not held"
-        " out from it. The guarantee bounds how much that can flatter the synthetic side: the chance of a right answer"
-        f" about a row is at most {seen_row_gain(noise_multiplier):.3f} higher for its being in the table.</p>"
+        " which were not used for training on real rows. <b>The release used all rows, including these</b>: they were"
+        " not held out. The guarantee bounds the advantage of the synthetic side: the probability of a right answer"
+        f" about a row is at most {seen_row_gain(noise_multiplier):.3f} higher because the row is in the table.</p>"
         f"{scores_table(found, real.schema, trainings=(', trained on real', ', trained on synthetic'))}"
     )

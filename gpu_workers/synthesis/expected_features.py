@@ -1,11 +1,11 @@
-"""The characteristic function of rows whose columns are independent once a component is given, without drawing any.
+"""The characteristic function of rows whose columns are independent given a component, computed without drawing rows.
 
-Such a row has E exp(i t.x) = prod_j E exp(i t_j.x_j), each factor a mean over the cells of column j. Averaged over the
-components that is the generator's characteristic function itself: no noise of a batch, and no gap between the
-distributions that are trained and the categories that are drawn.
+Such a row has E exp(i t.x) = prod_j E exp(i t_j.x_j), where each factor is a mean over the cells of column j. Averaged
+over the components, this is exactly the characteristic function of the generator: there is no sampling noise of a
+batch, and no difference between the distributions that are trained and those that are sampled.
 
-Shapes: components are probabilities `[classes, components, cells]`, the columns' cells side by side; the answer has the
-mean cosine and sine of each frequency in each class, `[classes, k, 2]`.
+Shapes: components are probabilities `[classes, components, cells]`, with the columns' cells concatenated. The result
+has the mean cosine and sine of each frequency in each class, `[classes, k, 2]`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ExpectedFeatures(Protocol):
 def expected_features(
     schema: TableSchema, frequencies: FloatArray, cells: list[Cells], device: torch.device
 ) -> ExpectedFeatures:
-    """For public `frequencies` `[k, d]`."""
+    """Return the features of public `frequencies` `[k, d]`."""
     blocks = by_column(schema, frequencies)
     touched = np.stack([(block != 0).any(axis=1) for block in blocks], axis=1)
     if touched.sum(axis=1).max() <= 2:
@@ -42,7 +42,7 @@ def expected_features(
 
 
 class _OfAllColumns:
-    """The product over the columns: work and memory of components * k * columns."""
+    """The product over the columns. Time and memory grow with components * k * columns."""
 
     def __init__(self, schema: TableSchema, blocks: list[FloatArray], cells: list[Cells], device: torch.device) -> None:
         self._sizes = [len(each) for each in cells]
@@ -60,9 +60,9 @@ class _OfAllColumns:
 
 
 class _OfTwoColumns:
-    """From the mean cells, and from the mean products of all pairs of factors: two matrix products.
+    """Computed from the mean cells and the mean products of all pairs of factors, with two matrix products.
 
-    A factor and its conjugate are one, with a sign.
+    A factor and its conjugate share one slot, with a sign.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class _OfTwoColumns:
         return torch.cat(found, dim=1)[:, self._places]
 
     def _of_pairs(self, both: torch.Tensor) -> torch.Tensor:
-        """From the factors' cosines, then their sines, `[classes, components, 2 slots]`."""
+        """Compute from the factors' cosines, then their sines, `[classes, components, 2 slots]`."""
         products = both.mT @ both / both.shape[1]
         corners = [corner for rows in products.chunk(2, dim=1) for corner in rows.chunk(2, dim=2)]
         cc, cs, sc, ss = (corner.flatten(1)[:, self._pair] for corner in corners)

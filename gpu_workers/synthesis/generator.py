@@ -1,10 +1,10 @@
-"""The generator: each class a mixture of components, and within a component every column by itself.
+"""The generator: each class is a mixture of components, and within a component the columns are independent.
 
-A row is drawn as a class, one of the class's components, then a cell of each column by that component's law and a code
-within the cell. Nothing here reads private rows.
+A row is drawn as a class, one of the class's components, then a cell of each column by that component's distribution
+and a code within the cell. This module reads no private rows.
 
-In place of the paper's network (Liew, Takahashi and Ueno 2021, appendix I) the laws themselves are learnt: they have a
-characteristic function in closed form (`expected_features`), and what is trained is what is drawn.
+Instead of the paper's network (Liew, Takahashi and Ueno 2021, appendix I), the distributions themselves are trained.
+Their characteristic function has a closed form (`expected_features`), and sampling uses exactly what is trained.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from gpu_workers.models.tensor_file import write_tensors
 from gpu_workers.synthesis.cells import all_cells
 from gpu_workers.synthesis.stored_generator import FORMAT, StoredGenerator
 
-_LOGITS_MAX = 1 << 23  # of a generator whose shape nobody chose: about 300 MB while it is trained
+_LOGITS_MAX = 1 << 23  # of a generator with the default shape: about 300 MB during training
 
 
 @dataclass(frozen=True)
 class GeneratorShape:
-    """`components` of each class; even `bins` between the bounds of a numeric column (`cells`)."""
+    """`components` of each class; `bins`: even bins between the bounds of a numeric column (`cells`)."""
 
     components: int = 512
     bins: int = 64
 
 
 def default_shape(schema: TableSchema) -> GeneratorShape:
-    """As many components as a wide schema of many classes leaves memory for."""
+    """Limit the components to the memory bound for a wide schema with many classes."""
     shape = GeneratorShape()
     cells = sum(len(cells) for cells in all_cells(schema, shape.bins))
     return replace(shape, components=max(1, min(shape.components, _LOGITS_MAX // (schema.classes * cells))))
 
 
 class Generator(nn.Module):
-    """Rows of a schema; `class_sizes` `[classes]` says how often each class is drawn.
+    """Rows of a schema. `class_sizes` `[classes]`: the relative frequency of each class.
 
-    `curve`: (step, objective) along the training, for a report.
+    `curve`: (step, objective) during the training, for a report.
     """
 
     def __init__(self, schema: TableSchema, class_sizes: torch.Tensor, shape: GeneratorShape) -> None:
-        """Of components that are all uniform."""
+        """All components are uniform at first."""
         super().__init__()
         self.schema, self.shape = schema, shape
         self.curve: tuple[tuple[int, float], ...] = ()
@@ -59,7 +59,7 @@ class Generator(nn.Module):
         self.logits = nn.Parameter(uniform.repeat(schema.classes, shape.components, 1))
 
     def forward(self) -> torch.Tensor:
-        """The law of each column's cells in each component, side by side: `[classes, components, cells]`."""
+        """The distribution of each column's cells in each component, concatenated: `[classes, components, cells]`."""
         return torch.cat([torch.softmax(part, dim=2) for part in self._columns(self.logits)], dim=2)
 
     def _columns(self, joint: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -67,13 +67,13 @@ class Generator(nn.Module):
 
     @torch.no_grad()
     def sample(self, count: int) -> EncodedTable:
-        """`count` synthetic rows. Raises InvalidInput below 1."""
+        """Draw `count` synthetic rows. Raises InvalidInput below 1."""
         sizes, logits = (part.cpu().numpy() for part in (self.class_sizes, self.logits.detach()))
         return StoredGenerator(self.schema, self.cells, sizes, logits).sample(count)
 
 
 def save_generator(path: Path, generator: Generator) -> None:
-    """Write laws, class sizes and schema as safetensors, whole or not at all."""
+    """Write distributions, class sizes and schema as safetensors, atomically."""
     facts = {"schema": generator.schema.as_json(), **asdict(generator.shape)}
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in generator.state_dict().items()}
     write_tensors(path, FORMAT, facts, arrays)

@@ -1,12 +1,12 @@
-"""The synthesis job: private rows in, a file out that makes synthetic ones.
+"""The synthesis job: turn private rows into a file that generates synthetic ones.
 
-    read and encode -> charge -> release, sealed -> forget the rows -> train -> write the artifact and its report
+    read and encode -> charge -> release, encrypted -> delete the rows -> train -> write the artifact and its report
 
 Guarantee: (epsilon, delta)-DP for replacing one row (`core.synthesis`). Noise is drawn only after the ledger has spent
-the job's hold, and once sealed a release is what every later attempt goes on from: it is never drawn again. A process
-that dies between the two leaves nothing of its draw (it was in that process' memory alone), so that the next attempt
-draws under the same charge. Rows are in the job's encrypted folder until the release is sealed, and in this process'
-memory; everything that is written after it is post-processing.
+the job's hold. Once a release is stored encrypted, every later attempt resumes from it, and it is never drawn again. If
+the process dies between the two, its draw is lost (it existed only in the memory of that process), and the next attempt
+draws under the same charge. Rows exist in the job's encrypted folder until the release is stored, and in this process's
+memory. Everything that is written afterwards is post-processing.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _BLOCK_ROWS = 1 << 12
 
 
 def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, Any]:
-    """The artifact and its report, written; returns counts and what was promised. Raises JobFailed."""
+    """Write the artifact and its report. Returns counts and the guarantee. Raises JobFailed."""
     spec: SynthesisSpec = order.spec
     try:
         declared = declared_table(spec.declared)
         release = _released(order, declared, report, charge)
-    except InvalidInput as error:  # what the gateway checked at the request, by settings that have changed since
+    except InvalidInput as error:  # the settings may have changed since the gateway checked the request
         raise JobFailed(error.detail, reason="refused") from None
     made = _row_count(release)
     curve: Curve = ()
@@ -75,7 +75,7 @@ def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, An
 
 
 def _released(order: JobOrder, declared: DeclaredTable, report: ReportProgress, charge: Charge) -> Release:
-    """The one release of this job: kept from an earlier attempt, or charged, drawn and sealed now."""
+    """Return the one release of this job: stored by an earlier attempt, or charged, drawn and stored now."""
     spec: SynthesisSpec = order.spec
     kept = EncryptedCheckpoint(order, "release")
     packed = kept.read()
@@ -95,7 +95,7 @@ def _released(order: JobOrder, declared: DeclaredTable, report: ReportProgress, 
         report("releasing", 0.05)
         packed = release_bytes(plan.release(table, spec.budget))
         kept.write(packed)
-    (order.folder / INPUT).unlink(missing_ok=True)  # nothing reads the private rows from here on
+    (order.folder / INPUT).unlink(missing_ok=True)  # the private rows are not read after this point
     try:
         return release_of(packed)
     except ValueError:
@@ -103,7 +103,8 @@ def _released(order: JobOrder, declared: DeclaredTable, report: ReportProgress, 
 
 
 def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Outside, rows_max: int) -> EncodedTable:
-    """Rows as JSON lines, encoded a block at a time. Raises BadCorpus with the line, never with what stands in it."""
+    """Encode rows given as JSON lines, one block at a time. Raises BadCorpus with the line number, never its
+    content."""
     blocks: list[EncodedTable] = []
     numbers: list[int] = []
     rows: list[Any] = []
@@ -137,13 +138,13 @@ def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Out
 
 
 def _described(error: BadRow) -> str:
-    """The detail, and the column by its number in the schema."""
+    """The error's detail, and the column as its index in the schema."""
     place = (error.field or "").partition(".")[2].partition(".")[2]
     return f"{error.detail} ({place})" if place else error.detail
 
 
 def _trained(order: JobOrder, release: PearlRelease, report: ReportProgress) -> tuple[Any, Curve]:
-    """What writes the generator, and the objective along its training."""
+    """Return a function that writes the generator, and the objective during its training."""
     from gpu_workers.jobs.device import job_device
     from gpu_workers.synthesis.generator import save_generator
     from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
@@ -165,7 +166,7 @@ def _trained(order: JobOrder, release: PearlRelease, report: ReportProgress) -> 
 
 
 def _row_count(release: Release) -> int:
-    """How many rows a sample has by default: n where it was public, else what the noisy counts say."""
+    """The default number of rows of a sample: n if it was public, else the estimate from the noisy counts."""
     if release.rows is not None:
         return release.rows
     counts = release.classes if isinstance(release, MarginalsRelease) else release.counts
@@ -188,7 +189,7 @@ def _result(spec: SynthesisSpec, declared: DeclaredTable, release: Release, *, r
 
 
 def _warnings(release: Release, rows: int) -> list[dict[str, Any]]:
-    """What the released numbers say of their own use; post-processing."""
+    """Derive warnings from the released numbers; post-processing."""
     noise = release.noise if isinstance(release, MarginalsRelease) else release.counts_noise
     share = noise * release.schema.classes / rows
     return [{"code": "mostly-noise", "noise_per_class": round(share, 3)}] if share > 1 else []

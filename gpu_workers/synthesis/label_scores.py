@@ -1,7 +1,8 @@
-"""How well the columns tell the label: a few quick classifiers, trained on some rows and tested on others.
+"""How well the columns predict the label: a few fast classifiers, trained on some rows and tested on others.
 
-No guarantee of its own: on synthetic rows it is post-processing, on private ones it is for their owner's eyes alone.
-Kinds of scikit-learn, small enough that all of them together take a second or two on one core, whatever the schema.
+No guarantee of its own: on synthetic rows it is post-processing, and on private ones the result is only for their
+owner. The classifiers are from scikit-learn and small enough that all of them together take a second or two on one
+core, whatever the schema.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from core.synthesis.schema import TableSchema
 
 FloatArray = npt.NDArray[np.float64]
 
-ROWS_MIN: Final = 20  # to train on, and to test on
+ROWS_MIN: Final = 20  # for training, and for testing
 _ROWS_MAX = 4_000
 _CELLS_MAX = 500_000  # rows times coordinates
 _TRAINED_SHARE = 0.7
@@ -37,7 +38,7 @@ _ROUNDS_MIN = 5
 
 @dataclass(frozen=True, eq=False)
 class LabelScores:
-    """`values` `[trainings, classifiers, 2]`, by `measures` of the schema; each training had `trained_rows`."""
+    """`values` `[trainings, classifiers, 2]`, by the `measures` of the schema. Each training had `trained_rows`."""
 
     classifiers: tuple[str, ...]
     trained_rows: int
@@ -46,27 +47,27 @@ class LabelScores:
 
 
 def split(table: EncodedTable) -> tuple[EncodedTable, EncodedTable]:
-    """The rows in random order: seven of ten to train on, and the rest."""
+    """Shuffle the rows and split them: seven tenths for training, the rest for testing."""
     mixed = some_rows(table, len(table))
     cut = round(_TRAINED_SHARE * len(table))
     return _part(mixed, slice(cut)), _part(mixed, slice(cut, None))
 
 
 def some_rows(table: EncodedTable, count: int) -> EncodedTable:
-    """`count` rows, or all where there are fewer, drawn without replacement, in random order."""
+    """Draw `count` rows, or all if there are fewer, without replacement, in random order."""
     return _part(table, noise_generator().permutation(len(table))[:count])
 
 
 def measures(schema: TableSchema) -> tuple[str, str]:
-    """What is measured: of scores where the label has two classes, of answers where it has more."""
+    """The measures: of scores if the label has two classes, of predictions if it has more."""
     return ("ROC AUC", "Average precision") if schema.classes == 2 else ("Accuracy", "Macro-F1")
 
 
 def label_scores(trainings: Sequence[EncodedTable], test: EncodedTable) -> LabelScores | None:
-    """Each classifier, trained on each of `trainings`, on the same rows of `test`. All are in random order.
+    """Train each classifier on each of `trainings` and test it on the same rows of `test`. All are in random order.
 
-    The trainings get equally many rows. None where the label or the rows do not suffice: a part has fewer than
-    `ROWS_MIN` rows or one class, or no column of a training varies.
+    The trainings get equally many rows. None if the label or the rows do not suffice: a part has fewer than `ROWS_MIN`
+    rows or only one class, or no column of a training varies.
     """
     most = max(ROWS_MIN, min(_ROWS_MAX, _CELLS_MAX // test.schema.width))
     rows = min(most, *(len(training) for training in trainings))

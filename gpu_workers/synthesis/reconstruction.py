@@ -1,14 +1,15 @@
-"""Adversarial reconstruction: a generator whose characteristic function is the released one (PEARL, section 4).
+"""Adversarial reconstruction: train a generator to match the released characteristic function (PEARL, section 4).
 
-Guarantee: post-processing of a `PearlRelease`, at no cost, whatever the number of steps. No private row is read.
+Guarantee: post-processing of a `PearlRelease`, at no cost, for any number of steps. No private row is read.
 
 The objective: min over the generator, max over the weights v of the frequencies, of the mean over i, y, cosine and sine
-of v_i (R_y(t_i) - G_y(t_i))^2 / s_i^2; R_y are the released sums of class y, s_i their noise, G_y the generator's
+of v_i (R_y(t_i) - G_y(t_i))^2 / s_i^2. R_y are the released sums of class y, s_i their noise, G_y the generator's
 expectation for as many rows. At v = 1 the true table would have 1.
 
-Of Gaussian frequencies v_i = omega(t_i) / omega0(t_i), self-normalised: omega0 = N(0, 1 / mean distance^2) is what they
-were drawn from, omega a diagonal zero-mean Gaussian whose standard deviations stay within a public factor of omega0's:
-the weights of a far omega in many dimensions are those of a single frequency. Of low-order ones v = 1.
+For Gaussian frequencies v_i = omega(t_i) / omega0(t_i), self-normalised: omega0 = N(0, 1 / mean distance^2) is the
+distribution from which they were drawn, and omega is a diagonal zero-mean Gaussian whose standard deviations stay
+within a public factor of omega0's. (With a distant omega in many dimensions, a single frequency would have all the
+weight.) For low-order ones v = 1.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_s
 
 _SAVED_SECONDS = 10.0
 _CURVE_POINTS = 100
-_START_DEVIATION = 0.5  # of the logits: components that are all alike would stay so
+_START_DEVIATION = 0.5  # of the logits: identical components would remain identical
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """At most `steps` of the generator, one step of the adversary after every `generator_steps`.
+    """At most `steps` of the generator, with one step of the adversary after every `generator_steps`.
 
-    `enough`: the objective at v = 1 under which training ends: a generator nearer to the release than the true table
-    is has learnt its noise. Not before `steps_min`, though: where most frequencies hold noise alone, the objective
-    is near 1 from the start and says little. `log_sigma_max`: how far the logarithm of a standard deviation of omega
-    may leave that of omega0.
+    `enough`: training ends when the objective at v = 1 falls below this value, because a generator that is nearer to
+    the release than the true table has learnt its noise. Training does not end before `steps_min`: if most frequencies
+    contain only noise, the objective is near 1 from the start and is not informative. `log_sigma_max`: the largest
+    difference between the logarithms of the standard deviations of omega and omega0.
     """
 
     steps: int = 1_000
@@ -56,7 +57,7 @@ class TrainingPlan:
 
 
 class Adversary(nn.Module):
-    """omega: a bounded factor for each dimension, and the weights of the frequencies that follow from it."""
+    """omega: a bounded factor for each dimension, and the resulting weights of the frequencies."""
 
     def __init__(self, frequencies: torch.Tensor, *, spread: float, log_sigma_max: float, rate: float) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class Adversary(nn.Module):
         return torch.softmax(log_ratio, dim=0) * len(self._squares)
 
     def advance(self, gaps: torch.Tensor) -> None:
-        """One step towards the weights under which `gaps` `[k]` are largest."""
+        """Take one step towards the weights that maximise `gaps` `[k]`."""
         self.ascent.zero_grad()
         (gaps * self.weights()).mean().backward()  # type: ignore[no-untyped-call]
         self.ascent.step()
@@ -87,10 +88,11 @@ def train_generator(
     checkpoint: Checkpoint | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Generator:
-    """A generator of the released table, ready to sample; its `curve` is the objective at v = 1 along the way.
+    """Train a generator of the released table, ready to sample. Its `curve` is the objective at v = 1 during training.
 
-    A state that `checkpoint` holds is gone on from: it must be one of the same release, shape and plan; one is written
-    every ten seconds and at the end. `progress` is told the steps done and their number. Arrays as of `PearlRelease`.
+    A state in `checkpoint` is resumed: it must belong to the same release, shape and plan. The state is written every
+    ten seconds and at the end. `progress` is called with the number of finished steps and of all steps. For the arrays,
+    see `PearlRelease`.
     """
     training = _Reconstruction(
         release, shape or default_shape(release.schema), plan or TrainingPlan(), torch.device(device)
@@ -111,7 +113,7 @@ def train_generator(
 
 
 class _Reconstruction:
-    """A training at a step."""
+    """A training and its current step."""
 
     def __init__(self, release: PearlRelease, shape: GeneratorShape, plan: TrainingPlan, device: torch.device) -> None:
         self.plan, self.step, self.done = plan, 0, False
@@ -136,7 +138,7 @@ class _Reconstruction:
             )
 
     def advance(self) -> None:
-        """One step of the generator, and one of the adversary where its turn has come."""
+        """Take one step of the generator and, after every `generator_steps`, one of the adversary."""
         gaps = (self._target - self._scales * self._features(self.generator())).square().mean(dim=(0, 2))
         weighted = gaps if self._adversary is None else gaps * self._adversary.weights().detach()
         self._descent.zero_grad()
@@ -153,14 +155,14 @@ class _Reconstruction:
             self.curve.append((self.step, objective))
 
     def state(self) -> bytes:
-        """All that the next step depends on."""
+        """Serialise everything that the next step depends on."""
         buffer = io.BytesIO()
         state = {name: part.state_dict() for name, part in self._parts().items()}
         torch.save(state | {"step": self.step, "done": self.done, "curve": self.curve}, buffer)
         return buffer.getvalue()
 
     def restore(self, saved: bytes) -> None:
-        """Go on from where `state` was called."""
+        """Restore the result of `state`."""
         device = self._target.device
         state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
         for name, part in self._parts().items():
@@ -179,7 +181,7 @@ class _Reconstruction:
 
 
 def _class_sizes(release: PearlRelease) -> FloatArray:
-    """None negative, and of sum n where that is public."""
+    """The sizes of the classes, none negative, with the sum n if that is public."""
     counts = release.counts
     if release.rows is not None:
         counts = counts + (release.rows - counts.sum()) / len(counts)

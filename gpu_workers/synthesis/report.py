@@ -1,7 +1,8 @@
-"""The page about a synthesis: what was released, what the synthetic rows look like, what it costs to ask for more.
+"""The page about a synthesis: what was released, how the synthetic rows are distributed, and what further use costs.
 
-Guarantee: made of the release, of rows drawn from it and of the public schema alone: post-processing, at no cost. One
-HTML file without scripts or links; names of columns and categories are the caller's, escaped.
+Guarantee: the page is derived from the release, from rows drawn from it and from the public schema alone. It is
+post-processing and costs nothing. It is one HTML file without scripts or links. Names of columns and categories come
+from the caller and are escaped.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from gpu_workers.synthesis.report_parts import (
 
 @dataclass(frozen=True)
 class Facts:
-    """What the page states. `rows`: n where it was public, else what the noisy counts say."""
+    """The facts on the page. `rows`: n if it was public, else the estimate from the noisy counts."""
 
     method: str
     name: str
@@ -53,10 +54,11 @@ def page(
     drawn: EncodedTable,
     curve: Sequence[tuple[int, float]],
 ) -> str:
-    """The page as HTML. `drawn`: synthetic rows; `curve`: the training's objective by step, empty without one."""
+    """Return the page as HTML. `drawn`: synthetic rows. `curve`: the training's objective by step, empty without
+    training."""
     parts = [
         f"<h1>Synthetic rows <em>{escape(facts.name)}</em></h1>",
-        '<p class="soft">Every chart is of synthetic rows or of released numbers. No private row was read for it.</p>',
+        '<p class="soft">Charts show synthetic rows or released numbers. No private row was read for this page.</p>',
         _facts(facts, release),
         _cost(facts),
         _training(curve),
@@ -72,7 +74,7 @@ def page(
 def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
     schema = release.schema
     noise = release.noise if isinstance(release, MarginalsRelease) else release.counts_noise
-    count = "public" if facts.rows_are_public else "protected: this is what the noisy counts add up to"
+    count = "public" if facts.rows_are_public else "protected: estimated from the noisy counts"
     rows = [
         ("Guarantee", f"epsilon {facts.epsilon:g}, delta {facts.delta:g}, for replacing any one record"),
         (
@@ -87,9 +89,9 @@ def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
 
 
 def _cost(facts: Facts) -> str:
-    """What is free and what is not."""
+    """List what is free and what costs budget."""
     free = (
-        "drawing any number of synthetic rows from the kept file",
+        "drawing any number of synthetic rows from the stored file",
         "this page, any chart or statistic of synthetic rows",
         "training and testing models on synthetic rows, publishing rows, file and page",
     )
@@ -114,8 +116,8 @@ def _training(curve: Sequence[tuple[int, float]]) -> str:
     if len(curve) < 2:
         return ""
     return (
-        "<h2>Training</h2><p>How far the generator is from the released numbers, squared, in units of their noise: the"
-        " private table itself would lie near 1, where training ends: below, a generator follows the noise.</p>"
+        "<h2>Training</h2><p>The squared distance of the generator from the released numbers, in units of their noise."
+        " The private table itself would be near 1, where training ends: below 1, a generator fits the noise.</p>"
         f'<figure class="card">{charts.line(curve)}</figure>'
     )
 
@@ -164,7 +166,7 @@ def _scores(drawn: EncodedTable) -> str:
     train, test = split(drawn)
     return (
         "<h2>Classifiers trained on synthetic rows</h2><p>Tested on other synthetic rows of the same release. This"
-        " tells how much of the label the columns carry in the synthetic rows; it is no measure of how these"
-        " classifiers do on real rows. It is free: no private row is read for it.</p>"
+        " shows how well the columns predict the label in the synthetic rows; it does not measure how these"
+        " classifiers perform on real rows. It is free: no private row is read for it.</p>"
         f"{scores_table(label_scores([train], test), drawn.schema, trainings=[''])}"
     )

@@ -1,4 +1,4 @@
-"""Charts of a synthesis' report: SVG made by hand, coloured by the page's style sheet, readable without colour."""
+"""Charts of the report on a synthesis: SVG, coloured by the page's style sheet, readable without colour."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ SERIES_MAX = 6  # colours of the style sheet
 
 
 def short(text: str, *, chars_max: int = _CHARS_MAX) -> str:
-    """At most so many characters, ready for HTML."""
+    """Shorten to at most `chars_max` characters and escape for HTML."""
     return escape(text if len(text) <= chars_max else text[: chars_max - 1] + "…")
 
 
 def stacked_bars(
     parts: FloatArray, names: Sequence[str], *, series: Sequence[str], marks: tuple[str, FloatArray] | None
 ) -> str:
-    """Shares `[series, bins]` as stacked bars, one a bin; `marks`, a name and `[bins]`, as a line across each."""
+    """Shares `[series, bins]` as stacked bars, one for each bin. `marks`, a name and `[bins]`: a line across each
+    bar."""
     totals = parts.sum(axis=0)
     highest = max(float(totals.max()), float(marks[1].max()) if marks is not None else 0.0) or 1.0
     bins = parts.shape[1]
@@ -54,7 +55,7 @@ def stacked_bars(
 
 
 def line(points: Sequence[tuple[int, float]]) -> str:
-    """A curve over steps; its height is logarithmic."""
+    """A curve over steps, with a logarithmic vertical axis."""
     steps = [step for step, _ in points]
     heights = [math.log10(max(value, 1e-12)) for _, value in points]
     low, high = min(heights), max(heights)
@@ -82,7 +83,7 @@ def line(points: Sequence[tuple[int, float]]) -> str:
 
 
 def heat(matrix: FloatArray, names: Sequence[str]) -> str:
-    """A symmetric matrix of numbers in [0, 1]: the darker, the nearer to 1; each cell tells its number."""
+    """A symmetric matrix of numbers in [0, 1]. Darker cells are nearer to 1; a tooltip shows each number."""
     cell, margin = max(12, min(28, 560 // max(1, len(names)))), 110
     size = margin + cell * len(names)
     drawn = []
@@ -102,7 +103,7 @@ def heat(matrix: FloatArray, names: Sequence[str]) -> str:
 
 
 def _axis_labels(names: Sequence[str], step: float) -> str:
-    """All names where there are few, else the first and the last."""
+    """All names if there are few, else the first and the last."""
     y = _HEIGHT - _BOTTOM + 14
     if len(names) > _LABELS_MAX:
         first, last = short(names[0]), short(names[-1])

@@ -1,6 +1,7 @@
-"""What the pages about a synthesis are made of: the document, the grid of columns, pairs, scores.
+"""The parts of the pages about a synthesis: the document, the grid of columns, pairs, scores.
 
-No guarantee of its own: a part tells of the rows that it is given. Names are the caller's, escaped here.
+No guarantee of its own: a part shows the rows that it receives. Names come from the caller and are escaped by this
+module.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _STRONGEST = 8
 
 
 def document(title: str, parts: Sequence[str]) -> str:
-    """A whole page, without scripts or links. `title` is text, `parts` are HTML."""
+    """Return a whole page, without scripts or links. `title` is text, `parts` are HTML."""
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -39,7 +40,7 @@ def document(title: str, parts: Sequence[str]) -> str:
 
 
 def number_table(heads: Sequence[str], lines: Sequence[tuple[Sequence[str], Sequence[float]]], *, digits: int) -> str:
-    """Lines of texts, then numbers, under as many heads."""
+    """Return a table. Each line has texts, then numbers, and as many cells as `heads`."""
     texts = len(heads) - len(lines[0][1])
     top = "".join(f"<th{_side(i >= texts)}>{escape(head)}</th>" for i, head in enumerate(heads))
     rows = (
@@ -55,7 +56,7 @@ def _side(number: bool) -> str:
 
 
 def key(series: Sequence[str], *, marks: str | None = None) -> str:
-    """Which colour is what, and what the lines across the bars are."""
+    """The legend: the meaning of the colours, and of the lines across the bars."""
     shapes = [(f'<rect class="s{i}" width="12" height="12"/>', name) for i, name in enumerate(series)]
     shapes += [('<line class="mark" x2="12" y1="6" y2="6"/>', marks)] if marks is not None else []
     keys = (
@@ -66,12 +67,12 @@ def key(series: Sequence[str], *, marks: str | None = None) -> str:
 
 
 def figure(title: str, chart: str) -> str:
-    """A chart under its title, which is text."""
+    """A chart with its title, which is text."""
     return f'<figure class="card"><h3>{escape(title)}</h3>{chart}</figure>'
 
 
 def column_grid(schema: TableSchema, chart: Callable[[int], str], *, before: str = "") -> str:
-    """The chart of each of the first columns, by its number; `before` them further figures."""
+    """The charts of the first columns; `chart` takes a column's index. `before`: further figures at the front."""
     columns = enumerate(schema.columns[:_COLUMNS_SHOWN])
     figures = "".join(figure(column.name, chart(j)) for j, column in columns)
     more = len(schema.columns) - _COLUMNS_SHOWN
@@ -82,14 +83,14 @@ def column_grid(schema: TableSchema, chart: Callable[[int], str], *, before: str
 def column_shares(
     table: EncodedTable, j: int, *, groups: npt.NDArray[np.int64], groups_count: int
 ) -> tuple[FloatArray, Sequence[str]]:
-    """Of all rows, the share in each (group, bar) of column `j`, `[groups_count, bars]`, and the bars' names."""
+    """Shares of all rows in each (group, bar) of column `j`, `[groups_count, bars]`, and the bars' names."""
     bars, names = _bars(table.schema.columns[j], table.codes[:, j].astype(np.int64))
     counts = np.bincount(groups * len(names) + bars, minlength=groups_count * len(names))
     return counts.reshape(groups_count, -1)[:, :_CATEGORIES_SHOWN] / len(table), names[:_CATEGORIES_SHOWN]
 
 
 def class_shares(table: EncodedTable) -> FloatArray:
-    """Of all rows, the share of each class, `[classes]`."""
+    """Share of each class in all rows, `[classes]`."""
     shares: FloatArray = np.bincount(table.labels, minlength=table.schema.classes) / len(table)
     return shares
 
@@ -109,22 +110,22 @@ def _bars(column: Column, codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
 
 
 def paired_names(schema: TableSchema) -> list[str]:
-    """Of the columns that are looked at in pairs, the label last: those of `associations`."""
+    """The names of the columns that are compared in pairs, the label last; the order of `associations`."""
     names = [column.name for column in schema.columns[:PAIRED_COLUMNS]]
     return names + ([schema.label.name] if schema.label is not None else [])
 
 
 def pairs_text(rows: str, schema: TableSchema) -> str:
-    """What the numbers of a pair are, of which `rows`."""
+    """Explain the numbers of a pair; `rows` names the rows."""
     note = f" of the first {PAIRED_COLUMNS} columns" if len(schema.columns) > PAIRED_COLUMNS else ""
     return (
-        f"How strongly two columns go together in {rows}{note}: correlation of two numbers, Cramér's V of two"
+        f"Strength of the association of two columns in {rows}{note}: correlation of two numbers, Cramér's V of two"
         " categories, correlation ratio of one of each; 0 to 1."
     )
 
 
 def strongest_pairs(matrices: Sequence[FloatArray], names: Sequence[str], *, heads: Sequence[str]) -> str:
-    """The pairs that are strongest in the first matrix, and their numbers in each, under `heads`."""
+    """The pairs that are strongest in the first matrix, and their numbers in each matrix, under `heads`."""
     pairs = [(i, j) for i in range(len(names)) for j in range(i)]
     strongest = sorted(pairs, key=lambda pair: -matrices[0][pair])[:_STRONGEST]
     lines = [((names[i], names[j]), [float(matrix[i, j]) for matrix in matrices]) for i, j in strongest]
@@ -132,7 +133,8 @@ def strongest_pairs(matrices: Sequence[FloatArray], names: Sequence[str], *, hea
 
 
 def scores_table(scores: LabelScores | None, schema: TableSchema, *, trainings: Sequence[str]) -> str:
-    """A line a classifier; by measure, a number for each of `trainings`, which are empty texts where there is one."""
+    """One line for each classifier and, for each measure, a number for each of `trainings` (an empty text for a single
+    one)."""
     if scores is None:
         return (
             f"<p>Not enough rows: training and test need {ROWS_MIN} rows each, of two classes at least, and a column"

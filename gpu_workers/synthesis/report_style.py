@@ -1,4 +1,4 @@
-"""How the page about a synthesis looks, by day and by night."""
+"""The style sheet of the page about a synthesis, for light and dark mode."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --soft: #5b6475; --paper: #fff; --card: #f5f6f9; --edge: #d9dde6;

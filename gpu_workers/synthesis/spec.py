@@ -1,21 +1,22 @@
-"""What a synthesis job takes. Light: the front end builds it without torch."""
+"""The parameters of a synthesis job. The front end builds them, so this module does not import torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-if TYPE_CHECKING:  # imports scipy, which the front end does without
+if TYPE_CHECKING:  # imports scipy, which the front end does not load
     from core.synthesis.pricing import RecordBudget
 
 
 @dataclass(frozen=True)
 class SynthesisSpec:
-    """What a synthesis job takes besides its rows. `targets`: as a domain's; `report`: where the page is written.
+    """The parameters of a synthesis job besides its rows. `targets`: as in `DomainSpec`. `report`: the path of the
+    page.
 
-    `declared`: the schema as the caller wrote it. `outside`: a value of `core.synthesis.encoding.Outside`. `budget`
-    is what the ledger holds for the job. `design`, `frequencies` and `steps` of the training are for `pearl`,
-    `bins` for `marginals`.
+    `declared`: the schema as the caller wrote it. `outside`: a value of `core.synthesis.encoding.Outside`. `budget` is
+    what the ledger holds for the job. `design`, `frequencies` and `steps` of the training are for `pearl`, `bins` for
+    `marginals`.
     """
 
     name: str

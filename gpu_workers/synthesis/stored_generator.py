@@ -1,4 +1,4 @@
-"""A generator's file and the rows that it makes, without torch: what a front end draws synthetic rows with.
+"""A generator's file and its sampling, without torch. The front end uses it to draw synthetic rows.
 
 Guarantee: post-processing of the release that the generator was trained on; no private row is read.
 """
@@ -26,7 +26,7 @@ _BLOCK_NUMBERS = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class StoredGenerator:
-    """`logits` `[classes, components, cells]`, the columns' cells side by side; `class_sizes` `[classes]`."""
+    """`logits` `[classes, components, cells]`, with the columns' cells concatenated; `class_sizes` `[classes]`."""
 
     schema: TableSchema
     cells: list[Cells]
@@ -34,7 +34,7 @@ class StoredGenerator:
     logits: FloatArray
 
     def sample(self, count: int) -> EncodedTable:
-        """`count` synthetic rows: a class, one of its components, then each column by itself.
+        """Draw `count` synthetic rows: a class, one of its components, then each column independently.
 
         Raises InvalidInput for a count below 1.
         """
@@ -52,7 +52,7 @@ class StoredGenerator:
         return EncodedTable(self.schema, np.concatenate(blocks), labels.astype(np.int16))
 
     def _codes(self, draw: np.random.Generator, logits: FloatArray) -> CodeArray:
-        """Of rows with these logits, `[n, cells]`: a cell of each column by its law, and a code within the cell."""
+        """Draw codes of rows with these logits `[n, cells]`: a cell of each column, and a code within the cell."""
         codes = np.empty((len(logits), len(self.cells)), dtype=np.int16)
         start = 0
         for j, cells in enumerate(self.cells):
@@ -66,13 +66,14 @@ class StoredGenerator:
 
 
 def stored_generator(facts: Mapping[str, Any], tensors: Mapping[str, FloatArray]) -> StoredGenerator:
-    """The generator of a file's facts and tensors. Raises ValueError, LookupError or InvalidInput for what is none."""
+    """Build the generator from a file's facts and tensors. Raises ValueError, LookupError or InvalidInput if they do
+    not fit."""
     schema = table_schema(facts["schema"])
     cells = all_cells(schema, facts["bins"])
     made = StoredGenerator(schema, cells, tensors["class_sizes"], tensors["logits"])
     shape = (schema.classes, facts["components"], sum(len(each) for each in cells))
     if made.class_sizes.shape != (schema.classes,) or made.logits.shape != shape:
-        raise ValueError("the tensors are not those of the schema's generator")
+        raise ValueError("the tensors do not match the schema's generator")
     if not (np.isfinite(made.logits).all() and np.isfinite(made.class_sizes).all()):
         raise ValueError("the generator holds a number that is not finite")
     if (made.class_sizes < 0).any() or not made.class_sizes.sum() > 0:

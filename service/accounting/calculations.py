@@ -1,6 +1,6 @@
-"""Accounting calculations in processes of their own: never on the event loop, never past a deadline.
+"""Accounting calculations in separate processes, with a deadline, so that they never block the event loop.
 
-The front end imports neither scipy nor dp-accounting: a worker does, when the first calculation asks for one.
+The front end does not import scipy or dp-accounting. A worker process imports them for the first calculation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from core.errors import CalculationTimeout, NotStarted, QueueFull
 
-# of the deadline: leaves time for a comparison to answer without its certificate
+# Share of the deadline. The rest is for a comparison that answers without its certificate.
 _WORKER_SHARE = 0.8
 _MODULES = {
     "compare": "core.accounting.compare",
@@ -30,13 +30,13 @@ _MODULES = {
 
 
 def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the gateway handles Ctrl-C and ends its workers
     signal.signal(signal.SIGALRM, _out_of_time)
     threading.Thread(target=_end_with_the_gateway, daemon=True).start()
 
 
 def _end_with_the_gateway() -> None:
-    """A pool's worker waits on a pipe of which it holds both ends: it would outlive a killed gateway for good."""
+    """Exit when the gateway dies. A worker of a pool holds both ends of its pipe and would not notice."""
     gateway = multiprocessing.parent_process()
     if gateway is not None:
         multiprocessing.connection.wait([gateway.sentinel])
@@ -48,7 +48,7 @@ def _out_of_time(*_: object) -> None:
 
 
 def _work(name: str, timeout_s: float, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """In a worker: run one function of the table, cut off between two steps of Python once its time is up."""
+    """Run one function of the table in a worker. A timer interrupts it when its time is up."""
     signal.setitimer(signal.ITIMER_REAL, _WORKER_SHARE * timeout_s)
     try:
         return getattr(importlib.import_module(_MODULES[name]), name)(*arguments, **keywords)
@@ -57,7 +57,7 @@ def _work(name: str, timeout_s: float, arguments: tuple[Any, ...], keywords: dic
 
 
 class Calculations:
-    """A lazily started pool. `run` is the only way in."""
+    """A process pool that starts with the first calculation."""
 
     def __init__(self, *, workers: int, queue_max: int, timeout_s: float) -> None:
         self._workers = workers
@@ -67,12 +67,12 @@ class Calculations:
         self._waiting = 0
 
     async def run(self, name: str, *arguments: Any, **keywords: Any) -> Any:
-        """The result of one function of the table above, with that function's own errors.
+        """Run one function of the table above and return its result. Its own errors pass through.
 
         Raises:
-            QueueFull: too many calculations wait already.
-            CalculationTimeout: not done by the deadline, waiting included.
-            NotStarted: the worker died, or the gateway is closing.
+            QueueFull: too many calculations are waiting.
+            CalculationTimeout: no result within the deadline, which includes the time in the queue.
+            NotStarted: the worker died, or the gateway is stopping.
         """
         if self._waiting >= self._queue_max:
             raise QueueFull
@@ -95,10 +95,10 @@ class Calculations:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the workers; what they were at is lost. The next `run` starts new ones."""
+        """End the workers and drop their calculations. The next `run` starts new workers."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            workers = list((getattr(pool, "_processes", None) or {}).values())  # public from Python 3.14 on
+            workers = list((getattr(pool, "_processes", None) or {}).values())  # a public method from Python 3.14 on
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.kill()

@@ -1,4 +1,4 @@
-"""Mathematics of privacy plans: epsilon by every accountant, noise or steps for a target. Nothing is charged."""
+"""Calculations for privacy plans: epsilon by every accountant, noise or steps for a target. Nothing is charged."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CalibrateRequest(Strict):
 
 @router.post("/accounting/compare", summary="Epsilon of a plan by every accountant")
 async def compare(body: CompareRequest, calculations: CalculationsDep) -> dict[str, Any]:
-    """`kind` says what a number is: a `bound` is never under the truth, an `estimate` may be."""
+    """`kind` states what a number is: a `bound` is never below the true value, an `estimate` may be."""
     event = body.mechanism.event()
     check_count(body.steps)
     check_delta(body.delta)
@@ -111,7 +111,7 @@ async def compare(body: CompareRequest, calculations: CalculationsDep) -> dict[s
 
 @router.post("/accounting/calibrate", summary="Noise, or steps, for a target; certified")
 async def calibrate(body: CalibrateRequest, calculations: CalculationsDep) -> dict[str, Any]:
-    """The answer carries its certificate, and what every accountant says of the calibrated plan."""
+    """The answer contains the certificate, and every accountant's epsilon of the calibrated plan."""
     delta = body.target.delta
     certificate: Certificate | None
     if body.noise_multiplier is None:
@@ -155,7 +155,7 @@ def certificate_block(certificate: Certificate | None) -> dict[str, Any] | None:
 
 
 def line_block(line: Line) -> dict[str, Any]:
-    """One accountant's answer, as every client sees it."""
+    """One accountant's result, as answers show it."""
     block: dict[str, Any] = {"name": line.name}
     if line.order is not None:
         block["order"] = line.order

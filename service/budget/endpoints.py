@@ -1,4 +1,4 @@
-"""Budget queries: what is left and where it went. None of them charges."""
+"""Budget queries: what remains and what was spent. None of them charges."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def series(caller: CallerDep, series: SeriesDep, query: Annotated[SeriesPa
             subject_class=query.subject_class,
         ),
     )
-    # up to 48,000 points: in a thread, and not through the framework's models, so that nobody waits for them
+    # Up to 48,000 points: serialised in a thread and without models, so that the event loop does not wait.
     content = await asyncio.to_thread(lambda: orjson.dumps(series_block(page)))
     return Response(content, media_type="application/json")
 

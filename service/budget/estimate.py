@@ -1,4 +1,4 @@
-"""What a charging request would cost: `POST /budget/estimate` takes the body of any charging endpoint."""
+"""The cost of a charging request: `POST /budget/estimate` accepts the body of any charging endpoint."""
 
 from __future__ import annotations
 

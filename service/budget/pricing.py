@@ -1,4 +1,4 @@
-"""The charging endpoints, as `POST /budget/estimate` knows them."""
+"""The registry of `POST /budget/estimate`: a row for each charging endpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.releases.request import Price
 
 
 class Pricing(Protocol):
-    """A charging endpoint, as the estimate knows it. `price` is what the endpoint itself charges by."""
+    """The part of a charging endpoint that computes its price. The endpoint itself charges this price."""
 
     async def price(self, tenant: str, body: Any) -> Price: ...
 
@@ -22,10 +22,10 @@ class Pricing(Protocol):
 class Estimated:
     """A row of the estimate's registry.
 
-    name: of the endpoint.
-    body: what the estimate takes for it, usually the endpoint's own body.
-    marks: members that only this body has. A body is taken for the first endpoint one of whose marks it has; the last
-        endpoint takes the rest.
+    name: the endpoint's name.
+    body: the body that the estimate accepts for it, usually the endpoint's own body.
+    marks: members that only this body has. The estimate selects the first endpoint with a mark in the body, and the
+        last endpoint if there is none.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Estimated:
 
 
 class JobPricing:
-    """The price of a kind of job, by the fields of a request without rows."""
+    """The price of a kind of job, from the fields of a request without rows."""
 
     def __init__(self, kind: JobKind) -> None:
         self._kind = kind
@@ -50,7 +50,7 @@ class JobPricing:
 
 
 def estimated_jobs(kinds: Mapping[str, JobKind]) -> list[Estimated]:
-    """The kinds of job that charge."""
+    """The rows of the kinds of job that charge."""
     return [
         Estimated(kind.name, kind.estimate, kind.marks, JobPricing(kind))
         for kind in kinds.values()

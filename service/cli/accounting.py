@@ -1,4 +1,4 @@
-"""`privacy-gateway accounting`: epsilon of a plan, noise or steps for a target. Needs no gateway."""
+"""`privacy-gateway accounting`: epsilon of a plan, noise or steps for a target. No gateway is needed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compare(
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Epsilon of a plan by every accountant. An estimate may be under the truth; a bound never is."""
+    """Epsilon of a plan by every accountant. An estimate may be below the true value; a bound never is."""
     from core.accounting.compare import compare as compare_all
     from core.errors import GatewayError
 

@@ -1,4 +1,4 @@
-"""What the commands share: options, settings, and a ledger for the moment."""
+"""Shared by the commands: options, settings, and access to the ledger."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def load_settings(data_dir: Path | None, **given: Any) -> Settings:
 
 
 def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any]], *, trusted: bool = True) -> Any:
-    """Run `use` against the ledger: a running gateway's, else one that is started for the moment.
+    """Run `use` with the ledger of a running gateway, or with a server that is started for the command.
 
-    Ends the command with 1 and one line for every error of the gateway's own.
+    Ends the command with 1 and one line for an error of the gateway.
     """
     from core.errors import GatewayError
     from service.ledger import ledger_access
@@ -63,7 +63,7 @@ def print_json(value: Any) -> None:
 
 
 def draw_progress(fraction: float, stage: str) -> None:
-    """A bar on a terminal; a line a stage where there is none."""
+    """A progress bar on a terminal; elsewhere one line for each stage."""
     if sys.stderr.isatty():
         done = int(fraction * _BAR)
         sys.stderr.write(f"\r\x1b[K[{'#' * done}{'.' * (_BAR - done)}] {fraction:4.0%} {stage}")
@@ -73,6 +73,6 @@ def draw_progress(fraction: float, stage: str) -> None:
 
 
 def end_progress() -> None:
-    """Leave the bar's line."""
+    """End the line of the progress bar."""
     sys.stderr.write("\n" if sys.stderr.isatty() else "")
     sys.stderr.flush()

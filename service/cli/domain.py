@@ -29,7 +29,7 @@ def build(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Build a domain pack in the foreground. Stopped, the same command goes on from where it was."""
+    """Build a domain pack in the foreground. The same command resumes a stopped build."""
     import asyncio
 
     from core.errors import GatewayError
@@ -49,7 +49,7 @@ def build(
             place = f" (line {problem.line})" if problem.line is not None else ""
             typer.echo(f"error: {problem.reason}: {problem.detail}{place}", err=True)
     except KeyboardInterrupt:
-        typer.echo("stopped; rerunning the command resumes from this point", err=True)
+        typer.echo("stopped; the same command resumes the build", err=True)
     except (GatewayError, ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
     raise typer.Exit(1)

@@ -14,7 +14,7 @@ import typer
 
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
-from service.cli.options import differing, given, with_fields
+from service.cli.options import with_defaults, with_fields
 from service.finetune.schemas import FinetuneFields
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def finetune(
     name = name or data.stem
     too_long = "the labels are too long for a query; POST /jobs/finetune as JSON takes them"
     with one_line_errors(too_long=too_long), gateway_client(url, key_file) as client:
-        job = wait_for(client, _submitted(client, data, public, {"name": name, **given(fields)}))
+        job = wait_for(
+            client, _submitted(client, data, public, {"name": name, **with_defaults(FinetuneFields, fields)})
+        )
         files = _fetched(client, job, out, name)
     if as_json:
         print_json({"files": files, "spent": job["spent"], "result": job["result"]})
@@ -53,9 +55,9 @@ def finetune(
 
 
 def _submitted(client: httpx.Client, data: Path, public: Path | None, fields: dict[str, Any]) -> dict[str, Any]:
-    """The job of these rows and terms, new or found again: its Idempotency-Key follows from all of them."""
+    """The job of these rows and fields. They determine its Idempotency-Key, so a second run finds the same job."""
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
-    mac.update(json.dumps(differing(FinetuneFields, fields), sort_keys=True).encode())
+    mac.update(json.dumps(fields, sort_keys=True).encode())
     for line in _lines(data, public):
         mac.update(line)
     answer = client.post(
@@ -69,7 +71,7 @@ def _submitted(client: httpx.Client, data: Path, public: Path | None, fields: di
 
 
 def _lines(data: Path, public: Path | None) -> Iterator[bytes]:
-    """The private file as it stands, so that the job's line numbers are its own; then the public rows, marked."""
+    """The lines of the private file unchanged, so that line numbers match; then the public rows, marked as such."""
     with data.open("rb") as file:
         for line in file:
             yield line.rstrip(b"\n") + b"\n"
@@ -85,7 +87,7 @@ def _lines(data: Path, public: Path | None) -> Iterator[bytes]:
 
 
 def _fetched(client: httpx.Client, job: dict[str, Any], out: Path, name: str) -> list[str]:
-    """Write what the job made; returns the files."""
+    """Write the job's files; returns their paths."""
     out.mkdir(parents=True, exist_ok=True)
     files = {"artifact": out / f"{name}.safetensors", "card": out / f"{name}.md"}
     for part, path in files.items():

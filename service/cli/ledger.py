@@ -70,7 +70,7 @@ def export(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write journals and seals as JSON lines, for auditors. Exits 1 when a sealed entry is not as it was sealed."""
+    """Write journals and seals as JSON lines, for auditors. Exits 1 if a sealed entry was changed."""
     with _destination(output) as file:
         ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False)
     raise typer.Exit(0 if ok else 1)
@@ -122,6 +122,6 @@ def accept_restore(
         raise typer.Exit(1)
     number = with_parts(data_dir, lambda parts: parts.sealer.accept_restore(), trusted=False)
     if number is None:
-        typer.echo("nothing to accept: Redis has gone on from the epoch file")
+        typer.echo("nothing to accept: Redis continues from the epoch file")
     else:
         typer.echo(f"accepted; seal {number} says so. Restart the gateway.")

@@ -1,4 +1,4 @@
-"""The `privacy-gateway` command. Works beside a running gateway on the same data directory."""
+"""The `privacy-gateway` command. It can run beside a gateway that uses the same data directory."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def tenant_create(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Open a tenant with one account a unit; print its first API key."""
+    """Open a tenant with one account for each unit; print its first API key."""
     from service.domains.store import Domains
     from service.tenants.service import TenantTerms, open_tenant
 

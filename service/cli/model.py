@@ -1,4 +1,4 @@
-"""`privacy-gateway model`: fetch checkpoints for the settings that name one."""
+"""`privacy-gateway model`: download checkpoints for settings that name one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ model_app = typer.Typer(no_args_is_help=True, help="Fetch model checkpoints of a
 
 @model_app.callback()
 def _group() -> None:
-    """Keeps `fetch` a command of its own."""
+    """Typer needs a callback to keep a single command as a subcommand."""
 
 
 @model_app.command("fetch")
@@ -25,7 +25,7 @@ def fetch_checkpoint(
     from service.config.checkpoints import fetch
     from service.config.settings import Settings
 
-    try:  # not the settings of a gateway: they may name the checkpoint that is not there yet
+    try:  # the gateway's settings are not loaded: they may name the checkpoint that is to be downloaded
         typer.echo(fetch(data_dir or Settings.model_fields["data_dir"].default, name))
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)

@@ -17,7 +17,7 @@ def with_fields(
 ) -> Callable[[Command], Command]:
     """Give a command that takes `**fields` an option for each field of the model, `--like-this` for `like_this`.
 
-    Options that are not given are None: the gateway's own defaults apply. `names`: other names of options.
+    Options that are not given are None: see `with_defaults`. `names`: other names of options.
     """
 
     def decorate(command: Command) -> Command:
@@ -40,14 +40,12 @@ def with_fields(
     return decorate
 
 
-def given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields whose options were given."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def differing(model: type[BaseModel], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that differ from the model's defaults: equal for a default that is given and one that is left out."""
-    return {name: value for name, value in fields.items() if value != model.model_fields[name].default}
+def with_defaults(fields: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a command's options. A default that is not given and one that is given are the same request."""
+    values = {
+        name: fields.model_fields[name].get_default() if value is None else value for name, value in given.items()
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _parameter(fields: type[BaseModel], name: str, option: str) -> inspect.Parameter:

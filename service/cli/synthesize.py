@@ -12,7 +12,7 @@ import typer
 
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
-from service.cli.options import differing, given, with_fields
+from service.cli.options import with_defaults, with_fields
 from service.synthesis.schemas import SynthesisFields
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def synthesize(
     as_json: AsJson = False,
     **fields: Any,
 ) -> None:
-    """Make synthetic rows of a private table. Charges the key's tenant once; the same command again finds the same job.
+    """Make synthetic rows of a private table. Charges the key's tenant once; the same command finds the same job again.
 
     Writes NAME.csv (or .jsonl), NAME.safetensors, NAME.html and NAME.certificate.json into --out.
     """
     name = name or schema.stem
-    terms = {"name": name, **given(fields)}
+    terms = {"name": name, **with_defaults(SynthesisFields, fields)}
     with one_line_errors(too_long="the schema is too long for a query; POST /jobs/synthesis as JSON takes it"):
         if compare and name == COMPARISON.stem:
             raise ValueError(f"with --compare another --name: {COMPARISON} is the private page")
@@ -54,7 +54,7 @@ def synthesize(
 
             shown["private"] = str(out / COMPARISON)
             artifact = out / f"{name}.safetensors"
-            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=terms.get("outside", "refuse"))
+            write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=terms["outside"])
     if as_json:
         print_json(shown)
         return
@@ -67,7 +67,7 @@ def synthesize(
 
 
 def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    """The job of these rows and terms, new or found again: its Idempotency-Key follows from all of them."""
+    """The job of these rows and fields. They determine its Idempotency-Key, so a second run finds the same job."""
     from core.errors import InvalidInput
     from core.synthesis.declared import declared_table
     from service.synthesis.table_files import json_lines
@@ -77,7 +77,7 @@ def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str
     except InvalidInput as error:
         raise ValueError(f"{error.field}: {error.detail}") from None
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
-    mac.update(json.dumps([declared, differing(SynthesisFields, fields)], sort_keys=True).encode())
+    mac.update(json.dumps([declared, fields], sort_keys=True).encode())
     for piece in json_lines(data, table):
         mac.update(piece)
     params = {field: value if isinstance(value, str) else json.dumps(value) for field, value in fields.items()}
@@ -94,7 +94,7 @@ def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str
 def _fetched(
     client: httpx.Client, job: dict[str, Any], out: Path, name: str, rows: int | None, *, kind: str
 ) -> dict[str, Any]:
-    """Write what the job made; returns the files and the certificate."""
+    """Write the job's files; returns their paths and the certificate."""
     out.mkdir(parents=True, exist_ok=True)
     base = f"/jobs/{job['job_id']}"
     params = {"format": kind} | ({} if rows is None else {"rows": rows})

@@ -1,9 +1,9 @@
-"""Checkpoints of a model hub, each pinned to a commit: a command fetches them, a gateway finds them.
+"""Checkpoints of a model hub, each pinned to a commit. A command downloads them; a gateway reads them from disk.
 
     <data_dir>/checkpoints/<org>--<name>@<commit>/
 
-A serving gateway never asks a hub for anything: what it loads is what the operator fetched, once, as the hub
-served it for that commit. Weights are fetched as safetensors alone, and no code.
+A running gateway never contacts a hub. It loads the files that the operator downloaded for that commit. Only
+safetensors weights and configuration are downloaded, no code.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
 def is_pinned(name: str) -> bool:
-    """Whether this is `ORG/NAME@COMMIT`, the commit in full: a branch or a tag may move."""
+    """Whether this is `ORG/NAME@COMMIT` with the full commit hash. A branch or a tag could change."""
     return _PINNED.fullmatch(name) is not None
 
 
 def checkpoint_folder(data_dir: Path, name: str) -> Path:
-    """Where a pinned checkpoint is or will be. Raises ValueError for another name."""
+    """The folder of a pinned checkpoint. Raises ValueError for another name."""
     pinned = _PINNED.fullmatch(name)
     if pinned is None:
         raise ValueError("a checkpoint is named ORG/NAME@COMMIT, the commit by its 40 hexadecimal digits")
@@ -30,10 +30,10 @@ def checkpoint_folder(data_dir: Path, name: str) -> Path:
 
 
 def fetch(data_dir: Path, name: str) -> Path:
-    """Download a checkpoint, unless it is there; whole or not at all. Returns its folder.
+    """Download a checkpoint, completely or not at all, unless it exists. Returns its folder.
 
-    Raises: ValueError for another name, or a checkpoint without safetensors; OSError (among them the hub's own errors)
-    where it cannot be had.
+    Raises: ValueError for another name, or for a checkpoint without safetensors weights; OSError, which includes the
+    hub's errors, if the download fails.
     """
     folder = checkpoint_folder(data_dir, name)
     if folder.is_dir():
@@ -46,6 +46,6 @@ def fetch(data_dir: Path, name: str) -> Path:
     if not any(partial.rglob("*.safetensors")):
         shutil.rmtree(partial)
         raise ValueError("the checkpoint has no safetensors weights")
-    shutil.rmtree(partial / ".cache", ignore_errors=True)  # the downloader's own notes
+    shutil.rmtree(partial / ".cache", ignore_errors=True)  # metadata of the downloader
     partial.rename(folder)
     return folder

@@ -1,4 +1,4 @@
-"""The gateway's secrets outside Redis: the master key and the admin key."""
+"""The secrets that are kept outside Redis: the master key and the admin key."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from service.config.settings import Settings
 
 
 def load_master_key(settings: Settings) -> MasterKey:
-    """The master key of the settings, else of the data directory. Raises ValueError, OSError."""
+    """The master key from the settings, or from the data directory. Raises ValueError, OSError."""
     if settings.master_key is not None:
         return MasterKey.from_hex(settings.master_key.get_secret_value())
     return MasterKey.load_or_create(settings.data_dir)
 
 
 def load_admin_key(settings: Settings) -> str:
-    """The admin key of the settings, else of `admin.key` in the data directory, made on first use.
+    """The admin key from the settings, or from `admin.key` in the data directory, which is created on first use.
 
-    Raises: ValueError for a file that others can read or that holds no whole key: it is not replaced. OSError.
+    Raises: ValueError for a file that other users can read or that holds no complete key; the file is not replaced.
+        OSError.
     """
     if settings.admin_key is not None:
         return credentials.admin_key(settings.admin_key.get_secret_value())
     path = settings.data_dir / "admin.key"
     if not path.exists():
-        with suppress(FileExistsError):  # another process was first: its key is the key
+        with suppress(FileExistsError):  # another process created it first
             write_secret(path, f"{credentials.new_admin_key()}\n".encode())
     return read_secret(
         path,

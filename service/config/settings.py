@@ -1,6 +1,6 @@
-"""Every setting of the gateway, with its default. `docs/reference/settings.md` documents each one; a test holds that.
+"""Every setting of the gateway, with its default. `docs/reference/settings.md` documents each one; a test checks that.
 
-All are read from the environment as `PRIVACY_GATEWAY_<NAME>`. Limits are enforced before work starts.
+Settings are read from the environment as `PRIVACY_GATEWAY_<NAME>`. Limits are enforced before work starts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core import credentials
@@ -22,14 +22,9 @@ MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 
 
-class Settings(BaseSettings):
-    """Settings of one gateway process and its workers."""
+class LocationSettings(BaseModel):
+    """Addresses, folders, files and secrets."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
-    )
-
-    # where things are
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
@@ -45,7 +40,10 @@ class Settings(BaseSettings):
     presets_file: Path | None = None
     policies_file: Path | None = None
 
-    # engine
+
+class EngineSettings(BaseModel):
+    """Workers, models and batches."""
+
     devices: tuple[str, ...] = ("auto",)
     encoder_threads: int = Field(0, ge=0)
     encoder_path: Path | None = None
@@ -63,12 +61,18 @@ class Settings(BaseSettings):
     batch_linger_ms: float = Field(2.0, ge=0)
     request_timeout_s: float = Field(60.0, gt=0)
 
-    # accounting
+
+class AccountingSettings(BaseModel):
+    """Processes of accounting calculations."""
+
     accounting_workers: int = Field(1, ge=1)
     accounting_queue_max: int = Field(32, ge=1)
     accounting_timeout_s: float = Field(30.0, gt=0)
 
-    # jobs
+
+class JobSettings(BaseModel):
+    """Jobs and the limits of each kind."""
+
     jobs_running_max: int = Field(1, ge=1)
     jobs_waiting_max: int = Field(32, ge=1)
     jobs_per_tenant_max: int = Field(8, ge=1, le=1000)
@@ -92,7 +96,10 @@ class Settings(BaseSettings):
     finetune_public_rows_max: int = Field(10_000, ge=1)
     finetune_steps_max: int = Field(20_000, ge=1)
 
-    # ledger
+
+class LedgerSettings(BaseModel):
+    """Holds, stored answers, seals and series."""
+
     hold_ttl_s: float = Field(300.0, gt=0)
     expire_interval_s: float = Field(5.0, gt=0)
     response_retention_s: float = Field(3600.0, ge=1)
@@ -105,7 +112,10 @@ class Settings(BaseSettings):
     seal_interval_s: float = Field(10.0, gt=0)
     epoch_file: Path | None = None
 
-    # limits of a request
+
+class RequestLimits(BaseModel):
+    """Limits of one request and of pages."""
+
     body_bytes_max: int = Field(8 * MIB, ge=1024)
     json_depth_max: int = Field(16, ge=4, le=1000)
     documents_max: int = Field(256, ge=1)
@@ -133,10 +143,20 @@ class Settings(BaseSettings):
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 
+
+class Settings(
+    LocationSettings, EngineSettings, AccountingSettings, JobSettings, LedgerSettings, RequestLimits, BaseSettings
+):
+    """Settings of one gateway process and its workers, grouped by area."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
+    )
+
     @field_validator("master_key", "admin_key", "infill_api_key")
     @classmethod
-    def _a_secret_that_is_set_is_one(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        """A variable that is set to nothing is a mistake, never a secret that nobody has to know."""
+    def _check_secret(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        """Refuse an empty secret: a variable that is set to nothing is a mistake."""
         if value is None:
             return None
         check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
@@ -144,13 +164,13 @@ class Settings(BaseSettings):
 
     @field_validator("redis_url")
     @classmethod
-    def _redis_url_has_its_password(cls, value: str | None) -> str | None:
+    def _check_redis_url(cls, value: str | None) -> str | None:
         if value is None:
             return None
         try:
             address = urlsplit(value)
             readable = address.port is None or address.port > 0
-        except ValueError:  # its message would show a part of the password
+        except ValueError:  # the error's message would contain a part of the password
             readable = False
         if not readable:
             raise ValueError("REDIS_URL cannot be read; percent-encode /, #, ?, [ and ] in the password")
@@ -161,8 +181,8 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
-    def _checkpoints_are_there(self) -> Settings:
-        """A pinned name becomes the folder that it was fetched to."""
+    def _resolve_checkpoints(self) -> Settings:
+        """Replace a pinned name by the folder that it was downloaded to."""
         for field in ("encoder_path", "tagger", "infill"):
             name = str(getattr(self, field))
             if is_pinned(name):
@@ -187,7 +207,7 @@ class Settings(BaseSettings):
 
     @property
     def infill_source(self) -> str | Endpoint:
-        """What a worker loads. Raises ValueError for an endpoint that cannot be used."""
+        """The language model that fill workers load. Raises ValueError for an endpoint that cannot be used."""
         if not is_url(self.infill):
             return self.infill
         key = self.infill_api_key
@@ -200,7 +220,7 @@ class Settings(BaseSettings):
         )
 
     @model_validator(mode="after")
-    def _infill_can_be_used(self) -> Settings:
+    def _check_infill(self) -> Settings:
         if self.infill_source not in (INFILL_BUNDLED, INFILL_OFF) and not (
             is_url(self.infill) or Path(self.infill).is_dir()
         ):
@@ -208,7 +228,7 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _times_fit(self) -> Settings:
+    def _check_times(self) -> Settings:
         if self.hold_ttl_s <= self.request_timeout_s:
             raise ValueError("a hold must outlive the work: HOLD_TTL_S above REQUEST_TIMEOUT_S")
         if self.tombstone_retention_s <= self.response_retention_s:

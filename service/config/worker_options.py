@@ -14,7 +14,7 @@ from service.config.settings import Settings
 
 
 def handler_factories(settings: Settings) -> dict[Role, tuple[HandlerFactory, ...]]:
-    """What builds the handler of each worker, by role."""
+    """The handler factories of each role, one for each worker."""
     factories = {
         Role.EMBED: tuple(_factory(Role.EMBED, settings, device) for device in settings.devices),
         Role.SANITIZE: (_factory(Role.SANITIZE, settings, settings.sanitize_device),),

@@ -1,4 +1,4 @@
-"""A domain job in the foreground: the same files and the same process as a gateway's, without Redis."""
+"""Domain jobs in the foreground. They use the files and the job process of a gateway, without Redis."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _READ_BYTES = 1024 * 1024
 
 @contextmanager
 def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, Any]) -> Iterator[JobOrder]:
-    """The job of this corpus; what an earlier, stopped command of the same corpus and name has done is kept.
+    """The job for this corpus. It resumes what an earlier, stopped command with the same corpus and name has done.
 
-    The folder is removed when the block ends, unless by an interrupt or an error that another attempt may mend.
-    Raises JobFailed (corpus too large), DataDirInUse (the same command runs), OSError (no such corpus).
+    The folder is removed when the block ends, except after an interrupt or an error that another attempt may avoid.
+    Raises JobFailed (corpus too large), DataDirInUse (the same command is running), OSError (no such corpus).
     """
     stat = corpus.stat()
     if stat.st_size > settings.job_stream_bytes_max:
@@ -54,7 +54,7 @@ def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, 
 
 
 def _received(folder: Path, corpus: Path, master_key: MasterKey, job_id: str) -> bytes:
-    """The key of the folder that holds the corpus; the key is written last, so a folder with one is whole."""
+    """The key of the folder with the corpus. The key is written last, so a folder that has a key is complete."""
     try:
         return master_key.unwrap((folder / "key").read_bytes(), job_id=job_id)
     except (OSError, JobFilesLost):

@@ -67,7 +67,7 @@ class DomainKind(JobKind):
 
 
 def domain_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[str, ...]) -> DomainSpec:
-    """The job of these fields under these settings, which writes its pack to `targets`."""
+    """The specification of a domain job that writes its pack to `targets`."""
     return DomainSpec(
         name=fields["name"],
         source=fields["source"],

@@ -1,10 +1,10 @@
-"""Domain packs that a request can name: the tenant's own, then the shared ones, then those shipped or installed.
+"""Domain packs that a request can name: the tenant's own first, then the shared ones, then the installed ones.
 
     <data_dir>/domains/tenants/<tenant>/<name>.safetensors     built by a tenant's job
     <data_dir>/domains/shared/<name>.safetensors               built by the operator
 
-A file that cannot be used is an error for requests that name it, and for nobody else. Another tenant's domain does
-not exist. Files are looked up at each request, so that what a job or a command writes can be used at once.
+A file that cannot be used is an error for requests that name it, and for no others. Domains of other tenants are
+not visible. Files are looked up at each request, so that what a job or a command writes can be used at once.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
 from gpu_workers.packs import pack_paths
 from service.config.data_dir import NAME, check_name, owner_folder
 
-DEFAULT_NAME = "general"  # what a request that names no domain uses
+DEFAULT_NAME = "general"  # used by a request that names no domain
 _CHECKED_MAX = 1024
 
-Checked = tuple[DomainPackInfo, str]  # a pack's facts and its file's digest
+Checked = tuple[DomainPackInfo, str]  # a pack's facts, and the digest of its file
 
 
 def pack_path(data_dir: Path, owner: str, name: str) -> Path:
-    """Where the pack of a domain is or will be."""
+    """The file of a domain's pack."""
     return owner_folder(data_dir / "domains", owner) / f"{check_name(name)}.safetensors"
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A domain that a request may use. `file` is None for one that every worker has loaded at its start.
+    """A domain that a request may use. `file` is None for a domain that every worker loads at its start.
 
-    `digest` is the SHA-256 of the pack's file: two packs of one name differ in it.
+    `digest` is the SHA-256 of the pack's file. It distinguishes two packs with the same name.
     """
 
     info: DomainPackInfo
@@ -58,9 +58,9 @@ class Domains:
         self._checked: dict[FileVersion, Checked | None] = {}
 
     async def find(self, tenant: str, name: str) -> Domain:
-        """The domain of that name as this tenant sees it.
+        """The domain with this name that is visible to the tenant.
 
-        Raises InvalidInput for a name that is none of its domains, DomainBroken for a file that cannot be used.
+        Raises InvalidInput if there is none, DomainBroken for a file that cannot be used.
         """
         if re.fullmatch(NAME, name):
             for owner, scope in ((tenant, "tenant"), (SHARED_OWNER, "shared")):
@@ -72,9 +72,9 @@ class Domains:
         raise InvalidInput("no such domain; GET /domains lists them", field="domain")
 
     async def visible(self, tenant: str) -> list[dict[str, Any]]:
-        """Every domain that `find` finds for this tenant, with its facts; a broken file with its name alone.
+        """Every domain that `find` can return for this tenant, with its facts. A broken file has its name only.
 
-        For SHARED_OWNER those that are not a tenant's own.
+        For SHARED_OWNER, the domains that belong to no tenant.
         """
         shown: dict[str, dict[str, Any]] = {
             name: {"scope": "installed", "usable": True, **info.as_json()}
@@ -87,7 +87,7 @@ class Domains:
         return [shown[name] for name in sorted(shown)]
 
     async def of_owner(self, owner: str, scope: str) -> list[dict[str, Any]]:
-        """The owner's own domains."""
+        """The domains that belong to `owner`."""
         folder = owner_folder(self._data_dir / "domains", owner)
         rows: list[dict[str, Any]] = []
         for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.safetensors"))):
@@ -112,7 +112,7 @@ class Domains:
         await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
 
     async def _read(self, file: FileVersion) -> Checked:
-        """The facts and digest of a file, read and checked whole once for each state of it. Raises DomainBroken."""
+        """The facts and digest of a file. Each version of a file is read and checked once. Raises DomainBroken."""
         if file not in self._checked:
             if len(self._checked) >= _CHECKED_MAX:
                 self._checked.clear()

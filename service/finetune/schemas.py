@@ -15,7 +15,7 @@ from service.http.strict import Strict
 
 
 class FinetuneFields(Strict):
-    """Everything but the texts. All of it is public: nothing may be read off the private rows."""
+    """Everything but the texts. All of it is public: it must not be derived from the private rows."""
 
     name: str = Field(pattern=rf"^{NAME}$")
     labels: list[Annotated[str, Field(max_length=256)]] = Field(description="The names of the labels, declared.")

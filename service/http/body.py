@@ -1,7 +1,7 @@
-"""How a JSON body is read: one route class for every endpoint that takes one.
+"""JSON bodies: one route class for every endpoint that takes one.
 
-`orjson` refuses NaN, Infinity and trailing text; nesting is bounded before it is parsed; any other media type is
-415. The models are those of `service/http/strict.py`.
+`orjson` refuses NaN, Infinity and trailing text. The nesting is bounded before parsing. Any other media type gets 415.
+The models derive from `service/http/strict.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from service.http.auth import identify
 
-# a string, or one that never ends: a pattern that gave up there would try again at every quote inside it
+# A string, terminated or not. A pattern without the second case would backtrack at every quote inside the string.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 

@@ -1,8 +1,8 @@
 """Pure ASGI middleware, outermost first as `service/app.py` lists them.
 
-`RequestContext` gives every request an id, fixes the headers that every answer carries, writes the one access-log
-line and counts. It is also where an unforeseen exception ends: as a 500 that says nothing, logged by type alone.
-`BodyLimit` ends a body that is too large with a 413, whether or not the client announced its length.
+`RequestContext` assigns the request id, sets the headers that every answer has, writes the access log line and updates
+the metrics. It turns an unexpected exception into a 500 without details and logs its type only.
+`BodyLimit` refuses a body that is too large with 413, whether or not the client announced its length.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _TRACE_ID = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 _UNMATCHED = "unmatched"
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
 STREAM_PATH = "/sanitize/batch"
-# A client that receives 413 while it still sends may lose the answer, so this much is read and dropped first.
+# A client may miss a 413 that arrives while it still sends. So many bodies' worth is read and dropped first.
 _DISCARD_FACTOR = 16
 
 
 class RequestContext:
-    """Request id, fixed headers, access log, request metrics, and the last resort for exceptions."""
+    """Request id, fixed headers, access log, request metrics, and the handler of unexpected exceptions."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -71,7 +71,9 @@ class RequestContext:
             await problems.internal_error()(scope, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - started
-            route = getattr(scope.get("route"), "path", _UNMATCHED)  # the template: a path may hold text
+            route = getattr(
+                scope.get("route"), "path", _UNMATCHED
+            )  # the route's template, because a path may contain text
             metrics.REQUESTS.labels(route, str(status)).inc()
             metrics.REQUEST_SECONDS.labels(route).observe(seconds)
             fields = {
@@ -87,8 +89,11 @@ class RequestContext:
 
 
 class BodyLimit:
-    """413 for a body above the limit of its path: `bytes_max`, for files of vectors `vectors_bytes_max`, under `/jobs/`
-    one for JSON and one for JSON lines. A stream is read line by line, and bounds its lines itself."""
+    """Refuse a body above the limit of its path with 413.
+
+    The limit is `vectors_bytes_max` for files of vectors, `job_bytes_max` or `job_stream_bytes_max` (JSON lines) under
+    `/jobs/`, and `bytes_max` elsewhere. A stream of documents is read line by line and limits its lines itself.
+    """
 
     def __init__(
         self, app: ASGIApp, *, bytes_max: int, vectors_bytes_max: int, job_bytes_max: int, job_stream_bytes_max: int
@@ -150,9 +155,9 @@ def is_json_lines(content_type: str) -> bool:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: the gateway's own fixed events and fields, and the server's messages about itself.
+    """One JSON object for each record: the gateway's own events and fields, and the messages of the HTTP server.
 
-    Of other libraries only the name is printed, and of exceptions nothing: either could hold text.
+    For other libraries only the name is printed, and for exceptions nothing, because either could contain text.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,6 +1,6 @@
-"""JSON lines in and out: a body that is read while its answer is written. No line is kept once it was taken.
+"""JSON lines: a body that is read while its answer is written. A line is dropped once it was taken.
 
-Reading pauses while the buffers are full. The rest of the body then waits in the client's own buffers.
+Reading stops while the buffer is full; the rest of the body then waits in the client.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from core.errors import InvalidInput, NotStarted
 from service.config.settings import Settings
 
 MEDIA_TYPE = "application/x-ndjson"
-_GROUPS_AHEAD = 16  # read before their turn: the end of a connection comes behind everything that the client has sent
+_GROUPS_AHEAD = (
+    16  # Groups that are read ahead. A disconnect can be seen only after everything that the client sent before it.
+)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line that is not blank. `number` counts from 1; `content` is None where it was too long to be kept."""
+    """A line that is not blank. `number` counts from 1. `content` is None for a line above the size limit."""
 
     number: int
     content: bytes | None = field(repr=False)
 
 
 class LineReader:
-    """Reads a request's body line by line. Some groups of lines wait, of at most the bytes of an ordinary body.
+    """Reads a request's body line by line, and buffers some groups of lines, at most `body_bytes_max` in all.
 
-    `client_disconnected` is set once the client has closed the connection, as far as the body has been read. `close`
-    ends the reading.
+    `client_disconnected` is set once the body was read and the client has closed the connection. `close` stops the
+    reading.
     """
 
     def __init__(self, request: Request, settings: Settings) -> None:
@@ -98,7 +100,7 @@ class LineReader:
                     self._grow(piece)
                     await self._put()
                 self._grow(rest)
-            await self._put()  # a last line without its end
+            await self._put()  # a last line without a line feed
             self._end()
             with suppress(ClientDisconnect):
                 while (await self._request.receive())["type"] != "http.disconnect":
@@ -106,7 +108,7 @@ class LineReader:
             self.client_disconnected.set()
         except ClientDisconnect:
             self.client_disconnected.set()
-        except Exception as error:  # whoever takes the next line raises it
+        except Exception as error:  # the next call of `take` raises it
             self._failure = error
         finally:
             self._end()
@@ -148,12 +150,14 @@ def _size(line: Line) -> int:
 
 
 class _Stalled(Exception):
-    """The client takes nothing."""
+    """The client does not read its answer."""
 
 
 class LineStream(StreamingResponse):
-    """An answer of JSON lines that leaves the request's body to whoever makes the lines: the framework's own streaming
-    answer would read it, to notice that the client goes. A client that takes nothing for `idle_s` seconds is let go."""
+    """A streaming answer that does not read the request's body, as the framework's class does to detect a disconnect.
+
+    The producer of the lines reads the body. A client that reads nothing for `idle_s` seconds is disconnected.
+    """
 
     media_type = MEDIA_TYPE
 
@@ -170,5 +174,5 @@ class LineStream(StreamingResponse):
                 raise _Stalled from None
 
         async with aclosing(self._made):
-            with suppress(_Stalled):  # an answer that is left incomplete closes the connection
+            with suppress(_Stalled):  # an incomplete answer closes the connection
                 await self.stream_response(in_time)

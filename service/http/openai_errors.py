@@ -1,7 +1,7 @@
 """Errors under `/v1` in the shape of OpenAI's: `{"error": {"message", "type", "param", "code", ...}}`.
 
-They are made from the problem documents of `service/http/problems.py`: `code` is the same, further members stay, and
-nothing of the request is added. What changes is the status of invalid input, 400 there: OpenAI's clients know no 422.
+They are made from the problem documents of `service/http/problems.py`, with the same `code` and further members.
+Nothing of the request is added. Invalid input has status 400, because OpenAI's clients do not handle 422.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 PREFIX = "/v1/"
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-# codes that are about one field, whatever the request was
+# codes that always concern one field
 _PARAMS = {"unknown-model": "model", "subject-required": "user", "subject-not-allowed": "user"}
 _NOT_KEPT = {"type", "code", "title", "status", "detail"}
 
@@ -23,7 +23,7 @@ def status(problem_status: int) -> int:
 
 
 def body(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """The error body that says what `problem` says."""
+    """The error body with the content of `problem`."""
     shown = status(problem["status"])
     found = problem.get("errors", [])
     message = problem.get("detail", problem["title"])
@@ -40,5 +40,5 @@ def body(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(field: str) -> str | None:
-    """The parameter that `body.input.3` or `input.3` lies in; None for the body itself."""
+    """The parameter that contains `body.input.3` or `input.3`; None for the body itself."""
     return field.removeprefix("body").removeprefix(".").split(".")[0] or None

@@ -1,7 +1,7 @@
-"""Errors as `application/problem+json` (RFC 9457). This module has the one table that maps the error tree to HTTP.
+"""Errors as `application/problem+json` (RFC 9457), with the table that maps the error tree to HTTP statuses.
 
-No body repeats anything of the request: a problem is built from fixed sentences, typed numbers and field names that
-the gateway itself defined. A field name that the caller invented is not repeated either.
+A problem never repeats any part of the request: it consists of fixed sentences, typed numbers and field names that
+the gateway defines. It does not repeat a field name that the caller invented.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **members: Any,
 ) -> Response:
-    """One problem document as an answer; see `block`."""
+    """A problem document as a response; see `block`."""
     return _answer(block(status, code, title, detail=detail, **members), headers)
 
 
 def block(status: int, code: str, title: str, *, detail: str | None = None, **members: Any) -> dict[str, Any]:
-    """The content of one problem document, counted. `members` must be numbers, fixed words or structures of those."""
+    """The content of a problem document; also counts it. `members`: numbers, fixed words or structures of those."""
     metrics.PROBLEMS.labels(code).inc()
     content: dict[str, Any] = {
         "type": problem_type(code),
@@ -110,7 +110,7 @@ def _answer(content: Mapping[str, Any], headers: Mapping[str, str] | None = None
 
 
 class Problem(Response):
-    """One problem document; under `/v1/` the same facts in the shape that OpenAI's clients read."""
+    """A problem document. Under `/v1/` it has the same facts in the shape that OpenAI's clients read."""
 
     media_type = "application/problem+json"
 
@@ -181,7 +181,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
 
 
 def _arm(arm: errors.ArmState) -> dict[str, Any]:
-    """What an arm has left and what the refused release asks of it (None: the arm cannot price that release)."""
+    """What remains of an arm, and what the refused release needs of it (None: the arm cannot price the release)."""
     shown: dict[str, Any] = {
         "name": arm.name,
         "order": arm.order,
@@ -200,7 +200,7 @@ async def on_gateway_error(_: Request, error: Exception) -> Response:
 
 
 async def on_invalid_request(_: Request, error: Exception) -> Response:
-    """The 400 or 422 of a body that does not fit its model: locations and kinds only, no `input`, no `ctx`."""
+    """The 400 or 422 for a body that does not match its model, with locations and kinds, without any input."""
     if not isinstance(error, RequestValidationError):
         raise TypeError("handler for RequestValidationError")
     found = error.errors()
@@ -210,19 +210,19 @@ async def on_invalid_request(_: Request, error: Exception) -> Response:
 
 
 def unfit_block(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The content of the 422 for a value that does not fit its model; `found` is pydantic's list of what is wrong."""
+    """The content of the 422 for a value that does not match its model. `found`: pydantic's list of errors."""
     shown = [{"field": _location(entry), "kind": entry["type"]} for entry in found[:20]]
     return block(422, "invalid-input", errors.InvalidInput.title, errors=shown)
 
 
 def _location(entry: Mapping[str, Any]) -> str:
-    """`body.documents.3.text`. An extra field is reported at its parent: its own name is the caller's text."""
+    """A location such as `body.documents.3.text`. An extra field is reported at its parent, without its own name."""
     loc = entry["loc"][:-1] if entry["type"] == "extra_forbidden" else entry["loc"]
     return ".".join(str(part) if isinstance(part, int) or _OUR_FIELD.match(str(part)) else "?" for part in loc)
 
 
 async def on_http_error(_: Request, error: Exception) -> Response:
-    """Errors of the framework and the gateway's own plain HTTP errors: the status alone decides the wording."""
+    """HTTP errors of the framework and of the gateway. The status alone selects the wording."""
     if not isinstance(error, HTTPException):
         raise TypeError("handler for HTTPException")
     return _answer(http_block(error.status_code), error.headers)

@@ -1,4 +1,4 @@
-"""Requests a minute for each tenant, as a token bucket in this process. Off by default (a limit of 0)."""
+"""A limit of requests per minute for each tenant: a token bucket in this process, off by default (0)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Bucket:
 
 
 class RateLimit:
-    """`take` spends one request of a tenant. The ledger bounds privacy; this bounds load."""
+    """`take` counts one request of a tenant. The ledger limits privacy loss; this limits load."""
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute = per_minute
@@ -25,7 +25,7 @@ class RateLimit:
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, tenant: str) -> dict[str, str]:
-        """The `RateLimit` headers of the answer, none when the limit is off.
+        """The `RateLimit` headers of the answer; none without a limit.
 
         Raises:
             HTTPException: 429 with `Retry-After`.

@@ -1,4 +1,4 @@
-"""The base of every model that reads what a caller or an operator wrote."""
+"""The base class of models for input from callers and operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a large binary body is received: straight into a block of the engine, read for its fingerprint on the way."""
+"""Receives a large binary body directly into a block of the engine, and fingerprints it at the same time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from starlette.requests import ClientDisconnect
 from core.errors import ClientGone
 from gpu_workers.engine.arrays import ArrayPool, Block
 
-_STEP_BYTES = 1024 * 1024  # given to a thread at once
+_STEP_BYTES = 1024 * 1024  # passed to a thread at once
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A body of `size` bytes at the start of `block`; `tag` tells it from others (`MasterKey.body_tag`)."""
+    """A body of `size` bytes at the start of `block`. `tag` identifies its content (`MasterKey.body_tag`)."""
 
     block: Block
     size: int
@@ -25,10 +25,9 @@ class Upload:
 
 
 async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, bytes_max: int) -> Upload:
-    """Receive the body. A thread writes and reads each step of it while the next one comes in.
+    """Receive the body. A thread stores and fingerprints each part while the next one arrives.
 
-    Raises QueueFull while the pool is full, ClientGone. That a body above `bytes_max` ends is the business of
-    `BodyLimit`.
+    Raises QueueFull if the pool has too little free memory, ClientGone. `BodyLimit` refuses a body above `bytes_max`.
     """
     announced = request.headers.get("content-length", "")
     block = pool.block(min(int(announced), bytes_max) if announced.isdigit() else bytes_max)

@@ -1,4 +1,4 @@
-"""One attempt at a job: its process, from its start to its end."""
+"""One attempt at a job: the life of its process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_workers.jobs.messages import ChargeAsked, Charged, Failed, JobOrder, Pr
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
 
-_BEAT_S = 0.5  # how often progress is written and a cancel request of another gateway is seen
+_BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 _MODULE = "gpu_workers.jobs.process"
 
 
@@ -32,15 +32,15 @@ class Cancelled:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Stopping:
     """The gateway is stopping."""
 
 
-Outcome = Succeeded | Failed | Died | Cancelled | Leaving
+Outcome = Succeeded | Failed | Died | Cancelled | Stopping
 
 
 class Attempt:
-    """Runs the job that `run` holds. `interrupt` ends it from outside."""
+    """Runs the job that `run` owns. `interrupt` ends it from outside."""
 
     def __init__(self, store: JobStore, job: JobRecord, run: str, *, on_update: Callable[[], None]) -> None:
         """`on_update` is called whenever the job's record may have changed."""
@@ -50,8 +50,8 @@ class Attempt:
         self._on_update = on_update
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
-    def interrupt(self, outcome: Cancelled | Leaving) -> None:
-        """End with this, unless the process has ended by itself before."""
+    def interrupt(self, outcome: Cancelled | Stopping) -> None:
+        """End with this outcome, unless the process has ended before."""
         self._inbox.put_nowait(outcome)
 
     async def outcome(self, files: JobFiles, kinds: JobKinds, *, priority: Priority) -> Outcome:
@@ -99,7 +99,7 @@ class Attempt:
                 charging, beat_at = True, time.monotonic()
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:
-                    with contextlib.suppress(LedgerError):  # the numbers of the last moment
+                    with contextlib.suppress(LedgerError):  # the final metrics
                         await save(stage=stage, fraction=fraction, metrics=metrics)
                 outcome: Outcome = message
                 return outcome

@@ -1,9 +1,9 @@
-"""Files of jobs: the input while it is received, its key, what must not outlive the job.
+"""Files of jobs: the input while it is received, its key, and the files that are removed with the job.
 
     <data_dir>/jobs/<job_id>/        key (wrapped by the master key), spec, input, shards: all encrypted
-    <data_dir>/artifacts/...         what a job made, for GET /jobs/{id}/artifact
+    <data_dir>/artifacts/...         the output of jobs, for GET /jobs/{id}/artifact
 
-Guarantee: at every end of a job its folder is removed, and at a start every folder that no unfinished job owns.
+Guarantee: a job's folder is removed when the job ends. At start, folders without an unfinished job are removed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COMMAND_DAYS_MAX = 7
 
 @dataclass(frozen=True)
 class OpenJob:
-    """A job's folder, its key, and what was asked for."""
+    """A job's folder, its key, and the fields of its request."""
 
     folder: Path
     key: bytes = field(repr=False)
@@ -68,7 +68,7 @@ class Incoming:
         self._writer.write(data)
 
     def finish(self, fields: Mapping[str, Any]) -> str:
-        """Close the input and write down what was asked for; returns the fingerprint of both."""
+        """Close the input and store the fields; returns the fingerprint of both."""
         spec = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
         self._fingerprint.update(b"\0spec" + spec)
         self._writer.close()
@@ -76,7 +76,7 @@ class Incoming:
         return self._fingerprint.hexdigest()
 
     def keep(self) -> bool:
-        """Make the folder the job's. False when the job has one."""
+        """Make this the folder of the job. Returns False if the job has a folder."""
         try:
             self._folder.rename(self._target)
         except OSError:
@@ -85,7 +85,7 @@ class Incoming:
         return True
 
     def discard(self) -> None:
-        """Remove what was received, unless `keep` has made it the job's."""
+        """Remove the received input, unless `keep` has succeeded."""
         self._writer.abandon()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -102,7 +102,7 @@ class JobFiles:
         self.gateway = _identity(self._root / "gateway.id")
 
     def lock(self) -> None:
-        """Be the only gateway that runs the jobs of this data directory. Raises DataDirInUse."""
+        """Become the only gateway that runs the jobs of this data directory. Raises DataDirInUse."""
         if not self._lock.try_acquire():
             raise DataDirInUse
 
@@ -129,27 +129,27 @@ class JobFiles:
         shutil.rmtree(self._root / job_id, ignore_errors=True)
 
     def sweep_incoming(self) -> None:
-        """Remove what was being received when an earlier gateway died, and a stopped command's folder after a week."""
+        """Remove unfinished uploads of an earlier gateway, and folders of stopped commands after a week."""
         for folder in self._root.iterdir():
             old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
             if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def artifact(self, owner: str, job_id: str) -> Path:
-        """Where the job's artifact is, once it has one."""
+        """The file of the job's artifact."""
         return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
 
     def sweep_artifacts(self, *, retention_s: float) -> None:
-        """Remove artifacts that are older than the records of their jobs can be."""
+        """Remove artifacts that are older than the retention of job records."""
         for path in self._artifacts.rglob("*"):
             if path.is_file() and time.time() - path.stat().st_mtime > retention_s:
                 path.unlink(missing_ok=True)
 
 
 def _identity(path: Path) -> str:
-    """A random name of this data directory, made on first use. Raises ValueError for a file that holds no whole one."""
+    """The random name of this data directory, created on first use. Raises ValueError for an incomplete file."""
     if not path.exists():
-        with suppress(FileExistsError):  # another process was first
+        with suppress(FileExistsError):  # another process created it first
             write_secret(path, secrets.token_hex(_ID_BYTES).encode())
     found = path.read_text(errors="replace").strip()
     if not _ID.fullmatch(found):

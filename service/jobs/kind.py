@@ -1,8 +1,8 @@
-"""A kind of job: everything that the gateway has to know of it, in one class.
+"""A kind of job: everything that the gateway needs for it, in one class.
 
 To add one, subclass `JobKind` in a file of its own, and add a row to `service/registry.py`. The endpoint that
-creates it, its estimate, its process, its record and its place in the API page follow from the class. The command
-line makes its options from `fields` (`service/cli/options.py`).
+creates it, its estimate, its process, its record and its entry in the API page follow from the class. The command line
+derives its options from `fields` (`service/cli/options.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.http.strict import Strict
 class JobPrice:
     """What a job costs.
 
-    fields: what the job's process is to have beside the request's fields, such as the plan that is charged.
+    fields: what the job's process gets in addition to the request's fields, such as the plan that is charged.
     facts: what `POST /budget/estimate` shows beside the charge.
     """
 
@@ -32,7 +32,7 @@ class JobPrice:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the files of one job belong. A kind writes those that it has."""
+    """The files of one job. A kind writes those that it has."""
 
     owner: str
     artifact: Path
@@ -59,7 +59,7 @@ class JobKind(ABC):
     entry_point: what the job's process runs, as `module:function`; a `gpu_workers.jobs.messages.JobFunction`.
     shared: whether the operator may create one with the admin key, for all tenants.
     estimate: the body that `POST /budget/estimate` takes, None for a kind that charges nothing.
-    marks: members of that body that no other endpoint's body has; the estimate tells bodies apart by them.
+    marks: members of that body that no other endpoint's body has; the estimate distinguishes bodies by them.
     """
 
     name: ClassVar[str]
@@ -75,22 +75,23 @@ class JobKind(ABC):
 
     @abstractmethod
     def rows(self, body: Any) -> Iterable[dict[str, Any]]:
-        """The rows of a JSON body, as JSON lines would have them."""
+        """The rows of a JSON body, in the form of JSON lines."""
 
     def resolve(self, owner: str, fields: Any) -> Any:  # noqa: ARG002 - for kinds that need the owner
-        """The fields with every default that depends on the gateway, once all of them can be used. Runs in a thread.
+        """Check the fields and fill in the defaults that depend on the gateway. Runs in a thread.
 
-        `fields` may be the whole body; its rows are then checked, too. Raises InvalidInput, PolicyEnforced, BadCorpus.
+        `fields` may be the whole body; its rows are then checked as well. Raises InvalidInput, PolicyEnforced,
+        BadCorpus.
         """
         return fields
 
     async def price(self, fields: Mapping[str, Any]) -> JobPrice | None:  # noqa: ARG002
-        """What a job with these resolved fields charges, if anything."""
+        """The price of a job with these resolved fields; None for a kind that charges nothing."""
         return None
 
     @abstractmethod
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> Any:
-        """What the job's process takes, from the stored fields of a job.
+        """The specification for the job's process, from the stored fields of the job.
 
         Raises InvalidInput, KeyError or ValueError for fields that this version or its settings no longer allow.
         """

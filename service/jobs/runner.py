@@ -20,7 +20,7 @@ from core.errors import JobAttemptsExhausted, LedgerError, QueueFull, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
 from gpu_workers.jobs.messages import Failed, Priority, Succeeded
 from service import metrics
-from service.jobs.attempt import Attempt, Cancelled, Died, Leaving
+from service.jobs.attempt import Attempt, Cancelled, Died, Stopping
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds, Outputs
 
@@ -32,7 +32,7 @@ _RECONCILE_S = 10.0
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """Settings of the runner. `priority`: of a job's process beside requests."""
+    """Settings of the runner. `priority`: the scheduling priority of job processes."""
 
     running_max: int
     waiting_max: int
@@ -42,7 +42,7 @@ class RunnerLimits:
 
 
 class JobRunner:
-    """The jobs of one data directory. Lives on the event loop; no locks."""
+    """The jobs of one data directory. Runs on the event loop, without locks."""
 
     def __init__(self, store: JobStore, files: JobFiles, kinds: JobKinds, *, limits: RunnerLimits) -> None:
         self.store = store
@@ -54,13 +54,13 @@ class JobRunner:
         self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}
         self._consumers: list[asyncio.Task[None]] = []
-        self._leaving = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._change = asyncio.Event()
         self._locked = False
         self._streaming = True
 
     async def open(self) -> None:
-        """Take up what an earlier gateway of this data directory left. Raises DataDirInUse, LedgerUnavailable."""
+        """Resume the unfinished jobs of this data directory. Raises DataDirInUse, LedgerUnavailable."""
         self._files.lock()
         self._locked = True
         await self._reconcile()
@@ -70,11 +70,11 @@ class JobRunner:
         self._consumers.append(asyncio.create_task(self._watch()))
 
     async def close(self) -> None:
-        """End the processes; their jobs are queued again, to go on from their checkpoints."""
-        self._leaving.set()
+        """End the processes. Their jobs return to the queue and resume from their checkpoints."""
+        self._stopping.set()
         self._notify()
         for attempt in self._attempts.values():
-            attempt.interrupt(Leaving())
+            attempt.interrupt(Stopping())
         busy = [consumer for consumer in self._consumers if not consumer.done()]
         if busy:
             await asyncio.wait(busy, timeout=10.0)
@@ -86,9 +86,9 @@ class JobRunner:
 
     @contextmanager
     def receiving(self, job_id: str) -> Iterator[Incoming]:
-        """Where an input is written; removed at the end of the block, unless `submit` made a job of it.
+        """A place for an input, which is removed at the end of the block unless a job was created from it.
 
-        Raises QueueFull when as many jobs wait or arrive as may.
+        Raises QueueFull when too many jobs are waiting or arriving.
         """
         if self._queue.qsize() + len(self._arriving) >= self._limits.waiting_max:
             raise QueueFull
@@ -103,7 +103,7 @@ class JobRunner:
             self._arriving.remove(job_id)
 
     def enqueue(self, job: JobRecord) -> None:
-        """A new job whose files are in place."""
+        """Queue a new job whose files are complete."""
         if job.job_id in self._known:
             return
         self._known.add(job.job_id)
@@ -116,11 +116,11 @@ class JobRunner:
         self._files.remove(job_id)
 
     def outputs(self, job: JobRecord) -> Outputs:
-        """Where the files that the job writes are."""
+        """The files that the job writes."""
         return Outputs(job.owner, self._files.artifact(job.owner, job.job_id))
 
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
-        """Cancel a queued job now, a running one as soon as its process has ended. Raises UnknownJob."""
+        """Cancel a job: a queued one at once, a running one when its process has ended. Raises UnknownJob."""
         job = await self.store.cancel(owner, job_id)
         if job.status is JobStatus.RUNNING and job_id in self._attempts:
             self._attempts[job_id].interrupt(Cancelled())
@@ -130,12 +130,12 @@ class JobRunner:
         return job
 
     def end_streams(self) -> None:
-        """End every stream of events: the gateway is about to stop."""
+        """End every stream of events, before the gateway stops."""
         self._streaming = False
         self._notify()
 
     async def changed(self) -> bool:
-        """Wait until some job may have changed, a second at most. False when the gateway ends."""
+        """Wait until a job may have changed, for at most a second. Returns False when the gateway stops."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._change.wait(), _RETRY_S)
         return self._streaming
@@ -145,11 +145,11 @@ class JobRunner:
         former.set()
 
     async def _consume(self) -> None:
-        while not self._leaving.is_set():
+        while not self._stopping.is_set():
             waiting = asyncio.create_task(self._queue.get())
-            leaving = asyncio.create_task(self._leaving.wait())
-            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            leaving.cancel()
+            stopping = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
             if not waiting.done():
                 waiting.cancel()
                 return
@@ -157,16 +157,16 @@ class JobRunner:
             job = waiting.result()
             try:
                 await self._until_ended(job)
-            except Exception as error:  # this task must not end: it would hold a place and run no job
-                log.error("job-runner", extra={"fields": {"kind": type(error).__name__}})
+            except Exception as error:  # the consumer must not end: its jobs would wait forever
+                log.error("job-consumer", extra={"fields": {"kind": type(error).__name__}})
             finally:
                 self._known.discard(job.job_id)
 
     async def _watch(self) -> None:
-        """What a reply of Redis that was lost could leave behind: a job that nobody runs, files of no job."""
-        while not self._leaving.is_set():
+        """Find what a lost reply of Redis can leave behind: a job that is not queued, files without a job."""
+        while not self._stopping.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), _RECONCILE_S)
+                await asyncio.wait_for(self._stopping.wait(), _RECONCILE_S)
             try:
                 await self._reconcile()
             except LedgerError:
@@ -175,19 +175,21 @@ class JobRunner:
                 log.warning("job-reconcile", extra={"fields": {"kind": type(error).__name__}})
 
     async def _reconcile(self) -> None:
-        """Queue the unfinished jobs of this data directory that are not known, remove folders of no such job."""
-        folders = await asyncio.to_thread(self._files.ids)  # before the jobs: a newer folder is nobody's orphan
+        """Queue the unfinished jobs that are not known, and remove folders without an unfinished job."""
+        folders = await asyncio.to_thread(
+            self._files.ids
+        )  # listed before the jobs, so that no folder of a newer job is removed
         arriving = {*self._arriving, *self._known}
         unfinished = await self.store.unfinished_of_gateway()
         for job in unfinished:
             if job.job_id not in self._arriving:
-                self.enqueue(job)  # a job without files fails when it is started
+                self.enqueue(job)  # a job without files fails when it starts
         for orphan in folders - arriving - {*self._arriving, *self._known} - {job.job_id for job in unfinished}:
             await asyncio.to_thread(self._files.remove, orphan)
 
     async def _until_ended(self, job: JobRecord) -> None:
-        """Attempts, until the job has ended or the gateway does."""
-        while not self._leaving.is_set():
+        """Run attempts until the job has ended or the gateway stops."""
+        while not self._stopping.is_set():
             run = secrets.token_hex(16)
             try:
                 taken = await self.store.take(
@@ -209,15 +211,15 @@ class JobRunner:
                 return
             attempt = self._attempts[job.job_id] = Attempt(self.store, taken, run, on_update=self._notify)
             try:
-                if self._leaving.is_set():
-                    attempt.interrupt(Leaving())
+                if self._stopping.is_set():
+                    attempt.interrupt(Stopping())
                 outcome = await attempt.outcome(self._files, self._kinds, priority=self._limits.priority)
             finally:
                 del self._attempts[job.job_id]
             if isinstance(outcome, Died):
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
                 continue
-            if isinstance(outcome, Leaving):
+            if isinstance(outcome, Stopping):
                 with contextlib.suppress(LedgerError):
                     await self.store.put_back(job.owner, job.job_id, run=run)
                 return
@@ -225,7 +227,7 @@ class JobRunner:
             return
 
     async def _finish(self, job: JobRecord, run: str, outcome: Succeeded | Failed | Cancelled) -> None:
-        """Tell the end, however long Redis takes to hear of it."""
+        """Persist the end, however long Redis takes to accept it."""
         ends: dict[str, Any] = {"status": JobStatus.CANCELLED}
         if isinstance(outcome, Succeeded):
             ends = {"status": JobStatus.SUCCEEDED, "result": outcome.result}
@@ -239,8 +241,8 @@ class JobRunner:
                 await asyncio.to_thread(self._files.remove, job.job_id)
                 return
             except LedgerError:
-                if self._leaving.is_set():
-                    return  # the next start takes the job up again
+                if self._stopping.is_set():
+                    return  # the next start resumes the job
                 await self._pause()
 
     async def _ended(self, job: JobRecord) -> None:
@@ -254,4 +256,4 @@ class JobRunner:
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._leaving.wait(), _RETRY_S)
+            await asyncio.wait_for(self._stopping.wait(), _RETRY_S)

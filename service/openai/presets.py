@@ -1,8 +1,8 @@
-"""Presets: what the `model` of an OpenAI client stands for. The operator fixes mechanism and epsilon.
+"""Presets: the models that an OpenAI client can name. A preset fixes the mechanism and epsilon.
 
-`SHIPPED` comes first; the operator's TOML file (setting `PRESETS_FILE`) replaces it by its name, and adds. `subject`
-says what OpenAI's `user` does: nothing (`none`), name the subject whose budget pays, where it is given (`user`), or
-name it always (`required`).
+The operator's TOML file (setting `PRESETS_FILE`) adds presets, and replaces those of `SHIPPED` that have the same name.
+`subject` defines the meaning of OpenAI's `user`: it is ignored (`none`), names the subject whose budget is charged if
+it is given (`user`), or must name the subject (`required`).
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class PresetsRefused(ValueError):
 
 
 def load_presets(settings: Settings) -> dict[str, Preset]:
-    """The presets by name, in the order in which they are listed.
+    """The presets by name, in listing order.
 
     Raises:
-        PresetsRefused: the file cannot be read, is not TOML, or holds a preset that no request could use.
+        PresetsRefused: the file cannot be read, is not TOML, or contains a preset that no request could use.
     """
     found = dict(SHIPPED)
     if settings.presets_file is not None:
@@ -97,7 +97,8 @@ def load_presets(settings: Settings) -> dict[str, Preset]:
 
 
 def _check_vectors(name: str, preset: VectorPreset) -> None:
-    """That the bundled encoder's vectors can be released so; what another one's dimension is, only its worker knows."""
+    """Check that vectors of the bundled encoder can be released by the preset. The dimension of another encoder is not
+    known before its worker is ready."""
     params = preset.parameters()
     try:
         vector_spec(dimension=_BUNDLED_DIMENSION, output_dimension=params.pop("dimension"), **params)

@@ -62,7 +62,7 @@ class OpenAIService:
         return replace(own, render=render)
 
     async def _sentdp_release(self, tenant: str, preset: SentDPPreset, body: EmbeddingsRequest) -> ReleaseRequest:
-        """One document an input."""
+        """A release with one document for each input."""
         own = SentDPRequest(
             documents=[Document(text=text) for text in texts(body)],
             epsilon=preset.epsilon,
@@ -77,7 +77,7 @@ class OpenAIService:
         return await self._sentdp.release_request(tenant, own)
 
     async def _vector_release(self, tenant: str, preset: VectorPreset, body: EmbeddingsRequest) -> ReleaseRequest:
-        """One vector an input."""
+        """A release with one vector for each input."""
         own = VectorRequest(
             texts=texts(body),
             subject=_subject(preset, body),

@@ -44,7 +44,8 @@ class Readiness:
 
     async def _check_role(self, role: Role) -> None:
         if role is Role.FILL:
-            # Checked when it started. Behind a slow model a probe would wait, and the other roles serve without it.
+            # It was checked at its start. A probe would wait behind a slow model, and the other roles do not need this
+            # one.
             if not self._engine.status(role).ready:
                 raise WorkerCold
             return

@@ -1,4 +1,4 @@
-"""How budgets are shown: the same block for an account wherever one appears."""
+"""Budgets as answers show them: the same block for an account everywhere."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from service.http.problems import amount
 
 
 def account_block(state: AccountState, accountants: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """One account. `committed` and `reserved` are sums; `remaining` is what may still be asked for.
+    """One account. `committed` and `reserved` are sums; `remaining` is what can still be released.
 
-    `accountants` say what has been spent: by default basic composition alone, which takes no calculation.
+    `accountants`: what has been spent; by default basic composition only, which needs no calculation.
     """
     block: dict[str, Any] = {
         "account": state.account,
@@ -43,23 +43,25 @@ def account_block(state: AccountState, accountants: list[dict[str, Any]] | None 
 
 
 def least_left(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountState:
-    """The account that an answer shows: of those of the event's own unit, the one with the least left."""
+    """The account that an answer shows: the one with the least remaining among those of the event's unit."""
     own = (state for state in accounts if state.unit is event.unit)
     return min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
 def block_with_history(state: AccountState, display_delta: float) -> dict[str, Any]:
-    """One account, with what every accountant says of its history: under a millisecond, however long that is.
+    """One account, with every accountant's epsilon of its history. Takes under a millisecond for any history.
 
     The figures are at the account's own delta, or at `display_delta` for an account without one.
     """
-    # late: loads scipy, which a front end that nobody asks for a budget does without
+    # imported late: scipy, which a front end without budget queries does not need
     from core.accounting.history import history_lines
 
     if state.history is None:
         raise ValueError("this state was read without its history")
     if state.adjacency is Adjacency.METRIC:
-        return account_block(state)  # at distance d its cost is d times the sum; the others would be at distance 1
+        return account_block(
+            state
+        )  # at distance d the cost is d times the sum; the other accountants are for distance 1
     lines = history_lines(
         sums=sums_of(state.committed_vector),
         orders=state.orders,
@@ -81,13 +83,13 @@ def block_with_history(state: AccountState, display_delta: float) -> dict[str, A
 
 
 async def page_block(page: AccountPage, display_delta: float) -> dict[str, Any]:
-    """A page of accounts and where the next one starts. Calculated in a thread."""
+    """A page of accounts and the start of the next one. Calculated in a thread."""
     blocks = await asyncio.to_thread(lambda: [block_with_history(state, display_delta) for state in page.accounts])
     return {"accounts": blocks, "next_cursor": page.next_cursor}
 
 
 def series_block(page: SeriesPage) -> dict[str, Any]:
-    """Series with a point a step."""
+    """Series with one point for each step."""
     return {
         "from_ms": page.from_ms,
         "to_ms": page.to_ms,
@@ -110,7 +112,7 @@ def _points(page: SeriesPage, series: Series) -> list[dict[str, Any]]:
     shown: dict[str, Any] = {}
     before = None
     for index, totals in enumerate(series.points):
-        if totals is not before:  # where nothing happened the same values stand again
+        if totals is not before:  # without a change, the values are reused
             committed, reserved = amounts(totals)
             shown = {"committed": amount(committed), "reserved": amount(reserved), "releases": totals.releases}
             before = totals
@@ -125,7 +127,7 @@ def _basic(state: AccountState) -> dict[str, Any]:
 
 
 def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
-    """The frozen mechanism and its count: the limit is the certified guarantee of all of them together."""
+    """The fixed mechanism and its count. The limit is the certified guarantee of all these releases together."""
     committed, reserved = state.committed_vector[COUNT], state.held_vector[COUNT]
     return {
         "mechanism": plan.mechanism,
@@ -140,7 +142,7 @@ def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
 
 
 def arms_block(state: AccountState) -> list[dict[str, Any]]:
-    """Each rule that may admit a release: what it has counted, committed or held, of what it allows."""
+    """Each rule that may admit a release: what it has counted, committed or held, and its limit."""
     return [
         {
             "name": arm.name,

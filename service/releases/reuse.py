@@ -1,10 +1,10 @@
-"""Documents and texts that a tenant repeats, answered from the release that was paid for (`REUSE_RETENTION_S`).
+"""Answers repeated documents and texts of a tenant from the release that was charged (`REUSE_RETENTION_S`).
 
 Guarantee: an answer is a function of committed releases and of the pattern of repeats, that is, of which parts of the
 tenant's requests are equal. Two histories of the same pattern can be distinguished no better than by their charged
 releases. The pattern itself is public. Proof and limits: docs/concepts/reuse.md.
 
-A request that names an `Idempotency-Key` takes no part: its release is its own, and is not kept for repeats.
+A request with an `Idempotency-Key` always gets a new release, which is not kept for repeats.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ GATEWAY_VERSION = version("privacy-gateway").encode()
 
 
 class Reuse:
-    """One request: the parts that were released before, and the `fresh` ones, which are yet to be released.
+    """One request: the parts that were released before, and the `fresh` parts, which are not yet released.
 
-    Of equal parts of the request the first is fresh and the others are copies of it.
+    Among equal parts of the request the first is fresh and the others are copies of it.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Reuse:
         return cls(store, tenant, release_request, parts, tags, found)
 
     def fresh_release(self) -> ReleaseRequest:
-        """The release of the fresh parts, whose answer shows all parts."""
+        """The release of the fresh parts. Its answer shows all parts."""
         own = self._parts.only(self.fresh) if self._reused else self._whole
         return replace(own, render=self._render, privacy=self._privacy)
 
     async def answer(self, ledger: Ledger) -> Rendered:
-        """The answer where no part is fresh; charges nothing. Raises as `Ledger.estimate`."""
+        """The answer to a request without fresh parts. Charges nothing. Raises as `Ledger.estimate`."""
         event = self._whole.event
         estimate = await ledger.estimate(self._tenant, self._whole.charges)
         budget = account_block(least_left(event, [line.account for line in estimate.lines]))
@@ -78,7 +78,7 @@ class Reuse:
         return rendered
 
     async def keep(self, release_id: str) -> None:
-        """Keep the results of the committed release. A failure costs later repeats, and not this answer."""
+        """Keep the results of the committed release. A failure affects later repeats only."""
         tags = [self._tags[number] for number in self.fresh]
         results = {tag: self._parts.pack(self._results[tag]) for tag in tags}
         try:

@@ -1,9 +1,9 @@
-"""Policies: what the operator fixes of a tenant's `/sanitize`, and which allow lists are whose.
+"""Policies: masks and fills that the operator defines for `/sanitize`, and the tenants that own allow lists.
 
-A TOML file (setting `POLICIES_FILE`) names policies. A policy is a mask, a fill, and for whom: `tenants` may name it
-(without: everybody), and those in `default_for` (`"*"`: everybody whom no other policy names) get it where a request
-names neither mask nor policy. `enforced`: they get it always, and may name nothing else. The table `allow_lists` says
-which lists belong to some tenants alone; for the others such a list does not exist.
+A TOML file (setting `POLICIES_FILE`) defines policies. A policy has a mask and a fill. `tenants` may name it; without
+this member all tenants may. Tenants in `default_for` (`"*"`: those that no other policy names) get it if a request
+names neither a mask nor a policy. With `enforced` they always get it and may name nothing else. The table `allow_lists`
+assigns lists to tenants; other tenants cannot name such a list.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Policies:
         self._defaults = {tenant: name for name, policy in policies.items() for tenant in policy.default_for}
 
     def allow_lists(self, tenant: str) -> tuple[str, ...]:
-        """The lists that `tenant` may name."""
+        """The allow lists that `tenant` may name."""
         return tuple(name for name in self._lists if tenant in self._owners.get(name, (tenant,)))
 
     def visible(self, tenant: str) -> list[dict[str, Any]]:
-        """The policies that `tenant` may name, or must."""
+        """The policies that `tenant` may or must use."""
         default = self._default_of(tenant)
         bound = default is not None and self._policies[default].enforced
         return [
@@ -89,7 +89,7 @@ class Policies:
         ]
 
     def applied(self, params: AnyTerms, tenant: str) -> AnyTerms:
-        """The request with its policy's mask, fill and name, or as it is where none applies.
+        """The request with the mask, fill and name of the policy that applies; unchanged if none applies.
 
         Raises:
             PolicyEnforced: the tenant's policy admits nothing else.
@@ -118,7 +118,7 @@ class Policies:
 
 
 def _admits(name: str, policy: Policy, params: Terms) -> bool:
-    """Whether a request names nothing but what an enforced policy gives it anyway."""
+    """Whether a request names only what the enforced policy sets."""
     named = params.model_fields_set
     return (
         params.policy in (None, name)
@@ -128,10 +128,10 @@ def _admits(name: str, policy: Policy, params: Terms) -> bool:
 
 
 def load_policies(settings: Settings, *, lists: Sequence[str]) -> Policies:
-    """The policies of the operator's file, none without one.
+    """The policies of the operator's file; none without a file.
 
     Raises:
-        PoliciesRefused: the file cannot be read, is not TOML, or holds what no request could use.
+        PoliciesRefused: the file cannot be read, is not TOML, or contains a policy that no request could use.
     """
     if settings.policies_file is None:
         return Policies({}, owners={}, lists=lists)
@@ -154,10 +154,10 @@ def load_policies(settings: Settings, *, lists: Sequence[str]) -> Policies:
 def _check(
     name: str, policy: Policy, settings: Settings, *, lists: Sequence[str], owners: Mapping[str, Sequence[str]]
 ) -> None:
-    """That a request by this policy can be served, and that whoever may name it may use its list."""
+    """Check that a request by this policy can be served, and that its tenants may use its allow list."""
     body = SanitizeRequest(documents=[TextDocument(text="text")], mask=policy.mask, fill=policy.fill)
     try:
-        # what a tagger finds and a model fills is known once a worker is warm: a request is checked again
+        # What the tagger and the model support is known only once a worker is ready. Requests are checked again.
         cost = price(body, settings, None)
         tasks_of(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES)
     except InvalidInput as error:

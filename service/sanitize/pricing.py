@@ -1,7 +1,7 @@
 """What a body of `/sanitize` costs, and the tasks that come of it.
 
 Guarantee: none, and the answer says so, but for the fills `metric_dp` and `dp`.
-What was recognised does not reach the output; what was not recognised does. It costs nothing and is never stored.
+Recognised text is removed from the output; text that was not recognised stays. This costs nothing and is never stored.
 `metric_dp` is metric DP for one masked word (`core.text.replace_words`): each document costs epsilon per unit of
 distance on its `vector` account and the worst case on its `token` account. `dp` is pure DP for one masked place or for
 the whole document (`core.text.fill_dp`): each document costs epsilon on its `token` account.

@@ -24,13 +24,13 @@ class TextDocument(Strict):
     subject: str | None = Field(None, max_length=256)
 
 
-# one field an entity: a name that is none is then refused like any misspelt field, and not repeated
+# One field for each entity: an unknown name is refused like any extra field, and is not repeated.
 _threshold: Any = (Annotated[float, Field(gt=0, le=1)] | None, None)
 Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIES, _threshold))
 
 
 class Mask(Strict):
-    """What is masked. Techniques combine by union. `language` is that of the documents."""
+    """What is masked. Techniques combine by union. `language`: the language of the documents."""
 
     techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=4)
     entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
@@ -60,7 +60,7 @@ class Mask(Strict):
 
 
 class Fill(Strict):
-    """What stands in the place of a mask."""
+    """What replaces a masked place."""
 
     mode: Literal["marker", "class_marker", "surrogate", "metric_dp", "top1", "topk", "dp"] = "class_marker"
     epsilon: float | None = Field(
@@ -87,7 +87,7 @@ class Fill(Strict):
 
 
 class Terms(Strict):
-    """How documents are sanitised; the first line of `POST /sanitize/batch`. `policy` is the operator's, by name."""
+    """How documents are sanitised; the first line of `POST /sanitize/batch`. `policy`: the name of a policy."""
 
     policy: str | None = Field(None, max_length=64)
     mask: Mask = Mask()
@@ -96,7 +96,7 @@ class Terms(Strict):
 
     @property
     def techniques(self) -> tuple[str, ...]:
-        """What is masked; by the scope `document` every word, whether or not the caller says so."""
+        """The masking techniques. The scope `document` masks every word in any case."""
         return ("all",) if self.fill.scope == DOCUMENT else tuple(self.mask.techniques)
 
 

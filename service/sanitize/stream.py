@@ -84,7 +84,7 @@ class DocumentStream:
         self._released = 0
         self._charged = 0
         self._usage: Counter[str] = Counter()
-        self._results: list[Any] = []  # of the group that is worked on
+        self._results: list[Any] = []  # of the current group
         self._budget: dict[str, Any] | None = None
         self._role = role_of(terms.fill.mode)
         self._cost = self._priced(TextDocument(text="text"))[0]
@@ -112,7 +112,7 @@ class DocumentStream:
         return await self._lines.take(self._parts.settings.stream_group_max, stopping=self._parts.stopping)
 
     async def _work(self, group: Sequence[Line]) -> GatewayError | None:
-        """Fill in the group's answers; what ends the stream, if anything does."""
+        """Process a group. Returns the error that ends the stream, if there is one."""
         parts = []
         for line in group:
             index, self._seen = self._seen, self._seen + 1
@@ -145,7 +145,7 @@ class DocumentStream:
     async def _release(self, parts: Sequence[_Part]) -> None:
         """One release of `parts`. Raises what ends the stream.
 
-        Where the ledger refuses several documents together, each is asked for alone: what can be released is.
+        If the ledger refuses several documents together, each is tried alone, so that as many as possible are released.
         """
         release_request = ReleaseRequest(
             charges=[charge for part in parts for charge in part.cost.charges],
@@ -216,7 +216,7 @@ class DocumentStream:
         self._answers[index] = _line(_refused(index, line, problem))
 
     def _ready(self) -> list[Buffer]:
-        """The rows that are next; one that is missing holds back what comes after it."""
+        """The next rows in order. A missing row holds back the rows after it."""
         rows = []
         while self._written in self._answers:
             rows.append(self._answers.pop(self._written))

@@ -1,4 +1,4 @@
-"""Language models that a tenant has fine-tuned by `POST /jobs/infill`. Another tenant's do not exist.
+"""Language models that a tenant has fine-tuned by `POST /jobs/infill`. Models of other tenants are not visible.
 
     <data_dir>/infill/tenants/<tenant>/<name>.safetensors
 
@@ -23,7 +23,7 @@ _FACTS = ("documents", "rounds", "steps")
 
 
 def model_path(data_dir: Path, tenant: str, name: str) -> Path:
-    """Where a tenant's model is or will be. Raises InvalidInput."""
+    """The file of a tenant's model. Raises InvalidInput."""
     return owner_folder(data_dir / "infill", tenant) / f"{check_name(name)}.safetensors"
 
 
@@ -34,14 +34,14 @@ class TunedModels:
         self._data_dir = data_dir
 
     def find(self, tenant: str, name: str) -> FileVersion:
-        """Raises InvalidInput for a name that is none of the tenant's models."""
+        """The model with this name. Raises InvalidInput if the tenant has none."""
         file = file_version(model_path(self._data_dir, tenant, name)) if re.fullmatch(NAME, name) else None
         if file is None:
             raise InvalidInput("no such model; GET /models lists your own", field="fill.model")
         return file
 
     async def of_tenant(self, tenant: str) -> list[dict[str, Any]]:
-        """The tenant's models with their facts; a broken file with its name alone."""
+        """The tenant's models with their facts. A broken file has its name only."""
         folder = owner_folder(self._data_dir / "infill", tenant)
 
         def read() -> list[dict[str, Any]]:

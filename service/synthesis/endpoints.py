@@ -26,8 +26,8 @@ from service.synthesis.rows import RowText, open_rows
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
-_BLOCK_NUMBERS = 20_000  # drawn and written at once: some 10 to 20 milliseconds of the front end
-# the page has no script and asks nobody for anything
+_BLOCK_NUMBERS = 20_000  # numbers that are drawn and written at once: 10 to 20 milliseconds of the front end
+# the page has no script and loads nothing
 _PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
@@ -63,7 +63,7 @@ async def sample(
     try:
         rows = await asyncio.to_thread(open_rows, runner.outputs(job).artifact, result["dimension"], body.format)
     except ValueError:
-        raise JobNotSucceeded("The artifact does not exist or its file is broken.") from None
+        raise JobNotSucceeded("The artifact was removed or its file is broken.") from None
     media_type = MEDIA_TYPE if body.format == "jsonl" else "text/csv; charset=utf-8"
     return LineStream(_written(rows, count, sampling), idle_s=settings.stream_idle_s, media_type=media_type)
 

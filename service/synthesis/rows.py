@@ -19,14 +19,14 @@ Format = Literal["jsonl", "csv"]
 
 @dataclass(frozen=True)
 class RowText:
-    """Draws and writes. Post-processing: no private row is read."""
+    """Draws rows and writes them as text. This is post-processing: no private row is read."""
 
     source: RowSource
     declared: DeclaredTable
     form: Format
 
     def head(self) -> bytes:
-        """What stands before the rows: of CSV the names of the columns."""
+        """The header: the names of the columns for CSV, nothing for JSON lines."""
         return b"" if self.form == "jsonl" else _csv([list(self.declared.schema.names)])
 
     def drawn(self, count: int) -> bytes:
@@ -40,8 +40,8 @@ class RowText:
 
 
 def open_rows(path: Path, dimension: int | None, form: Format) -> RowText:
-    """`dimension`: of embeddings, which JSON lines hold as lists. Raises ValueError for no artifact."""
-    # late: with scipy, which a front end without such jobs does without
+    """The rows of an artifact. `dimension`: of embeddings, which JSON lines hold as lists. Raises ValueError."""
+    # imported late: scipy, which a front end without such jobs does not need
     from core.synthesis.declared import DeclaredTable
     from gpu_workers.synthesis.artifact import load_source
 

@@ -11,7 +11,7 @@ from service.http.strict import Strict
 
 
 class SynthesisFields(Strict):
-    """Everything but the rows. `schema` is public: nothing of it may be read off the rows."""
+    """Everything but the rows. `schema` is public: it must not be derived from the rows."""
 
     name: str = Field(pattern=rf"^{NAME}$")
     table: dict[str, Any] = Field(

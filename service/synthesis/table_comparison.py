@@ -1,7 +1,7 @@
-"""The owner's own page of real against synthetic rows, beside what `privacy-gateway synthesize` has fetched.
+"""A page that compares real and synthetic rows, for the owner of the real rows.
 
-Made in the command's process of the file that it has sent anyway; nothing of it goes to the gateway. It is covered by
-no guarantee, and so only its owner can read the file.
+`privacy-gateway synthesize --compare` makes it locally from the file that it sends. The page is not sent to the
+gateway. No guarantee covers it, so only the owner can read the file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from core.files.secret_file import write_secret
 
 
 def write_comparison(path: Path, data: Path, artifact: Path, result: dict[str, Any], *, outside: str) -> None:
-    """`result` is the job's. Raises ValueError for rows that are not those of the job, OSError."""
-    # late: with scipy and scikit-learn
+    """Write the page. `result`: of the job. Raises ValueError for rows that do not belong to the job, OSError."""
+    # imported late: scipy and scikit-learn
     from core.errors import BadCorpus
     from core.synthesis.declared import DeclaredTable
     from core.synthesis.encoding import ROWS_MAX, Outside

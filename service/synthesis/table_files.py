@@ -1,7 +1,7 @@
-"""A table's file as the JSON lines that `POST /jobs/synthesis` takes: CSV, JSON lines, Parquet.
+"""Converts a table's file (CSV, JSON lines, Parquet) to the JSON lines that `POST /jobs/synthesis` takes.
 
-Values are converted as the schema declares them and no further: what is refused is the gateway's to say. Raises
-ValueError with a line, never with what stands there.
+Values are converted to the types that the schema declares; the gateway checks them. Raises ValueError with the number
+of a line, never with its content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PIECE_ROWS = 1_000
 
 
 def json_lines(path: Path, declared: DeclaredTable) -> Iterator[bytes]:
-    """The file's rows as JSON lines, in pieces. The ending names the format. Raises ValueError, OSError."""
+    """The file's rows as JSON lines, in pieces. The extension selects the format. Raises ValueError, OSError."""
     kind = path.suffix.lower()
     if kind in (".jsonl", ".ndjson"):
         with path.open("rb") as lines:
@@ -40,7 +40,7 @@ def json_lines(path: Path, declared: DeclaredTable) -> Iterator[bytes]:
 
 
 def _csv_rows(path: Path, declared: DeclaredTable) -> Iterator[Mapping[str, Any]]:
-    """Rows under the names of the header. Embeddings have the columns `embedding.0`, `embedding.1`, ..."""
+    """Rows by the names of the header. Embeddings have the columns `embedding.0`, `embedding.1`, ..."""
     readers = {
         column.name: _number_of(column) for column in declared.schema.columns if isinstance(column, NumericColumn)
     }
@@ -72,7 +72,7 @@ def _converted(row: Mapping[str, str], readers: Mapping[str, Callable[[str], Any
 def _number_of(column: NumericColumn) -> Callable[[str], float | int]:
     def number(text: str) -> float | int:
         value = float(text)
-        if not abs(value) < float("inf"):  # NaN, too, is refused
+        if not abs(value) < float("inf"):  # NaN is refused as well
             raise ValueError
         return int(value) if column.integer and value.is_integer() else value
 
@@ -80,7 +80,7 @@ def _number_of(column: NumericColumn) -> Callable[[str], float | int]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Rows as the file has them; an embedding is a column of lists."""
+    """Rows of a Parquet file. An embedding is a column of lists."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the operator does over HTTP, by the admin key only. A tenant's key is shown once, at its creation."""
+"""Administration over HTTP, with the admin key only. A tenant's key is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class LimitBody(Strict):
 class NewTenant(LimitBody):
     """Body of `POST /admin/tenants`: a limit for every unit, and other limits for single units.
 
-    `plans` maps a mechanism to its frozen epsilon: its units then admit only that, as often as is certified. A plan of
-    `sentence_codes` is for the noise of the domain `general` at its epsilon; `sentence_codes:responses` admits every
-    domain's releases, and fewer.
+    `plans` maps a mechanism to its fixed epsilon: the accounts of its units then admit only this release, as often as
+    is certified. A plan of `sentence_codes` is for the noise of the domain `general` at its epsilon.
+    `sentence_codes:responses` admits releases of every domain, but fewer of them.
     """
 
     name: str

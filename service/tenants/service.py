@@ -1,4 +1,4 @@
-"""Opening a tenant: from one epsilon and a few exceptions to a limit for every unit. Shared by command and API."""
+"""Opens tenants: turns one epsilon and some exceptions into a limit for every unit. Used by the command and the API."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Number = float | int | str | Decimal
 
 
 class Certify(Protocol):
-    """`core.accounting.certificate.largest_count`, wherever it runs."""
+    """`core.accounting.certificate.largest_count`, in this process or another."""
 
     async def __call__(self, event: PrivacyEvent, /, *, epsilon_nano: int, delta_femto: int) -> PlanCertificate: ...
 
 
 @dataclass(frozen=True)
 class UnitLimit:
-    """An account's (epsilon, delta), and the part of delta for basic composition (None: by the first release)."""
+    """An account's (epsilon, delta), and the share of delta for basic composition (None: the first release decides)."""
 
     epsilon: Number
     delta: Number = 0
@@ -41,10 +41,11 @@ class UnitLimit:
 
 @dataclass(frozen=True)
 class TenantTerms:
-    """What to open. `limits` replace the tenant's for single units; `plans` maps a mechanism to its frozen epsilon.
+    """A new tenant. `limits` replace the tenant's limit for single units; `plans` maps a mechanism to its fixed
+    epsilon.
 
     A plan of `sentence_codes` is for the noise that the domain `general` has at its epsilon. `sentence_codes:counts`
-    and `sentence_codes:responses` name it; the latter admits the releases of every domain.
+    and `sentence_codes:responses` select the noise; the latter admits releases of every domain.
 
     With `subject_epsilon` each subject has accounts of its own at that epsilon and the tenant's delta; the tenant's
     limits are then a quota over the sum of all subjects, and plans are those of the subjects.
@@ -74,13 +75,13 @@ def limit(terms: UnitLimit) -> Limit:
 
 
 async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify, domains: Domains) -> str:
-    """Open the tenant with one account a unit and return its first API key, shown this once.
+    """Open the tenant with one account for each unit and return its first API key, which is shown only once.
 
     The units of a plan's mechanism become plan accounts: they admit the largest number of releases whose certified
     epsilon fits the unit's limit, and nothing else.
 
     Raises:
-        InvalidInput, OutOfRange (a plan of not one release), TenantExists, LedgerUnavailable.
+        InvalidInput, OutOfRange (a plan that admits no release), TenantExists, LedgerUnavailable.
     """
     events = [await _event(plan, epsilon, terms.name, domains) for plan, epsilon in terms.plans.items()]
     own = UnitLimit(terms.epsilon, terms.delta, terms.basic_delta)
@@ -96,7 +97,7 @@ async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, cer
 
 
 async def _planned(limits: dict[Unit, Limit], events: Sequence[PrivacyEvent], certify: Certify) -> dict[Unit, Limit]:
-    """The limits with every unit of a planned event turned into its plan."""
+    """The limits, with a plan for every unit of a planned event."""
     planned = dict(limits)
     for event in events:
         for unit in event.debited_units:

@@ -53,7 +53,7 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
 
 
 def array_batch(arrays: ArrayPool, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
-    """Vectors that came as lists of finite numbers, as they were parsed: a cast would move near ones apart.
+    """Vectors from lists of finite numbers, in float64: a cast would increase the distance of near vectors.
 
     Raises QueueFull.
     """

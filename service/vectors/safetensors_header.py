@@ -1,7 +1,7 @@
-"""Safetensors files of one matrix, read and written without a copy of it.
+"""Safetensors files with one matrix, read and written without a copy of the matrix.
 
-The format: eight bytes with the length of a JSON header, the header, the numbers. It holds no code, unlike pickle. A
-header says where its tensor lies, so everything it says is checked before it is used.
+The format: eight bytes with the length of a JSON header, the header, the numbers. It contains no code, unlike pickle.
+The header states the position of the tensor, so every value in it is checked before use.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
 _ALIGNMENT = 8
 
-# name in a header -> NumPy's, little-endian as the format is; bytes of a number
+# name in a header -> (name in NumPy, bytes of a number); the format is little-endian
 _DTYPES = {"F32": ("<f4", 4), "F16": ("<f2", 2)}
 _NAMES = {"float32": "F32", "float16": "F16"}
 
 
 @dataclass(frozen=True)
 class MatrixHeader:
-    """A matrix `shape` of `dtype` whose numbers begin at `offset` of the file, and the file's metadata."""
+    """A matrix `shape` of `dtype` whose numbers start at `offset` of the file, and the file's metadata."""
 
     dtype: str
     shape: tuple[int, int]
@@ -36,9 +36,9 @@ class MatrixHeader:
 
 
 def read_header(start: bytes, *, size: int, tensor: str) -> MatrixHeader:
-    """What a file of `size` bytes that begins with `start` says of its one matrix, called `tensor`.
+    """Read the header of a file of `size` bytes whose only matrix is called `tensor`.
 
-    `start` needs `HEADER_BYTES_MAX` and eight bytes, or the whole file if that is shorter.
+    `start`: the first `HEADER_BYTES_MAX` + 8 bytes of the file, or the whole file if that is shorter.
     Raises InvalidInput for anything but one float32 or float16 matrix that fills the rest of the file exactly.
     """
     length = int.from_bytes(start[:_LENGTH_BYTES], "little")
@@ -83,7 +83,7 @@ def _is_integers(values: Any) -> bool:
 
 
 def header_of(dtype: str, shape: tuple[int, int], *, tensor: str, metadata: Mapping[str, str]) -> bytes:
-    """What stands before the numbers of a matrix of NumPy's `dtype` (float32 or float16)."""
+    """The bytes before the numbers of a matrix of NumPy's `dtype` (float32 or float16)."""
     name = _NAMES[dtype]
     nbytes = shape[0] * shape[1] * _DTYPES[name][1]
     entry = {"dtype": name, "shape": list(shape), "data_offsets": [0, nbytes]}

@@ -1,6 +1,6 @@
 """Audit every mechanism that carries a guarantee, plant bugs and see that each is caught, and write the page.
 
-    PYTHONPATH=.:tests python -m audits [--quick] [--only TEXT ...] [--page FILE]
+    PYTHONPATH=.:tests:tests/kits python -m audits [--quick] [--only TEXT ...] [--page FILE]
 
 Exit code 1 if a bound exceeds its claim, a pure mechanism's strongest attack proves less than its bar, a detector flags
 the code as it is, or a planted bug survives. A run of some audits alone writes no page.

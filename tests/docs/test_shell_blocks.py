@@ -52,12 +52,12 @@ def name(page: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def reader(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def reader(real_gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a reader: the tenant that `make run` opens, its key, the commands."""
     options = re.search(r"tenant create dev (.*) --key-file", (ROOT / "Makefile").read_text())
     assert options is not None
-    key_file = gateway.data_dir / "dev.key"
-    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(gateway.data_dir)}
+    key_file = real_gateway.data_dir / "dev.key"
+    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(real_gateway.data_dir)}
     subprocess.run(
         [str(COMMAND), "tenant", "create", "dev", *shlex.split(options[1]), "--key-file", str(key_file)],
         check=True,
@@ -68,7 +68,7 @@ def reader(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     curl = subprocess.run(["which", "curl"], check=True, capture_output=True, text=True).stdout.strip()
     for command, script in (
         ("curl", CURL.format(curl=curl)),
-        ("privacy-gateway", COMMAND_AT.format(url=gateway.url, command=COMMAND)),
+        ("privacy-gateway", COMMAND_AT.format(url=real_gateway.url, command=COMMAND)),
     ):
         (commands / command).write_text(script)
         (commands / command).chmod(0o755)
@@ -76,9 +76,11 @@ def reader(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 @pytest.mark.parametrize("limits", [None, {"epsilon": 10, "delta": 1e-4}, {"epsilon": 30, "delta": 1e-3}])
-def test_a_newcomer_can_fine_tune(gateway: Gateway, reader: dict[str, str], limits: dict[str, float] | None) -> None:
+def test_a_newcomer_can_fine_tune(
+    real_gateway: Gateway, reader: dict[str, str], limits: dict[str, float] | None
+) -> None:
     """At (8, 1e-5), on the tenant of `make run` and on any record account whose limit plainly covers it."""
-    http = gateway.client(reader["KEY"]) if limits is None else gateway.tenant(record=limits).http
+    http = real_gateway.client(reader["KEY"]) if limits is None else real_gateway.tenant(record=limits).http
     training = {"name": "mood", "labels": ["good", "bad"], "epsilon": 8, "delta": 1e-5, "rows": 20_000, "batch": 200}
     answer = http.post("/budget/estimate", json=training | {"epochs": 1})
     assert answer.status_code == 200, answer.text
@@ -88,11 +90,11 @@ def test_a_newcomer_can_fine_tune(gateway: Gateway, reader: dict[str, str], limi
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(b.runs for b in blocks(page.read_text()))], ids=name)
-def test_the_commands_of_a_page_run(page: Path, gateway: Gateway, reader: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / ".data").symlink_to(gateway.data_dir)
+def test_the_commands_of_a_page_run(page: Path, real_gateway: Gateway, reader: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".data").symlink_to(real_gateway.data_dir)
     (tmp_path / "public.jsonl").write_bytes(json_lines(rows(120)))
     commands = "\n".join(block.commands for block in blocks(page.read_text()) if block.runs)
-    script = f"set -euxo pipefail\n{commands}\n".replace(ADDRESS, gateway.url)
+    script = f"set -euxo pipefail\n{commands}\n".replace(ADDRESS, real_gateway.url)
 
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=reader, capture_output=True, text=True, timeout=170)
 
@@ -136,11 +138,11 @@ def shows(answer: Any, shown: Any) -> bool:
     return shown == answer if isinstance(shown, str) else isinstance(answer, int | float)
 
 
-def test_the_readme_shows_the_answer_of_its_request(gateway: Gateway, reader: dict[str, str]) -> None:
+def test_the_readme_shows_the_answer_of_its_request(real_gateway: Gateway, reader: dict[str, str]) -> None:
     page = (ROOT / "README.md").read_text()
     request, shown = page.split("-d '")[1].split("'\n")[0], page.split("```json\n")[1].split("```")[0]
     headers = {"Content-Type": "application/json"}
 
-    answer = gateway.client(reader["KEY"]).post("/embed/sentdp", content=request, headers=headers)
+    answer = real_gateway.client(reader["KEY"]).post("/embed/sentdp", content=request, headers=headers)
 
     assert shows(answer.json(), json.loads(shown)), answer.text

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from gateway_kit import Gateway, Tenant, children, refused_start
 
+pytestmark = pytest.mark.slow("crash")
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Tenant]]:

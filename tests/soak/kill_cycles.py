@@ -1,6 +1,6 @@
 """Kill a gateway's worker, its Redis and itself under load, again and again, and count.
 
-    PYTHONPATH=.:tests python -m soak.kill_cycles --cycles 200
+    PYTHONPATH=.:tests:tests/kits python -m soak.kill_cycles --cycles 200
 
 Each cycle ends one of the three with SIGKILL at a random moment and checks the ledger once it is back. The load goes
 on all the time: several tenants, idempotency keys, replays, budgets that run out. No crash may under-count:

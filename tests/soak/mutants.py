@@ -1,6 +1,6 @@
 """Seed bugs in the ledger's scripts, one at a time, and see that the tests notice each.
 
-    PYTHONPATH=.:tests python -m soak.mutants [NAME ...]
+    PYTHONPATH=.:tests:tests/kits python -m soak.mutants [NAME ...]
 
 A mutant is a copy of `core/` and `tests/` with exact texts of one script replaced. A text that is not found exactly
 once fails loudly: the table has to follow the scripts. Prints which test caught each mutant; exit code 1 when one

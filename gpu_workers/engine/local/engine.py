@@ -1,6 +1,6 @@
-"""The `local` engine: worker processes on this machine, one worker pool for each role.
+"""The `local` engine: worker processes on this machine, with one worker pool for each role.
 
-What counts as started: a task that was handed to a worker's socket.
+A task has started once it was written to a worker's socket.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpu_workers.engine.protocol import Role, RoleStatus, Task
 
 
 class LocalEngine:
-    """`Engine` over worker processes of this machine. Its arrays lie in memory that it shares with a worker."""
+    """`Engine` that uses worker processes on this machine. Its arrays are in memory that it shares with a worker."""
 
     def __init__(self, pools: Mapping[Role, WorkerPoolOptions], *, array_bytes_max: int = ARRAY_BYTES_MAX) -> None:
         self._pools = {role: WorkerPool(role, options) for role, options in pools.items()}
@@ -27,7 +27,7 @@ class LocalEngine:
         return tuple(self._pools)
 
     async def start(self) -> None:
-        """Begin to load the workers; returns at once."""
+        """Start to load the workers and return at once."""
         for pool in self._pools.values():
             pool.start()
 

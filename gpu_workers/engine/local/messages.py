@@ -1,4 +1,4 @@
-"""The messages between the gateway and a worker process, over a socket that only these two hold."""
+"""The messages between the gateway and a worker process, over a socket that only these two can access."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpu_workers.facts import WorkerFacts
 
 @dataclass(frozen=True)
 class Stage:
-    """A step of loading, shown to callers that wait."""
+    """A step of loading, which is shown to waiting callers."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker ends before it is ready. `reason` is public."""
+    """The worker exits before it is ready. `reason` is public."""
 
     reason: str
 
@@ -36,7 +36,7 @@ class Batch:
 
     @property
     def blocks(self) -> list[SharedBlock]:
-        """The shared memory of its payloads, which follows the message."""
+        """The shared memory of the payloads, which is sent after the message."""
         return blocks_of(self.payloads)
 
 

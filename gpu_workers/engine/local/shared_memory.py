@@ -1,7 +1,7 @@
-"""Blocks of memory that the gateway and one worker process share: the local engine copies no array.
+"""Memory that the gateway shares with one worker process, so that the local engine copies no array.
 
-A block has no name and is on no disk: it ends with the last process that holds it, however that one ends. Its file
-descriptor follows the message that mentions it over the same socket; no other process can open it.
+A block has no name and no file on disk. The system frees it when the last process that holds it ends, even by a crash.
+Its file descriptor is sent over the same socket after the message that refers to it; no other process can open it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from multiprocessing.reduction import recv_handle, send_handle
 
 
 class SharedBlock:
-    """A `Block` of shared memory; what is never written takes no memory. Pickled without its contents: see
-    `send_blocks`.
+    """A `Block` of shared memory. Unwritten parts use no memory. Pickled without its contents: see `send_blocks`.
 
-    Written by `write`, which is cheaper than a mapping: a mapping faults once a page.
+    `write` uses file writes because they cost less than a mapping, which causes a page fault for every page.
     """
 
     def __init__(self, size: int) -> None:
@@ -43,7 +42,7 @@ class SharedBlock:
         self._hold(recv_handle(connection))
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
-        """Raises ValueError beyond the end."""
+        """Raises ValueError if the data exceeds the end of the block."""
         view = memoryview(data).cast("B")
         if offset + len(view) > self.size:
             raise ValueError("beyond the end of the block")
@@ -52,18 +51,18 @@ class SharedBlock:
             view, offset = view[written:], offset + written
 
     def view(self, size: int) -> memoryview:
-        """The first `size` bytes, read-only, mapped for as long as the view exists."""
+        """Return the first `size` bytes, read-only. They stay mapped as long as the view exists."""
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
         return memoryview(mmap.mmap(self._fd, size, flags=flags, prot=mmap.PROT_READ)) if size else memoryview(b"")
 
 
 def send_blocks(connection: Connection, blocks: Sequence[SharedBlock], pid: int) -> None:
-    """Share `blocks` with the process `pid` at the other end, after a message that mentions them."""
+    """Send `blocks` to the process `pid`, the peer of `connection`, after a message that refers to them."""
     for block in blocks:
         block.send(connection, pid)
 
 
 def receive_blocks(connection: Connection, blocks: Sequence[SharedBlock]) -> None:
-    """Take the blocks that a message mentions, in the same order."""
+    """Receive the blocks that a message refers to, in the same order."""
     for block in blocks:
         block.receive(connection)

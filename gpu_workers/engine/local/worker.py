@@ -1,8 +1,8 @@
 """The worker process: `python -m gpu_workers.engine.local.worker ROLE FD`.
 
-It speaks over one inherited socket: the factory of its handler in, `Ready` out, then batches in and results out. It
-ends when the socket closes, so that it never outlives its gateway. Request text is in its memory only: nothing is
-written, an exception of a handler leaves as a code without a message, core dumps are off.
+It communicates over one inherited socket: it receives the factory of its handler, sends `Ready`, then receives batches
+and sends results. It exits when the socket closes, so it never outlives its gateway. Request text stays in its memory:
+the process writes nothing, sends a handler's exception as a code without a message, and disables core dumps.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gpu_workers.engine.local.shared_memory import receive_blocks
 
 
 class LoadFailed(Exception):
-    """The worker could not be made ready; its cause says why."""
+    """The worker could not be made ready. The cause holds the reason."""
 
 
 def serve(connection: Connection) -> NoReturn:
-    """Load, then run batches until the socket closes, which raises EOFError."""
+    """Load the handler, then run batches until the socket closes, which raises EOFError."""
     factory: HandlerFactory = connection.recv()
     connection.send(Stage("importing"))
     try:
@@ -50,9 +50,9 @@ def serve(connection: Connection) -> NoReturn:
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the gateway, which closes the socket
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the gateway, which closes the socket
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    logging.disable(logging.CRITICAL)  # a library's record may hold text
+    logging.disable(logging.CRITICAL)  # a log record of a library may hold text
     role, fd = sys.argv[1], int(sys.argv[2])
     with contextlib.closing(Connection(fd)) as connection:
         try:
@@ -60,11 +60,11 @@ def main() -> int:
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return 0
         except LoadFailed as error:
-            # no request has been read yet, so the operator may see all of it
+            # No request has been read yet, so the operator may see the whole traceback.
             traceback.print_exception(error.__cause__)
             return 1
         except Exception as error:
-            # from here on the type alone: a message could hold text
+            # After loading, write only the type: a message could hold text.
             sys.stderr.write(f"privacy-gateway {role} worker {os.getpid()}: {type(error).__name__}\n")
             return 1
 

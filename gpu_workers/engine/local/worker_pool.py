@@ -1,8 +1,8 @@
-"""The worker processes of one role and the batches that they are given.
+"""The worker processes of one role and the batches that they run.
 
-A batch closes on a token budget or after a few milliseconds, whichever comes first; while a worker is busy the batch
-keeps filling. A worker holds at most `BATCHES_IN_FLIGHT` batches: one that it runs and one that waits in its socket, so
-that the device never idles.
+A batch closes when it reaches a token budget or after a few milliseconds, whichever comes first. While all workers are
+busy, the batch keeps filling. A worker holds at most `BATCHES_IN_FLIGHT` batches: one that it runs and one that waits
+in its socket, so that the device is never idle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESTART_DELAY_S_MAX = 10.0
 
 @dataclass(frozen=True)
 class WorkerPoolOptions:
-    """Limits of one worker pool, all of them settings of the gateway. `workers`: one process each."""
+    """Limits of one worker pool, all of them settings of the gateway. `workers`: a factory for each process."""
 
     workers: Sequence[HandlerFactory]
     queue_tasks_max: int = 1024
@@ -42,20 +42,20 @@ class WorkerPoolOptions:
 
 @dataclass(eq=False)
 class _Slot:
-    """A place for one worker process; the process changes, the slot stays."""
+    """The state of one worker process. The process may be replaced; the slot remains."""
 
     factory: HandlerFactory
     process: WorkerProcess | None = None
     ready: bool = False
     stage: str = "not started"
-    failure: str = ""  # why the last start ended before the worker was ready
+    failure: str = ""  # why the last start failed
     facts: WorkerFacts | None = None
     in_flight: dict[int, tuple[float, list[PendingTask]]] = field(default_factory=dict)
     deaths_in_a_row: int = 0
 
 
 class WorkerPool:
-    """The queue of one role and its workers. Belongs to the event loop; no locks."""
+    """The queue of one role and its workers. Used on the event loop only, without locks."""
 
     def __init__(self, role: Role, options: WorkerPoolOptions) -> None:
         self.role = role
@@ -98,7 +98,7 @@ class WorkerPool:
         )
 
     async def _for_ever(self, loop: Callable[[], Awaitable[None]]) -> None:
-        """Run a loop again where it fails: a pool without its loops would take work and never do it."""
+        """Restart a loop that fails. Without its loops, a pool would accept tasks and never run them."""
         while True:
             try:
                 await loop()
@@ -108,7 +108,7 @@ class WorkerPool:
                 await asyncio.sleep(0.1)
 
     async def _dispatch(self) -> None:
-        """Close batches and hand them to workers, for as long as the pool runs."""
+        """Close batches and pass them to workers until the pool stops."""
         linger_s = self._options.batch_linger_ms / 1000
         while True:
             await self._wake.wait()
@@ -117,14 +117,14 @@ class WorkerPool:
                 age_s = time.monotonic() - self.queue.oldest_at
                 if age_s < linger_s and not self.queue.fills_a_batch:
                     await asyncio.sleep(linger_s - age_s)
-                    continue  # tasks may have come or been withdrawn, the worker may have died
+                    continue  # tasks may have arrived or been withdrawn, and the worker may have died
                 if slot.process is not None:
                     self._hand_over(slot, slot.process)
 
     def _free_slot(self) -> _Slot | None:
         free = [slot for slot in self._slots if slot.ready and len(slot.in_flight) < BATCHES_IN_FLIGHT]
         slot = min(free, key=lambda slot: len(slot.in_flight), default=None)
-        # behind a running batch only a full one queues up: a half-empty one may still grow in the meantime
+        # Behind a running batch, queue only a full one: a batch that is not full may still grow.
         return None if slot is not None and slot.in_flight and not self.queue.fills_a_batch else slot
 
     def _hand_over(self, slot: _Slot, process: WorkerProcess) -> None:
@@ -135,12 +135,12 @@ class WorkerPool:
         process.send(Batch(self._next_batch_id, [pending.task.payload for pending in batch]))
 
     async def _watch(self) -> None:
-        """Kill a worker that holds a batch for too long; its death is then handled as any other."""
+        """Kill a worker that holds a batch for too long. Its death is then handled like any other."""
         while True:
             await asyncio.sleep(min(1.0, self._options.batch_seconds_max / 4))
             now = time.monotonic()
             for slot in self._slots:
-                # a batch's clock runs while it waits behind another, hence the factor
+                # The time of a batch includes its wait behind another batch, hence the factor.
                 limit_s = self._options.batch_seconds_max * BATCHES_IN_FLIGHT
                 if slot.process and any(now - sent > limit_s for sent, _ in slot.in_flight.values()):
                     slot.process.kill()

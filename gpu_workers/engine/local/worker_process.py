@@ -1,4 +1,4 @@
-"""A worker process, as the worker pool sees it."""
+"""The gateway's side of a worker process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_workers.engine.protocol import Role
 
 
 class WorkerProcess(ChildProcess):
-    """Takes batches and answers each with `Done`."""
+    """Accepts batches and answers each one with `Done`."""
 
     def __init__(
         self,

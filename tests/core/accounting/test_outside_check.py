@@ -48,6 +48,8 @@ from core.accounting.rdp import RdpAccountant
 from core.errors import UnsupportedEvent
 from core.finetune.pricing import training_budget
 
+pytestmark = pytest.mark.slow("grid")
+
 Plan = list[tuple[PlanEvent, int]]
 ADD, REPLACE = PlanAdjacency.ADD_REMOVE, PlanAdjacency.REPLACE_ONE
 DELTAS = (1e-13, 1e-6, 0.3, 1 - 1e-9)

@@ -14,6 +14,8 @@ from core.ledger.durability import check_configuration
 from core.ledger.ledger import Ledger
 from core.ledger.records import Reserved
 
+pytestmark = pytest.mark.slow("outage")
+
 # a file may grow to so many blocks of 512 bytes: a disk that is full after some hundred releases
 FULL_DISK = ("sh", "-c", 'trap "" XFSZ; ulimit -f 400; exec "$@"', "sh")
 

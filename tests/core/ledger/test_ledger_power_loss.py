@@ -23,6 +23,8 @@ from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 
+pytestmark = pytest.mark.slow("crash")
+
 CLIENTS = 16
 ROUNDS = 6
 # begun and never finished: what a power cut may leave behind the last fsync

@@ -10,6 +10,8 @@ from audits.bugs_tables import BUGS
 from audits.kit import Scale
 from audits.tables import KINDS, audited
 
+pytestmark = pytest.mark.slow("statistics")
+
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_empirical_bound_stays_under_the_claim(name: str) -> None:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import random
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
 from corpus_kit import embedding_rows, json_lines, rows
-from job_kit import no_charge
+from job_kit import domain_order, no_charge, quiet
 
 from core.errors import BadCorpus, JobFilesLost
-from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import job as domain_job
 from gpu_workers.domains.public_text import Embedded
-from gpu_workers.domains.spec import DomainSpec
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import JobOrder
 
@@ -109,20 +105,6 @@ def test_embeddings_that_cannot_be_used(content: list, reason: str) -> None:
             corpus.vectors([[1.0, 2.0, 3.0]], 5, dimension=2)
 
 
-def order(folder: Path, of: list[dict], **options: int) -> JobOrder:
-    folder.mkdir()
-    key = new_key()
-    writer = EncryptedFileWriter(folder / "input", key, "input")
-    writer.write(json_lines(of))
-    writer.close()
-    spec = DomainSpec("law", "made up", "none", (str(folder / "law.safetensors"),), **options)
-    return JobOrder("domain", folder, key, spec)
-
-
-def quiet(stage: str, fraction: float) -> None:
-    """Nobody listens."""
-
-
 def failure(job: JobOrder) -> BadCorpus:
     with pytest.raises(BadCorpus) as found:
         domain_job.run(job, quiet, no_charge)
@@ -133,7 +115,7 @@ def failure(job: JobOrder) -> BadCorpus:
 def test_a_pack_of_the_callers_own_vectors(tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
     made = [*embedding_rows(120), *embedding_rows(20, sentences=3, seed=2)]
-    job = order(tmp_path / "job", made)
+    job = domain_order(tmp_path / "job", made)
     result = domain_job.run(job, lambda stage, fraction: told.append((stage, fraction)), no_charge)
     pack = DomainPack.load(tmp_path / "job" / "law.safetensors")
     assert (pack.info.dimension, pack.info.encoder) == (16, "caller")
@@ -149,7 +131,7 @@ def test_too_few_documents(tmp_path: Path) -> None:
     for index, made in enumerate(
         (embedding_rows(1), embedding_rows(99), [*embedding_rows(60), *embedding_rows(60, sentences=7, seed=2)])
     ):
-        assert failure(order(tmp_path / f"job-{index}", made)).reason == "too-few-documents"
+        assert failure(domain_order(tmp_path / f"job-{index}", made)).reason == "too-few-documents"
 
 
 def test_copies_that_leave_too_little(tmp_path: Path) -> None:
@@ -157,11 +139,11 @@ def test_copies_that_leave_too_little(tmp_path: Path) -> None:
     nearly = orjson.loads(orjson.dumps(made))
     for row in nearly:
         row["embeddings"][0][0] += 1e-5
-    assert failure(order(tmp_path / "job", [*made, *nearly])).reason == "near-duplicates"
+    assert failure(domain_order(tmp_path / "job", [*made, *nearly])).reason == "near-duplicates"
 
 
 def test_a_wrong_dimension_in_a_later_shard(tmp_path: Path) -> None:
-    found = failure(order(tmp_path / "job", [*embedding_rows(150), *embedding_rows(1, dimension=8, seed=9)]))
+    found = failure(domain_order(tmp_path / "job", [*embedding_rows(150), *embedding_rows(1, dimension=8, seed=9)]))
     assert (found.reason, found.line) == ("wrong-dimension", 151)
 
 
@@ -174,7 +156,7 @@ def test_near_duplicates_are_left_out_but_the_first() -> None:
 
 
 def test_a_second_attempt_goes_on_from_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = order(tmp_path / "job", embedding_rows(350))
+    job = domain_order(tmp_path / "job", embedding_rows(350))
     read = corpus.vectors
     calls = 0
 
@@ -197,7 +179,7 @@ def test_a_second_attempt_goes_on_from_the_shards(tmp_path: Path, monkeypatch: p
 
 
 def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
-    job = order(tmp_path / "job", embedding_rows(250))
+    job = domain_order(tmp_path / "job", embedding_rows(250))
     domain_job.run(job, quiet, no_charge)
     first, second = job.folder / "shard-000000", job.folder / "shard-000001"
     one = first.read_bytes()
@@ -212,7 +194,7 @@ def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_the_same_corpus_makes_the_same_pack(tmp_path: Path) -> None:
     packs = []
     for name in ("one", "two"):
-        job = order(tmp_path / name, embedding_rows(130))
+        job = domain_order(tmp_path / name, embedding_rows(130))
         domain_job.run(job, quiet, no_charge)
         packs.append(DomainPack.load(Path(job.spec.targets[0])))
     assert np.array_equal(packs[0].candidates, packs[1].candidates)
@@ -229,10 +211,8 @@ def test_a_large_corpus_is_read_in_little_memory() -> None:
             yield row.replace(b"public", b"p%d" % index, 1) * 100
 
     tracemalloc.start()
-    started = time.monotonic()
     found = corpus.survey(corpus.corpus_lines(chunks()), documents_max=500, chars_max=10_000)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.rows == 100_000
     assert peak < 20e6
-    sys.stderr.write(f"{100_000 * len(row) / 1e6 / (time.monotonic() - started):.0f} MB/s, peak {peak / 1e6:.1f} MB\n")

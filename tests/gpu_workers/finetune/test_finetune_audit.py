@@ -8,6 +8,8 @@ from audits.training import NOISE, one_run, orthogonal
 from core.finetune.plan import Sampling
 from gpu_workers.finetune.methods import Method
 
+pytestmark = pytest.mark.slow("statistics")
+
 
 @pytest.mark.parametrize("sampling", Sampling)
 def test_canaries_tell_no_more_than_the_certificate(sampling: Sampling) -> None:

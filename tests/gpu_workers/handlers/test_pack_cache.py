@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from corpus_kit import embedding_rows
-from job_kit import no_charge
-from test_domain_corpus import order, quiet
+from job_kit import domain_order, no_charge, quiet
 
 from core.files.file_version import FileVersion
 from core.mechanisms.sentences.domain_pack import InvalidPack
@@ -17,7 +16,7 @@ from gpu_workers.handlers.pack_cache import PackCache
 
 
 def pack(folder: Path, *, seed: int) -> FileVersion:
-    job = order(folder, embedding_rows(110, seed=seed))
+    job = domain_order(folder, embedding_rows(110, seed=seed))
     domain_job.run(job, quiet, no_charge)
     return FileVersion(job.spec.targets[0], "1")
 

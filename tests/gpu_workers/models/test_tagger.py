@@ -138,7 +138,7 @@ def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"encoder_fingerprint": "0" * 64}, "another encoder"), ({"kind": "infill"}, "no tagger")],
+    [({"encoder_fingerprint": "0" * 64}, "another encoder"), ({"kind": "infill"}, "not a tagger")],
 )
 def test_an_adapter_of_something_else_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     adapter(tmp_path / "a.safetensors", **changes)

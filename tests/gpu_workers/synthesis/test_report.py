@@ -116,7 +116,7 @@ def release_of(table: EncodedTable) -> MarginalsRelease:
 def test_classifiers_are_tested_on_other_synthetic_rows(classes: int, measures: list[str]) -> None:
     table = sums_table(classes=classes, count=400)
     made = page(Facts("marginals", "shop", True, 400, 1.0, 1e-5, 3.73), release_of(table), table, ())
-    assert "no measure of how these classifiers do on real rows" in made
+    assert "it does not measure how these classifiers perform on real rows" in made
     assert "280 rows to train on, 120 to test on" in made
     assert all(f">{measure}</th>" in made for measure in measures)
     scores = rows_of_scores(made)
@@ -169,7 +169,7 @@ def test_a_comparison_is_marked_private_and_has_both(classes: int) -> None:
     if classes == 1:
         assert scores == {}
         return
-    assert "The release saw all rows" in made
+    assert "The release used all rows" in made
     assert "0.107 higher" in made
     real_score, synthetic_score = scores["Logistic regression"][:2]
     assert min(real_score, synthetic_score) > scores["Always the commonest class"][0] + 0.2

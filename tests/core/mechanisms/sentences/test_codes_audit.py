@@ -18,6 +18,8 @@ from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, DomainPa
 from core.mechanisms.sentences.pack_facts import CodeNoise, MechanismParameters
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
+pytestmark = pytest.mark.slow("statistics")
+
 SIZE = 3
 E = torch.eye(8)[:1]
 # one sentence against another, beside companions that stay

@@ -19,6 +19,8 @@ from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.sentences.release import CandidateMechanism
 
+pytestmark = pytest.mark.slow("statistics")
+
 FALLING = 20
 
 

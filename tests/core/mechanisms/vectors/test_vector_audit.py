@@ -26,6 +26,8 @@ from core.mechanisms.vectors.projection import spec_projection
 from core.mechanisms.vectors.release import VectorMechanism
 from core.mechanisms.vectors.spec import vector_spec
 
+pytestmark = pytest.mark.slow("statistics")
+
 Hit = Callable[[np.ndarray], np.ndarray]
 DIMENSION = 40
 

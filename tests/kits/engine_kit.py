@@ -1,0 +1,236 @@
+"""A toy handler that a test holds and lets go, and engines that run it.
+
+The handler's work is controlled by files, so that it may run in this process or in another on this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from core.errors import GatewayError, InvalidInput, QueueFull
+from gpu_workers.engine.arrays import BlockArray
+from gpu_workers.engine.handler import Draw, UnfitDevice
+from gpu_workers.engine.inline import InlineEngine
+from gpu_workers.engine.local.engine import LocalEngine
+from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
+from gpu_workers.engine.protocol import Engine, Role, Task
+from gpu_workers.facts import EmbedderFacts, EncoderFacts
+
+KITS = Path(__file__).parent
+HELD_S_MAX = 60.0
+END = "end"  # a file that lets go of all work, so that a test that fails does not wait
+SECRET = "quizzlethorpe"  # of a text: no error may hold it
+
+TOY_FACTS = EmbedderFacts(
+    encoder=EncoderFacts(
+        name="toy",
+        fingerprint="",
+        dimension=4,
+        tokens_max=8,
+        device="cpu",
+        dtype="float32",
+        packed=False,
+        fixed_batches=False,
+    ),
+    domains=(),
+    mechanisms=(),
+    vector_mechanisms=(),
+    vector_pack=None,
+    unit="sentence",
+)
+
+Kind = Literal["local", "inline"]
+KINDS: tuple[Kind, ...] = ("local", "inline")
+Failure = Literal["", "unprepared", "raise", "unfit", "refund", "death"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A payload. The handler writes its name to the journal of `folder`; with `held` it then waits for `Bench.let_go`.
+
+    `released` gets the double of `vectors`.
+    """
+
+    name: str
+    folder: Path
+    held: bool = False
+    fails: Failure = ""
+    vectors: BlockArray | None = None
+    released: BlockArray | None = None
+
+    @property
+    def blocks(self) -> list[Any]:
+        return [array.block for array in (self.vectors, self.released) if array is not None]
+
+
+class ToyHandler:
+    """Answers each `Work` with its name in capitals."""
+
+    def warm_up(self) -> EmbedderFacts:
+        return TOY_FACTS
+
+    def prepare(self, tasks: Sequence[Work]) -> Draw:
+        for task in tasks:
+            if task.fails == "unprepared":
+                raise InvalidInput("unfit")
+
+        def draw() -> list[Any]:
+            with (tasks[0].folder / "journal").open("a") as journal:
+                journal.write(" ".join(task.name for task in tasks) + "\n")
+            return [self._result(task) for task in tasks]
+
+        return draw
+
+    def _result(self, task: Work) -> str | GatewayError:
+        if task.held:
+            _wait_for(task.folder / f"{task.name}.go")
+        if task.fails == "death":
+            raise SystemExit
+        if task.fails == "raise":
+            raise ValueError(SECRET)
+        if task.fails == "unfit":
+            return InvalidInput("unfit")
+        if task.fails == "refund":
+            return QueueFull()
+        if task.vectors is not None and task.released is not None:
+            rows = (2 * task.vectors.read()).astype(task.released.dtype)
+            for index in reversed(range(len(rows))):  # in parts, in no order, as handlers do
+                task.released.write_rows(rows[index : index + 1], index)
+        return task.name.upper()
+
+
+class UnfitHandler(ToyHandler):
+    def warm_up(self) -> EmbedderFacts:
+        raise UnfitDevice("this device is unfit")
+
+
+class BrokenHandler(ToyHandler):
+    def warm_up(self) -> EmbedderFacts:
+        raise ValueError("/a/path/of/the/operator")
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + HELD_S_MAX
+    while not (path.exists() or path.with_name(END).exists()):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.005)
+
+
+def toy_engine(
+    kind: Kind,
+    factory: Any = ToyHandler,
+    *,
+    roles: Sequence[Role] = (Role.EMBED,),
+    queue_tasks_max: int = 16,
+    batch_tokens_max: int = 100,
+    array_bytes_max: int = 1 << 20,
+) -> Engine:
+    """An engine whose roles run what `factory` builds, one worker each."""
+    if kind == "inline":
+        return InlineEngine(
+            dict.fromkeys(roles, factory),
+            queue_tasks_max=queue_tasks_max,
+            batch_tokens_max=batch_tokens_max,
+            array_bytes_max=array_bytes_max,
+        )
+    options = WorkerPoolOptions(
+        workers=[factory], queue_tasks_max=queue_tasks_max, batch_tokens_max=batch_tokens_max, batch_linger_ms=1
+    )
+    return LocalEngine(dict.fromkeys(roles, options), array_bytes_max=array_bytes_max)
+
+
+def find_kits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let worker processes import this module."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(KITS), str(KITS.parents[1])]))
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A started engine and the folder that controls its toy handlers."""
+
+    engine: Engine
+    folder: Path
+    role: Role = Role.EMBED
+
+    def work(
+        self, name: str, *, weight: int = 10, held: bool = False, fails: Failure = "", **arrays: BlockArray
+    ) -> Task:
+        return Task(Work(name, self.folder, held=held, fails=fails, **arrays), weight)
+
+    def of(self, role: Role) -> Bench:
+        return replace(self, role=role)
+
+    async def run(
+        self,
+        *tasks: Task,
+        timeout_s: float = HELD_S_MAX,
+        client_disconnected: asyncio.Event | None = None,
+        isolate_failures: bool = False,
+    ) -> list[Any]:
+        return await self.engine.run(
+            self.role,
+            tasks,
+            timeout_s=timeout_s,
+            client_disconnected=client_disconnected or asyncio.Event(),
+            isolate_failures=isolate_failures,
+        )
+
+    async def submit(self, *tasks: Task, **options: Any) -> asyncio.Task[list[Any]]:
+        """A call that has been admitted."""
+        call = asyncio.ensure_future(self.run(*tasks, **options))
+        await asyncio.sleep(0)
+        return call
+
+    async def busy(self, name: str = "blocker") -> asyncio.Task[list[Any]]:
+        """A call that has started, and keeps the one worker until `let_go(name)`."""
+        call = await self.submit(self.work(name, weight=100, held=True))
+        await self.has_started(name)
+        return call
+
+    def let_go(self, *names: str) -> None:
+        for name in names:
+            (self.folder / f"{name}.go").touch()
+
+    async def has_started(self, name: str) -> None:
+        while name not in self.started:
+            await asyncio.sleep(0.005)
+
+    @property
+    def batches(self) -> list[list[str]]:
+        """The names in each batch that was drawn, in order."""
+        path = self.folder / "journal"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def started(self) -> list[str]:
+        return [name for batch in self.batches for name in batch]
+
+    @property
+    def queued(self) -> int:
+        return self.engine.status(self.role).queued
+
+    async def ready(self) -> None:
+        while not all(self.engine.status(role).ready for role in self.engine.roles):
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def bench(engine: Engine, folder: Path) -> AsyncIterator[Bench]:
+    await engine.start()
+    started = Bench(engine, folder)
+    try:
+        await started.ready()
+        yield started
+    finally:
+        (folder / END).touch()
+        await engine.stop()

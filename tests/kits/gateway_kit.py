@@ -1,0 +1,280 @@
+"""A real gateway for tests and benchmarks: the installed command, its own Redis, its own workers, over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+COMMAND = Path(sys.executable).with_name("privacy-gateway")
+START_S_MAX = 120.0
+DEFAULTS = {"PRIVACY_GATEWAY_JOB_PRIORITY": "normal"}  # an idle job would wait until the other tests have ended
+# for gateways that start often: no models that fill or find names
+LEAN = {"PRIVACY_GATEWAY_TAGGER": "off", "PRIVACY_GATEWAY_INFILL": "off"}
+
+DOCUMENT = (
+    "The new phone arrived on Monday. The screen is bright and sharp. I wish the battery lasted longer. "
+    "My brother bought the same model last year. He still likes it a lot. Support answered within a day."
+)
+
+
+def clean_environment() -> dict[str, str]:
+    """The test's environment without any setting of a gateway."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PRIVACY_GATEWAY_") and name != "REDIS_URL"
+    }
+
+
+def documented_presets() -> str:
+    """The presets file that the documentation shows."""
+    page = Path(__file__).parents[2] / "docs/concepts/openai-clients.md"
+    return page.read_text().split("```toml\n")[1].split("```")[0]
+
+
+def documented_policies() -> str:
+    """The policies file that the documentation shows."""
+    page = Path(__file__).parents[2] / "docs/reference/sanitize.md"
+    return page.read_text().split("```toml\n")[1].split("```")[0]
+
+
+def free_port() -> int:
+    """Below the ports that the system gives to clients, which come and go between this look and a gateway's start."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def children(pid: int) -> dict[int, str]:
+    """The child processes of `pid` and their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == pid:
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+def command_line(pid: int) -> str:
+    """What `pid` runs; nothing for a process that has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def cpu_ticks(pid: int) -> int:
+    """Processor time that `pid` has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def has_loaded(pid: int, library: str) -> bool:
+    return library in Path(f"/proc/{pid}/maps").read_text()
+
+
+def until_idle(pid: int, within_s: float = 60.0) -> None:
+    """Until `pid` waits for something: a second and a half without processor time."""
+    deadline = time.monotonic() + within_s
+    ticks, since = cpu_ticks(pid), time.monotonic()
+    while time.monotonic() < since + 1.5:
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.05)
+        if (now := cpu_ticks(pid)) != ticks:
+            ticks, since = now, time.monotonic()
+
+
+def until_ended(pid: int, within_s: float = 10.0) -> None:
+    deadline = time.monotonic() + within_s
+    while command_line(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not command_line(pid)
+
+
+def run_command(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`privacy-gateway` with these arguments, beside the gateway of `data_dir` or alone on it."""
+    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(data_dir)}
+    return subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, env=environment, timeout=120)
+
+
+def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
+    """What `serve` says when these settings keep it from starting; it ends with 1 and without a traceback."""
+    refused = subprocess.run(
+        [str(COMMAND), "serve", "--port", "0", "--data-dir", str(data_dir)],
+        capture_output=True,
+        text=True,
+        env=clean_environment() | settings,
+        timeout=60,
+    )
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+    return refused.stderr
+
+
+@dataclass
+class Tenant:
+    """A tenant of the gateway under test and an HTTP client with its key."""
+
+    name: str
+    key: str
+    http: httpx.Client
+
+    def embed(self, documents: list[dict[str, Any]] | None = None, **fields: Any) -> httpx.Response:
+        headers = fields.pop("headers", {})
+        body = {"documents": documents or [{"text": DOCUMENT}], "epsilon": 1.0} | fields
+        return self.http.post("/embed/sentdp", json=body, headers=headers)
+
+    def account(self, unit: str = "sentence") -> dict[str, Any]:
+        answer = self.http.get(f"/budget/{self.name}/{unit}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def committed(self, unit: str = "sentence") -> float:
+        return self.account(unit)["committed"]["epsilon"]
+
+
+class Tenants(ABC):
+    """Clients and tenants of a gateway with this data directory, however it runs."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self._clients: list[httpx.Client] = []
+
+    @abstractmethod
+    def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
+        """A client of this gateway that sends these headers."""
+
+    def client(self, key: str | None) -> httpx.Client:
+        client = self.new_client({} if key is None else {"Authorization": f"Bearer {key}"})
+        self._clients.append(client)
+        return client
+
+    @property
+    def anyone(self) -> httpx.Client:
+        """A client without a key."""
+        return self.client(None)
+
+    @property
+    def admin(self) -> httpx.Client:
+        return self.client((self.data_dir / "admin.key").read_text().strip())
+
+    def tenant(self, name: str | None = None, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
+        name = name or f"t-{uuid.uuid4().hex[:12]}"
+        answer = self.admin.post("/admin/tenants", json={"name": name, "epsilon": epsilon, **fields})
+        assert answer.status_code == 201, answer.text
+        key = answer.json()["key"]
+        return Tenant(name, key, self.client(key))
+
+    def reconnected(self, tenant: Tenant) -> Tenant:
+        """The tenant, with a client for this gateway as it runs now."""
+        return Tenant(tenant.name, tenant.key, self.client(tenant.key))
+
+    def close_clients(self) -> None:
+        for client in self._clients:
+            client.close()
+
+
+class Gateway(Tenants):
+    """A running `privacy-gateway serve` on a free port.
+
+    folder: the working directory; that of the tests by default.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        port: int | None = None,
+        command: tuple[str, ...] = (str(COMMAND),),
+        folder: Path | None = None,
+    ) -> None:
+        super().__init__(data_dir)
+        self.environment = environment or {}
+        self.port = port or free_port()
+        self.command = command
+        self.folder = folder
+        self.log_path = data_dir.parent / f"{data_dir.name}.log"
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        command = [*self.command, "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stderr=log,
+                stdout=log,
+                env=clean_environment() | DEFAULTS | self.environment,
+                cwd=self.folder,
+            )
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + START_S_MAX
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log_path.read_text()
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=15).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError(f"not ready:\n{self.log_path.read_text()}")
+
+    def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+
+    def pid_of(self, what: str) -> int:
+        """The child process whose command line holds `what`."""
+        return next(pid for pid, line in children(self.process.pid).items() if what in line)
+
+    def until_child(self, what: str, within_s: float = 20.0) -> int:
+        """As `pid_of`, once there is one."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(StopIteration):
+                return self.pid_of(what)
+            time.sleep(0.02)
+        raise AssertionError(f"no {what} runs")
+
+    def kill(self, what: str) -> None:
+        os.kill(self.pid_of(what), signal.SIGKILL)
+
+    def die(self) -> None:
+        """SIGKILL to the gateway itself; returns once its workers and jobs have noticed and ended. Redis stays."""
+        pids = children(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        for pid in pids:
+            if "redis" not in command_line(pid):
+                until_ended(pid)
+
+    def stop(self) -> None:
+        self.close_clients()
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

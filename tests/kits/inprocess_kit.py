@@ -1,0 +1,155 @@
+"""A gateway inside the test's process: the application over ASGI, real handlers on the inline engine, a real Redis.
+
+It has the interface of `gateway_kit.Gateway` for tests that need no process of its own. An answer arrives whole: what
+needs a true stream, a disconnect, a signal or a log file runs against `gateway_kit.Gateway`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import httpx
+from gateway_kit import DEFAULTS, Tenants, clean_environment
+
+from gpu_workers.engine.handler import Draw
+from gpu_workers.engine.inline import InlineEngine
+from gpu_workers.engine.protocol import Role
+from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.registry import make_handler
+from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF
+from service.app import create_app
+from service.config.settings import Settings
+from service.config.worker_options import handler_factories
+from service.gateway import Gateway as ServiceGateway
+
+ANSWER_S_MAX = 90.0
+
+
+class _LoadedOnce:
+    """A handler that every gateway of this process shares. Its models are loaded at the first start."""
+
+    def __init__(self, role: Role, options: WorkerOptions) -> None:
+        self._role, self._options = role, options
+        self._lock = threading.Lock()
+        self._facts: WorkerFacts | None = None
+        self.dies = False
+
+    def warm_up(self) -> WorkerFacts:
+        with self._lock:
+            if self._facts is None:
+                self._handler = make_handler(self._role, self._options)
+                self._facts = self._handler.warm_up()
+            return self._facts
+
+    def prepare(self, tasks: Sequence[Any]) -> Draw:
+        draw = self._handler.prepare(tasks)
+        if self.dies:
+            self.dies = False
+            return _die
+        return draw
+
+
+def _die() -> Sequence[Any]:
+    raise SystemExit  # for the inline engine the death of a worker, after the work has started
+
+
+@cache
+def _handler(role: Role, options: WorkerOptions) -> _LoadedOnce:
+    return _LoadedOnce(role, options)
+
+
+def _factory(role: Role, options: WorkerOptions) -> Callable[[], _LoadedOnce]:
+    if role is Role.EMBED:  # it uses none of these, and must not be loaded again because they differ
+        options = replace(options, allow_lists_dir=None, tagger=TAGGER_OFF, infill=INFILL_OFF)
+    return lambda: _handler(role, options)
+
+
+def _inline_engine(settings: Settings) -> InlineEngine:
+    return InlineEngine(
+        {role: _factory(role, *factories[0].args[1:]) for role, factories in handler_factories(settings).items()},
+        queue_tasks_max=settings.queue_tasks_max,
+        batch_tokens_max=settings.batch_tokens_max,
+        array_bytes_max=settings.vectors_memory_bytes_max,
+    )
+
+
+class _Chunks(httpx.AsyncByteStream):
+    """A request's body, in the chunks that the client sends."""
+
+    def __init__(self, chunks: Sequence[bytes]) -> None:
+        self._chunks = chunks
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+
+
+class _LoopTransport(httpx.BaseTransport):
+    """Runs each request of a synchronous client on the event loop that owns the application."""
+
+    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._asgi = httpx.ASGITransport(app)
+        self._loop = loop
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        assert isinstance(request.stream, httpx.SyncByteStream)
+        body = _Chunks(list(request.stream))
+        sent = httpx.Request(
+            request.method, request.url, headers=request.headers, stream=body, extensions=request.extensions
+        )
+        return asyncio.run_coroutine_threadsafe(self._answer(sent), self._loop).result(ANSWER_S_MAX)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._asgi.handle_async_request(request)
+        content = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=httpx.ByteStream(content))
+
+
+class Gateway(Tenants):
+    """A started `service.gateway.Gateway`, on an event loop in a thread of its own."""
+
+    def __init__(self, data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(data_dir)
+        with mock.patch.dict(os.environ, clean_environment() | DEFAULTS | dict(environment or {}), clear=True):
+            self.settings = Settings(data_dir=data_dir)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
+        self._thread.start()
+        self.service = self.on_loop(self._start())
+        self._transport = _LoopTransport(create_app(self.service), self._loop)
+
+    async def _start(self) -> ServiceGateway:
+        gateway = ServiceGateway(self.settings, engine=_inline_engine(self.settings))
+        await gateway.start()
+        for role in gateway.engine.roles:
+            status = gateway.engine.status(role)
+            assert status.ready, status.stage
+        return gateway
+
+    def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the gateway's event loop and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_S_MAX)
+
+    def kill_worker_at_work(self, role: Role) -> None:
+        """The worker of this role dies while it draws its next batch, and is started again."""
+        _factory(role, *handler_factories(self.settings)[role][0].args[1:])().dies = True
+
+    def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
+        return httpx.Client(transport=self._transport, base_url="http://gateway", headers=headers)
+
+    def stop(self) -> None:
+        self.close_clients()
+        self.service.end_streams()
+        self.on_loop(self.service.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

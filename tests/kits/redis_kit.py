@@ -1,0 +1,166 @@
+"""Real redis-servers for tests: the bundled one as the gateway embeds it, an installed one as a deployment runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import redis
+from gateway_kit import free_port
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from core.ledger.durability import embedded_conf
+from core.ledger.embedded import bundled_server
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+REDIS_PASSWORD = "gatewaysecret"
+REDIS_ADMIN_PASSWORD = "operatorsecret"
+START_S_MAX = 30.0
+
+
+@cache
+def installed_server() -> Path | None:
+    """The first redis-server of version 7 or later on PATH; a shim of another version is passed over."""
+    for folder in os.get_exec_path():
+        binary = shutil.which("redis-server", path=folder)
+        if binary is None:
+            continue
+        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+        version = re.search(r"v=(\d+)", told)
+        if version and int(version[1]) >= 7:
+            return Path(binary)
+    return None
+
+
+def plain(url: str) -> redis.Redis:
+    """A connection without the retries of the library."""
+    return redis.Redis.from_url(url, single_connection_client=True, retry=Retry(NoBackoff(), 0))
+
+
+class RedisProcess(ABC):
+    """A redis-server on the data in `folder`, which a test may kill and start again.
+
+    `url` is how the ledger comes in, `admin_url` how an operator does.
+    """
+
+    def __init__(self, folder: Path, *, url: str, admin_url: str) -> None:
+        self.folder = folder
+        self.log = folder / "redis.log"
+        self.url = url
+        self.admin_url = admin_url
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """What runs the server, in the foreground."""
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.defpath, "LC_ALL": "C"}
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def spawn(self, *options: str, wrapper: tuple[str, ...] = (), **environment: str) -> None:
+        """Run the server with more options; `wrapper` is a command that runs it. Does not wait for it."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*wrapper, *self.command(), *options], stdout=log, stderr=log, env=self.environment() | environment
+            )
+
+    def start(self, *options: str, wrapper: tuple[str, ...] = (), **environment: str) -> None:
+        """As `spawn`, until the server answers and has read its data."""
+        self.spawn(*options, wrapper=wrapper, **environment)
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_S_MAX
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, self.log.read_text()
+            try:
+                self.admin().ping()
+                return
+            except redis.ConnectionError:  # LOADING is one, too
+                time.sleep(0.02)
+        raise AssertionError(self.log.read_text())
+
+    def refuses_to_start(self) -> bool:
+        """Whether the server ends by itself, with an error, instead of serving."""
+        self.spawn()
+        assert self._process is not None
+        return self._process.wait(START_S_MAX) != 0
+
+    def admin(self) -> redis.Redis:
+        """An operator's connection."""
+        return plain(self.admin_url)
+
+    def kill(self) -> None:
+        """SIGKILL; returns when the process has ended."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """An orderly end. A server that writes its first append-only file refuses one, hence the repetition."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGCONT)
+        for _ in range(20):
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.5)
+                return
+        self.kill()
+
+
+class EmbeddedServer(RedisProcess):
+    """The bundled binary with the configuration of the embedded server, on a unix socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.socket = folder / "redis.sock"
+        url = f"unix://{self.socket}"
+        super().__init__(folder, url=url, admin_url=url)
+        self._conf = folder / "redis.conf"
+        self._conf.write_text(embedded_conf(directory=folder, socket=self.socket))
+
+    def command(self) -> list[str]:
+        return [str(bundled_server()), str(self._conf)]
+
+
+class DeployedServer(RedisProcess):
+    """An installed redis-server by `deploy/redis-start.sh`, over TCP; the ledger comes in as the user `gateway`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        url = "redis://{}:{}@127.0.0.1:{}/0"
+        super().__init__(
+            folder,
+            url=url.format("gateway", REDIS_PASSWORD, self.port),
+            admin_url=url.format("admin", REDIS_ADMIN_PASSWORD, self.port),
+        )
+
+    def command(self) -> list[str]:
+        # exec: the server must be this process, whatever the shell of /bin/sh does
+        return ["sh", str(DEPLOY / "redis-start.sh"), "--port", str(self.port), "--dir", str(self.folder)]
+
+    def environment(self) -> dict[str, str]:
+        binary = installed_server()
+        assert binary is not None
+        return {
+            "PATH": f"{binary.parent}:{os.defpath}",
+            "LC_ALL": "C",
+            "REDIS_PASSWORD": REDIS_PASSWORD,
+            "REDIS_ADMIN_PASSWORD": REDIS_ADMIN_PASSWORD,
+            "REDIS_USERS_FILE": str(self.folder / "users.acl"),
+        }

@@ -1,0 +1,209 @@
+"""`/accounting` over HTTP: shapes, labels, refusals, and a deadline that holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import COMMAND, Tenant, clean_environment, command_line
+from inprocess_kit import Gateway
+
+from core.accounting.contract import Kind
+from core.accounting.plans import SubsampledGaussian
+from core.errors import CalculationTimeout, QueueFull
+from service.accounting.calculations import Calculations
+
+STEP = {"kind": "subsampled_gaussian", "sampling_rate": 0.01, "noise_multiplier": 0.8}
+
+
+def compare(tenant: Tenant, **fields: Any) -> httpx.Response:
+    return tenant.http.post("/accounting/compare", json={"mechanism": STEP, "steps": 1000, "delta": 1e-5} | fields)
+
+
+def calibrate(tenant: Tenant, **fields: Any) -> httpx.Response:
+    body = {"target": {"epsilon": 3, "delta": 1e-5}, "sampling_rate": 0.01} | fields
+    return tenant.http.post("/accounting/calibrate", json=body)
+
+
+def test_every_accountant_says_what_it_claims(tenant: Tenant) -> None:
+    answer = compare(tenant)
+    assert answer.status_code == 200, answer.text
+    rows = {(row["name"], row.get("order")): row for row in answer.json()["accountants"]}
+
+    assert rows["rdp", None]["epsilon"] == pytest.approx(3.696, abs=1e-3)
+    assert rows["pld", None]["epsilon"] == pytest.approx(3.141, abs=1e-3)
+    assert {rows[name, None]["kind"] for name in ("basic", "rdp", "pld")} == {"bound"}
+    first = rows["edgeworth", 1]
+    assert first["kind"] == "estimate"
+    assert first["directions"]["remove"] == pytest.approx(3.001, abs=1e-3)
+    assert first["epsilon"] == max(first["directions"].values())
+    assert first["interval"] == "vacuous"
+    assert "certify" in first["note"]
+    assert tenant.committed() == 0
+
+
+def test_an_interval_is_an_estimate(tenant: Tenant) -> None:
+    steps = {"kind": "subsampled_gaussian", "sampling_rate": 0.5, "noise_multiplier": 5.0}
+    rows = compare(tenant, mechanism=steps, steps=3000, delta=0.1).json()["accountants"]
+    found = next(row["interval"] for row in rows if row.get("order") == 1)
+    assert found["kind"] == "estimate"
+    assert found["low"] < next(row["epsilon"] for row in rows if row["name"] == "pld") < found["high"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "steps", "exact"),
+    [
+        ({"kind": "gaussian", "noise_multiplier": 3.730631634944469}, 1, 1.0),
+        ({"kind": "pure", "epsilon": 0.1}, 1000, 17.7871),
+        ({"kind": "laplace", "epsilon": 0.5}, 1, 0.5),
+    ],
+)
+def test_the_other_mechanisms(tenant: Tenant, mechanism: dict[str, Any], steps: int, exact: float) -> None:
+    answer = compare(tenant, mechanism=mechanism, steps=steps)
+    assert answer.status_code == 200, answer.text
+    pld = next(row for row in answer.json()["accountants"] if row["name"] == "pld")
+    assert pld["epsilon"] == pytest.approx(exact, abs=1e-3)
+
+
+def test_noise_for_a_target_and_back(tenant: Tenant) -> None:
+    found = calibrate(tenant, steps=895).json()
+    assert found["certificate"]["epsilon"] <= 3
+    assert found["noise_multiplier"] == pytest.approx(0.8, abs=1e-3)
+    pld = next(row for row in found["accountants"] if row["name"] == "pld")
+    assert pld["epsilon"] == pytest.approx(found["certificate"]["epsilon"], abs=1e-9)
+
+    assert calibrate(tenant, noise_multiplier=0.8).json()["steps"] == 895
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"steps": 0},
+        {"steps": 1.5},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"mechanism": STEP | {"sampling_rate": 2.0}},
+        {"mechanism": STEP | {"noise_multiplier": 0.0}},
+        {"mechanism": STEP | {"secret": 1}},
+        {"mechanism": {"kind": "other"}},
+        {"unknown": 1},
+    ],
+)
+def test_what_cannot_be_computed_is_refused(tenant: Tenant, fields: dict[str, Any]) -> None:
+    assert compare(tenant, **fields).status_code == 422
+
+
+def test_a_calibration_has_one_unknown(tenant: Tenant) -> None:
+    assert calibrate(tenant).status_code == 422
+    assert calibrate(tenant, steps=10, noise_multiplier=1.0).status_code == 422
+    refused = calibrate(tenant, steps=10, target={"epsilon": 0.0, "delta": 1e-5})
+    assert (refused.status_code, refused.json()["code"]) == (422, "out-of-range")
+
+
+def test_a_key_is_needed(gateway: Gateway) -> None:
+    body = {"mechanism": STEP, "steps": 1, "delta": 1e-5}
+    assert gateway.client(None).post("/accounting/compare", json=body).status_code == 401
+    assert gateway.admin.post("/accounting/compare", json=body).status_code == 403
+
+
+def test_the_deadline_and_the_queue_hold() -> None:
+    slow = SubsampledGaussian(0.5, 1.0)
+
+    async def main() -> None:
+        pool = Calculations(workers=1, queue_max=1, timeout_s=0.2)
+        try:
+            first = asyncio.create_task(pool.run("compare", slow, 10**7, 1e-5))
+            await asyncio.sleep(0)
+            with pytest.raises(QueueFull):
+                await pool.run("compare", slow, 1, 1e-5)
+            with pytest.raises(CalculationTimeout):
+                await first
+        finally:
+            pool.close()
+
+    asyncio.run(main())
+
+
+def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
+    slow = SubsampledGaussian(1e-6, 50.0)
+
+    async def main() -> Any:
+        pool = Calculations(workers=1, queue_max=1, timeout_s=20)
+        try:
+            await pool.run("compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5)  # the worker has loaded its libraries
+            pool._timeout_s = 5
+            return await pool.run("compare", slow, 10**7, 1e-12)
+        finally:
+            pool.close()
+
+    lines = {line.name: line.result for line in asyncio.run(main())}
+    assert lines["pld"].kind is Kind.VACUOUS
+    assert lines["rdp"].kind is Kind.BOUND
+
+
+def test_a_killed_gateway_leaves_no_calculation_behind() -> None:
+    """The gateway's last act here is to tell the process ids of its pool."""
+    program = """
+import asyncio, multiprocessing, os, signal
+from core.accounting.plans import SubsampledGaussian
+from service.accounting.calculations import Calculations
+
+if __name__ == "__main__":
+    pool = Calculations(workers=1, queue_max=1, timeout_s=60)
+    asyncio.run(pool.run("compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5))
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (worker,) = map(int, killed.stdout.split())
+    deadline = time.monotonic() + 30
+    while "spawn_main" in command_line(worker):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [str(COMMAND), "accounting", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, env=clean_environment(), timeout=100)
+
+
+def test_the_command_prints_a_table(tmp_path: Path) -> None:
+    done = command(
+        "compare", "--sampling-rate", "0.01", "--noise-multiplier", "0.8", "--steps", "1000", "--delta", "1e-5"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {line[:20].strip(): line.split() for line in done.stdout.splitlines()}
+    assert rows["pld"][1:3] == ["3.1410", "bound"]
+    assert rows["edgeworth order 1"][4] == "estimate"
+
+
+@pytest.mark.parametrize(("name", "starts"), [("plot.png", b"\x89PNG"), ("plot.svg", b"<?xml")])
+def test_the_command_draws(tmp_path: Path, name: str, starts: bytes) -> None:
+    target = tmp_path / name
+    done = command(
+        *("compare", "--mechanism", "gaussian", "--noise-multiplier", "5", "--steps", "100", "--delta", "1e-5"),
+        *("--plot", str(target), "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert target.read_bytes().startswith(starts)
+    assert json.loads(done.stdout)["accountants"][0]["kind"] == "bound"
+
+
+def test_the_command_calibrates_and_refuses() -> None:
+    target = ("calibrate", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.01")
+    found = json.loads(command(*target, "--steps", "895", "--json").stdout)
+    assert found["noise_multiplier"] == pytest.approx(0.8, abs=1e-3)
+    assert found["certified_epsilon"] <= 3
+    refused = command(*target, "--steps", "0")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: steps must be")
+    assert command(*target).returncode == 2

@@ -1,0 +1,181 @@
+"""`GET /budget/series` and the pages of `GET /budget`, through a gateway with small limits that folds often."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import COMMAND, LEAN, Tenant, clean_environment
+from inprocess_kit import Gateway
+
+SETTINGS = LEAN | {
+    "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.1",
+    "PRIVACY_GATEWAY_SERIES_POINTS_MAX": "200",
+    "PRIVACY_GATEWAY_SERIES_MAX": "3",
+    "PRIVACY_GATEWAY_BUDGET_PAGE_MAX": "6",
+}
+TEXT = "One sentence. Another one."
+
+
+@pytest.fixture(scope="module")
+def folding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    running = Gateway(tmp_path_factory.mktemp("series") / "data", SETTINGS)
+    yield running
+    running.stop()
+
+
+def series(tenant: Tenant, **query: Any) -> httpx.Response:
+    return tenant.http.get("/budget/series", params={name.rstrip("_"): value for name, value in query.items()})
+
+
+def complete(tenant: Tenant, **query: Any) -> dict[str, Any]:
+    """The series once they hold everything that has happened so far."""
+    last = series(tenant, **query).json()["to_ms"]  # the end of the bucket of now
+    entries = tenant.http.get(f"/budget/{tenant.name}/sentence/journal").json()["entries"]
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        answer = series(tenant, **query)
+        assert answer.status_code == 200, answer.text
+        if answer.json()["as_of_ms"] >= entries[-1]["at_ms"] and answer.json()["to_ms"] >= last:
+            return answer.json()
+        time.sleep(0.05)
+    raise AssertionError("the journal was not folded")
+
+
+def test_series_show_what_was_released(folding: Gateway) -> None:
+    tenant = folding.tenant()
+    assert tenant.embed(epsilon=1.5).status_code == 200
+    assert tenant.embed(epsilon=2, documents=[{"text": TEXT}] * 2, mechanism="clipped_cosine").status_code == 200
+    state = tenant.account()
+
+    for step in (None, 600, 3600, 21600, 86400):
+        query = {"unit": "sentence"} | ({} if step is None else {"step": step})
+        answer = complete(tenant, **query)
+        assert answer["step_s"] == (step or 600)  # a day of minutes is more than 200 points
+        points = [one["points"] for one in answer["series"]]
+        assert {(one["unit"], one["subject_class"]) for one in answer["series"]} == {("sentence", "tenant")}
+        for line in points:
+            at_ms = range(answer["from_ms"], answer["to_ms"], answer["step_s"] * 1000)
+            assert [point["at_ms"] for point in line] == list(at_ms)
+            zero = {"epsilon": 0.0, "delta": 0.0}
+            if step != 86400:
+                assert line[0] == {"at_ms": at_ms[0], "committed": zero, "reserved": zero, "releases": 0}
+        assert sum(line[-1]["committed"]["epsilon"] for line in points) == state["committed"]["epsilon"] == 5.5
+        assert sum(line[-1]["reserved"]["epsilon"] for line in points) == 0
+        assert sum(line[-1]["releases"] for line in points) == 2
+
+
+def test_series_of_subjects_and_filters(folding: Gateway) -> None:
+    tenant = folding.tenant(subject_epsilon=10)
+    documents = [{"text": TEXT, "subject": subject} for subject in ("p1", "p2", "p1")]
+    assert tenant.embed(documents, epsilon=1).status_code == 200
+
+    refused = series(tenant)
+    for _ in range(300):  # two units, two classes: more than 3 once they are folded
+        refused = series(tenant)
+        if refused.status_code != 200:
+            break
+        time.sleep(0.05)
+    assert_problem(refused, "mechanism")
+    assert "4 series" in refused.json()["detail"]
+    assert "at most 3" in refused.json()["detail"]
+
+    both = complete(tenant, unit="token")["series"]
+    assert [one["subject_class"] for one in both] == ["subject", "tenant"]
+    assert [one["points"][-1]["committed"]["epsilon"] for one in both] == [3.0, 3.0]
+    [one] = complete(tenant, unit="token", class_="subject", mechanism=both[0]["mechanism"])["series"]
+    assert one["points"] == both[0]["points"]
+    assert complete(tenant, mechanism="another")["series"] == []
+    assert "p1" not in series(tenant, unit="token").text
+
+
+def assert_problem(answer: httpx.Response, field: str | None = None) -> None:
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "invalid-input"
+    if field is not None:
+        assert answer.json()["errors"][0]["field"].rpartition(".")[2] == field
+
+
+def test_what_cannot_be_asked_is_refused(folding: Gateway) -> None:
+    tenant = folding.tenant()
+    now_ms = int(time.time() * 1000)
+
+    steps = series(tenant, step=61)
+    assert_problem(steps, "step")
+    assert "60, 600, 3600, 21600, 86400" in steps.json()["detail"]
+    points = series(tenant, step=60, from_=now_ms - 86_400_000)
+    assert_problem(points, "step")
+    assert "1441 points" in points.json()["detail"]
+    assert "200" in points.json()["detail"]
+    assert_problem(series(tenant, step=60, from_=now_ms - 3 * 86_400_000, to=now_ms - 3 * 86_400_000 + 1), "step")
+    assert_problem(series(tenant, from_=now_ms + 3_600_000), "from")
+    for field, wrong in (
+        ("from", "-1"),
+        ("from", "1.0"),
+        ("from", "1_000"),
+        ("from", " 1"),
+        ("from", "2026-01-01T00:00:00Z"),
+        ("from", "9" * 30),
+        ("to", "now"),
+        ("step", "60.0"),
+        ("unit", "paragraph"),
+        ("class", "all"),
+        ("mechanism", "Marker Of Mine"),
+    ):
+        refused = tenant.http.get("/budget/series", params={field: wrong})
+        assert_problem(refused, field)
+        assert wrong not in refused.text or wrong.isdigit()
+    misspelt = tenant.http.get("/budget/series", params={"mechansim": "laplace"})
+    assert_problem(misspelt)
+    assert "mechansim" not in misspelt.text
+
+    assert folding.anyone.get("/budget/series").status_code == 401
+    assert folding.admin.get("/budget/series").status_code == 403
+
+
+def pages(client: httpx.Client, path: str, **query: Any) -> list[list[dict[str, Any]]]:
+    found, cursor = [], None
+    while True:
+        answer = client.get(path, params=query if cursor is None else query | {"cursor": cursor})
+        assert answer.status_code == 200, answer.text
+        found.append(answer.json()["accounts"])
+        cursor = answer.json()["next_cursor"]
+        if cursor is None:
+            return found
+
+
+def test_budgets_come_in_pages(folding: Gateway) -> None:
+    tenant = folding.tenant(subject_epsilon=10)
+    documents = [{"text": TEXT, "subject": f"p{number}"} for number in range(8)]
+    assert tenant.embed(documents).status_code == 200
+
+    found = pages(tenant.http, "/budget")
+    assert [len(page) for page in found] == [6, 6, 6, 2]  # 4 of its own, 8 subjects in 2 units
+    accounts = [account for page in found for account in page]
+    assert [account["account"] for account in accounts[:4]] == [
+        f"{tenant.name}/{unit}" for unit in ("token", "sentence", "vector", "record")
+    ]
+    assert len({account["account"] for account in accounts}) == 20
+    assert [len(page) for page in pages(tenant.http, "/budget", limit=3)] == [3] * 6 + [2]
+    assert [len(page) for page in pages(tenant.http, "/budget", limit=1000)] == [6, 6, 6, 2]
+    assert pages(folding.admin, f"/admin/tenants/{tenant.name}/budgets") == found
+
+    arguments = ("budget", "show", tenant.name, "--json")
+    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(folding.data_dir)}
+    shown = subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, env=environment, check=True)
+    assert json.loads(shown.stdout)["accounts"] == accounts
+
+
+def test_a_page_that_cannot_be_is_refused(folding: Gateway) -> None:
+    tenant = folding.tenant()
+    paths = ((tenant.http, "/budget"), (folding.admin, f"/admin/tenants/{tenant.name}/budgets"))
+    for client, path in paths:
+        assert_problem(client.get(path, params={"limit": 0}), "limit")
+        assert_problem(client.get(path, params={"cursor": "marker"}), "cursor")
+    assert folding.admin.get("/admin/tenants/nobody/budgets").status_code == 404

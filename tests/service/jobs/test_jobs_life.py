@@ -1,0 +1,373 @@
+"""The life of a domain job over HTTP, on a real gateway with real processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from corpus_kit import (
+    PLANTED,
+    built,
+    documents,
+    embedding_rows,
+    files_holding,
+    job,
+    json_lines,
+    rows,
+    submit,
+    until,
+    until_gone,
+    upload,
+)
+from gateway_kit import Gateway, Tenant, children, command_line
+
+
+def own_vectors(count: int = 9, dimension: int = 16) -> dict:
+    return embedding_rows(1, sentences=count, dimension=dimension, seed=5)[0]
+
+
+def events_of(http: httpx.Client, job_id: str, **headers: str) -> list[dict]:
+    """Every event until the stream ends."""
+    found: list[dict] = []
+    with http.stream("GET", f"/jobs/{job_id}/events", headers=headers, timeout=90) as stream:
+        assert stream.status_code == 200
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        current: dict = {}
+        for line in stream.iter_lines():
+            name, _, value = line.partition(": ")
+            if line == "" and current:
+                found.append(current)
+                current = {}
+            elif name in ("event", "id"):
+                current[name] = value
+            elif name == "data":
+                current["data"] = json.loads(value)
+    return found
+
+
+def test_from_public_text_to_a_private_release(real_tenant: Tenant) -> None:
+    created = submit(real_tenant.http, rows(140))
+    assert created.status_code == 202
+    block = created.json()
+    assert created.headers["location"] == f"/jobs/{block['job_id']}"
+    assert (block["kind"], block["status"], block["progress"]) == ("domain", "queued", 0.0)
+    assert block["reserved"] == block["spent"] == {"epsilon": 0.0, "delta": 0.0}
+
+    early = real_tenant.http.get(f"/jobs/{block['job_id']}/artifact")
+    assert (early.status_code, early.json()["code"]) == (409, "job-not-succeeded")
+
+    events = events_of(real_tenant.http, block["job_id"])
+    assert events[-1]["event"] == "succeeded"
+    assert {event["event"] for event in events[:-1]} == {"progress"}
+    ids = [int(event["id"]) for event in events]
+    assert ids == sorted(set(ids))
+    fractions = [event["data"]["progress"] for event in events]
+    assert fractions == sorted(fractions)
+    late = events_of(real_tenant.http, block["job_id"])
+    assert [event["event"] for event in late] == ["succeeded"], "who comes late gets the present state"
+
+    done = job(real_tenant.http, block["job_id"])
+    assert done["status"] == "succeeded"
+    assert done["result"]["documents"] == 140
+    artifact = real_tenant.http.get(f"/jobs/{block['job_id']}/artifact")
+    assert artifact.status_code == 200
+    assert b"candidates" in artifact.content[:4000]
+
+    names = {domain["name"]: domain["scope"] for domain in real_tenant.http.get("/domains").json()["domains"]}
+    assert names["law"] == "tenant"
+    released = real_tenant.embed(domain="law", epsilon=5.0)
+    assert released.status_code == 200, released.text
+    assert released.json()["dimension"] == 384
+    assert real_tenant.committed() == 5.0
+    assert real_tenant.embed(domain="law", epsilon=5.0, mechanism="deep_candidate").status_code == 200
+    estimate = real_tenant.http.post(
+        "/budget/estimate", json={"documents": [{"text": "A."}], "epsilon": 1, "domain": "law"}
+    )
+    assert estimate.status_code == 200
+
+    assert real_tenant.http.delete("/domains/law").status_code == 204
+    assert real_tenant.http.delete("/domains/law").json()["code"] == "unknown-domain"
+    assert real_tenant.embed(domain="law").status_code == 422
+
+
+@pytest.fixture(scope="module")
+def owner(real_gateway: Gateway) -> tuple[Tenant, str]:
+    """A tenant with the domain `own`, made of vectors of an encoder of its own, and the job that built it."""
+    tenant = real_gateway.tenant()
+    created = tenant.http.post(
+        "/jobs/domain", json={"name": "own", "embeddings": [row["embeddings"] for row in embedding_rows(120)]}
+    )
+    assert created.status_code == 202, created.text
+    return tenant, created.json()["job_id"]
+
+
+def test_vectors_of_the_callers_own_encoder(owner: tuple[Tenant, str]) -> None:
+    tenant, job_id = owner
+    assert until(tenant.http, job_id)["result"]["dimension"] == 16
+    released = tenant.embed([own_vectors()], domain="own", normalize=True)
+    assert released.status_code == 200, released.text
+    assert len(released.json()["data"][0]["embedding"]) == 16
+    for refused in ([{"text": "One. Two."}], [own_vectors(dimension=384)]):
+        answer = tenant.embed(refused, domain="own", normalize=True)
+        assert answer.status_code == 422
+        assert "16" in answer.text
+    assert tenant.committed() == 1.0
+
+
+def test_the_same_key_and_body_find_the_same_job(real_tenant: Tenant) -> None:
+    made = embedding_rows(110)
+    key = {"Idempotency-Key": "k-1"}
+    first = submit(real_tenant.http, made, **key)
+    again = submit(real_tenant.http, made, **key)
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert first.json()["job_id"] == again.json()["job_id"]
+    assert (first.headers["idempotency-replayed"], again.headers["idempotency-replayed"]) == ("false", "true")
+    assert submit(real_tenant.http, made[:-1], **key).json()["code"] == "idempotency-conflict"
+    assert submit(real_tenant.http, made, name="other", **key).json()["code"] == "idempotency-conflict"
+    until(real_tenant.http, first.json()["job_id"])
+    assert submit(real_tenant.http, made, **key).json()["status"] == "succeeded"
+    assert len(real_tenant.http.get("/jobs").json()["jobs"]) == 1
+
+
+def test_cancelling_a_running_and_a_queued_job(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    running = submit(real_tenant.http, rows(3000), name="long").json()["job_id"]
+    queued = submit(real_tenant.http, rows(110), name="short").json()["job_id"]
+    until(real_tenant.http, running, "running")
+    assert job(real_tenant.http, queued)["status"] == "queued"
+
+    assert real_tenant.http.post(f"/jobs/{queued}/cancel").json()["status"] == "cancelled"
+    asked = real_tenant.http.post(f"/jobs/{running}/cancel").json()
+    assert asked["cancel_requested"] is True
+    assert until(real_tenant.http, running)["status"] == "cancelled"
+    assert events_of(real_tenant.http, running)[-1]["event"] == "cancelled"
+    for job_id in (running, queued):
+        until_gone(real_gateway.data_dir / "jobs" / job_id)
+        assert real_tenant.http.post(f"/jobs/{job_id}/cancel").json()["status"] == "cancelled"
+    assert not any("gpu_workers.jobs" in line for line in children(real_gateway.process.pid).values())
+    newest_first = [found["job_id"] for found in real_tenant.http.get("/jobs").json()["jobs"]]
+    assert newest_first == [queued, running]
+    page = real_tenant.http.get("/jobs", params={"limit": 1}).json()
+    assert [found["job_id"] for found in page["jobs"]] == [queued]
+    rest = real_tenant.http.get("/jobs", params={"cursor": page["next_cursor"]}).json()
+    assert [found["job_id"] for found in rest["jobs"]] == [running]
+
+
+def test_another_tenants_jobs_and_domains_do_not_exist(real_gateway: Gateway, owner: tuple[Tenant, str]) -> None:
+    tenant, job_id = owner
+    assert until(tenant.http, job_id)["status"] == "succeeded"
+    assert "own" in [domain["name"] for domain in tenant.http.get("/domains").json()["domains"]]
+    other = real_gateway.tenant()
+    for method, path in (
+        ("GET", f"/jobs/{job_id}"),
+        ("POST", f"/jobs/{job_id}/cancel"),
+        ("GET", f"/jobs/{job_id}/events"),
+        ("GET", f"/jobs/{job_id}/artifact"),
+        ("GET", "/jobs/unheard-of"),
+    ):
+        answer = other.http.request(method, path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-job"), path
+    assert other.http.get("/jobs").json() == {"jobs": [], "next_cursor": None}
+    assert '"own"' not in other.http.get("/domains").text
+    assert other.embed([own_vectors()], domain="own", normalize=True).status_code == 422
+    assert other.http.delete("/domains/own").status_code == 404
+    assert real_gateway.client(None).get("/jobs").status_code == 401
+
+
+def test_a_shared_domain_serves_every_tenant_and_ones_own_comes_first(
+    real_gateway: Gateway, real_tenant: Tenant
+) -> None:
+    admin = real_gateway.admin
+    created = submit(admin, embedding_rows(110, dimension=8), name="common")
+    assert created.status_code == 202, created.text
+    assert until(admin, created.json()["job_id"])["status"] == "succeeded"
+    assert real_tenant.http.get(f"/jobs/{created.json()['job_id']}").status_code == 404
+    assert real_tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 200
+    content = json_lines(embedding_rows(110, dimension=12))
+    uploaded = upload(
+        real_tenant.http, (content[start : start + 5000] for start in range(0, len(content), 5000)), name="common"
+    )
+    assert uploaded.status_code == 202, uploaded.text
+    assert until(real_tenant.http, uploaded.json()["job_id"])["status"] == "succeeded"
+    assert real_tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 422
+    assert real_tenant.embed([own_vectors(dimension=12)], domain="common", normalize=True).status_code == 200
+    assert real_tenant.http.delete("/domains/common").status_code == 204
+    assert real_tenant.embed([own_vectors(dimension=8)], domain="common", normalize=True).status_code == 200
+    assert admin.delete("/domains/common").status_code == 204
+
+
+def test_a_tenant_named_shared_has_no_shared_domains(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    answer = real_gateway.admin.post("/admin/tenants", json={"name": "shared", "epsilon": 10.0})
+    impostor = Tenant("shared", answer.json()["key"], real_gateway.client(answer.json()["key"]))
+    built(impostor, embedding_rows(110), name="imposed")
+    assert "imposed" not in real_tenant.http.get("/domains").text
+
+
+def test_a_broken_file_breaks_its_domain_alone(real_gateway: Gateway, owner: tuple[Tenant, str]) -> None:
+    tenant, job_id = owner
+    until(tenant.http, job_id)
+    spent = tenant.committed()
+    path = real_gateway.data_dir / "domains" / "tenants" / tenant.name / "own.safetensors"
+    whole = path.read_bytes()
+    for harm in (whole[:200], whole[:-10], b""):
+        path.unlink()
+        path.write_bytes(harm)
+        answer = tenant.embed([own_vectors()], domain="own", normalize=True)
+        assert (answer.status_code, answer.json()["code"]) == (422, "domain-broken")
+    shown = {domain["name"]: domain["usable"] for domain in tenant.http.get("/domains").json()["domains"]}
+    assert shown == {"own": False, "general": True}
+    assert tenant.embed().status_code == 200
+    assert tenant.committed() == spent + 1.0
+    path.write_bytes(whole)
+    assert tenant.embed([own_vectors()], domain="own", normalize=True).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "line"),
+    [
+        (b'{"text": "ok"}\n{"text": "walrus"\n', "malformed-json", 2),
+        ('{"text": "wälrus"}'.encode("latin-1"), "not-utf-8", 1),
+        (b"\n\n", "empty", None),
+        (json_lines(rows(1)), "too-few-documents", None),
+        (json_lines(rows(120, sentences=3)), "too-few-documents", None),
+        (json_lines(rows(1) * 500), "too-few-documents", None),
+        (json_lines([*embedding_rows(1), *rows(1)]), "mixed-rows", 2),
+        (b'{"embeddings": [[1e999]]}', "malformed-json", 1),
+        (json_lines([{"text": "walrus" * 200_000}]), "document-too-long", 1),
+    ],
+    ids=["json", "latin-1", "blank", "one", "short", "copies", "mixed", "infinite", "long"],
+)
+def test_a_bad_corpus_fails_its_job(real_tenant: Tenant, content: bytes, reason: str, line: int | None) -> None:
+    created = upload(real_tenant.http, content)
+    assert created.status_code == 202, created.text
+    failed = until(real_tenant.http, created.json()["job_id"])
+    assert failed["status"] == "failed"
+    assert (failed["problem"]["code"], failed["problem"]["reason"]) == ("bad-corpus", reason)
+    assert failed["problem"].get("line") == line
+    assert failed["problem"]["type"] == "urn:privacy-gateway:problem:bad-corpus"
+    assert "walrus" not in json.dumps(failed)
+
+
+def test_what_can_be_known_at_once_is_told_at_once(real_tenant: Tenant) -> None:
+    post = real_tenant.http.post
+    row = {"text": "walrus"}
+    assert upload(real_tenant.http, b"").json()["reason"] == "empty"
+    for body in (
+        {"documents": [row]},
+        {"name": "Bad Name", "documents": [row]},
+        {"name": "../up", "documents": [row]},
+        {"name": "a", "documents": [row], "embeddings": [[[1.0]]]},
+        {"name": "a"},
+        {"name": "a", "documents": [{"text": 3}]},
+        {"name": "a", "documents": [{"text": "walrus", "sentences": []}]},
+        {"name": "a", "documents": [row], "walrus": 1},
+        {"name": "a", "embeddings": [[]]},
+    ):
+        answer = post("/jobs/domain", json=body)
+        assert answer.status_code == 422, body
+        assert "walrus" not in answer.text
+    assert post("/jobs/domain", json={"name": "a", "documents": []}).json()["reason"] == "empty"
+    assert post("/jobs/domain", content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+    infinite = b'{"name": "a", "embeddings": [[[NaN]]]}'
+    assert post("/jobs/domain", content=infinite, headers={"Content-Type": "application/json"}).status_code == 400
+    assert post("/jobs/domain", content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert (
+        post(
+            "/jobs/domain", params={"name": "A"}, content=b"{}", headers={"Content-Type": "application/x-ndjson"}
+        ).status_code
+        == 422
+    )
+    assert submit(real_tenant.http, [row], **{"Idempotency-Key": "with space"}).status_code == 422
+    assert real_tenant.http.get("/jobs").json()["jobs"] == []
+
+
+def test_near_duplicates_are_told(real_tenant: Tenant) -> None:
+    texts = [" ".join(parts) for parts in documents(140)]
+    copies = [text.replace("The court", "One court").replace("spring", "winter") for text in texts[:20]]
+    found = built(real_tenant, [{"text": text} for text in [*texts, *copies]], name="nearly")
+    warning = next(row for row in found["result"]["warnings"] if row["code"] == "near-duplicates")
+    assert 1 <= warning["count"] <= 40
+    assert warning["share"] == round(warning["count"] / 160, 4)
+
+
+def test_text_is_nowhere_but_encrypted(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    made = [{"sentences": [*parts, PLANTED]} for parts in documents(250)]
+    job_id = submit(real_tenant.http, made, name="planted").json()["job_id"]
+    needles = (b"zanzibar walrus", b"zanzibar", bytes(PLANTED.encode("utf-16-le")))
+    looked = 0
+    while job(real_tenant.http, job_id)["status"] in ("queued", "running"):
+        assert not files_holding(real_gateway, needles)
+        folder = real_gateway.data_dir / "jobs" / job_id
+        looked += folder.exists() and (folder / "shard-000000").exists()
+        time.sleep(0.2)
+    assert looked, "the job was seen at work"
+    assert job(real_tenant.http, job_id)["status"] == "succeeded"
+    assert not files_holding(real_gateway, needles)
+    until_gone(real_gateway.data_dir / "jobs" / job_id)
+    assert PLANTED not in real_tenant.http.get("/metrics").text
+
+
+def test_a_jobs_process_knows_no_settings(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    job_id = submit(real_tenant.http, rows(3000), name="nice").json()["job_id"]
+    until(real_tenant.http, job_id, "running")
+    deadline = time.monotonic() + 20
+    while job(real_tenant.http, job_id)["stage"] != "encoding" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    pid = real_gateway.pid_of("gpu_workers.jobs")
+    environment = Path(f"/proc/{pid}/environ").read_bytes()
+    assert b"PRIVACY_GATEWAY_" not in environment
+    assert b"REDIS_URL" not in environment
+    assert command_line(pid)
+    assert b"gateway_jobs_waiting" in real_tenant.http.get("/metrics").content
+    real_tenant.http.post(f"/jobs/{job_id}/cancel")
+    until(real_tenant.http, job_id)
+    assert 'gateway_jobs_total{kind="domain",status="cancelled"}' in real_tenant.http.get("/metrics").text
+
+
+def test_a_tenants_quota(real_tenant: Tenant) -> None:
+    """8 unfinished jobs a tenant; a stampede gets no more."""
+    made = rows(2000)
+    with ThreadPoolExecutor(12) as clients:
+        answers = list(clients.map(lambda index: submit(real_tenant.http, made, name=f"q-{index}"), range(12)))
+    codes = sorted(answer.status_code for answer in answers)
+    assert codes == [202] * 8 + [429] * 4
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert refused.json()["code"] == "job-quota"
+    made_ids = [answer.json()["job_id"] for answer in answers if answer.status_code == 202]
+    # the one that runs comes last, lest each of the others be started in its turn
+    for job_id in sorted(made_ids, key=lambda job_id: job(real_tenant.http, job_id)["status"] == "running"):
+        real_tenant.http.post(f"/jobs/{job_id}/cancel")
+    for job_id in made_ids:
+        assert until(real_tenant.http, job_id)["status"] == "cancelled"
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_nothing(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    class Gone(Exception):
+        pass
+
+    def half():
+        yield json_lines(rows(50))
+        raise Gone
+
+    before = set((real_gateway.data_dir / "jobs").iterdir())
+    with pytest.raises(Gone):
+        upload(real_tenant.http, half())
+    deadline = time.monotonic() + 60
+    while set((real_gateway.data_dir / "jobs").iterdir()) - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert set((real_gateway.data_dir / "jobs").iterdir()) == before
+    assert real_tenant.http.get("/jobs").json()["jobs"] == []
+
+
+def test_files_that_are_gone_fail_the_job(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    running = submit(real_tenant.http, rows(2000), name="first").json()["job_id"]
+    queued = submit(real_tenant.http, rows(110), name="second").json()["job_id"]
+    until(real_tenant.http, running, "running")
+    shutil.rmtree(real_gateway.data_dir / "jobs" / queued)
+    real_tenant.http.post(f"/jobs/{running}/cancel")
+    failed = until(real_tenant.http, queued)
+    assert (failed["status"], failed["problem"]["code"]) == ("failed", "job-files-lost")

@@ -1,0 +1,366 @@
+"""`/v1` by the unmodified `openai` SDK, over HTTP: what it gets, what it costs, what it raises, what it retries."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import openai
+import pytest
+from gateway_kit import DOCUMENT, Gateway, Tenant, refused_start
+
+from service.config.settings import Settings
+from service.openai.presets import PresetsRefused, load_presets
+
+SHIPPED = "minilm-sentdp-eps10"
+SECRET = "zq-secret-9137"
+
+
+class Client(openai.OpenAI):
+    """The SDK; `sent` counts its HTTP requests, retries included."""
+
+    def __init__(self, gateway: Gateway, key: str) -> None:
+        self.sent = 0
+        http = httpx2.Client(event_hooks={"request": [self._count]})
+        super().__init__(base_url=f"{gateway.url}/v1", api_key=key, max_retries=2, http_client=http)
+
+    def _count(self, _: httpx2.Request) -> None:
+        self.sent += 1
+
+    def embed(self, text: Any = DOCUMENT, *, model: str = SHIPPED, **fields: Any) -> Any:
+        return self.embeddings.create(model=model, input=text, **fields)
+
+
+@pytest.fixture
+def client(real_gateway: Gateway, real_tenant: Tenant) -> Iterator[Client]:
+    with Client(real_gateway, real_tenant.key) as client:
+        yield client
+
+
+def refusal(error: openai.APIStatusError) -> dict[str, Any]:
+    """OpenAI's error object; every refusal has its four fields."""
+    assert isinstance(error.body, dict)
+    assert {"message", "type", "param", "code"} <= set(error.body)
+    assert error.response.headers["content-type"] == "application/json"
+    assert set(error.response.json()) == {"error"}
+    return error.body
+
+
+def test_a_text_and_a_list_of_texts(client: Client, real_tenant: Tenant) -> None:
+    one = client.embed()
+    assert one.object == "list"
+    assert one.model == SHIPPED
+    assert one.data[0].object == "embedding"
+    assert len(one.data[0].embedding) == 384
+    assert all(isinstance(value, float) for value in one.data[0].embedding), "the SDK's base64, decoded"
+    assert (one.usage.prompt_tokens, one.usage.total_tokens) == (0, 0)
+    assert one.privacy["guarantee"] == "pure-dp"
+    assert one.privacy["epsilon"] == 10.0
+    assert one.budget["committed"]["epsilon"] == 10.0
+
+    two = client.embed([DOCUMENT, "Alone."], encoding_format="float", dimensions=384)
+    assert [row.index for row in two.data] == [0, 1]
+    assert np.isfinite([row.embedding for row in two.data]).all()
+    assert real_tenant.committed() == 30.0
+
+
+def test_under_one_key_a_call_is_charged_once(client: Client, real_tenant: Tenant) -> None:
+    key = {"Idempotency-Key": "once"}
+
+    first = client.embed(extra_headers=key)
+    assert client.embed(extra_headers=key).data[0].embedding == first.data[0].embedding
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.embed(SECRET, extra_headers=key)
+
+    assert refusal(caught.value)["code"] == "idempotency-conflict"
+    assert real_tenant.committed() == 10.0
+
+
+def test_the_presets_are_the_models(client: Client) -> None:
+    listed = client.models.list().data
+
+    assert [model.id for model in listed] == [SHIPPED, "reviews", "words", "queries", "text-embedding-3-small"]
+    assert listed[0].preset == {
+        "endpoint": "sentdp",
+        "mechanism": "sentence_codes",
+        "epsilon": 10.0,
+        "domain": "general",
+        "segmentation": "sentences",
+        "window_words": 12,
+        "subject": "user",
+    }
+    assert client.models.retrieve("reviews") == listed[1]
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve(SECRET)
+    assert refusal(caught.value)["code"] == "unknown-model"
+    assert SECRET not in caught.value.response.text
+
+
+def test_the_async_client(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    async def scenario() -> Any:
+        async with openai.AsyncOpenAI(base_url=f"{real_gateway.url}/v1", api_key=real_tenant.key) as client:
+            return await client.embeddings.create(model=SHIPPED, input=[DOCUMENT])
+
+    assert len(asyncio.run(scenario()).data[0].embedding) == 384
+
+
+def test_an_operators_preset_fixes_mechanism_and_price(client: Client, real_tenant: Tenant) -> None:
+    answer = client.embed([DOCUMENT, DOCUMENT], model="text-embedding-3-small", user="whoever")
+
+    assert answer.privacy["mechanism"] == "document_selection"
+    assert answer.privacy["unit"] == "document"
+    assert real_tenant.committed() == 25.0
+
+
+def test_a_preset_by_windows_of_words(client: Client, real_tenant: Tenant) -> None:
+    answer = client.embed(DOCUMENT, model="words")
+
+    assert answer.privacy["units"] == ["token"]
+    assert answer.privacy["window_words"] == 12
+    assert answer.data[0].windows == -(-len(DOCUMENT.split()) // 12)
+    assert (real_tenant.committed("token"), real_tenant.committed("sentence")) == (10.0, 0.0)
+
+
+def test_a_preset_of_private_vectors(client: Client, real_tenant: Tenant) -> None:
+    one = client.embed("a short query", model="queries")
+
+    assert len(one.data[0].embedding) == 384
+    assert np.isfinite(one.data[0].embedding).all()
+    assert one.model == "queries"
+    assert one.privacy["guarantee"] == "pure-dp"
+    assert one.privacy["mechanism"] == "codebook"
+    assert one.privacy["epsilon"] == 8.0
+    assert (one.usage.prompt_tokens, one.usage.total_tokens) == (0, 0)
+    assert real_tenant.committed() == 8.0
+    two = client.embed(["one", "two"], model="queries", dimensions=384, encoding_format="float")
+    assert [row.index for row in two.data] == [0, 1]
+    assert real_tenant.committed() == 24.0
+
+    with pytest.raises(openai.BadRequestError, match="384") as caught:
+        client.embed(model="queries", dimensions=64)
+    assert refusal(caught.value)["param"] == "dimensions"
+    for text in ("", [SECRET, " "], [1, 2]):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.embed(text, model="queries")
+        assert refusal(caught.value)["param"] == "input"
+        assert SECRET not in caught.value.response.text
+    assert real_tenant.committed() == 24.0
+
+
+def test_the_user_is_the_subject_as_the_preset_says(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    people = real_gateway.tenant(subject_epsilon=20)
+    with Client(real_gateway, people.key) as client:
+        assert client.embed(user="ann").budget["remaining"]["epsilon"] == 10.0
+        assert client.embed(user="ann", model="reviews").budget["remaining"]["epsilon"] == 6.0
+        assert client.embed(user="bob").budget["remaining"]["epsilon"] == 10.0
+        for fields in ({}, {"model": "reviews"}, {"model": "text-embedding-3-small", "user": "ann"}):
+            with pytest.raises(openai.BadRequestError) as caught:
+                client.embed(**fields)
+            assert refusal(caught.value)["param"] == "user"
+    with Client(real_gateway, real_tenant.key) as client:
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.embed(user=SECRET)
+        assert refusal(caught.value)["code"] == "subject-not-allowed"
+        assert SECRET not in caught.value.response.text
+    assert real_tenant.committed() == 0.0
+
+
+BAD = {
+    "token array": ({"input": [1, 2, 3]}, "input"),
+    "token arrays": ({"input": [[1, 2], [3]]}, "input"),
+    "empty text": ({"input": ""}, "input"),
+    "no text": ({"input": []}, "input"),
+    "an empty text among others": ({"input": [SECRET, " "]}, "input"),
+    "too many texts": ({"input": ["x"] * 257}, "input"),
+    "too long a text": ({"input": SECRET * 100_000}, "input"),
+    "mixed": ({"input": [SECRET, 7]}, "input"),
+    "no input": ({"input": None}, "input"),
+    "other dimensions": ({"dimensions": 256}, "dimensions"),
+    "dimensions of another type": ({"dimensions": "384"}, "dimensions"),
+    "another encoding": ({"encoding_format": SECRET}, "encoding_format"),
+    "an unknown field": ({"extra_body": {SECRET: SECRET}}, None),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_request_is_refused_uncharged_and_not_repeated(client: Client, real_tenant: Tenant, case: str) -> None:
+    fields, param = BAD[case]
+
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.embeddings.create(**{"model": SHIPPED, "input": DOCUMENT} | fields)
+
+    said = refusal(caught.value)
+    assert said["param"] == param
+    assert said["type"] == "invalid_request_error"
+    assert said["code"] == "invalid-input"
+    assert SECRET not in caught.value.response.text
+    assert client.sent == 1
+    assert real_tenant.committed() == 0.0
+
+
+def test_refusals_name_what_is_possible(client: Client) -> None:
+    with pytest.raises(openai.BadRequestError, match="384"):
+        client.embed(dimensions=256)
+    with pytest.raises(openai.BadRequestError, match="send text"):
+        client.embed([1, 2])
+
+
+def test_an_unknown_model_is_a_404(client: Client) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.embed(model=SECRET)
+
+    assert refusal(caught.value)["param"] == "model"
+    assert refusal(caught.value)["code"] == "unknown-model"
+    assert SECRET not in caught.value.response.text
+
+
+def test_a_wrong_key_and_the_operators_key(real_gateway: Gateway) -> None:
+    with Client(real_gateway, SECRET) as client:
+        for call in (client.embed, client.models.list):
+            with pytest.raises(openai.AuthenticationError) as caught:
+                call()
+            assert refusal(caught.value)["code"] == "unauthorized"
+            assert caught.value.response.headers["www-authenticate"] == "Bearer"
+        assert client.sent == 2
+    with Client(real_gateway, real_gateway.admin.headers["Authorization"].split()[1]) as client:
+        with pytest.raises(openai.PermissionDeniedError) as caught:
+            client.embed()
+        assert refusal(caught.value)["code"] == "wrong-scope"
+
+
+def test_an_exhausted_budget_is_said_once(real_gateway: Gateway) -> None:
+    tenant = real_gateway.tenant(epsilon=25)
+    with Client(real_gateway, tenant.key) as client:
+        client.embed([DOCUMENT, DOCUMENT])
+        with pytest.raises(openai.PermissionDeniedError) as caught:
+            client.embed()
+        assert client.sent == 2
+
+    said = refusal(caught.value)
+    assert said["code"] == "budget-exhausted"
+    assert said["type"] == "permission_error"
+    assert said["requested"] == {"epsilon": 10.0, "delta": 0.0}
+    assert said["remaining"] == {"epsilon": 5.0, "delta": 0.0}
+
+
+@pytest.mark.slow("crash")
+def test_a_charged_failure_is_charged_once(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
+    """The SDK would retry a 502 by itself, under no key: it is told not to."""
+
+    def kill_once_held() -> None:
+        deadline = time.monotonic() + 20
+        while real_tenant.account()["reserved"]["epsilon"] == 0.0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.3)  # the batch reaches the worker
+        real_gateway.kill("gpu_workers.engine.local.worker embed")
+
+    killer = threading.Thread(target=kill_once_held)
+    killer.start()
+    with pytest.raises(openai.InternalServerError) as caught:
+        client.embed([DOCUMENT * 8] * 80)
+    killer.join()
+
+    said = refusal(caught.value)
+    assert said["code"] == "worker-died"
+    assert said["charged"] is True
+    assert caught.value.response.headers["x-should-retry"] == "false"
+    assert caught.value.response.headers["idempotency-key"]
+    assert client.sent == 1
+    assert real_tenant.committed() == 800.0
+
+
+@pytest.mark.slow("crash")
+def test_a_failure_that_cost_nothing_is_retried(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
+    """The ledger is down for a moment: 503, and the SDK asks again after `Retry-After`."""
+    client.max_retries = 20
+    real_gateway.kill("redis-server")
+
+    answer = client.embed()
+
+    assert len(answer.data[0].embedding) == 384
+    assert client.sent > 1
+    assert real_tenant.committed() == 10.0
+
+
+def test_every_error_under_v1_has_openais_shape(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    post, json = real_tenant.http.post, {"Content-Type": "application/json"}
+    for answer, status, code in (
+        (post("/v1/embeddings", content=b"{", headers=json), 400, "malformed"),
+        (post("/v1/embeddings", content=b"[]", headers=json), 400, "invalid-input"),
+        (post("/v1/embeddings", content=b"x" * 9_000_000, headers=json), 413, "body-too-large"),
+        (post("/v1/embeddings", content=b"{}", headers={"Content-Type": "text/plain"}), 415, "unsupported-media-type"),
+        (real_tenant.http.get("/v1/embeddings"), 405, "method-not-allowed"),
+        (post(f"/v1/{SECRET}", content=b"{}", headers=json), 404, "not-found"),
+    ):
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/json"
+        assert set(answer.json()) == {"error"}
+        assert answer.json()["error"]["code"] == code
+        assert SECRET not in answer.text
+
+
+WRONG_FILES = {
+    "not TOML": ("[presets.a\n", "presets.toml"),
+    "an unknown mechanism": (
+        '[presets.a]\nendpoint = "sentdp"\nmechanism = "magic"\nepsilon = 1\n',
+        "presets.a.sentdp.mechanism",
+    ),
+    "no epsilon": ('[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\n', "presets.a.sentdp.epsilon"),
+    "an epsilon out of range": (
+        '[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\nepsilon = 1001\n',
+        "EPSILON_MAX",
+    ),
+    "another endpoint": ('[presets.a]\nendpoint = "sanitize"\nepsilon = 1\n', "presets.a"),
+    "a dimension that is none": (
+        '[presets.a]\nendpoint = "vector"\nmechanism = "privemb"\nepsilon = 1\ndimension = 385\n',
+        "preset a: dimension",
+    ),
+    "a parameter of another form": (
+        '[presets.a]\nendpoint = "vector"\nmechanism = "privemb"\nepsilon = 1\ndelta = 1e-6\n',
+        "preset a: delta",
+    ),
+    "a misspelt key": (
+        '[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\nepsilon = 1\nsubjekt = "none"\n',
+        "subjekt",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_FILES)
+def test_a_wrong_presets_file_is_refused_with_the_place_that_is_wrong(tmp_path: Path, case: str) -> None:
+    content, named = WRONG_FILES[case]
+
+    with pytest.raises(PresetsRefused, match=named):
+        load_presets(Settings(presets_file=written(tmp_path, content)))
+
+
+def test_a_file_replaces_the_shipped_preset_in_its_place(tmp_path: Path) -> None:
+    other = '[presets.a]\nendpoint = "sentdp"\nmechanism = "clipped_cosine"\nepsilon = 1\n'
+    path = written(tmp_path, other + other.replace("[presets.a]", f"[presets.{SHIPPED}]"))
+
+    presets = load_presets(Settings(presets_file=path))
+
+    assert list(presets) == [SHIPPED, "a"]
+    assert presets[SHIPPED].epsilon == 1
+
+
+@pytest.mark.parametrize("content", [None, WRONG_FILES["a misspelt key"][0]])
+def test_without_a_good_presets_file_the_gateway_does_not_start(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "presets.toml" if content is None else written(tmp_path, content)
+
+    said = refused_start(tmp_path / "data", {"PRIVACY_GATEWAY_PRESETS_FILE": str(path)})
+
+    assert "cannot start" in said
+    assert "presets.toml" in said
+
+
+def written(folder: Path, content: str) -> Path:
+    path = folder / "presets.toml"
+    path.write_text(content)
+    return path

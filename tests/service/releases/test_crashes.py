@@ -1,0 +1,139 @@
+"""Crashes in the middle of a request: the charge stands or nothing came out, and the gateway comes back by itself."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+
+import httpx
+import pytest
+from gateway_kit import DOCUMENT, Gateway, Tenant
+
+pytestmark = pytest.mark.slow("crash")
+
+MANY = [{"text": DOCUMENT * 8}] * 150  # several seconds of work on two cores
+
+
+def _wait_until_held(tenant: Tenant) -> None:
+    deadline = time.monotonic() + 20
+    while tenant.account()["reserved"]["epsilon"] == 0.0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)  # the batch reaches the worker
+
+
+def test_a_killed_worker_costs_its_request_and_the_next_one_works(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    with ThreadPoolExecutor(1) as client:
+        pending = client.submit(real_tenant.embed, MANY)
+        _wait_until_held(real_tenant)
+        real_gateway.kill("gpu_workers.engine.local.worker embed")
+        answer = pending.result()
+
+    assert answer.status_code == 502
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "worker-died"
+    assert answer.json()["charged"] is True
+    assert answer.headers["idempotency-key"]
+    assert real_tenant.committed() == 150.0
+    assert real_tenant.account()["reserved"]["epsilon"] == 0.0
+
+    assert real_tenant.embed(epsilon=1).status_code == 200
+    assert real_tenant.committed() == 151.0
+
+
+def test_a_lost_release_is_not_drawn_again_under_its_key(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    headers = {"Idempotency-Key": "lost"}
+    with ThreadPoolExecutor(1) as client:
+        pending = client.submit(real_tenant.embed, MANY, headers=headers)
+        _wait_until_held(real_tenant)
+        in_flight = real_tenant.embed(MANY, headers=headers)
+        real_gateway.kill("gpu_workers.engine.local.worker embed")
+        assert pending.result().status_code == 502
+
+    assert in_flight.status_code == 409
+    again = real_tenant.embed(MANY, headers=headers)
+    assert again.status_code == 410
+    assert real_tenant.committed() == 150.0
+
+
+def test_a_killed_sanitiser_worker_leaves_embeddings_alone(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    real_gateway.kill("gpu_workers.engine.local.worker sanitize")
+
+    assert real_tenant.embed().status_code == 200
+    answer = real_tenant.http.post("/sanitize", json={"documents": [{"text": "Mail jo@example.org now."}]})
+    assert answer.status_code == 200
+    assert "jo@example.org" not in answer.text
+
+
+def test_a_killed_redis_is_back_by_itself_and_covers_every_answer(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    delivered, refused = 0, []
+    stop = threading.Event()
+
+    def keep_asking() -> None:
+        nonlocal delivered
+        while not stop.is_set():
+            answer = real_tenant.embed([{"text": "One. Two."}], epsilon=1)
+            if answer.status_code == 200:
+                delivered += 1
+            else:
+                refused.append(answer)
+
+    asking = threading.Thread(target=keep_asking)
+    asking.start()
+    time.sleep(0.7)
+    real_gateway.kill("redis-server")
+    while httpx.get(f"{real_gateway.url}/budget", headers=real_tenant.http.headers).status_code != 200:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    stop.set()
+    asking.join()
+
+    assert delivered > 0
+    for answer in refused:
+        assert answer.status_code == 503
+        assert answer.json()["code"] == "ledger-unavailable"
+        assert "data" not in answer.json()
+    account = real_tenant.account()
+    assert account["committed"]["epsilon"] + account["reserved"]["epsilon"] >= delivered
+    assert real_tenant.embed(epsilon=1).status_code == 200
+
+
+def test_while_redis_is_down_nothing_comes_out(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    real_gateway.kill("redis-server")
+
+    answers = [
+        real_tenant.embed(),
+        real_tenant.http.post("/sanitize", json={"documents": [{"text": "hello"}]}),
+        real_tenant.http.get("/budget"),
+    ]
+
+    assert all(answer.status_code in (200, 503) for answer in answers)
+    assert answers[0].status_code == 503
+    real_gateway.wait_ready()
+    assert real_tenant.committed() == 0.0
+
+
+def test_a_client_that_leaves_before_the_work_starts_pays_nothing(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    """The queue is kept busy by another tenant while this one's client gives up."""
+    other = real_gateway.tenant()
+    with ThreadPoolExecutor(1) as client:
+        busy = client.submit(other.embed, MANY[:120])
+        _wait_until_held(other)
+        impatient = HTTPConnection("127.0.0.1", real_gateway.port)
+        headers = {"Authorization": f"Bearer {real_tenant.key}", "Content-Type": "application/json"}
+        body = json.dumps({"documents": [{"text": DOCUMENT}], "epsilon": 1.0})
+        impatient.request("POST", "/embed/sentdp", body=body, headers=headers)
+        _wait_until_held(real_tenant)
+        impatient.close()
+        assert busy.result().status_code == 200
+
+    deadline = time.monotonic() + 30
+    while real_tenant.account()["reserved"]["epsilon"] > 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert real_tenant.committed() == 0.0
+    journal = real_tenant.http.get(f"/budget/{real_tenant.name}/sentence/journal").json()["entries"]
+    assert [entry["transition"] for entry in journal] == ["open", "reserve", "cancel"]
+    assert journal[-1]["reason"] == "client-gone"

@@ -1,0 +1,59 @@
+"""Work that is lost: what had started is charged and not drawn again, what had not started is refunded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway_kit import DOCUMENT, LEAN, Tenant
+from inprocess_kit import Gateway
+
+from gpu_workers.engine.protocol import Role
+
+
+def transitions(tenant: Tenant, unit: str) -> list[str]:
+    entries = tenant.http.get(f"/budget/{tenant.name}/{unit}/journal").json()["entries"]
+    return [entry["transition"] for entry in entries]
+
+
+def test_a_worker_that_dies_costs_what_it_held_and_the_next_request_works(gateway: Gateway, tenant: Tenant) -> None:
+    headers = {"Idempotency-Key": "lost"}
+    gateway.kill_worker_at_work(Role.EMBED)
+    lost = tenant.embed([{"text": DOCUMENT}] * 3, headers=headers)
+
+    assert lost.status_code == 502
+    assert lost.headers["content-type"] == "application/problem+json"
+    assert (lost.json()["code"], lost.json()["charged"]) == ("worker-died", True)
+    assert lost.headers["x-should-retry"] == "false"
+    assert tenant.committed() == 3.0
+    assert tenant.account()["reserved"]["epsilon"] == 0.0
+    assert transitions(tenant, "sentence") == ["open", "reserve", "expire"]
+
+    assert tenant.embed([{"text": DOCUMENT}] * 3, headers=headers).status_code == 410, "it is not drawn again"
+    assert tenant.embed().status_code == 200
+    assert tenant.committed() == 4.0
+
+
+def test_a_dead_sanitiser_is_charged_where_a_fill_has_a_price(gateway: Gateway, tenant: Tenant) -> None:
+    body = {"documents": [{"text": "one two"}], "mask": {"techniques": ["all"]}}
+    priced = body | {"fill": {"mode": "metric_dp", "epsilon": 2.5}}
+    for sent, charged in ((body, False), (priced, True)):
+        gateway.kill_worker_at_work(Role.SANITIZE)
+        lost = tenant.http.post("/sanitize", json=sent)
+        assert (lost.status_code, lost.json()["charged"]) == (502, charged)
+    assert tenant.committed("vector") == 2.5
+    assert tenant.http.post("/sanitize", json=body).status_code == 200
+
+
+def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> None:
+    settings = LEAN | {"PRIVACY_GATEWAY_QUEUE_TASKS_MAX": "4"}
+    small = Gateway(tmp_path / "data", settings)
+    try:
+        tenant = small.tenant()
+        refused = tenant.embed([{"text": "One."}] * 5)
+        assert (refused.status_code, refused.json()["code"]) == (503, "queue-full")
+        assert refused.json()["released"] is False
+        assert "retry-after" in refused.headers
+        assert tenant.committed() == tenant.account()["reserved"]["epsilon"] == 0.0
+        assert transitions(tenant, "sentence") == ["open", "reserve", "cancel"]
+    finally:
+        small.stop()

@@ -1,0 +1,369 @@
+"""`REUSE_RETENTION_S`: what a tenant repeats is answered from the release that was paid for, and the answer says so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import DOCUMENT, LEAN, Tenant, Tenants, documented_presets
+from gateway_kit import Gateway as RealGateway
+from inprocess_kit import Gateway
+
+from core.errors import LedgerUnavailable
+from core.ledger.client import LedgerClient, connect
+from core.ledger.embedded import socket_path
+from core.ledger.records import Charge
+from core.ledger.reuse import ReuseStore
+from core.mechanisms.sentences.pricing import sentence_event
+from gpu_workers.engine.protocol import Role
+from gpu_workers.packs import pack_paths
+from service.releases.request import Part, Parts, ReleaseRequest
+from service.releases.reuse import Reuse
+
+OTHER = "The hotel was quiet. Breakfast was late. The staff were kind. We would come back."
+THIRD = "The train left on time. The seats were clean. A child sang. We arrived early."
+MANY = [{"text": f"{DOCUMENT * 8} Number {number}."} for number in range(40)]
+
+
+def settings(folder: Path) -> dict[str, str]:
+    (folder / "presets.toml").write_text(documented_presets())
+    return LEAN | {
+        "PRIVACY_GATEWAY_REUSE_RETENTION_S": "3600",
+        "PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml"),
+    }
+
+
+@pytest.fixture(scope="module")
+def thrifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("thrifty")
+    running = Gateway(folder / "data", settings(folder))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def saver(thrifty: Gateway) -> Tenant:
+    return thrifty.tenant()
+
+
+def vectors(answer: httpx.Response) -> list[Any]:
+    assert answer.status_code == 200, answer.text
+    return [row["embedding"] for row in answer.json()["data"]]
+
+
+def origins(answer: httpx.Response) -> list[str | None]:
+    """The earlier release that each row was taken from."""
+    assert answer.status_code == 200, answer.text
+    return [row.get("reused_from") for row in answer.json()["data"]]
+
+
+def journal(tenant: Tenant) -> list[Any]:
+    return tenant.http.get(f"/budget/{tenant.name}/sentence/journal").json()["entries"]
+
+
+def redis(gateway: Tenants, *command: str) -> Any:
+    async def call() -> Any:
+        client = LedgerClient(connect(socket_path=socket_path(gateway.data_dir)))
+        try:
+            return await client.call(*command)
+        finally:
+            await client.close()
+
+    return asyncio.run(call())
+
+
+def kept(gateway: Tenants, tenant: Tenant) -> list[bytes]:
+    return redis(gateway, "KEYS", f"{{{tenant.name}}}:reuse:*")
+
+
+def test_a_repeat_is_the_same_release_free_of_charge_and_told(saver: Tenant) -> None:
+    first = saver.embed([{"id": "a", "text": DOCUMENT}], epsilon=2)
+    entries, account = journal(saver), saver.account()
+    again = saver.embed([{"id": "b", "text": DOCUMENT}], epsilon=2)
+
+    assert origins(first) == [None]
+    assert first.json()["privacy"]["reused"] == 0
+    release_id = first.json()["privacy"]["release_id"]
+    assert origins(again) == [release_id]
+    assert vectors(again) == vectors(first)
+    body = again.json()
+    assert body["data"][0]["id"] == "b"
+    assert body["privacy"]["reused"] == 1
+    assert body["privacy"]["repeats"] == first.json()["privacy"]["repeats"] == "public"
+    assert "release_id" not in body["privacy"], "nothing was released"
+    assert "release-id" not in again.headers
+    assert "idempotency-key" not in again.headers
+    assert body["budget"]["committed"] == first.json()["budget"]["committed"] == {"epsilon": 2.0, "delta": 0.0}
+    assert body["usage"] == first.json()["usage"]
+    assert (journal(saver), saver.account()) == (entries, account)
+    metrics = saver.http.get("/metrics").text
+    assert f'gateway_reused_epsilon_total{{tenant="{saver.name}",unit="sentence"}} 2.0' in metrics
+
+
+def test_of_a_call_the_new_documents_alone_are_charged(saver: Tenant) -> None:
+    first = saver.embed([{"text": DOCUMENT}, {"text": OTHER}], epsilon=2)
+    mixed = saver.embed([{"text": OTHER}, {"text": THIRD}, {"text": DOCUMENT}], epsilon=2)
+
+    earlier, own = (answer.json()["privacy"]["release_id"] for answer in (first, mixed))
+    assert origins(mixed) == [earlier, None, earlier]
+    assert [vectors(mixed)[0], vectors(mixed)[2]] == vectors(first)[::-1]
+    assert mixed.json()["privacy"]["reused"] == 2
+    assert mixed.json()["usage"]["documents"] == 3
+    assert mixed.json()["budget"]["committed"]["epsilon"] == saver.committed() == 6.0
+    assert origins(saver.embed([{"text": THIRD}], epsilon=2)) == [own]
+
+    key = mixed.headers["idempotency-key"]
+    replay = saver.embed(
+        [{"text": OTHER}, {"text": THIRD}, {"text": DOCUMENT}], epsilon=2, headers={"Idempotency-Key": key}
+    )
+    assert replay.content == mixed.content
+    assert replay.headers["idempotency-replayed"] == "true"
+    assert saver.committed() == 6.0
+
+
+def test_a_document_that_a_call_holds_twice_is_released_once(saver: Tenant) -> None:
+    answer = saver.embed([{"text": DOCUMENT}, {"text": OTHER}, {"text": DOCUMENT}])
+
+    assert vectors(answer)[0] == vectors(answer)[2]
+    assert origins(answer) == [None, None, answer.json()["privacy"]["release_id"]]
+    assert saver.committed() == 2.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"documents": [{"text": DOCUMENT + " And more."}]},
+        {"documents": [{"text": DOCUMENT.replace("phone", "Phone")}]},
+        {"epsilon": 1.5},
+        {"mechanism": "clipped_cosine"},
+        {"mechanism": "document_selection"},
+        {"headers": {"Idempotency-Key": "own"}},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_what_is_another_release_is_charged(saver: Tenant, change: dict[str, Any]) -> None:
+    first = saver.embed()
+    other = saver.embed(**change)
+
+    assert origins(other) == [None]
+    assert vectors(other) != vectors(first)
+    assert saver.committed() == 1.0 + change.get("epsilon", 1.0)
+
+
+def test_the_form_of_request_and_answer_does_not_matter(saver: Tenant) -> None:
+    """What is released depends on the sentences; how they came, or how the vector is written, is no new release."""
+    release_id = saver.embed([{"sentences": ["One sentence.", "Another one."]}]).json()["privacy"]["release_id"]
+
+    again = saver.embed([{"sentences": ["One sentence.", "Another one."]}], encoding_format="base64", domain="general")
+    assert origins(again) == [release_id]
+    assert isinstance(vectors(again)[0], str)
+    assert origins(saver.embed([{"sentences": ["One sentence. Another one."]}])) == [None]
+
+
+def test_a_key_of_the_callers_own_is_a_release_of_its_own(saver: Tenant, thrifty: Gateway) -> None:
+    """It is neither reused nor kept: nobody learns from another answer that its content was repeated."""
+    named = saver.embed(headers={"Idempotency-Key": "own"})
+
+    assert "repeats" not in named.json()["privacy"]
+    assert "reused" not in named.json()["privacy"]
+    assert kept(thrifty, saver) == []
+    assert origins(saver.embed()) == [None]
+    assert saver.committed() == 2.0
+
+
+def test_nothing_is_reused_across_tenants(thrifty: Gateway) -> None:
+    one, two = thrifty.tenant(), thrifty.tenant()
+
+    assert vectors(one.embed()) != vectors(two.embed())
+    assert one.committed() == two.committed() == 1.0
+
+
+def test_nothing_is_reused_across_subjects(thrifty: Gateway) -> None:
+    saver = thrifty.tenant(subject_epsilon=100)
+    ada = saver.embed(subject="ada")
+    both = saver.embed([{"text": DOCUMENT, "subject": "bob"}, {"text": DOCUMENT, "subject": "ada"}])
+
+    assert origins(both) == [None, ada.json()["privacy"]["release_id"]]
+    assert vectors(both)[1] == vectors(ada)[0] != vectors(both)[0]
+    assert saver.committed() == 2.0
+    nobody = saver.embed()
+    assert (nobody.status_code, nobody.json()["code"]) == (422, "subject-required")
+    reused = saver.embed(subject="bob").json()
+    assert reused["budget"]["subject_hash"] == both.json()["budget"]["subject_hash"]
+
+
+def test_an_exhausted_account_still_answers_what_it_has_paid_for(thrifty: Gateway) -> None:
+    saver = thrifty.tenant(epsilon=1)
+    assert saver.embed().status_code == 200
+    refused = saver.embed([{"text": DOCUMENT}, {"text": OTHER}])
+    denied = saver.embed([{"text": OTHER}])
+
+    assert refused.status_code == denied.status_code == 403
+    assert refused.json()["requested"] == {"epsilon": 1.0, "delta": 0.0}
+    assert origins(saver.embed()) != [None]
+    assert saver.embed([{"text": OTHER}]).status_code == 403
+    assert saver.committed() == 1.0
+
+
+def test_a_key_that_was_revoked_reuses_nothing_and_its_successor_does(thrifty: Gateway, saver: Tenant) -> None:
+    saver.embed()
+    keys = f"/admin/tenants/{saver.name}/keys"
+    successor = thrifty.client(thrifty.admin.post(keys).json()["key"])
+    body = {"documents": [{"text": DOCUMENT}], "epsilon": 1.0}
+    (old,) = [row for row in thrifty.admin.get(keys).json()["keys"] if row["key_id"] in saver.key]
+    assert thrifty.admin.delete(f"{keys}/{old['key_id']}").status_code == 200
+
+    assert saver.embed().status_code == 401
+    assert origins(successor.post("/embed/sentdp", json=body)) != [None]
+
+
+def test_after_its_retention_a_repeat_is_a_new_release(thrifty: Gateway, saver: Tenant) -> None:
+    first = saver.embed()
+    (key,) = kept(thrifty, saver)
+    assert 0 < redis(thrifty, "PTTL", key.decode()) <= 3600_000
+    redis(thrifty, "PEXPIRE", key.decode(), "0")
+    again = saver.embed()
+
+    assert origins(again) == [None]
+    assert vectors(again) != vectors(first)
+    assert saver.committed() == 2.0
+    assert vectors(saver.embed()) == vectors(again)
+
+
+def test_equal_requests_at_the_same_time_all_succeed(saver: Tenant) -> None:
+    """Those that find no release yet are charged, each for a draw of its own."""
+    with ThreadPoolExecutor(8) as clients:
+        answers = list(clients.map(lambda _: saver.embed(), range(8)))
+
+    fresh = [answer for answer in answers if origins(answer) == [None]]
+    drawn = {answer.json()["privacy"]["release_id"]: vectors(answer) for answer in fresh}
+    assert saver.committed() == len(drawn) >= 1
+    for answer in [*answers, saver.embed()]:
+        if answer not in fresh:
+            assert vectors(answer) == drawn[answer.json()["data"][0]["reused_from"]]
+    assert saver.committed() == len(drawn)
+
+
+@pytest.mark.slow("crash")
+def test_a_release_that_failed_is_not_reused(tmp_path: Path) -> None:
+    gateway = RealGateway(tmp_path / "data", settings(tmp_path))
+    try:
+        saver = gateway.tenant()
+        with ThreadPoolExecutor(1) as client:
+            pending = client.submit(saver.embed, MANY, epsilon=0.5)
+            while saver.account()["reserved"]["epsilon"] == 0.0:
+                assert not pending.done()
+                time.sleep(0.01)
+            gateway.kill("gpu_workers.engine.local.worker embed")
+            lost = pending.result()
+
+        spent = 20.0 if lost.status_code == 502 else 0.0  # the worker may not have had it yet
+        assert saver.committed() == spent
+        assert kept(gateway, saver) == []
+        gateway.wait_ready()
+        assert origins(saver.embed(MANY[:1], epsilon=0.5)) == [None]
+        assert saver.committed() == spent + 0.5
+    finally:
+        gateway.stop()
+
+
+def test_texts_are_reused_one_by_one(saver: Tenant) -> None:
+    def embed(*texts: str, **fields: Any) -> httpx.Response:
+        return saver.http.post("/embed/vector", json={"texts": texts, "epsilon": 4, **fields})
+
+    first = embed(DOCUMENT, OTHER)
+    mixed = embed(THIRD, OTHER, DOCUMENT, THIRD, encoding_format="float")
+
+    earlier, own = (answer.json()["privacy"]["release_id"] for answer in (first, mixed))
+    assert origins(mixed) == [None, earlier, earlier, own]
+    assert vectors(mixed)[1:3] == vectors(first)[::-1]
+    assert vectors(mixed)[3] == vectors(mixed)[0]
+    assert mixed.json()["usage"] == {"vectors": 4}
+    assert saver.committed() == 12.0
+    whole = embed(OTHER, THIRD, encoding_format="base64")
+    assert origins(whole) == [earlier, own]
+    assert saver.committed() == 12.0
+    assert origins(embed(OTHER, projection="orthonormal")) == [None]
+    assert origins(embed(OTHER, mechanism="privunit")) == [None]
+    assert origins(embed(OTHER, mechanism="laplace", epsilon=0.5)) == [None]
+    assert origins(embed(OTHER, mechanism="laplace", epsilon=0.5, clip_norm=0.5)) == [None]
+    assert origins(embed(OTHER, mechanism="laplace", epsilon=0.5)) != [None]
+
+
+def test_vectors_of_the_callers_own_are_released_each_time(saver: Tenant) -> None:
+    body = {"vectors": [[0.6, 0.8, 0.0, 0.0]], "epsilon": 1, "mechanism": "privunit"}
+    first, again = (saver.http.post("/embed/vector", json=body) for _ in range(2))
+
+    assert vectors(first) != vectors(again)
+    assert origins(again) == [None]
+    assert "repeats" not in again.json()["privacy"]
+    assert saver.committed() == 2.0
+
+
+def test_openai_clients_and_the_endpoints_share_releases(saver: Tenant) -> None:
+    def embed(*texts: str, model: str = "minilm-sentdp-eps10") -> httpx.Response:
+        return saver.http.post("/v1/embeddings", json={"model": model, "input": texts, "encoding_format": "float"})
+
+    first = embed(DOCUMENT)
+    mixed = embed(OTHER, DOCUMENT)
+    assert origins(mixed) == [None, first.json()["privacy"]["release_id"]]
+    assert mixed.json()["data"][1]["object"] == "embedding"
+    assert mixed.json()["privacy"]["reused"] == 1
+    assert vectors(mixed)[1] == vectors(first)[0] == vectors(saver.embed(epsilon=10))[0]
+    assert saver.committed() == 20.0
+    assert origins(embed(DOCUMENT, model="queries")) == [None]
+    assert origins(embed(DOCUMENT, model="queries")) != [None]
+    assert saver.committed() == 28.0
+
+
+def test_another_pack_of_the_same_name_is_another_release(thrifty: Gateway, saver: Tenant) -> None:
+    folder = thrifty.data_dir / "domains" / "tenants" / saver.name
+    folder.mkdir(parents=True)
+    pack = pack_paths()["general"].read_bytes()
+
+    def install(content: bytes) -> None:
+        (folder / "new").write_bytes(content)
+        (folder / "new").replace(folder / "own.safetensors")
+
+    install(pack)
+    assert origins(saver.embed(domain="own")) == [None]
+    assert origins(saver.embed(domain="own")) != [None]
+    install(pack)
+    assert origins(saver.embed(domain="own")) != [None], "the same pack, copied again"
+    install(pack.replace(b"general", b"another", 1))
+    assert origins(saver.embed(domain="own")) == [None]
+    assert saver.committed() == 2.0
+
+
+def test_an_estimate_does_not_tell_what_was_released(saver: Tenant) -> None:
+    body = {"documents": [{"text": DOCUMENT}], "epsilon": 1.0}
+    before = saver.http.post("/budget/estimate", json=body).json()["accounts"][0]["cost"]
+    saver.embed()
+
+    assert saver.http.post("/budget/estimate", json=body).json()["accounts"][0]["cost"] == before
+
+
+def test_an_answer_leaves_even_if_its_results_cannot_be_kept() -> None:
+    class Full(ReuseStore):
+        def __init__(self) -> None:
+            """A Redis that takes no more."""
+
+        async def keep(self, *_: Any) -> None:
+            raise LedgerUnavailable
+
+    charge = Charge(sentence_event("sentence_codes", 1))
+    parts = Parts([Part([charge], [b"text"])], only=lambda _: whole, pack=bytes, unpack=bytes)
+    whole = ReleaseRequest(
+        [charge], Role.EMBED, [], render=lambda results, _: {"data": [{"embedding": results[0].hex()}]}
+    )
+    reuse = Reuse(Full(), "acme", whole, parts, ["0" * 64], {})
+
+    rendered = reuse.fresh_release().render([b"\1"], {"privacy": {"release_id": "1" * 32}})
+    asyncio.run(reuse.keep("1" * 32))
+    assert rendered == {"data": [{"embedding": "01"}]}

@@ -1,0 +1,379 @@
+"""`POST /sanitize/batch`: rows in order, one line's trouble is its own, and the budget sees each document once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import Gateway as RealGateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
+
+SECRET = "zworykin@xylotron-corp.com"
+METRIC = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 2.5}}
+WORST = 4.999395135  # of one document on the `token` account, as in test_sanitize_metric_dp.py
+HEADERS = {"Content-Type": "application/x-ndjson"}
+
+
+def line(value: Any) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def post(tenant: Tenant, content: bytes | Iterable[bytes], **headers: str) -> httpx.Response:
+    return tenant.http.post("/sanitize/batch", content=content, headers=HEADERS | headers)
+
+
+def stream(tenant: Tenant, *lines: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows and the summary; a `bytes` line is sent as it is."""
+    body = b"".join(each if isinstance(each, bytes) else line(each) for each in lines)
+    answer = post(tenant, body)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    return parsed(answer)
+
+
+def parsed(answer: httpx.Response) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    *rows, last = [json.loads(each) for each in answer.text.splitlines()]
+    return rows, last["summary"]
+
+
+def code(row: dict[str, Any]) -> str | None:
+    return row["problem"]["code"] if "problem" in row else None
+
+
+def test_rows_come_in_order_as_sanitize_gives_them(tenant: Tenant) -> None:
+    documents = [{"id": f"d{n}", "text": f"Mail user{n}@example.org about {n}."} for n in range(300)]
+    terms = {"fill": {"mode": "marker"}, "return_spans": True}
+
+    rows, summary = stream(tenant, terms, *documents)
+
+    single = tenant.http.post("/sanitize", json={"documents": documents[:250]} | terms).json()
+    assert rows[:250] == single["data"]
+    assert [row["id"] for row in rows] == [document["id"] for document in documents]
+    assert [row["index"] for row in rows] == list(range(300))
+    assert summary == {
+        "documents": 300,
+        "released": 300,
+        "failed": 0,
+        "charged": 0,
+        "complete": True,
+        "privacy": single["privacy"],
+        "budget": None,
+        "usage": {
+            "documents": 300,
+            "tokens": sum(row["tokens"] for row in rows),
+            "masked_tokens": sum(row["masked_tokens"] for row in rows),
+        },
+    }
+
+
+def test_without_terms_the_defaults_apply_and_the_last_line_needs_no_end(tenant: Tenant) -> None:
+    rows, summary = stream(tenant, {"text": f"To {SECRET}."}, b"\r\n\n", json.dumps({"text": f"By {SECRET}."}).encode())
+
+    assert [row["text"] for row in rows] == ["To [EMAIL_ADDRESS].", "By [EMAIL_ADDRESS]."]
+    assert summary["documents"] == 2
+    assert stream(tenant, {"return_spans": True})[1]["documents"] == 0
+
+
+def test_a_bad_line_is_its_own_trouble_and_is_not_repeated(tenant: Tenant) -> None:
+    good = {"text": f"To {SECRET}."}
+    deep = b"[" * 50 + b"]" * 50
+    answer = post(
+        tenant,
+        b"".join(
+            [
+                line(good),
+                b'{"text": "' + SECRET.encode() + b"\n",
+                b'{"text": "\xff\xfe ' + SECRET.encode() + b'"}\n',
+                line({"text": "  "}),
+                line({"id": "a", SECRET: 1}),
+                line({"text": 5, "zworykin": 1}),
+                line([SECRET]),
+                b'{"text": ' + deep + b"}\n",
+                b'{"text": NaN}\n',
+                line({"text": "x" * 1_000_001}),
+                b'{"text": "' + SECRET.encode() * 400_000 + b'"}\n',
+                line({"text": "x", "subject": "zworykin"}),
+                line(good),
+            ]
+        ),
+    )
+    rows, summary = parsed(answer)
+
+    assert "zworykin" not in answer.text
+    assert [code(row) for row in rows] == [
+        None,
+        "malformed",
+        "malformed",
+        *["invalid-input"] * 4,
+        "malformed",
+        "malformed",
+        "invalid-input",
+        "body-too-large",
+        None,
+        None,
+    ]
+    assert rows[3]["problem"]["errors"][0]["field"] == "text"
+    assert rows[5]["problem"]["errors"][0] == {"field": "text", "kind": "string_type"}
+    assert rows[1]["line"] == 2
+    assert rows[-1]["text"] == "To [EMAIL_ADDRESS]."
+    assert (summary["documents"], summary["released"], summary["failed"]) == (13, 3, 10)
+    assert summary["complete"] is True
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "problem"),
+    [
+        (b"", 422, "invalid-input"),
+        (b"\n \n\r\n", 422, "invalid-input"),
+        (b"zworykin\n", 400, "malformed"),
+        (b"\xff\xfe\n", 400, "malformed"),
+        (b'"zworykin"\n', 422, "invalid-input"),
+        (line({"zworykin": 1}), 422, "invalid-input"),
+        (line({"mask": {"techniques": ["zworykin"]}}), 422, "invalid-input"),
+        (line({"mask": {"allow_list": "zworykin"}}), 422, "invalid-input"),
+        (line({"fill": {"mode": "metric_dp"}}), 422, "invalid-input"),
+        (line({"fill": {"mode": "metric_dp", "epsilon": 1e9}}), 422, "invalid-input"),
+        (line({"policy": "zworykin"}), 422, "invalid-input"),
+        (b"zworykin" * 1_100_000, 413, "body-too-large"),
+    ],
+)
+def test_what_is_wrong_before_the_first_document_is_a_status(
+    tenant: Tenant, content: bytes, status: int, problem: str
+) -> None:
+    answer = post(tenant, content + line({"text": "x"}) if content.strip() else content)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == problem
+    assert "zworykin" not in answer.text
+
+
+def test_who_may_call_and_how(gateway: Gateway, tenant: Tenant) -> None:
+    body = line({"text": "x"})
+
+    assert gateway.client(None).post("/sanitize/batch", content=body, headers=HEADERS).status_code == 401
+    assert gateway.admin.post("/sanitize/batch", content=body, headers=HEADERS).status_code == 403
+    assert tenant.http.post("/sanitize/batch", json={"text": "x"}).status_code == 415
+    refused = post(tenant, body, **{"Idempotency-Key": "zworykin"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+    assert "zworykin" not in refused.text + str(refused.headers)
+
+
+def test_each_document_is_charged_once_under_the_release_of_its_rows(tenant: Tenant) -> None:
+    rows, summary = stream(tenant, METRIC, *[{"text": f"Meet Dr Zworykin at {n}"} for n in range(150)], {"text": ""})
+
+    assert summary["charged"] == summary["released"] == 150
+    assert summary["failed"] == 1
+    assert tenant.committed("vector") == 150 * 2.5
+    assert tenant.committed("token") == pytest.approx(150 * WORST, rel=1e-12)
+    assert summary["privacy"]["guarantee"] == "metric-dp"
+    assert summary["privacy"]["epsilon_worst_case"] == WORST
+    assert "release_id" not in summary["privacy"]
+    assert summary["budget"]["committed"]["epsilon"] == 375.0
+    assert summary["budget"]["remaining"]["epsilon"] == 625.0
+    entries = tenant.http.get(f"/budget/{tenant.name}/vector/journal?limit=1000").json()["entries"]
+    releases = {row["release_id"] for row in rows if "release_id" in row}
+    assert {entry["release_id"] for entry in entries if entry["transition"] == "commit"} == releases
+    assert not any("zworykin" in row.get("text", "").lower() for row in rows)
+
+
+def test_an_exhausted_budget_ends_the_stream_with_what_it_still_covered(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=35.0)
+
+    rows, summary = stream(tenant, METRIC, *[{"text": "short text"}] * 3, b"no json\n", *[{"text": "short text"}] * 200)
+
+    assert [code(row) for row in rows] == [None, None, None, "malformed", None, None, None, None]
+    assert summary["problem"]["code"] == "budget-exhausted"
+    assert summary["problem"]["account"] == f"{tenant.name}/token"
+    assert (summary["complete"], summary["documents"]) == (False, 8)
+    assert summary["released"] == summary["charged"] == 7
+    assert tenant.committed("token") == pytest.approx(7 * WORST)
+    assert tenant.account("token")["reserved"]["epsilon"] == 0.0
+    assert tenant.http.get("/budget").status_code == 200, "the connection is fit for the next request"
+
+
+def test_a_stream_that_the_budget_does_not_cover_at_all_says_what_it_would_have_been(gateway: Gateway) -> None:
+    rows, summary = stream(gateway.tenant(epsilon=1.0), METRIC, {"text": "x"})
+
+    assert rows == []
+    assert (summary["documents"], summary["charged"], summary["budget"]) == (0, 0, None)
+    assert summary["problem"]["code"] == "budget-exhausted"
+    assert summary["privacy"]["guarantee"] == "metric-dp"
+
+
+def test_subjects_are_the_business_of_their_lines(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=100.0, subject_epsilon=6.0)
+
+    rows, summary = stream(tenant, METRIC, *[{"text": "x", "subject": name} for name in "abac"], {"text": "x"})
+
+    assert [code(row) for row in rows] == [None, None, "budget-exhausted", None, "subject-required"]
+    assert summary["complete"] is True
+    assert summary["charged"] == 3
+
+
+def test_a_policy_holds_for_a_stream(gateway: Gateway, tenant: Tenant) -> None:
+    rows, summary = stream(tenant, {"policy": "newsroom", "fill": {"mode": "class_marker"}}, {"text": f"To {SECRET}"})
+
+    assert rows[0]["text"] == "To [EMAIL_ADDRESS]"
+    assert summary["policy"] == "newsroom"
+    assert post(tenant, line({"policy": "clinical"})).status_code == 422
+
+
+def test_a_long_stream_holds_little_memory(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+    filling = b" " * 65_000
+
+    def lines() -> Iterator[bytes]:
+        for n in range(2000):
+            yield b'{"text": "To ' + SECRET.encode() + b'"' + filling + b"}\n" if n % 20 != 7 else b'{"text": "no end\n'
+
+    def memory_kb(what: str) -> int:
+        status = Path(f"/proc/{real_gateway.process.pid}/status").read_text()
+        return int(re.search(rf"{what}:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
+
+    post(real_tenant, line({"text": "warm"}))
+    Path(f"/proc/{real_gateway.process.pid}/clear_refs").write_text("5")  # the peak counts from here
+    before = memory_kb("VmRSS")
+    rows, summary = parsed(post(real_tenant, lines()))
+
+    assert summary["documents"] == len(rows) == 2000
+    assert summary["failed"] == 100
+    assert memory_kb("VmHWM") - before < 64 * 1024, "130 MB went through"
+
+
+class Conversation:
+    """A client that keeps its body open and reads meanwhile."""
+
+    def __init__(self, gateway: RealGateway, tenant: Tenant) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
+        self.socket.sendall(
+            f"POST /sanitize/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
+            "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        )
+        self.answer = self.socket.makefile("rb")
+
+    def say(self, *lines: Any) -> None:
+        body = b"".join(line(each) for each in lines)
+        self.socket.sendall(f"{len(body):x}\r\n".encode() + body + b"\r\n")
+
+    def row(self) -> dict[str, Any]:
+        while not (heard := self.answer.readline()).startswith(b"{"):
+            assert heard, "the answer ended"
+        return json.loads(heard)
+
+    def leave(self) -> None:
+        self.answer.close()
+        self.socket.close()
+
+
+def settled(tenant: Tenant) -> float:
+    """What is committed on the `vector` account once nothing is held there and nothing more comes."""
+    before = None
+    while True:
+        account = tenant.account("vector")
+        if not account["reserved"]["epsilon"] and account["committed"] == before:
+            return float(before["epsilon"])
+        before = account["committed"]
+        time.sleep(0.5)
+
+
+def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_more(
+    real_gateway: RealGateway, real_tenant: Tenant
+) -> None:
+    talk = Conversation(real_gateway, real_tenant)
+    talk.say(METRIC)
+    for n in range(3):
+        talk.say({"id": f"d{n}", "text": "one two three"})
+        assert talk.row()["id"] == f"d{n}"
+    talk.leave()
+
+    assert settled(real_tenant) == 3 * 2.5
+    transitions = [
+        entry["transition"]
+        for entry in real_tenant.http.get(f"/budget/{real_tenant.name}/vector/journal").json()["entries"]
+    ]
+    assert transitions.count("commit") == 3
+
+
+@pytest.mark.slow("crash")
+def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway: RealGateway) -> None:
+    tenant = real_gateway.tenant(epsilon=1e6)
+    talk = Conversation(real_gateway, tenant)
+    talk.say(METRIC, {"text": "one two three"})
+    talk.row()
+    worker = real_gateway.pid_of("worker sanitize")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        talk.say(*[{"text": "one two three"}] * 600)
+        while not tenant.account("vector")["reserved"]["epsilon"]:
+            time.sleep(0.05)
+        talk.leave()
+        time.sleep(0.5)
+        held = tenant.account("vector")["reserved"]["epsilon"]
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+    assert held <= 64 * 2.5
+    assert settled(tenant) <= 2.5 + held
+
+
+@pytest.mark.slow("crash")
+def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(
+    real_gateway: RealGateway, real_tenant: Tenant
+) -> None:
+    talk = Conversation(real_gateway, real_tenant)
+    worker = real_gateway.pid_of("worker sanitize")
+    os.kill(worker, signal.SIGSTOP)
+    talk.say(METRIC)
+    talk.say(*[{"text": "one two three " * 90}] * 40)  # several batches, two of which the worker holds
+    while not real_tenant.account("vector")["reserved"]["epsilon"]:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(worker, signal.SIGKILL)
+    rows = [talk.row() for _ in range(40)]
+    talk.leave()
+
+    assert [row["index"] for row in rows] == list(range(40))
+    assert {code(row) for row in rows} == {None, "worker-died"}
+    assert all(row["problem"]["charged"] for row in rows if "problem" in row)
+    assert settled(real_tenant) == 40 * 2.5
+
+
+@pytest.mark.slow("crash")
+def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> None:
+    limits = {
+        "PRIVACY_GATEWAY_STREAM_LINES_MAX": "5",
+        "PRIVACY_GATEWAY_STREAM_LINE_BYTES_MAX": "1024",
+        "PRIVACY_GATEWAY_STREAM_GROUP_MAX": "2",
+        "PRIVACY_GATEWAY_STREAM_IDLE_S": "2",
+        "PRIVACY_GATEWAY_INFILL": "off",
+    }
+    small = RealGateway(tmp_path / "data", limits)
+    try:
+        tenant = small.tenant()
+        rows, summary = stream(tenant, *[{"text": "x"}] * 4, {"text": "x" * 1024}, {"text": "x"}, {"text": "x"})
+        assert [code(row) for row in rows] == [None] * 4 + ["body-too-large"]
+        assert (summary["complete"], summary["problem"]["code"]) == (False, "invalid-input")
+
+        silent = Conversation(small, tenant)
+        silent.say({"text": "x"})
+        assert silent.row()["text"] == "x"
+        assert silent.row()["summary"]["problem"]["code"] == "request-timeout"
+
+        open_end = Conversation(small, tenant)
+        open_end.say({"text": "x"})
+        assert open_end.row()["text"] == "x"
+        small.process.terminate()
+        assert open_end.row()["summary"]["problem"]["code"] == "not-started"
+        assert small.process.wait(60) == 0
+    finally:
+        small.stop()

@@ -1,0 +1,88 @@
+"""`POST /embed/sentdp` by `document_selection`: the answer says that the whole document is protected, and tells nothing
+that the guarantee hides."""
+
+from __future__ import annotations
+
+import numpy as np
+from gateway_kit import DOCUMENT, Tenant
+from inprocess_kit import Gateway
+
+MECHANISM = "document_selection"
+
+
+def test_an_answer_names_the_document_as_its_unit_and_hides_the_number_of_sentences(tenant: Tenant) -> None:
+    answer = tenant.embed([{"id": "a", "text": DOCUMENT}, {"text": "Alone."}], epsilon=2.5, mechanism=MECHANISM)
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    common = {"index", "embedding", "space"}
+    assert [set(row) for row in body["data"]] == [common | {"id"}, common]
+    assert all(np.isfinite(row["embedding"]).all() for row in body["data"])
+    assert body["usage"] == {"documents": 2}
+    release_id = body["privacy"].pop("release_id")
+    assert release_id
+    assert body["privacy"] == {
+        "guarantee": "pure-dp",
+        "unit": "document",
+        "units": ["document", "sentence", "token"],
+        "adjacency": "replace-one document, of any number of sentences",
+        "public": [],
+        "epsilon": 2.5,
+        "delta": 0.0,
+        "mechanism": MECHANISM,
+    }
+
+
+def test_it_is_charged_as_a_sentence_level_release_is(tenant: Tenant) -> None:
+    body = tenant.embed(epsilon=2.5, mechanism=MECHANISM).json()
+
+    assert body["budget"]["unit"] == "sentence"
+    assert body["budget"]["committed"]["epsilon"] == 2.5
+    assert tenant.committed("sentence") == tenant.committed("token") == 2.5
+    assert tenant.committed("record") == 0.0
+    tenant.embed(epsilon=1.5, mechanism="clipped_cosine")
+    assert tenant.committed("sentence") == 4.0, "both count on one account"
+
+
+def test_the_same_key_is_the_same_answer(tenant: Tenant) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first = tenant.embed(mechanism=MECHANISM, headers=headers)
+
+    assert first.status_code == 200, first.text
+    assert tenant.embed(mechanism=MECHANISM, headers=headers).content == first.content
+    assert tenant.committed() == 1.0
+
+
+def test_two_documents_far_apart_are_told_apart_at_a_large_epsilon(tenant: Tenant) -> None:
+    sport = "The team won the game. The goalie made great saves. Fans cheered in the stadium. Hockey is fun. " * 3
+    space = "The rocket reached orbit. The satellite maps the moon. Nasa plans a launch. The probe left earth. " * 3
+    rows = tenant.embed([{"text": sport}, {"text": space}, {"text": sport}], epsilon=200, mechanism=MECHANISM).json()
+    first, second, third = (np.asarray(row["embedding"]) for row in rows["data"])
+
+    assert not np.allclose(first, second)
+    assert np.array_equal(first, third)
+
+
+def test_an_estimate_names_what_it_prices_and_charges_nothing(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=3)
+    body = {"documents": [{"text": DOCUMENT}, {"text": DOCUMENT}], "epsilon": 1.0, "mechanism": MECHANISM}
+
+    told = tenant.http.post("/budget/estimate", json=body).json()
+
+    assert told["privacy"]["unit"] == "document"
+    assert told["privacy"]["adjacency"] == "replace-one document, of any number of sentences"
+    assert told["allowed"] is True
+    assert {line["unit"]: line["cost"]["epsilon"] for line in told["accounts"]} == {"sentence": 2.0, "token": 2.0}
+    assert tenant.committed() == 0.0
+    other = tenant.http.post("/budget/estimate", json=body | {"mechanism": "clipped_cosine"}).json()
+    assert other["privacy"]["unit"] == "sentence"
+
+
+def test_a_plan_admits_as_many_as_are_certified_and_nothing_else(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=2, plans={MECHANISM: 1.0})
+
+    assert tenant.embed(mechanism=MECHANISM, epsilon=0.5).json()["code"] == "plan-mismatch"
+    assert tenant.embed(mechanism="clipped_cosine", epsilon=1.0).json()["code"] == "plan-mismatch"
+    codes = [tenant.embed(mechanism=MECHANISM, epsilon=1.0).status_code for _ in range(3)]
+    assert codes == [200, 200, 403]
+    assert tenant.account()["plan"]["mechanism"] == MECHANISM

