@@ -198,9 +198,9 @@ class CausalInfill:
         at = len(blank.before)
         first = sum(end <= at for _, end in text.offsets)
         last = sum(start < at + len(_MASK) for start, _ in text.offsets)
-        room = self._window - (last - first)
-        left = min(first, max(room // 2, room - (len(text) - last)))
-        kept = text.ids[first - left : last + room - left]
+        capacity = self._window - (last - first)
+        left = min(first, max(capacity // 2, capacity - (len(text) - last)))
+        kept = text.ids[first - left : last + capacity - left]
         # A vocabulary that marks the beginnings of words counts the space before a word as part of the word.
         begun = blank.before[text.offsets[first - left][0] :]
         if self._spelling(blank).begins:

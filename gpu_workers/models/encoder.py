@@ -185,19 +185,19 @@ class Encoder:
         for i, length in enumerate(lengths):
             buckets.setdefault(-(-max(length, 1) // STEP) * STEP, []).append(i)
         batch: list[tuple[int, list[int]]] = []
-        room = self._tokens_max
+        capacity = self._tokens_max
         for padded in sorted(buckets, reverse=True):
             members = buckets[padded]
             while members:
                 packs = self._batching is Batching.PACKED
-                fitting = room // padded if packs else self._rows_max(padded)
+                fitting = capacity // padded if packs else self._rows_max(padded)
                 if batch and (fitting < 1 or not packs):
                     yield batch
-                    batch, room = [], self._tokens_max
+                    batch, capacity = [], self._tokens_max
                     continue
                 taken, members = members[: max(1, fitting)], members[max(1, fitting) :]
                 batch.append((padded, taken))
-                room -= padded * len(taken)
+                capacity -= padded * len(taken)
         if batch:
             yield batch
 

@@ -68,9 +68,9 @@ class MaskedInfill:
         return np.array([self._model.mask], dtype=np.int64)
 
     def _question(self, before: IntArray, after: IntArray) -> Question:
-        room = self._window - 1
-        left = min(len(before), max(room // 2, room - len(after)))
-        right = min(len(after), room - left)
+        capacity = self._window - 1
+        left = min(len(before), max(capacity // 2, capacity - len(after)))
+        right = min(len(after), capacity - left)
         ids = np.concatenate([before[len(before) - left :], self._mask, after[:right]])
         return Question(ids, np.array([left], dtype=np.int64))
 

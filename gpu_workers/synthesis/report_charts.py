@@ -32,12 +32,12 @@ def stacked_bars(
     highest = max(float(totals.max()), float(marks[1].max()) if marks is not None else 0.0) or 1.0
     bins = parts.shape[1]
     step = (_WIDTH - _LEFT - _RIGHT) / bins
-    room = _HEIGHT - _TOP - _BOTTOM
+    plot_height = _HEIGHT - _TOP - _BOTTOM
     drawn = []
     for b in range(bins):
         x, top = _LEFT + b * step, float(_HEIGHT - _BOTTOM)
         for s in range(len(parts)):
-            tall = parts[s, b] / highest * room
+            tall = parts[s, b] / highest * plot_height
             top -= tall
             label = escape(names[b]) + (f", {escape(series[s])}" if len(parts) > 1 else "")
             drawn.append(
@@ -46,7 +46,7 @@ def stacked_bars(
             )
         if marks is not None:
             marked, share = marks[0], marks[1][b]
-            y = _HEIGHT - _BOTTOM - share / highest * room
+            y = _HEIGHT - _BOTTOM - share / highest * plot_height
             drawn.append(
                 f'<line class="mark" x1="{x:.1f}" x2="{x + step:.1f}" y1="{y:.1f}" y2="{y:.1f}">'
                 f"<title>{escape(names[b])}, {marked}: {share:.1%}</title></line>"
