@@ -12,7 +12,7 @@
     ├── UnitMismatch                an event met an account of another unit or adjacency
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
-    │   │   └── LedgerNotTrusted    the ledger is not what was sealed; stays refused until an operator has looked
+    │   │   └── LedgerNotTrusted    the ledger does not match its seals; rejected until an operator has inspected it
     │   ├── BudgetExhausted         carries `requested` and `remaining`
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
@@ -171,7 +171,7 @@ class LedgerNotTrusted(LedgerUnavailable):
     """Start-up, commands and the sealing round raise it. A request gets LedgerUnavailable (`core.ledger.client`)."""
 
     code = "ledger-not-trusted"
-    title = "The budget ledger is not what was sealed; nothing was released."
+    title = "The budget ledger does not match its seals. Nothing was released."
 
 
 _BASIC_ONLY = (

@@ -298,11 +298,11 @@ def test_a_request_that_meets_an_older_ledger_gets_the_error_of_every_unusable_l
             await running.server.stop()
             place.restore("old")
             await running.server.start()
-            for reason in ("older state", "not what was sealed"):  # at the new connection, and afterwards
+            for reason in ("older state", "does not match its seals"):  # at the new connection, and afterwards
                 with pytest.raises(LedgerUnavailable, match=reason) as refused:
                     await running.ledger.reserve("acme", [charge(1)])
                 assert refused.value.code == "ledger-unavailable"
-            with pytest.raises(LedgerNotTrusted, match="not what was sealed"):
+            with pytest.raises(LedgerNotTrusted, match="does not match its seals"):
                 await running.sealer.seal()
 
     go(scenario())
