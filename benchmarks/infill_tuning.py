@@ -81,7 +81,7 @@ def main() -> None:
         list(islice(texts(arguments.data, part), arguments.documents)) for part in ("20news/train", "imdb/train")
     )
     held = {length: held_out(texts(arguments.data, "20news/test"), length, 200 * 128 // length) for length in (32, 128)}
-    print(f"{len(posts)} documents, hidden pieces {[len(batch.asked) for batch in held.values()]}")
+    print(f"{len(posts)} documents, hidden pieces {[len(batch.positions) for batch in held.values()]}")
     print("| | pieces a row | top-1 | top-5 | loss |\n| --- | --- | --- | --- | --- |")
     show("shipped", None, held)
     ways = [(f"obfuscated, rounds: {rounds}", posts, MASKS, rounds) for rounds in range(1, arguments.rounds + 1)]

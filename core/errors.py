@@ -171,7 +171,7 @@ class LedgerNotTrusted(LedgerUnavailable):
     """Start-up, commands and the sealing round raise it. A request gets LedgerUnavailable (`core.ledger.client`)."""
 
     code = "ledger-not-trusted"
-    title = "The budget ledger is not what was sealed; nothing was released."
+    title = "The budget ledger does not match its seals. Nothing was released."
 
 
 _BASIC_ONLY = (

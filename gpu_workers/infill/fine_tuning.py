@@ -56,7 +56,7 @@ def fine_tune(
     def loss_of(step: int) -> torch.Tensor:
         progress(step / steps)
         batch = batches.batch(step, pieces)
-        return masked_loss(net, Masked(batch.ids.to(device), batch.asked.to(device), batch.truth.to(device)))
+        return masked_loss(net, Masked(batch.ids.to(device), batch.positions.to(device), batch.truth.to(device)))
 
     training.run(loss_of, lambda _: None, every_steps=_SAVED_STEPS)
     training.use_average()

@@ -50,7 +50,7 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         chars_max=spec.document_chars_max,
     )
     if found.embeddings:
-        raise BadCorpus("A row is an object with text or sentences.", reason="wrong-row", line=found.chosen[0])
+        raise BadCorpus("A row must be an object with text or sentences.", reason="wrong-row", line=found.chosen[0])
     if len(found.chosen) < DOCUMENTS_MIN:
         raise _too_few(len(found.chosen))
     report("loading", 0.02)
@@ -105,7 +105,7 @@ def _part(report: ReportProgress, stage: str, start: float, share: float) -> Cal
 
 def _too_few(count: int) -> BadCorpus:
     return BadCorpus(
-        f"At least {DOCUMENTS_MIN} different documents with {PIECES_MIN} word pieces in all are needed.",
+        f"At least {DOCUMENTS_MIN} different documents with {PIECES_MIN} word pieces in total are needed.",
         reason="too-few-documents",
         count=count,
     )

@@ -96,9 +96,9 @@ def _model(net: InfillNet) -> MaskedInfill:
     """Return the network in its current state, ready to fill."""
     device = net.bias.device
 
-    def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+    def forward(ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
-            logits: torch.Tensor = net(ids, mask, asked)
+            logits: torch.Tensor = net(ids, mask, positions)
         return logits
 
     return MaskedInfill(MaskedLM(vocabulary=embedded_vocabulary(), forward=forward, device=device, name="embedded"))

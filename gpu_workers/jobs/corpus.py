@@ -64,12 +64,12 @@ def survey(numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_m
     for number, line in numbered:
         rows += 1
         if rows > ROWS_MAX:
-            raise BadCorpus(f"At most {ROWS_MAX} rows.", reason="too-many-rows", count=ROWS_MAX)
+            raise BadCorpus(f"A corpus has at most {ROWS_MAX} rows.", reason="too-many-rows", count=ROWS_MAX)
         form, content = parse(line, number, chars_max=chars_max)
         if embeddings is None:
             embeddings = form == "embeddings"
         if embeddings != (form == "embeddings"):
-            raise BadCorpus("All rows bring embeddings, or none does.", reason="mixed-rows", line=number)
+            raise BadCorpus("Either all rows have embeddings, or none.", reason="mixed-rows", line=number)
         digest = int.from_bytes(blake2b(orjson.dumps(content), digest_size=12).digest(), "big")
         if digest in kept:
             repeated += 1
@@ -108,20 +108,20 @@ def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
         raise unreadable(line, number) from None
     if not isinstance(row, dict) or sum(form in row for form in FORMS) != 1:
         raise BadCorpus(
-            "A row is an object with one of text, sentences and embeddings.", reason="wrong-row", line=number
+            "A row must be an object with one of text, sentences and embeddings.", reason="wrong-row", line=number
         )
     form = next(form for form in FORMS if form in row)
     content = row[form]
     if form == "embeddings":
         if not isinstance(content, list) or not content:
-            raise BadCorpus("embeddings is a list of vectors.", reason="wrong-row", line=number)
+            raise BadCorpus("embeddings must be a list of vectors.", reason="wrong-row", line=number)
         return form, content
     parts = [content] if form == "text" else content
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        raise BadCorpus("text is a string, sentences is a list of strings.", reason="wrong-row", line=number)
+        raise BadCorpus("text must be a string, sentences must be a list of strings.", reason="wrong-row", line=number)
     if sum(map(len, parts)) > chars_max:
         raise BadCorpus(
-            f"At most {chars_max} characters a document.", reason="document-too-long", line=number, count=chars_max
+            f"A document has at most {chars_max} characters.", reason="document-too-long", line=number, count=chars_max
         )
     return form, content
 
@@ -146,12 +146,12 @@ def vectors(content: list[Any], number: int, *, dimension: int | None) -> FloatA
     wanted = dimension
     for vector in content:
         if not isinstance(vector, list) or not all(type(x) in (int, float) for x in vector):
-            raise BadCorpus("An embedding is a list of numbers.", reason="wrong-row", line=number)
+            raise BadCorpus("An embedding must be a list of numbers.", reason="wrong-row", line=number)
         if wanted is None:
             wanted = len(vector)
         if len(vector) != wanted:
             kind = "ragged" if dimension is None else "wrong-dimension"
-            raise BadCorpus("Every embedding has the same dimension.", reason=kind, line=number, count=wanted)
+            raise BadCorpus("All embeddings must have the same dimension.", reason=kind, line=number, count=wanted)
     if not wanted or not 2 <= wanted <= DIMENSION_MAX:
         raise BadCorpus(
             f"An embedding has 2 to {DIMENSION_MAX} dimensions.", reason="wrong-dimension", line=number, count=wanted

@@ -55,7 +55,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class ChargeAsked:
+class ChargeRequested:
     """The job is about to draw noise. It draws none before it receives `Charged`."""
 
 

@@ -23,8 +23,8 @@ from multiprocessing.connection import Connection
 from core.errors import JobFailed
 from core.files.file_lock import FileLock
 from gpu_workers.jobs.messages import (
-    ChargeAsked,
     Charged,
+    ChargeRequested,
     Failed,
     JobFunction,
     JobOrder,
@@ -72,7 +72,7 @@ def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> S
         connection.send(Progress(stage, min(max(fraction, 0.0), 1.0), metrics))
 
     def charge() -> None:
-        connection.send(ChargeAsked())
+        connection.send(ChargeRequested())
         charged.wait()
 
     try:

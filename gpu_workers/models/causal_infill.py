@@ -63,20 +63,20 @@ def causal_infill(path: Path, *, device: torch.device | str = "cpu") -> CausalIn
 
 @dataclass(frozen=True, eq=False)
 class _Spelling:
-    """The spelling of words, or of numbers, in a vocabulary. `begins` and `goes_on` map pieces by number; `usable`
+    """The spelling of words, or of numbers, in a vocabulary. `begins` and `continues` map pieces by number; `usable`
     marks, among all pieces, those that can come first.
 
     If no piece `begins` a word or number (as for numbers in a vocabulary of single digits), the space before it is a
-    piece of its own, followed by the pieces of `goes_on`.
+    piece of its own, followed by the pieces of `continues`.
     """
 
     begins: dict[int, str]
-    goes_on: dict[int, str]
+    continues: dict[int, str]
     whole: Callable[[str], bool]
 
     @cached_property
     def usable(self) -> torch.Tensor:
-        return torch.tensor([*self.begins, *self.goes_on])
+        return torch.tensor([*self.begins, *self.continues])
 
 
 class CausalInfill:
@@ -100,7 +100,7 @@ class CausalInfill:
         begins = dict(sorted(word_beginnings(pieces).items()))
         self._words = _Spelling(begins, word_continuations(pieces), is_word)
         numbers = _Spelling(number_beginnings(pieces), number_continuations(pieces), is_number)
-        self._numbers = numbers if numbers.begins or numbers.goes_on else self._words
+        self._numbers = numbers if numbers.begins or numbers.continues else self._words
         self.candidates = Candidates(tuple(begins.values()))
         self._begins = torch.tensor(list(begins), device=device)
 
@@ -113,7 +113,7 @@ class CausalInfill:
         answers: list[list[str]] = [[] for _ in blanks]
         for spelling in {self._words, self._numbers}:
             own = [place for place, blank in enumerate(blanks) if self._spelling(blank) is spelling]
-            firsts = min(max(count, FIRSTS_MIN), len(spelling.begins or spelling.goes_on))
+            firsts = min(max(count, FIRSTS_MIN), len(spelling.begins or spelling.continues))
             rows = [self._row(blanks[place]) for place in own]
             for numbers in batches([len(row) * firsts for row in rows], self._tokens_max):
                 inside = [blanks[own[number]].before.endswith(" ") for number in numbers]
@@ -142,14 +142,14 @@ class CausalInfill:
     ) -> list[list[str]]:
         """Return the words of each row, the best first. `inside`: whether a space precedes the blank; otherwise the
         word may begin with any letters."""
-        begins, goes_on = spelling.begins, spelling.goes_on
+        begins, continues = spelling.begins, spelling.continues
         mask, answer = self._read(rows)
         usable = spelling.usable.to(self._device)
         scores = _numbers(answer.logits)[:, usable]
         if begins:
             scores[torch.tensor(inside, device=self._device), len(begins) :] = -torch.inf
         pieces = usable[scores.topk(firsts).indices].flatten()
-        words = [begins.get(piece) or goes_on[piece] for piece in pieces.tolist()]
+        words = [begins.get(piece) or continues[piece] for piece in pieces.tolist()]
         cache = answer.past_key_values
         cache.batch_repeat_interleave(firsts)
         mask = mask.repeat_interleave(firsts, dim=0)
@@ -165,11 +165,11 @@ class CausalInfill:
             )
             pieces = _numbers(answer.logits).argmax(dim=1)
             following = pieces.tolist()
-            unfinished = {row for row in unfinished if following[row] in goes_on}
+            unfinished = {row for row in unfinished if following[row] in continues}
             if not unfinished:
                 break
             for row in unfinished:
-                words[row] += goes_on[following[row]]
+                words[row] += continues[following[row]]
         whole = [word if row not in unfinished and spelling.whole(word) else "" for row, word in enumerate(words)]
         own = [whole[first : first + firsts] for first in range(0, len(whole), firsts)]
         return [[word for word in dict.fromkeys(each) if word] for each in own]
@@ -214,12 +214,12 @@ def _frame(tokenizer: Any) -> tuple[str, str]:
 
     Raises: ValueError for a chat template that does not contain the text exactly once.
     """
-    asked = f"{_INSTRUCTION}\n\n{_TEXT}"
+    prompt = f"{_INSTRUCTION}\n\n{_TEXT}"
     if tokenizer.chat_template:
-        turns = [{"role": "user", "content": asked}]
+        turns = [{"role": "user", "content": prompt}]
         whole = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     else:
-        whole = f"{tokenizer.bos_token or ''}{asked}\n\nFilled in:\n"
+        whole = f"{tokenizer.bos_token or ''}{prompt}\n\nFilled in:\n"
     if whole.count(_TEXT) != 1:
         raise ValueError("the model's chat template does not contain the text exactly once")
     head, _, tail = whole.partition(_TEXT)

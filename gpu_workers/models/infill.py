@@ -23,7 +23,7 @@ from gpu_workers.models.windows import Window, batches, padded, windows
 from gpu_workers.models.word_pieces import number_beginnings, word_beginnings
 
 FloatArray = npt.NDArray[np.float32]
-# ids, attention mask `[rows, length]`, flat positions `[asked]` to logits `[asked, vocabulary]`
+# ids, attention mask `[rows, length]`, flat `positions` to logits `[positions, vocabulary]`
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _TOKENS_MAX = 512  # on a CPU: the output of a layer stays in the cache
@@ -35,7 +35,7 @@ class Question:
     """The pieces of a document, masked ones replaced by `MaskedLM.mask`, and the positions to predict, ascending."""
 
     ids: IntArray
-    asked: IntArray
+    positions: IntArray
 
 
 class MaskedLM:
@@ -85,7 +85,7 @@ class MaskedLM:
 
     @torch.inference_mode()
     def logits(self, questions: Sequence[Question], candidates: IntArray | None = None) -> list[FloatArray]:
-        """Return the logits at each question's positions, float32 `[asked, candidates or vocabulary]`.
+        """Return the logits at each question's positions, float32 `[positions, candidates or vocabulary]`.
 
         A long document is read in windows. A position uses the window in which it is farthest from an edge.
 
@@ -93,7 +93,7 @@ class MaskedLM:
         """
         width = self.size if candidates is None else len(candidates)
         columns = None if candidates is None else torch.from_numpy(candidates).to(self._device)
-        out = [np.full((len(question.asked), width), np.nan, dtype=np.float32) for question in questions]
+        out = [np.full((len(question.positions), width), np.nan, dtype=np.float32) for question in questions]
         cut = [window for number, question in enumerate(questions) for window in self._windows(number, question)]
         for numbers in batches([window.end - window.start + 2 for window in cut], self._tokens_max):
             chosen = [cut[number] for number in numbers]
@@ -110,7 +110,7 @@ class MaskedLM:
 
     def _windows(self, number: int, question: Question) -> list[Window]:
         cut = windows(number, len(question.ids), size=self.window, overlap=self.window // 2)
-        return [w for w in cut if ((question.asked >= w.own_start) & (question.asked < w.own_end)).any()]
+        return [w for w in cut if ((question.positions >= w.own_start) & (question.positions < w.own_end)).any()]
 
     def _rows(
         self, questions: Sequence[Question], chosen: Sequence[Window]
@@ -122,8 +122,10 @@ class MaskedLM:
             question = questions[window.document]
             frame = ([self._vocabulary.start], question.ids[window.start : window.end], [self._vocabulary.end])
             rows.append(np.concatenate(frame).astype(np.int64))
-            for place in np.flatnonzero((question.asked >= window.own_start) & (question.asked < window.own_end)):
-                flat.append(row * longest + 1 + int(question.asked[place]) - window.start)
+            for place in np.flatnonzero(
+                (question.positions >= window.own_start) & (question.positions < window.own_end)
+            ):
+                flat.append(row * longest + 1 + int(question.positions[place]) - window.start)
                 places.append((window.document, int(place)))
         return rows, np.array(flat, dtype=np.int64), places
 
@@ -154,8 +156,8 @@ def pretrained_infill(path: Path, *, device: torch.device | str = "cpu") -> Mask
     own = torch.device(device)
     model, vocabulary = load_pretrained(path, AutoModelForMaskedLM, device=own)
 
-    def forward(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+    def forward(ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits
-        return logits.flatten(0, 1)[asked]
+        return logits.flatten(0, 1)[positions]
 
     return MaskedLM(vocabulary=vocabulary, forward=forward, device=own, name=path.name)

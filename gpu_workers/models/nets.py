@@ -66,13 +66,13 @@ class InfillNet(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
-    def forward(self, ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        """Map `ids` int64 and `mask` `[rows, length]` to logits `[asked, vocabulary]` at the requested flat positions.
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Map `ids` int64 and `mask` `[rows, length]` to logits `[positions, vocabulary]`.
 
-        `asked`: int64 indices into the flattened `[rows * length]`.
+        `positions`: int64 indices into the flattened `[rows * length]`.
         """
         states = self.bert(input_ids=ids, attention_mask=mask).last_hidden_state
-        chosen = states.reshape(-1, states.shape[-1])[asked]
+        chosen = states.reshape(-1, states.shape[-1])[positions]
         transformed = self.norm(nn.functional.gelu(self.dense(chosen)))
         return nn.functional.linear(transformed, self.bert.embeddings.word_embeddings.weight, self.bias)
 

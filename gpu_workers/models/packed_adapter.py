@@ -45,8 +45,6 @@ def packed_adapter(
     weights, config = bundled_weights()
     own = dtype or fastest_dtype(torch.device("cpu"))
     whole = {name: tensor.to(own) for name, tensor in merged(weights, tensors).items()}
-    beside = {name: tensor.to(own) for name, tensor in tensors.items() if not name.startswith("lora.")}
+    extra = {name: tensor.to(own) for name, tensor in tensors.items() if not name.startswith("lora.")}
     bert = PackedBert(whole, config, linear_of)
-    return PackedAdapter(
-        info, bert, whole["embeddings.word_embeddings.weight"], beside, float(config["layer_norm_eps"])
-    )
+    return PackedAdapter(info, bert, whole["embeddings.word_embeddings.weight"], extra, float(config["layer_norm_eps"]))

@@ -22,10 +22,10 @@ class PackedInfill:
         self._norm = head["head.norm.weight"], head["head.norm.bias"]
         self._bias = head["head.bias"]
 
-    def __call__(self, ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        """Map `ids` int64 and `mask` `[rows, length]` to logits `[asked, vocabulary]` at the requested flat
+    def __call__(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Map `ids` int64 and `mask` `[rows, length]` to logits `[positions, vocabulary]` at the given flat
         positions."""
         (states,) = self._bert([(ids, mask.bool())])
-        chosen = states.reshape(-1, states.shape[-1])[asked]
+        chosen = states.reshape(-1, states.shape[-1])[positions]
         wide = gelu(linear(chosen, *self._dense))
         return linear(layer_norm(wide, wide.shape[1:], *self._norm, eps=self._eps), self._words, self._bias)

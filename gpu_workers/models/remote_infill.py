@@ -101,7 +101,7 @@ class RemoteInfill:
 
     def _request(self, blank: Blank, count: int) -> dict[str, Any]:
         text = f"{blank.before}{_MASK}{_LATER.join(blank.after)}"
-        asked: dict[str, Any] = {
+        payload: dict[str, Any] = {
             "model": self.name,
             "messages": [{"role": "user", "content": (_PROMPT_NUMBER if blank.number else _PROMPT) + text}],
             "max_tokens": TOKENS_MAX,
@@ -109,10 +109,10 @@ class RemoteInfill:
         }
         if count > 1:
             samples = min(count, SAMPLES_MAX)
-            asked |= {"temperature": 1, "n": samples, "logprobs": True, "top_logprobs": ALTERNATIVES}
-        return asked
+            payload |= {"temperature": 1, "n": samples, "logprobs": True, "top_logprobs": ALTERNATIVES}
+        return payload
 
-    def _post(self, asked: dict[str, Any]) -> bytes:
+    def _post(self, payload: dict[str, Any]) -> bytes:
         """Return the body of a 200. httpx limits each wait for bytes; this limits the total time and the number of
         bytes."""
         now = time.monotonic()
@@ -121,7 +121,7 @@ class RemoteInfill:
         deadline = now + self._timeout_s
         body = bytearray()
         try:
-            with self._client.stream("POST", self._url, json=asked) as response:
+            with self._client.stream("POST", self._url, json=payload) as response:
                 if response.status_code != httpx.codes.OK:
                     raise InfillFailed(reason="endpoint-status")
                 for part in response.iter_bytes():

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from gpu_workers.models.one_word import is_digits
 
 _BEGINS = ("Ġ", "▁")  # byte-level BPE and unigram vocabularies mark the pieces that begin a word
-_GOES_ON = "##"  # WordPiece vocabularies mark the pieces that continue a word
+_CONTINUES = "##"  # WordPiece vocabularies mark the pieces that continue a word
 
 
 def word_beginnings(tokenizer: Tokenizer) -> dict[int, str]:
@@ -52,7 +52,7 @@ def _continuations(tokenizer: Tokenizer, wanted: Callable[[str], bool]) -> dict[
         if marked:
             part = "" if piece in marked else tokenizer.decode([number])
         else:
-            part = piece.removeprefix(_GOES_ON) if piece.startswith(_GOES_ON) else ""
+            part = piece.removeprefix(_CONTINUES) if piece.startswith(_CONTINUES) else ""
         if wanted(part):
             spelt[int(number)] = part
     return spelt

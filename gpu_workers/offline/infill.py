@@ -52,7 +52,7 @@ def masked_loss(net: InfillNet, batch: Masked) -> torch.Tensor:
     """Mean cross-entropy of the hidden pieces; 0 if there is none."""
     device = batch.ids.device
     with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
-        logits = net(batch.ids, torch.ones_like(batch.ids), batch.asked)
+        logits = net(batch.ids, torch.ones_like(batch.ids), batch.positions)
     return torch.nn.functional.cross_entropy(logits.float(), batch.truth, reduction="sum") / max(1, len(batch.truth))
 
 
@@ -63,14 +63,14 @@ def scores(net: InfillNet, batch: Masked) -> dict[str, float]:
     first = five = 0
     loss = 0.0
     for start in range(0, len(batch.ids), 16):
-        inside = (batch.asked >= start * length) & (batch.asked < (start + 16) * length)
-        ids, asked, truth = batch.ids[start : start + 16], batch.asked[inside], batch.truth[inside]
+        inside = (batch.positions >= start * length) & (batch.positions < (start + 16) * length)
+        ids, positions, truth = batch.ids[start : start + 16], batch.positions[inside], batch.truth[inside]
         with torch.autocast("cpu", torch.bfloat16):
-            logits = net(ids, torch.ones_like(ids), asked - start * length).float()
+            logits = net(ids, torch.ones_like(ids), positions - start * length).float()
         loss += float(torch.nn.functional.cross_entropy(logits, truth, reduction="sum"))
         hits = logits.topk(5).indices == truth[:, None]
         first, five = first + int(hits[:, 0].sum()), five + int(hits.sum())
-    count = len(batch.asked)
+    count = len(batch.positions)
     return {"top-1": first / count, "top-5": five / count, "loss": loss / count, "pieces": count}
 
 

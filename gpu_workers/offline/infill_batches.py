@@ -91,10 +91,10 @@ def encoded(tokenizer: Tokenizer, texts: Iterator[str]) -> Iterator[list[int]]:
 
 @dataclass(frozen=True)
 class Masked:
-    """`ids` `[rows, length]` with hidden pieces; `asked`: flat positions to predict; `truth`: the hidden pieces."""
+    """`ids` `[rows, length]` with hidden pieces; `positions`: flat positions to predict; `truth`: the hidden pieces."""
 
     ids: torch.Tensor
-    asked: torch.Tensor
+    positions: torch.Tensor
     truth: torch.Tensor
 
 
@@ -129,9 +129,9 @@ class InfillBatches:
         self._streams = [stream for _, stream in streams]
         vocabulary = tokenizer.get_vocab_size()
         self._vocabulary = vocabulary
-        self._goes_on = np.zeros(vocabulary, dtype=np.bool_)
+        self._continues = np.zeros(vocabulary, dtype=np.bool_)
         for piece, number in tokenizer.get_vocab().items():
-            self._goes_on[number] = piece.startswith("##")
+            self._continues[number] = piece.startswith("##")
 
     def frequencies(self) -> torch.Tensor:
         """Share of each piece in the mix, smoothed by half an occurrence, float32 `[vocabulary]`."""
@@ -155,18 +155,18 @@ class InfillBatches:
     def _mask(self, ids: IntArray, rng: np.random.Generator) -> Masked:
         # Half of the rows hide whole words, as the service does. The others hide single pieces.
         whole = rng.random((len(ids), 1)) < 0.5
-        unit = np.where(whole, np.cumsum(~self._goes_on[ids], axis=1), np.arange(ids.shape[1]))
+        unit = np.where(whole, np.cumsum(~self._continues[ids], axis=1), np.arange(ids.shape[1]))
         guessed = np.take_along_axis(rng.random((len(ids), ids.shape[1] + 1)) < _SHARE, unit, axis=1)
         guessed &= ids > _SPECIAL
         flat = ids.reshape(-1).copy()
-        asked = np.flatnonzero(guessed)
-        truth = flat[asked]
-        draw = rng.random(len(asked))
-        flat[asked[draw >= _SHOWN]] = MASK
-        other = asked[(draw >= _SHOWN) & (draw < _SHOWN + _OTHER)]
+        positions = np.flatnonzero(guessed)
+        truth = flat[positions]
+        draw = rng.random(len(positions))
+        flat[positions[draw >= _SHOWN]] = MASK
+        other = positions[(draw >= _SHOWN) & (draw < _SHOWN + _OTHER)]
         flat[other] = rng.integers(_SPECIAL + 1, self._vocabulary, len(other))
         hidden = flat.reshape(ids.shape)
-        return Masked(torch.from_numpy(hidden), torch.from_numpy(asked), torch.from_numpy(truth))
+        return Masked(torch.from_numpy(hidden), torch.from_numpy(positions), torch.from_numpy(truth))
 
 
 def held_out(texts: Iterator[str], length: int, rows: int) -> Masked:
@@ -181,8 +181,8 @@ def held_out(texts: Iterator[str], length: int, rows: int) -> Masked:
     ids = np.empty((rows, length), dtype=np.int64)
     for number, start in enumerate(np.linspace(0, len(stream) - length, rows).astype(int)):
         ids[number] = [CLS, *stream[start : start + length - 2], SEP]
-    asked = np.flatnonzero((rng.random(ids.shape) < 0.15) & (ids > _SPECIAL))
+    positions = np.flatnonzero((rng.random(ids.shape) < 0.15) & (ids > _SPECIAL))
     flat = ids.reshape(-1)
-    truth = flat[asked].copy()
-    flat[asked] = MASK
-    return Masked(torch.from_numpy(ids), torch.from_numpy(asked), torch.from_numpy(truth))
+    truth = flat[positions].copy()
+    flat[positions] = MASK
+    return Masked(torch.from_numpy(ids), torch.from_numpy(positions), torch.from_numpy(truth))

@@ -72,10 +72,13 @@ def corpora(data: Path, limit: int) -> dict[str, dict[str, str]]:
 
 def label_sets(vectors: Mapping[str, Vectors], texts: Mapping[str, Mapping[str, str]]) -> list[Labelled]:
     """The labels for the codebooks' axes. `vectors` of each corpus are in the order of its `texts`."""
-    asked = [(vectors[name], "question") for name in _QUESTIONS] + [
+    labelled_rows = [(vectors[name], "question") for name in _QUESTIONS] + [
         (vectors[name], "statement") for name in _STATEMENTS
     ]
-    question = (np.concatenate([rows for rows, _ in asked]), [label for rows, label in asked for _ in rows])
+    question = (
+        np.concatenate([rows for rows, _ in labelled_rows]),
+        [label for rows, label in labelled_rows for _ in rows],
+    )
     return [
         Labelled([(vectors[name], list(texts[name].values())) for name in ("yelp", "imdb")], SENTIMENT),
         Labelled([question], QUESTION),

@@ -122,7 +122,7 @@ def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Out
     for number, line in corpus.corpus_lines(chunks):
         count += 1
         if count > rows_max:
-            raise BadCorpus(f"At most {rows_max} rows.", reason="too-many-rows", count=rows_max)
+            raise BadCorpus(f"A table has at most {rows_max} rows.", reason="too-many-rows", count=rows_max)
         try:
             rows.append(orjson.loads(line))
         except orjson.JSONDecodeError:
@@ -131,7 +131,7 @@ def read_table(chunks: Iterator[bytes], declared: DeclaredTable, *, outside: Out
         if len(rows) == _BLOCK_ROWS:
             encode()
     if count < ROWS_MIN:
-        raise BadCorpus(f"At least {ROWS_MIN} rows are needed.", reason="too-few-rows", count=count)
+        raise BadCorpus(f"A table needs at least {ROWS_MIN} rows.", reason="too-few-rows", count=count)
     if rows:
         encode()
     return joined(blocks)

@@ -39,7 +39,7 @@ class StoredGenerator:
         Raises InvalidInput for a count below 1.
         """
         if count < 1:
-            raise InvalidInput("At least one row.", field="rows")
+            raise InvalidInput("A sample has at least one row.", field="rows")
         draw = noise_generator()
         sizes = self.class_sizes.astype(np.float64)
         labels = draw.choice(len(sizes), size=count, p=sizes / sizes.sum())

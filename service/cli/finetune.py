@@ -55,7 +55,7 @@ def finetune(
 def _submitted(client: httpx.Client, data: Path, public: Path | None, fields: dict[str, Any]) -> dict[str, Any]:
     """The job of these rows and fields. They determine its Idempotency-Key, so a second run finds the same job."""
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
-    mac.update(json.dumps(fields, sort_keys=True).encode())
+    mac.update(json.dumps(differing(FinetuneFields, fields), sort_keys=True).encode())
     for line in _lines(data, public):
         mac.update(line)
     answer = client.post(

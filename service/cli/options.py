@@ -45,6 +45,11 @@ def given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def differing(model: type[BaseModel], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that differ from the model's defaults: equal for a default that is given and one that is left out."""
+    return {name: value for name, value in fields.items() if value != model.model_fields[name].default}
+
+
 def _parameter(fields: type[BaseModel], name: str, option: str) -> inspect.Parameter:
     field = fields.model_fields[name]
     shown = (field.description or "").rstrip(".")

@@ -77,7 +77,7 @@ def _submitted(client: httpx.Client, data: Path, declared: Any, fields: dict[str
     except InvalidInput as error:
         raise ValueError(f"{error.field}: {error.detail}") from None
     mac = hmac.new(client.headers["Authorization"].encode(), digestmod=hashlib.sha256)
-    mac.update(json.dumps([declared, fields], sort_keys=True).encode())
+    mac.update(json.dumps([declared, differing(SynthesisFields, fields)], sort_keys=True).encode())
     for piece in json_lines(data, table):
         mac.update(piece)
     params = {field: value if isinstance(value, str) else json.dumps(value) for field, value in fields.items()}

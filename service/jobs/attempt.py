@@ -13,7 +13,7 @@ from typing import Any
 from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
 from core.ledger.jobs import JobRecord, JobStore
 from gpu_workers.child_process import ChildProcess
-from gpu_workers.jobs.messages import ChargeAsked, Charged, Failed, JobOrder, Priority, Progress, Succeeded
+from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
 
@@ -95,7 +95,7 @@ class Attempt:
                 stage, fraction = message.stage, max(fraction, message.fraction)
                 if message.metrics:
                     metrics = {**(metrics or {}), **message.metrics}
-            elif isinstance(message, ChargeAsked):
+            elif isinstance(message, ChargeRequested):
                 charging, beat_at = True, time.monotonic()
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:

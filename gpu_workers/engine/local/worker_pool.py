@@ -75,8 +75,8 @@ class WorkerPool:
     def start(self) -> None:
         for slot in self._slots:
             self._launch(slot)
-        self._spawn(self._for_ever(self._dispatch))
-        self._spawn(self._for_ever(self._watch))
+        self._spawn(self._restart_on_failure(self._dispatch))
+        self._spawn(self._restart_on_failure(self._watch))
 
     async def stop(self) -> None:
         self._stopping = True
@@ -97,7 +97,7 @@ class WorkerPool:
             facts=best.facts,
         )
 
-    async def _for_ever(self, loop: Callable[[], Awaitable[None]]) -> None:
+    async def _restart_on_failure(self, loop: Callable[[], Awaitable[None]]) -> None:
         """Restart a loop that fails. Without its loops, a pool would accept tasks and never run them."""
         while True:
             try:

@@ -40,7 +40,7 @@ def test_logits_are_those_of_the_model(model: MaskedLM, folder: Path) -> None:
     start, end = (2, 3) if own.config.model_type == "bert" else (0, 2)
     ids = torch.tensor([[start, *asked.ids.tolist(), end]])
     with torch.inference_mode():
-        expected = own(input_ids=ids).logits[0, 1 + asked.asked]
+        expected = own(input_ids=ids).logits[0, 1 + asked.positions]
 
     assert np.allclose(model.logits([asked])[0], expected.numpy(), atol=1e-5)
 
@@ -57,8 +57,8 @@ def test_a_long_document_is_answered_everywhere(model: MaskedLM) -> None:
     far, near = asked.ids.copy(), asked.ids.copy()
     far[-3:] = model.mask
     near[places[2] + 1] = model.mask
-    assert np.allclose(model.logits([Question(far, asked.asked)])[0][:5], logits[:5], atol=1e-5)
-    assert not np.allclose(model.logits([Question(near, asked.asked)])[0][2], logits[2], atol=1e-5)
+    assert np.allclose(model.logits([Question(far, asked.positions)])[0][:5], logits[:5], atol=1e-5)
+    assert not np.allclose(model.logits([Question(near, asked.positions)])[0][2], logits[2], atol=1e-5)
 
 
 def test_companions_and_candidates_change_nothing(model: MaskedLM) -> None:

@@ -95,11 +95,11 @@ def test_infill_asks_for_what_it_hides(data: Path) -> None:
 
     flat = batch.ids.reshape(-1)
     assert batch.ids.numel() == 512
-    assert 0.1 < len(batch.asked) / 512 < 0.4
-    assert 0.7 < float((flat[batch.asked] == MASK).float().mean()) < 0.98
+    assert 0.1 < len(batch.positions) / 512 < 0.4
+    assert 0.7 < float((flat[batch.positions] == MASK).float().mean()) < 0.98
     assert (batch.truth > 999).all()
     assert torch.equal(batches.batch(0, 512).ids, batch.ids)
     assert np.isclose(float(batches.frequencies().sum()), 1, atol=1e-4)
     held = held_out(HELD_OUT["imdb-test"](data), 32, 4)
-    assert (held.ids.reshape(-1)[held.asked] == MASK).all()
+    assert (held.ids.reshape(-1)[held.positions] == MASK).all()
     assert not (held.truth == MASK).any()
