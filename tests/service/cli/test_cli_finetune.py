@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from corpus_kit import json_lines
 from finetune_kit import LABELS, labelled
 from gateway_kit import COMMAND, Gateway, clean_environment
@@ -34,6 +35,7 @@ def run(gateway: Gateway, key: str, folder: Path, **options: str) -> subprocess.
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
 
+@pytest.mark.slow("training")
 def test_files_in_and_a_classifier_out(real_gateway: Gateway, tmp_path: Path) -> None:
     tenant = real_gateway.tenant(record=RECORD)
     (tmp_path / "towns.jsonl").write_bytes(json_lines(labelled(40)))

@@ -37,6 +37,7 @@ def tiny(real_gateway: Gateway) -> Path:
     return tiny_models.checkpoint(folder, "bert", AutoModel)
 
 
+@pytest.mark.slow("training")
 def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, owner: Tenant, tmp_path: Path) -> None:
     fields = {"pairs": True, "private": labelled(40, pairs=True), "public": labelled(10, pairs=True)}
     fields |= {"rank": 4, "pieces_max": 32, "learning_rate": 1e-3, "weight_decay": 0.01}
@@ -112,6 +113,7 @@ def test_killed_in_training_it_goes_on_and_is_charged_once(real_gateway: Gateway
     assert not files_holding(real_gateway, [PLANTED.encode()])
 
 
+@pytest.mark.slow("training")
 def test_rows_can_be_allocated_to_the_steps_of_each_epoch(owner: Tenant, tiny: Path) -> None:
     fields = {"model": "tiny", "steps": None, "epochs": 2.0, "sampling": "random_allocation"}
     estimate = owner.http.post("/budget/estimate", json=terms(**fields)).json()
@@ -195,6 +197,7 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gatewa
     assert costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
 
 
+@pytest.mark.slow("training")
 def test_cancelled_before_its_first_step_it_comes_back_after_it_is_spent(
     real_gateway: Gateway, owner: Tenant, tiny: Path
 ) -> None:

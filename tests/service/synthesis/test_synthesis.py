@@ -217,6 +217,7 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gatewa
         assert (answer.status_code, answer.json()["code"]) == (409, "job-not-succeeded")
 
 
+@pytest.mark.slow("training")
 def test_cancelled_before_the_release_it_comes_back_after_it_is_spent(real_gateway: Gateway, owner: Tenant) -> None:
     running = submit(owner, steps=20_000).json()["job_id"]
     queued = submit(owner).json()["job_id"]
