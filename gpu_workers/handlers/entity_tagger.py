@@ -50,7 +50,7 @@ class NameFinder:
         """Raises NamesMissed if the bundled tagger misses planted names, or if any tagger skips letters."""
         found = self._tagger.tag([CANARY])[0]
         if not self._tagger.reads_all(CANARY) or not all(0 <= e.start < e.end <= len(CANARY) for e in found):
-            raise NamesMissed("the tagger does not read the canary as it stands")
+            raise NamesMissed("the tagger skips letters of the canary or returns spans outside it")
         named = {(entity.type, CANARY[entity.start : entity.end]) for entity in found}
         if self._bundled and not CANARY_NAMES.items() <= named:
             raise NamesMissed("the tagger missed names of the canary")
