@@ -30,6 +30,7 @@ SLOW_KINDS = {
     "statistics": "many draws, so that a wrong distribution shows",
     "planted bug": "a bug is seeded and must be found",
     "training": "whole trainings and builds",
+    "documentation": "every command of the documentation runs",
     "installation": "wheels, compilers, other processors",
     "grid": "a bound is compared with other computations over a grid of parameters",
 }

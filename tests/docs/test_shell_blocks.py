@@ -89,6 +89,7 @@ def test_a_newcomer_can_fine_tune(
     assert answer.json()["allowed"], json.dumps(answer.json())
 
 
+@pytest.mark.slow("documentation")
 @pytest.mark.parametrize("page", [page for page in PAGES if any(b.runs for b in blocks(page.read_text()))], ids=name)
 def test_the_commands_of_a_page_run(page: Path, real_gateway: Gateway, reader: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".data").symlink_to(real_gateway.data_dir)

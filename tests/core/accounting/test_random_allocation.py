@@ -159,6 +159,7 @@ def test_the_certificate_for_replacing_one_row_is_tight(plan: tuple[int, int, fl
     assert 0.996 * simulated <= certified(*plan, PlanAdjacency.REPLACE_ONE) <= 1.01 * simulated
 
 
+@pytest.mark.slow("grid")
 @pytest.mark.parametrize(("epsilon", "steps", "epochs"), [(8.0, 30, 3), (1.0, 20, 1), (0.05, 5, 40)])
 def test_calibrated_noise_meets_its_target_and_little_less(epsilon: float, steps: int, epochs: int) -> None:
     found = calibrate_allocation(epsilon, 1e-5, steps=steps, epochs=epochs)

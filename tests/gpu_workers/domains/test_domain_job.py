@@ -155,6 +155,7 @@ def test_near_duplicates_are_left_out_but_the_first() -> None:
     assert np.array_equal(kept.means(), means[[0, 1, 3]])
 
 
+@pytest.mark.slow("crash")
 def test_a_second_attempt_goes_on_from_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = domain_order(tmp_path / "job", embedding_rows(350))
     read = corpus.vectors

@@ -246,6 +246,7 @@ def audit(sanitiser: Sanitiser, one: str, other: str, *, epsilon: float, runs: i
     return epsilon_bound(hits(one), hits(other), runs)
 
 
+@pytest.mark.slow("statistics")
 def test_an_audit_of_the_worker_stays_under_the_claim_and_finds_half_the_price(tmp_path: Path) -> None:
     path = checkpoint(tmp_path, "bert", AutoModelForMaskedLM)
     audited = Sanitiser(infill=str(path), fill_slots_max=50)

@@ -77,6 +77,7 @@ def test_a_corpus_that_cannot_be_used_is_told_by_its_kind(tmp_path: Path, conten
     assert not (tmp_path / "job" / "artifact.safetensors").exists()
 
 
+@pytest.mark.slow("crash")
 def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     job = order(tmp_path / "job", json_lines(documents()))
 

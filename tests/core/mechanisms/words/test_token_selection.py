@@ -86,6 +86,7 @@ def audit(epsilon_nano: int, runs: int, scored: list[int], own: int | None, othe
     return epsilon_bound(often, seldom, runs)
 
 
+@pytest.mark.slow("statistics")
 @pytest.mark.parametrize(
     ("scored", "other"), [([0, 0, 0, 0], 1), ([0, GRID, GRID // 2, 0], 1), ([0, 0, GRID, 0], None)]
 )
@@ -94,6 +95,7 @@ def test_an_audit_stays_under_the_claim_and_near_it(scored: list[int], other: in
     assert 1.2 < found <= 2.0
 
 
+@pytest.mark.slow("statistics")
 def test_the_audit_finds_a_range_of_twice_the_epsilon() -> None:
     """The planted bug: the price of half of the range."""
     assert audit(4 * NANO, RUNS // 2, [0, 0, 0, 0], 0, 1) > 2.0
