@@ -51,7 +51,7 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "small": ({"epsilon": 3}, {"epsilon": 0.1, "documents_max": 2}),
     "subjects": ({"epsilon": 1_000_000, "subject_epsilon": 1}, {"epsilon": 0.1, "subjects": 100}),
     "delta": ({"epsilon": 3, "delta": 1e-6}, {"epsilon": 0.05}),
-    "plan": ({"epsilon": 2, "delta": 1e-6, "plans": {"clipped_cosine": 0.05}}, {"epsilon": 0.05}),
+    "plan": ({"epsilon": 2, "delta": 1e-6, "plans": {"sentence_codes": 0.05}}, {"epsilon": 0.05}),
 }
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow("outage")
 LEAKING = """
 import sys
 if "gpu_workers.engine.local.worker" in sys.orig_argv and "embed" in sys.orig_argv:
-    from gpu_workers import packed_bert
+    from gpu_workers.models import packed_bert
     right = packed_bert.scaled_dot_product_attention
     def leaking(query, key, value, attn_mask):
         out = right(query, key, value, attn_mask=attn_mask)
