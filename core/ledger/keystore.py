@@ -13,7 +13,6 @@ from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.keys import MasterKey, Purpose
 from core.ledger.reader import LedgerReader
-from core.ledger.records import Tenant
 
 _DUMMY_ID = "0" * 16
 _DUMMY_SECRET = "0" * 32
@@ -56,22 +55,25 @@ class KeyStore:
         await self._client.call("HSETNX", names.api_key_key(key_id), "revoked_ms", int(time.time() * 1000))
         return await self._find(tenant, key_id)
 
-    async def authenticate(self, presented: str) -> Tenant | None:
-        """Return the tenant of a valid key, else None. Malformed, unknown, wrong and revoked keys look the same.
+    async def authenticate(self, presented: str) -> ApiKey | None:
+        """Return the facts about a valid key, else None. Malformed, unknown, wrong and revoked keys look the same.
 
         The secret is compared in constant time. For an unknown id it is compared with a dummy.
         """
         match = API_KEY.fullmatch(presented)
         key_id, secret = match.groups() if match else (_DUMMY_ID, _DUMMY_SECRET)
-        stored = await self._client.call("HMGET", names.api_key_key(key_id), "mac", "tenant", "revoked_ms")
+        stored = await self._client.call(
+            "HMGET", names.api_key_key(key_id), "mac", "tenant", "revoked_ms", "created_ms"
+        )
         expected = stored[0].decode() if stored[0] else self._mac(_DUMMY_ID, "")
         genuine = hmac.compare_digest(self._mac(key_id, secret), expected)
         if not (match and stored[0] and genuine) or stored[2] is not None:
             return None
         try:
-            return await self._reader.tenant(stored[1].decode())
+            tenant = await self._reader.tenant(stored[1].decode())
         except UnknownTenant:
             return None
+        return ApiKey(key_id, tenant.name, int(stored[3]), None)
 
     async def list(self, tenant: str) -> tuple[ApiKey, ...]:
         """Return all keys of the tenant, including revoked ones, oldest first. Raises UnknownTenant."""

@@ -25,9 +25,10 @@ _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or
 
 @dataclass(frozen=True)
 class Caller:
-    """An authenticated tenant."""
+    """An authenticated tenant, and the id of the key that it used."""
 
     tenant: str
+    key_id: str
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Authenticator:
             return None
         if same_credential(presented, self._admin_key):
             return Admin()
-        tenant = await self._keys.authenticate(presented)
-        return None if tenant is None else Caller(tenant.name)
+        key = await self._keys.authenticate(presented)
+        return None if key is None else Caller(key.tenant, key.key_id)
 
     def admit(self, caller: Caller) -> dict[str, str]:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
