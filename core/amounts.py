@@ -14,6 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 NANO = 10**9
 FEMTO = 10**15
 EPSILON_MAX = 4_000_000
+BASIC, SQUARES, RENYI, GAUSSIAN = "basic", "squares", "renyi", "gaussian"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,25 @@ class Amount:
 
     epsilon_nano: int
     delta_femto: int = 0
+
+
+@dataclass(frozen=True)
+class ArmState:
+    """One rule by which a filter account may admit a release, in floats, for display.
+
+    `spent` counts what is committed and held, in the arm's own measure: epsilon, epsilon squared, Renyi divergence at
+    `order`, or mu squared. Deltas are those of basic composition. `is_open`: it has priced everything so far and is
+    within its limit. `requested` is what a refused release asks of it, None where the arm cannot price that release.
+    """
+
+    name: str
+    order: float | None
+    spent: float
+    limit: float
+    is_open: bool
+    spent_delta: float = 0.0
+    limit_delta: float = 0.0
+    requested: float | None = None
 
 
 def _scaled(value: float | int | str | Decimal, *, unit: int, maximum: int, rounding: str) -> int:

@@ -38,6 +38,8 @@
     ├── DataDirInUse                another gateway runs the jobs of this data directory
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
     │   ├── QueueFull
+    │   ├── TenantLimitReached      one tenant has as much in work as one may; carries the name of the setting
+    │   ├── StorageFull             the disk has too little free space for the upload
     │   ├── WorkerCold
     │   ├── ClientGone
     │   └── DeadlineBeforeStart
@@ -54,30 +56,7 @@ No error carries request text: a class has a stable `code`, a fixed `title`, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from core.amounts import Amount
-
-BASIC, SQUARES, RENYI, GAUSSIAN = "basic", "squares", "renyi", "gaussian"
-
-
-@dataclass(frozen=True)
-class ArmState:
-    """One rule by which a filter account may admit a release, in floats, for display.
-
-    `spent` counts what is committed and held, in the arm's own measure: epsilon, epsilon squared, Renyi divergence at
-    `order`, or mu squared. Deltas are those of basic composition. `is_open`: it has priced everything so far and is
-    within its limit. `requested` is what a refused release asks of it, None where the arm cannot price that release.
-    """
-
-    name: str
-    order: float | None
-    spent: float
-    limit: float
-    is_open: bool
-    spent_delta: float = 0.0
-    limit_delta: float = 0.0
-    requested: float | None = None
+from core.amounts import Amount, ArmState
 
 
 class GatewayError(Exception):
@@ -338,6 +317,21 @@ class NotStarted(GatewayError):
 class QueueFull(NotStarted):
     code = "queue-full"
     title = "The queue is full; nothing was charged."
+
+
+class TenantLimitReached(NotStarted):
+    code = "tenant-limit"
+    title = "This tenant has reached a limit of the gateway; nothing was charged."
+
+    def __init__(self, *, limit: str) -> None:
+        """`limit` is the name of the setting, in lower case as in `service/config/settings.py`."""
+        super().__init__()
+        self.limit = limit
+
+
+class StorageFull(NotStarted):
+    code = "storage-full"
+    title = "The gateway has too little free disk space for this upload; nothing was charged."
 
 
 class WorkerCold(NotStarted):

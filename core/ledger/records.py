@@ -9,8 +9,7 @@ from enum import StrEnum
 from core.accounting.events import Adjacency, PrivacyEvent, Unit
 from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
 from core.accounting.filters import Arms, Sums, admits, largest_pure_nano
-from core.amounts import NANO, Amount, delta_of
-from core.errors import BASIC, GAUSSIAN, RENYI, SQUARES, ArmState
+from core.amounts import BASIC, GAUSSIAN, NANO, RENYI, SQUARES, Amount, ArmState, delta_of
 from core.ledger.counters import (
     COUNT,
     DELTA,

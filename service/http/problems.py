@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from core import errors
-from core.amounts import Amount, delta_of, epsilon_of
+from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import openai_errors
 
@@ -51,6 +51,8 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.ReleaseGone, 410),
     (errors.HoldNotOpen, 504),
     (errors.DeadlineBeforeStart, 504),
+    (errors.TenantLimitReached, 429),
+    (errors.StorageFull, 507),
     (errors.NotStarted, 503),
     (errors.DeadlineExceeded, 504),
     (errors.WorkerDied, 502),
@@ -175,12 +177,14 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
+    elif isinstance(error, errors.TenantLimitReached):
+        members = {"released": False, "limit": error.limit}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}
     return block(status_of(error), error.code, error.title, detail=error.detail, **members)
 
 
-def _arm(arm: errors.ArmState) -> dict[str, Any]:
+def _arm(arm: ArmState) -> dict[str, Any]:
     """What remains of an arm, and what the refused release needs of it (None: the arm cannot price the release)."""
     shown: dict[str, Any] = {
         "name": arm.name,
@@ -188,7 +192,7 @@ def _arm(arm: errors.ArmState) -> dict[str, Any]:
         "requested": arm.requested,
         "remaining": max(0.0, arm.limit - arm.spent) if arm.is_open else 0.0,
     }
-    if arm.name == errors.BASIC:
+    if arm.name == BASIC:
         shown["remaining_delta"] = max(0.0, arm.limit_delta - arm.spent_delta) if arm.is_open else 0.0
     return shown
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.accounting.events import Adjacency, PrivacyEvent
-from core.amounts import delta_of, epsilon_of
-from core.errors import BASIC
+from core.amounts import BASIC, delta_of, epsilon_of
 from core.ledger.counters import COUNT, NO_EPSILON, sums_of
 from core.ledger.records import AccountPage, AccountState, Plan
 from core.ledger.series import Series, SeriesPage, amounts
