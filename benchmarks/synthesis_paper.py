@@ -2,8 +2,8 @@
 
 Network fc-bn-relu twice, then tanh and softmax heads; the characteristic function of a batch of 1,100 soft rows; Adam
 at 0.01 for generator and adversary; a category is the likeliest one. `loops`: one frequency and one class after
-another, as algorithm 1 is written; else as matrices, with the same result. The paper does not say how many steps of the
-generator there are for one of the adversary: 1 here.
+another, as algorithm 1 is written; else as matrices, with the same result. The paper does not state how many
+steps the generator makes for each step of the adversary. This module uses 1.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ def measure(
     def peer() -> object:
         return vectors @ matrix + generator.standard_normal((rows, output_dimension), dtype=np.float32)
 
-    asked = {"epsilon": EPSILON * 1e-3, "dimension": output_dimension, "output_dtype": dtype}
-    content = save({"vectors": vectors.astype(dtype)}, metadata={"request": json.dumps(asked)})
+    params = {"epsilon": EPSILON * 1e-3, "dimension": output_dimension, "output_dtype": dtype}
+    content = save({"vectors": vectors.astype(dtype)}, metadata={"request": json.dumps(params)})
     client = Client(gateway, tenant, content, rows * output_dimension * np.dtype(dtype).itemsize)
     sides: dict[str, Callable[[], object]] = {
         "numpy": peer,
@@ -131,20 +131,20 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--output-dimensions", type=int, nargs="+", default=[64, 384])
     parser.add_argument("--repeats", type=int, default=5)
-    asked = parser.parse_args()
-    vectors = unit_rows(asked.rows, asked.dimension)
+    args = parser.parse_args()
+    vectors = unit_rows(args.rows, args.dimension)
     with tempfile.TemporaryDirectory() as folder:
         gateway = Gateway(Path(folder) / "data")
         try:
-            for output_dimension in asked.output_dimensions:
+            for output_dimension in args.output_dimensions:
                 for dtype in ("float32", "float16"):
                     found = measure(
-                        gateway, vectors, output_dimension=output_dimension, dtype=dtype, repeats=asked.repeats
+                        gateway, vectors, output_dimension=output_dimension, dtype=dtype, repeats=args.repeats
                     )
                     print(json.dumps(found))
         finally:
             gateway.stop()
-    print(json.dumps({"rows": asked.rows, "dimension": asked.dimension, "machine": platform.processor()}))
+    print(json.dumps({"rows": args.rows, "dimension": args.dimension, "machine": platform.processor()}))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 #   REDIS_PASSWORD        the gateway's: REDIS_URL=redis://gateway:PASSWORD@HOST:6379/0
 #   REDIS_ADMIN_PASSWORD  the operator's, for the user `admin`; without one nobody can log in as `admin`
 #
-# users.acl is an ACL file, and such a file has no comments, so they are here.
-#   default   off: who sends no user name is nobody. It still needs every right: Redis 7.0 reads its append-only file
+# An ACL file cannot contain comments, so the users of users.acl are described in this file.
+#   default   off: a client must send a user name. This user still needs every right: Redis 7.0 reads its append-only file
 #             as this user, and drops each transaction in it that the user may not run - and then starts, empty.
 #   gateway   the commands that core/ledger sends or its scripts call, which Redis checks against the same user, on
 #             the ledger's keys. No DEL, no FLUSHALL, no CONFIG SET, no KEYS, no SHUTDOWN: whoever has taken over the
@@ -16,7 +16,7 @@
 set -eu
 umask 077
 
-here=$(cd "$(dirname "$0")" && pwd)
+folder=$(cd "$(dirname "$0")" && pwd)
 users=${REDIS_USERS_FILE:-/tmp/users.acl}
 
 sha256() {
@@ -25,7 +25,7 @@ sha256() {
 
 gateway=$(sha256 "${REDIS_PASSWORD:?choose a password for the ledger}")
 admin=$(sha256 "${REDIS_ADMIN_PASSWORD:-$(head -c 32 /dev/urandom | base64)}")
-sed -e "s/GATEWAY_PASSWORD_SHA256/$gateway/" -e "s/ADMIN_PASSWORD_SHA256/$admin/" "$here/users.acl" > "$users"
+sed -e "s/GATEWAY_PASSWORD_SHA256/$gateway/" -e "s/ADMIN_PASSWORD_SHA256/$admin/" "$folder/users.acl" > "$users"
 unset REDIS_PASSWORD REDIS_ADMIN_PASSWORD
 
-exec redis-server "$here/redis.conf" --aclfile "$users" "$@"
+exec redis-server "$folder/redis.conf" --aclfile "$users" "$@"

@@ -22,8 +22,8 @@ from core.mechanisms.vectors.metric import MetricMechanism
 pytestmark = pytest.mark.slow("planted bug")
 
 
-def responses(epsilon: float, *, told: float | None = None, known: bool = True) -> Case:
-    """Randomised response of one bit at `epsilon`, which claims `told`."""
+def responses(epsilon: float, *, claimed: float | None = None, known: bool = True) -> Case:
+    """Randomised response of one bit at `epsilon`, which claims `claimed`."""
     stays = 1 / (1 + math.exp(-epsilon))
     rng = np.random.default_rng()
 
@@ -32,7 +32,7 @@ def responses(epsilon: float, *, told: float | None = None, known: bool = True) 
 
     _, law = by_law(np.array([stays, 1 - stays]), np.array([1 - stays, stays]))
     law = type(law)(np.array([1.0, 0.0]), law.first, law.second)
-    return Case("one bit", told or epsilon, draw, law if known else None)
+    return Case("one bit", claimed or epsilon, draw, law if known else None)
 
 
 def test_the_bound_is_below_the_truth_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_an_audit_of_randomised_response_stays_under_its_epsilon_and_near_it(kno
 
 
 def test_twice_the_epsilon_is_over_the_claim() -> None:
-    found = audit(iter([responses(2.0, told=1.0)]), Scale(20_000, 1, 5_000))
+    found = audit(iter([responses(2.0, claimed=1.0)]), Scale(20_000, 1, 5_000))
     assert found.bound > found.claim
 
 
@@ -66,7 +66,7 @@ def test_laplace_with_half_its_noise_is_over_the_claim() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_search_keeps_the_pair_that_proves_most_of_its_claim(known: bool) -> None:
-    cases = [responses(truth, told=3.0, known=known) for truth in (0.5, 2.5, 1.0)]
+    cases = [responses(truth, claimed=3.0, known=known) for truth in (0.5, 2.5, 1.0)]
     strongest, looked = search(iter(cases), Scale(20_000, 10, 5_000))
     assert (strongest.case, looked) == (cases[1], 3)
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tokenize
 from collections import defaultdict
 from functools import cache
 from graphlib import TopologicalSorter
@@ -278,17 +279,36 @@ QUOTATIONS = (
     "{first} told {first} that {last} would not come.",
     "sold the house at {address}",
 )
-PLAIN = ("service", "core", "gpu_workers", "docs", "README.md", "CHANGELOG.md", "Makefile", "tests/toys")
+PLAIN = ("service", "core", "gpu_workers", "docs", "README.md", "CHANGELOG.md", "Makefile", "tests/toys", "deploy")
+WITH_SAMPLES = ("tests", "benchmarks")  # their strings hold sample texts, so only names, comments and docstrings count
+
+
+def avoided_words(path: Path, text: str) -> list[str]:
+    """The lines of `text` with an avoided word."""
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)  # the parts of camel case
+    lines = enumerate(text.splitlines(), start=1)
+    return [f"{path.relative_to(ROOT)}:{number}: {line.strip()}" for number, line in lines if AVOIDED.search(line)]
 
 
 @pytest.mark.parametrize("place", PLAIN)
 def test_prose_and_names_avoid_metaphors(place: str) -> None:
     whole = ROOT / place
-    paths = [whole] if whole.is_file() else [path for end in ("py", "lua", "md") for path in whole.rglob(f"*.{end}")]
+    ends = ("py", "lua", "md", "sh", "conf", "yml")
+    paths = [whole] if whole.is_file() else [path for end in ends for path in whole.rglob(f"*.{end}")]
     for path in paths:
         text = path.read_text()
-        for quotation in (*QUOTATIONS, AVOIDED.pattern):
+        for quotation in QUOTATIONS:
             text = text.replace(quotation, "")
-        text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)  # the parts of camel case
-        for number, line in enumerate(text.splitlines(), start=1):
-            assert not AVOIDED.search(line), f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        assert not avoided_words(path, text)
+
+
+@pytest.mark.parametrize("place", WITH_SAMPLES)
+def test_names_and_comments_of_tests_avoid_metaphors(place: str) -> None:
+    for path in (ROOT / place).rglob("*.py"):
+        with path.open("rb") as file:
+            tokens = [
+                token.string
+                for token in tokenize.tokenize(file.readline)
+                if token.type in (tokenize.NAME, tokenize.COMMENT) or token.string.startswith('"""')
+            ]
+        assert not avoided_words(path, "\n".join(tokens))

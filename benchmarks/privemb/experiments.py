@@ -73,15 +73,15 @@ def accuracy(task: Task, private: Vectors, trial: int) -> float:
 def _fit(
     inputs: npt.NDArray[np.float64],
     targets: npt.NDArray[np.float64],
-    asked: npt.NDArray[np.float64],
+    queries: npt.NDArray[np.float64],
     ridges: Sequence[float],
 ) -> list[tuple[float, npt.NDArray[np.float64]]]:
-    """The scores of `asked` by each ridge, in units of the mean variance of the inputs."""
+    """The scores of `queries` by each ridge, in units of the mean variance of the inputs."""
     middle, goal = inputs.mean(axis=0), targets.mean(axis=0)
     moved = inputs - middle
     spread, turn = np.linalg.eigh(moved.T @ moved)
     cross = turn.T @ (moved.T @ (targets - goal))
-    turned = (asked - middle) @ turn
+    turned = (queries - middle) @ turn
     unit = max(float(spread.mean()), 1e-12)
     return [(ridge, turned @ (cross / (spread + ridge * unit)[:, None]) + goal) for ridge in ridges]
 

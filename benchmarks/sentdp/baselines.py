@@ -1,6 +1,6 @@
 """What sentence-level release is compared with: two simpler mechanisms, simulated.
 
-Noise here is floating point from NumPy's generator: these functions measure utility and release nothing to anybody.
+The noise is floating point from NumPy's generator: these functions measure utility and release nothing to anybody.
 No gateway code calls them. Each document is float32 `[k, d]`, one row a sentence; each answer float32 `[n, d]`.
 """
 

@@ -92,7 +92,7 @@ def every_part_at_the_whole_budget(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_row_in_two_pairs(patch: pytest.MonkeyPatch) -> None:
-    """Distances of overlapping pairs; they have most of the budget here, else a tenth more would hardly show."""
+    """Distances of overlapping pairs. They get most of the budget; otherwise an excess of a tenth is hard to detect."""
     real = pearl_release.distance_sum
     patch.setattr(pearl_release, "DISTANCE_SHARE", 63 / 64)
     patch.setattr(pearl_release, "distance_sum", lambda table: 2 * real(table))

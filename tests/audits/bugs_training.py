@@ -29,7 +29,7 @@ CANARIES = over_claim("canaries in whole trainings", lambda: orthogonal(NOISE, 1
 ALLOCATED = over_claim(
     "canaries in whole trainings by random allocation", lambda: orthogonal(NOISE, 12, Sampling.RANDOM_ALLOCATION)
 )
-_ROOM = 1 + 1e-5
+_TOLERANCE = 1 + 1e-5
 _UNIT = gradients.UNIT * CLIP  # of the integers of a clipped sum
 
 
@@ -60,7 +60,7 @@ def _one_row_moves_the_sum_by_its_clipping_norm() -> bool:
     for left_out in range(20):
         rest = total([row for row in range(20) if row != left_out])
         moved = {name: whole[name] - rest[name] for name in whole}
-        if not _length(moved) <= CLIP * _ROOM:
+        if not _length(moved) <= CLIP * _TOLERANCE:
             return False
     return True
 
@@ -152,7 +152,7 @@ def _rows_are_allocated_independently() -> bool:
     return 0.8 < float(np.var(sizes)) / (40 * 0.25 * 0.75) < 1.25
 
 
-def _children_sample_apart() -> bool:
+def _children_sample_independently() -> bool:
     one, other = in_two_children(lambda: poisson.poisson_batch(rows=4_000, batch=500).tobytes())
     return one != other
 
@@ -163,7 +163,7 @@ EMPTY = check("an empty batch's release is fresh Gaussian noise in every tensor"
 POISSON = check("batches are Poisson samples", _batches_are_poisson)
 EPOCHS = check("every row is in one step of each epoch, chosen anew", _rows_join_one_step_of_each_epoch)
 ALLOCATION = check("rows are allocated independently", _rows_are_allocated_independently)
-FORKS = check("forked samplers draw apart", _children_sample_apart)
+FORKS = check("forked samplers draw independently", _children_sample_independently)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

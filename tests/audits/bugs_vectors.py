@@ -36,7 +36,7 @@ TRAINED = _detector("audit of the trained codebook", lambda: codebook_cases(45, 
 
 
 def planted_row() -> Iterator[Case]:
-    """The attacker's own vector in the call: how far apart do the two come out?"""
+    """The attacker's own vector in the call: the distance between the two released vectors."""
     mechanism = mechanism_of("laplace", 1.0, 2)
     pair = np.array([[1, 0], [-1, 0]], dtype=np.float32)
 
@@ -49,7 +49,7 @@ def planted_row() -> Iterator[Case]:
 
 COMPANION = over_claim("audit beside a planted vector", lambda: audit(planted_row(), Scale(3_000, 1, 1_000)))
 FORKS = check(
-    "forked releases draw apart",
+    "forked releases draw independently",
     lambda: len(set(in_two_children(lambda: noise.noise_generator().standard_normal(8).tobytes()))) == 2,
 )
 COMPANY = check("a vector's subset ignores its company", vectors_ignore_their_company)

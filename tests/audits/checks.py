@@ -65,7 +65,7 @@ def draws_follow_the_laws() -> bool:
 
 
 class _Zeros(Exception):
-    """The stream of zeros was asked too often."""
+    """The stream of zeros was read too often."""
 
 
 def every_outcome_can_occur() -> bool:
@@ -75,10 +75,10 @@ def every_outcome_can_occur() -> bool:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", lambda count: bytes(count))
         coin = bool(exact.bernoulli_exp(np.array([2_000]), 1)[0])
-    asked = iter(range(1_000))
+    reads = iter(range(1_000))
 
     def zeros(count: int) -> bytes:
-        if next(asked, None) is None:
+        if next(reads, None) is None:
             raise _Zeros
         return bytes(count)
 

@@ -130,7 +130,7 @@ SPREAD = over_claim("audit of sentences on one code", lambda: audit(spread_docum
 COMPANY = check("a document's law ignores its company", sentences_ignore_their_company)
 LAWS = check("draws follow their laws (chi-square)", draws_follow_the_laws)
 REACH = check("every outcome of positive probability can occur", every_outcome_can_occur)
-FORKS = check("forked processes draw apart", forks_have_streams_of_their_own)
+FORKS = check("forked processes draw independently", forks_have_streams_of_their_own)
 
 
 def swap(module: object, name: str, make: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:

@@ -1,6 +1,6 @@
 """Audits end to end: raw text goes to a running gateway over HTTP, and the released vectors and words are attacked.
 
-Neighbours are searched among short public sentences, with the shipped encoder and packs loaded here for the law alone.
+Neighbours are searched among short public sentences. This module loads the shipped encoder and packs for the law alone.
 Copies of a document in a request are released independently, so each counts as a run.
 """
 

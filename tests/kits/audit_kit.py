@@ -1,6 +1,6 @@
 """What the black-box privacy audits share: how many runs, and what their hits prove.
 
-Every bound here is Clopper and Pearson's, with `ERROR_RATE` / 2 on either side: it is true with probability
+Every bound is Clopper and Pearson's, with `ERROR_RATE` / 2 on either side: it is true with probability
 1 - ERROR_RATE, provided that the event was fixed before the runs were drawn.
 """
 

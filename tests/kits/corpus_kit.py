@@ -74,8 +74,8 @@ def until(http: httpx.Client, job_id: str, *states: str, within_s: float = 90.0)
     raise AssertionError(f"still {found}")
 
 
-def until_gone(folder: Path, within_s: float = 60.0) -> None:
-    """Files go right after the end is told."""
+def until_deleted(folder: Path, within_s: float = 60.0) -> None:
+    """Wait until the folder is deleted, which happens right after the end is reported."""
     deadline = time.monotonic() + within_s
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(0.01)

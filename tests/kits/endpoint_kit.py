@@ -78,7 +78,7 @@ class ChatServer:
         answer, drip_s = self.answer(body), self._drip_s
         with self._lock:
             self._at_once -= 1
-        with contextlib.suppress(OSError):  # whoever asked may be gone
+        with contextlib.suppress(OSError):  # the client may have disconnected
             handler.send_response(self._status)
             handler.send_header("Location", "/v1/elsewhere")
             handler.send_header("Content-Length", str(len(answer)))

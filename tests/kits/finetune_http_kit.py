@@ -1,4 +1,4 @@
-"""Requests for a private fine-tuning, and what is asked of its job and its account."""
+"""Requests for a private fine-tuning, and the state of its job and its account."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def transitions(tenant: Tenant) -> list[str]:
 
 
 def events(tenant: Tenant, job_id: str) -> list[dict[str, Any]]:
-    """Every state that the job's stream tells, until its end."""
+    """Every state that the job's stream reports, until its end."""
     with tenant.http.stream("GET", f"/jobs/{job_id}/events", timeout=120) as answer:
         return [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
 
 
-def until_told(tenant: Tenant, job_id: str, step: int, within_s: float = 60.0) -> dict[str, Any]:
-    """The job, once it has told that so many steps are done."""
+def until_reported(tenant: Tenant, job_id: str, step: int, within_s: float = 60.0) -> dict[str, Any]:
+    """The job, once it has reported that many steps."""
     deadline = time.monotonic() + within_s
     while True:
         block = tenant.http.get(f"/jobs/{job_id}").json()

@@ -34,8 +34,8 @@ def installed_server() -> Path | None:
         binary = shutil.which("redis-server", path=folder)
         if binary is None:
             continue
-        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
-        version = re.search(r"v=(\d+)", told)
+        output = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+        version = re.search(r"v=(\d+)", output)
         if version and int(version[1]) >= 7:
             return Path(binary)
     return None

@@ -132,7 +132,7 @@ def sentence_encoder(folder: Path, family: str) -> Path:
 
 
 def _teach(model: Any, tokenizer: PreTrainedTokenizerFast) -> None:
-    """By steps until every word of fresh rows is told right, with room: rounding differs between machines."""
+    """Train until every word of fresh rows is classified correctly with a margin: rounding differs between machines."""
     torch.set_num_threads(1)  # so small a model is slower on more
     generator = torch.Generator().manual_seed(3)
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.003)

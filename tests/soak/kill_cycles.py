@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway_kit import COMMAND, Gateway, children, clean_environment, command_line
-from soak.load import DELIVERED, GONE, OPEN, Account, Book, Client, keep_asking, new_ask
+from soak.load import DELIVERED, LOST, OPEN, Account, Book, Client, keep_asking, new_ask
 
 from core.ledger.client import LedgerClient, connect
 from core.ledger.counters import COUNT, EPSILON
@@ -45,7 +45,7 @@ SETTINGS = {
     "PRIVACY_GATEWAY_RESPONSE_RETENTION_S": "86400",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-# What each tenant is opened with and how it is asked. One that has run out is followed by another of its kind.
+# The limits and the requests of each tenant. One that has run out is followed by another of its kind.
 TERMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "endless": ({"epsilon": 1_000_000}, {"epsilon": 0.3, "documents_max": 3}),
     "small": ({"epsilon": 3}, {"epsilon": 0.1, "documents_max": 2}),
@@ -138,7 +138,7 @@ class Soak:
             self._loading = None
 
     def _recover(self, kind: str, killed: float) -> None:
-        """Wait for the first output, or for Redis the first budget, that was asked for after the kill."""
+        """Wait for the first output, or for Redis the first budget, that was requested after the kill."""
         client = Client(self.gateway.port, self.book)
         while time.monotonic() - killed < BACK_S_MAX:
             if client.look(self.accounts[0]) if kind == "redis" else self._delivers(client):
@@ -180,9 +180,9 @@ class Soak:
         self.counts["checks"] += 1
 
     def _check_sum(self, tenant: str, spent: int, spent_nano: int, held: bool) -> None:
-        """In the end: spent is what was delivered and what is gone, and every delivered release was committed."""
+        """The spent budget is that of the delivered and the lost releases. Every delivered release was committed."""
         mine = [ask for ask in self.book.asks if ask.account.tenant == tenant]
-        charged = [ask for ask in mine if ask.state in (DELIVERED, GONE)]
+        charged = [ask for ask in mine if ask.state in (DELIVERED, LOST)]
         if held or any(ask.state == OPEN for ask in mine):
             self.book.fault(f"{tenant}: a key or a hold is still open")
         if spent != sum(ask.documents for ask in charged):

@@ -2,7 +2,7 @@
 
 A key is settled by its first answer of these three: 200 delivers an output, 410 says that its hold was spent without
 one, 403 denies it. From then on it gets the same answer: the identical bytes, 410, or the same numbers. Whatever else
-comes back leaves the key open, and it is asked again.
+comes back leaves the key open, and the request is sent again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from core.amounts import NANO
 
-DELIVERED, GONE, DENIED, OPEN = "delivered", "gone", "denied", "open"
+DELIVERED, LOST, DENIED, OPEN = "delivered", "lost", "denied", "open"
 UNCERTAIN = {409, 502, 503, 504}
 TEXTS = ("It works. I like it.", "It broke. I want my money back.", "Rain. Wind. Then some sun.")
 TIMEOUT_S = 60.0
@@ -28,7 +28,7 @@ TIMEOUT_S = 60.0
 
 @dataclass
 class Account:
-    """A tenant under load: how it is asked and what it has delivered."""
+    """A tenant under load: its requests and what it has delivered."""
 
     kind: str
     tenant: str
@@ -90,7 +90,7 @@ class Book:
                 if ask.release_id is None:
                     self._deliver(ask, json.loads(content)["privacy"])
             elif status == 410:
-                self._settle(ask, before, GONE, None)
+                self._settle(ask, before, LOST, None)
             elif status == 403:
                 denial = json.loads(content)
                 self._settle(ask, before, DENIED, (denial["requested"], denial["remaining"]))
@@ -115,7 +115,7 @@ class Book:
         if ask.release_id in self._releases:
             self.faults.append(f"release {ask.release_id} under two keys")
         if round(privacy["epsilon"] * NANO) != ask.epsilon_nano:
-            self.faults.append(f"release {ask.release_id} at another epsilon than asked")
+            self.faults.append(f"release {ask.release_id} at another epsilon than requested")
         self._releases.add(ask.release_id)
         ask.account.delivered += ask.documents
         ask.account.delivered_nano += ask.documents * ask.epsilon_nano

@@ -171,7 +171,7 @@ def from_below(plan: Plan, delta: float, interval: float) -> float:
         part = one.self_compose(count)
         total = part if total is None else total.compose(part)
     assert total is not None
-    # it counts the tails that it cuts, 1e-15 of each part, as an infinite loss even here
+    # it counts the tails that it cuts, 1e-15 of each part, as an infinite loss in this case too
     try:
         least = float(total.get_epsilon_for_delta(delta + 2e-15 * len(plan)))
     except OverflowError:
@@ -258,7 +258,7 @@ def test_the_renyi_bound_is_the_librarys_and_above_the_truth_in_long_runs() -> N
 
 class TestTheCertificateAtItsLimits:
     def test_it_is_infinite_where_its_numbers_overflow(self) -> None:
-        """The curve of one release is mostly rounding here, and its power leaves the range of a double."""
+        """The curve of one release is mostly rounding, and its power exceeds the range of a double."""
         value = certified_epsilon(((SubsampledGaussian(1e-9, 1000.0), 10_000),), 1e-13)
         assert value == math.inf
 

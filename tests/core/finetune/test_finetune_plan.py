@@ -102,10 +102,10 @@ def test_epochs_are_steps() -> None:
     ],
 )
 def test_what_cannot_be_planned_is_refused_by_its_field(changed: dict[str, float], field: str) -> None:
-    asked = {"epsilon": 4.0, "delta": 1e-5, "rows": 5_000, "batch": 250, "steps": 60, **changed}
+    params = {"epsilon": 4.0, "delta": 1e-5, "rows": 5_000, "batch": 250, "steps": 60, **changed}
 
     with pytest.raises(OutOfRange) as refusal:
-        plan_training(**asked)  # type: ignore[arg-type]
+        plan_training(**params)  # type: ignore[arg-type]
 
     assert refusal.value.field == field
 
@@ -121,7 +121,7 @@ def test_the_smallest_useful_epsilon_is_named_and_can_be_used() -> None:
 
 
 @pytest.mark.parametrize("labels", [(), ("one",), ("a", "a"), ("a", "")])
-def test_labels_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
+def test_empty_and_repeated_labels_are_refused(labels: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_labels(labels)
     assert refusal.value.field == "labels"

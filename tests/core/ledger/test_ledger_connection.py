@@ -186,7 +186,7 @@ def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, open
     go(scenario())
 
 
-def test_commands_in_flight_are_bounded_also_when_their_callers_have_gone(go, opened, server, tmp_path):
+def test_commands_in_flight_are_bounded_also_when_their_callers_are_cancelled(go, opened, server, tmp_path):
     async def scenario():
         async with Gate(server.admin_url, tmp_path / "gate") as gate:
             bounded = opened(gate.url, max_connections=2, max_commands=4)
@@ -206,7 +206,7 @@ def test_commands_in_flight_are_bounded_also_when_their_callers_have_gone(go, op
     go(scenario())
 
 
-def test_who_waits_too_long_for_a_turn_is_refused_and_was_not_sent(go, opened, server, tmp_path):
+def test_a_command_that_waits_too_long_for_a_turn_is_refused_and_not_sent(go, opened, server, tmp_path):
     async def scenario():
         async with Gate(server.admin_url, tmp_path / "gate") as gate:
             bounded = opened(gate.url, timeout_s=0.2, max_commands=1)

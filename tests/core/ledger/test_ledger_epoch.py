@@ -79,9 +79,9 @@ def place(tmp_path) -> Place:
 
 
 async def live(place: Place, releases: int) -> None:
-    async with place.running() as here:
-        await here.release(releases)
-        await here.sealer.seal()
+    async with place.running() as running:
+        await running.release(releases)
+        await running.sealer.seal()
 
 
 def refused(go, place: Place, match: str) -> None:
@@ -143,10 +143,10 @@ def test_the_file_of_another_ledger_is_named_as_such(go, place, tmp_path):
 
 def test_another_history_of_the_same_length_is_refused(go, restored, tmp_path):
     async def go_on_elsewhere() -> None:  # a gateway without this epoch file took the old copy and went on
-        async with restored.running(epoch_file=tmp_path / "elsewhere.epoch") as here:
+        async with restored.running(epoch_file=tmp_path / "elsewhere.epoch") as running:
             for _ in range(3):
-                await here.release()
-                await here.sealer.seal()
+                await running.release()
+                await running.sealer.seal()
 
     go(go_on_elsewhere())
     refused(go, restored, "another history")
@@ -178,8 +178,8 @@ def test_a_further_gateway_starts_its_own_file(go, place, tmp_path):
     go(live(place, 1))
 
     async def further() -> None:
-        async with place.running(epoch_file=tmp_path / "second.epoch") as here:
-            await here.release()
+        async with place.running(epoch_file=tmp_path / "second.epoch") as running:
+            await running.release()
 
     go(further())
     go(live(place, 1))
@@ -188,18 +188,18 @@ def test_a_further_gateway_starts_its_own_file(go, place, tmp_path):
 
 def test_an_operator_can_take_over_what_was_restored(go, restored):
     async def accept() -> int | None:
-        async with restored.running(start=False) as here:
-            return await here.sealer.accept_restore()
+        async with restored.running(start=False) as running:
+            return await running.sealer.accept_restore()
 
     assert go(accept()) == 5, "above every seal that was seen"
     assert restored.epoch == 5
     assert go(accept()) is None
 
     async def go_on() -> None:
-        async with restored.running() as here:
-            assert await here.spent() == Amount(2 * NANO)
-            await here.release()
-            report = await audit_ledger(here.client, MASTER_KEY, restored.epoch_file)
+        async with restored.running() as running:
+            assert await running.spent() == Amount(2 * NANO)
+            await running.release()
+            report = await audit_ledger(running.client, MASTER_KEY, restored.epoch_file)
             assert report.ok, report
             assert report.seals == 4  # 1 and 2 of the copy, 5 that accepts it, 6 of this start
 
@@ -212,10 +212,10 @@ def test_other_gateways_follow_an_accepted_restore_by_themselves(go, restored):
     async def accept_and_follow() -> None:
         behind = restored.epoch_file.with_name("second.epoch")
         shutil.copy(restored.epoch_file, behind)
-        async with restored.running(start=False) as here:
-            await here.sealer.accept_restore()
-        async with restored.running(epoch_file=behind) as here:
-            await here.release()
+        async with restored.running(start=False) as running:
+            await running.sealer.accept_restore()
+        async with restored.running(epoch_file=behind) as running:
+            await running.release()
 
     go(accept_and_follow())
 
@@ -225,8 +225,8 @@ def test_an_empty_redis_can_be_accepted(go, place):
     shutil.rmtree(place.data / "redis")
 
     async def accept() -> None:
-        async with place.running(start=False) as here:
-            assert await here.sealer.accept_restore() == 3
+        async with place.running(start=False) as running:
+            assert await running.sealer.accept_restore() == 3
         await live(place, 1)
 
     go(accept())
@@ -235,17 +235,17 @@ def test_an_empty_redis_can_be_accepted(go, place):
 
 def test_what_is_damaged_or_foreign_is_not_accepted(go, restored, tmp_path):
     async def accept(damage) -> None:
-        async with restored.running(start=False) as here:
-            await damage(here)
-            await here.sealer.accept_restore()
+        async with restored.running(start=False) as running:
+            await damage(running)
+            await running.sealer.accept_restore()
 
-    async def unexplained(here: Running) -> None:
-        await here.client.call("DEL", "{acme}:account:token")
+    async def unexplained(running: Running) -> None:
+        await running.client.call("DEL", "{acme}:account:token")
 
-    async def foreign(here: Running) -> None:
-        await here.client.call("SET", "{seals}:ledger", "0" * 32)
+    async def foreign(running: Running) -> None:
+        await running.client.call("SET", "{seals}:ledger", "0" * 32)
 
-    async def no_file(here: Running) -> None:
+    async def no_file(running: Running) -> None:
         restored.epoch_file.unlink()
 
     restored.back_up("again")
@@ -260,24 +260,24 @@ def test_a_server_replaced_under_a_running_gateway_is_noticed(go, place):
     place.back_up("old")
 
     async def scenario(notice) -> None:
-        async with place.running() as here:
-            await here.release(3)
-            await here.sealer.seal()
-            await here.server.stop()
+        async with place.running() as running:
+            await running.release(3)
+            await running.sealer.seal()
+            await running.server.stop()
             place.restore("old")
-            await here.server.start()
+            await running.server.start()
             with pytest.raises(LedgerNotTrusted, match="older state"):
-                await notice(here)
+                await notice(running)
             with pytest.raises(LedgerUnavailable, match="does not match its seals"):
-                await here.ledger.reserve("acme", [charge(1)])
+                await running.ledger.reserve("acme", [charge(1)])
 
-    async def next_round(here: Running) -> None:
-        await here.sealer.seal()
+    async def next_round(running: Running) -> None:
+        await running.sealer.seal()
 
-    async def new_connection(here: Running) -> None:
-        other = LedgerClient(connect(socket_path=here.server.socket))
+    async def new_connection(running: Running) -> None:
+        other = LedgerClient(connect(socket_path=running.server.socket))
         try:
-            await here.sealer.verify_connection(other.call)
+            await running.sealer.verify_connection(other.call)
         finally:
             await other.close()
 
@@ -310,13 +310,13 @@ def test_a_request_that_meets_an_older_ledger_gets_the_error_of_every_unusable_l
 
 def test_a_restarted_server_on_the_same_file_is_no_alarm(go, place):
     async def scenario() -> None:
-        async with place.running() as here:
-            await here.release(3)
-            await here.server.stop()
-            await here.server.start()
-            await here.sealer.verify_connection(here.client.call)
-            await here.release()
-            assert await here.sealer.seal() == 2
-            assert await here.spent() == Amount(4 * NANO)
+        async with place.running() as running:
+            await running.release(3)
+            await running.server.stop()
+            await running.server.start()
+            await running.sealer.verify_connection(running.client.call)
+            await running.release()
+            assert await running.sealer.seal() == 2
+            assert await running.spent() == Amount(4 * NANO)
 
     go(scenario())

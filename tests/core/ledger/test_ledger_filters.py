@@ -229,7 +229,7 @@ def test_a_charge_for_many_releases_counts_as_that_many_charges(go, ledger, want
         go(ledger.open_tenant(tenant, limits=limits(100, MICRO_DELTA) | {Unit.SENTENCE: limit}))
     estimate = go(ledger.estimate("once", [Charge(wanted, times=30)]))
     together = go(ledger.reserve("once", [Charge(wanted, times=29), Charge(wanted)]))
-    apart = go(ledger.reserve("many", [Charge(wanted)] * 30))
+    separate = go(ledger.reserve("many", [Charge(wanted)] * 30))
 
     states = [go(ledger.account(tenant, f"{tenant}/sentence")) for tenant in ("once", "many")]
     assert states[0].held_vector == states[1].held_vector
@@ -237,7 +237,7 @@ def test_a_charge_for_many_releases_counts_as_that_many_charges(go, ledger, want
     assert estimate.lines[0].remaining_after == states[0].remaining
 
     go(ledger.commit("once", together.release_id))
-    go(ledger.commit("many", apart.release_id))
+    go(ledger.commit("many", separate.release_id))
     states = [go(ledger.account(tenant, f"{tenant}/sentence")) for tenant in ("once", "many")]
     assert states[0].committed_vector == states[1].committed_vector
     assert states[0].history == states[1].history

@@ -23,7 +23,7 @@ EXHAUSTED = JobAttemptsExhausted(reason="attempts-exhausted", count=1)
 @pytest.fixture
 def store(go, ledger, client) -> JobStore:
     go(ledger.open_tenant("acme", limits=limits(3)))
-    return JobStore(client, gateway="here")
+    return JobStore(client, gateway="this")
 
 
 def held(go, ledger: Ledger) -> JobHold:
@@ -102,7 +102,7 @@ def test_every_end_settles_the_hold(go, client, ledger, store, end, charged):
     assert budget(go, ledger)[1] == NOTHING
 
 
-def test_who_asked_to_cancel_first_is_not_charged(go, ledger, store):
+def test_a_job_cancelled_before_its_charge_is_not_charged(go, ledger, store):
     job = taken(go, store, ledger)
     go(store.cancel("acme", job.job_id))
     assert go(store.charge("acme", job.job_id, run=RUN)) is False
@@ -119,7 +119,7 @@ def test_a_refused_job_leaves_its_hold_to_whoever_made_it(go, ledger, store):
         create(go, store, hold)
 
 
-def test_a_hold_that_was_spent_elsewhere_is_never_told_as_a_refund(go, ledger, store):
+def test_a_hold_that_was_spent_elsewhere_is_never_reported_as_a_refund(go, ledger, store):
     hold = held(go, ledger)
     job = create(go, store, hold)
     go(store.take("acme", job.job_id, run=RUN, attempts_max=3, exhausted=EXHAUSTED))
@@ -138,7 +138,7 @@ def test_lost_replies_charge_once_and_refund_once(go, server, ledger, client, tm
         ended = []
         async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
             through = LedgerClient(connect(url=proxy.url))
-            store = JobStore(through, gateway="here")
+            store = JobStore(through, gateway="this")
 
             async def lossy(call):
                 proxy.drops_left = 1

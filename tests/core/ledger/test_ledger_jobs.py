@@ -29,7 +29,7 @@ ENDS = (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
 
 @pytest.fixture
 def store(client) -> JobStore:
-    return JobStore(client, gateway="here")
+    return JobStore(client, gateway="this")
 
 
 def create(go, store: JobStore, *, owner: str = "acme", job_id: str | None = None, **terms) -> JobRecord:
@@ -48,10 +48,10 @@ def test_a_life(go, store):
     assert (job.status, job.progress, job.attempts) == (JobStatus.QUEUED, 0.0, 0)
     taken = take(go, store, job)
     assert (taken.status, taken.attempts) == (JobStatus.RUNNING, 1)
-    told = go(store.progress("acme", job.job_id, run=RUN, stage="encoding", fraction=0.25))
-    assert (told.stage, told.progress) == ("encoding", 0.25)
+    updated = go(store.progress("acme", job.job_id, run=RUN, stage="encoding", fraction=0.25))
+    assert (updated.stage, updated.progress) == ("encoding", 0.25)
     again = go(store.progress("acme", job.job_id, run=RUN, stage="encoding", fraction=0.25))
-    assert again.seq == told.seq, "nothing changed, nothing is told"
+    assert again.seq == updated.seq, "an update without a change adds no event"
     done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={"documents": 7}))
     assert (done.status, done.progress, done.result) == (JobStatus.SUCCEEDED, 1.0, {"documents": 7})
     assert done.started_ms <= done.ended_ms
@@ -59,24 +59,24 @@ def test_a_life(go, store):
     assert go(store.get("acme", job.job_id)) == done
 
 
-def test_numbers_of_fixed_names_stay_until_told_anew(go, store):
+def test_metrics_stay_until_the_next_report(go, store):
     job = take(go, store, create(go, store))
     assert job.metrics is None
 
-    def tell(fraction, metrics=None, run=RUN):
+    def report(fraction, metrics=None, run=RUN):
         return go(store.progress("acme", job.job_id, run=run, stage="training", fraction=fraction, metrics=metrics))
 
-    first = tell(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2})
+    first = report(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2})
     assert first.metrics == {"step": 3, "public_accuracy": 0.1 + 0.2}
-    assert tell(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2}).seq == first.seq
-    still = tell(0.6)
+    assert report(0.5, {"step": 3, "public_accuracy": 0.1 + 0.2}).seq == first.seq
+    still = report(0.6)
     assert still.metrics == first.metrics
-    assert tell(0.6).seq == still.seq, "nothing changed, nothing is told"
-    assert tell(0.6, {"step": 4}).metrics == {"step": 4}
-    assert tell(0.6, {"step": 5}, run=OTHER_RUN).metrics == {"step": 4}
+    assert report(0.6).seq == still.seq, "an update without a change adds no event"
+    assert report(0.6, {"step": 4}).metrics == {"step": 4}
+    assert report(0.6, {"step": 5}, run=OTHER_RUN).metrics == {"step": 4}
     for wrong in ({"loss": 0.5}, {"step": math.nan}, {"step": "walrus"}, {"step": True}):
         with pytest.raises(ValueError, match="names in METRICS"):
-            tell(0.7, wrong)
+            report(0.7, wrong)
     done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))
     assert done.metrics == {"step": 4}
 
@@ -113,16 +113,16 @@ def test_cancelling(go, store):
     assert go(store.cancel("acme", queued.job_id)).status is JobStatus.CANCELLED
     running = create(go, store)
     take(go, store, running)
-    asked = go(store.cancel("acme", running.job_id))
-    assert (asked.status, asked.cancel_requested) == (JobStatus.RUNNING, True)
-    assert go(store.cancel("acme", running.job_id)) == asked
-    # the process died before it heard of it: it is not started again
+    requested = go(store.cancel("acme", running.job_id))
+    assert (requested.status, requested.cancel_requested) == (JobStatus.RUNNING, True)
+    assert go(store.cancel("acme", running.job_id)) == requested
+    # the process died before it read the request: the job is not started again
     assert take(go, store, running, run=OTHER_RUN).status is JobStatus.CANCELLED
 
 
-def test_a_job_whose_gateway_is_gone_can_be_cancelled(go, client):
+def test_a_job_of_a_stopped_gateway_can_be_cancelled(go, client):
     now = 1_700_000_000_000
-    store = JobStore(client, gateway="here", clock=lambda: now)
+    store = JobStore(client, gateway="this", clock=lambda: now)
     job = create(go, store)
     take(go, store, job)
     go(store.cancel("acme", job.job_id))
@@ -229,7 +229,7 @@ def test_pages_are_newest_first(go, store):
 
 
 def test_records_of_ended_jobs_expire_and_leave_the_list(go, client):
-    store = JobStore(client, gateway="here", retention_ms=60)
+    store = JobStore(client, gateway="this", retention_ms=60)
     old = create(go, store)
     go(store.cancel("acme", old.job_id))
     go(asyncio.sleep(0.2))
@@ -245,7 +245,7 @@ def test_a_lost_reply_changes_nothing_twice(go, server, client, tmp_path):
     async def life() -> JobRecord:
         async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
             through = LedgerClient(connect(url=proxy.url))
-            store = JobStore(through, gateway="here")
+            store = JobStore(through, gateway="this")
             job_id = secrets.token_hex(16)
 
             async def lossy(call):
@@ -271,7 +271,7 @@ def test_a_lost_reply_changes_nothing_twice(go, server, client, tmp_path):
 
 def test_without_redis_nothing_is_answered(go, tmp_path):
     client = LedgerClient(connect(socket_path=tmp_path / "nobody.sock", timeout_s=0.5))
-    store = JobStore(client, gateway="here")
+    store = JobStore(client, gateway="this")
     for call in (
         lambda: store.get("acme", "0" * 32),
         lambda: store.create("acme", "0" * 32, kind="domain", label="law", claim="c", open_max=1),

@@ -1,4 +1,4 @@
-"""Behaviour that only a seeded bug asked about: each of these bugs had survived the other tests."""
+"""Behaviour that only a seeded bug revealed: each of these bugs survived the other tests."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def test_a_hold_whose_account_is_missing_stays(go, acme, admin, ending):
     assert spent(go, acme) == Amount(0 if ending == "cancel" else NANO)
 
 
-def test_the_history_tells_one_epsilon_only_while_all_are_of_it(go, acme):
-    told = []
+def test_the_history_has_one_epsilon_only_while_all_releases_share_it(go, acme):
+    epsilons_nano = []
     for epsilon in (0.5, 0.5, 1, 1, 0.5):
         hold = go(acme.reserve("acme", [charge(epsilon)]))
         go(acme.commit("acme", hold.release_id))
-        told.append(go(acme.account("acme", "acme/sentence")).history.pure_epsilon_nano)
-    assert told == [NANO // 2, NANO // 2, None, None, None]
+        epsilons_nano.append(go(acme.account("acme", "acme/sentence")).history.pure_epsilon_nano)
+    assert epsilons_nano == [NANO // 2, NANO // 2, None, None, None]
 
 
 @pytest.mark.parametrize("unknown_at", [0, 1, 2])
@@ -137,7 +137,7 @@ def test_a_history_with_an_unknown_loss_has_no_moments(go, ledger, unknown_at):
         assert (history.moments is None) == (number >= unknown_at)
 
 
-def test_an_account_that_is_missing_or_broken_is_told_and_not_left_out(go, acme, admin):
+def test_an_account_that_is_missing_or_broken_is_reported_and_not_left_out(go, acme, admin):
     go(admin.call("RENAME", "{acme}:account:token", "aside"))
     with pytest.raises(LedgerUnavailable):
         go(acme.accounts("acme"))

@@ -33,7 +33,7 @@ TORN = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$9\r\nreadin"
 
 @dataclass
 class Acknowledged:
-    """What the ledger has told its callers, by release."""
+    """The releases whose hold or commit the ledger has acknowledged."""
 
     held: list[str] = field(default_factory=list)
     committed: list[str] = field(default_factory=list)
@@ -111,16 +111,18 @@ class Machine:
         return [path for path in self.redis.folder.rglob("*") if ".aof" in path.name and path.is_file()]
 
 
-async def serve_until(ledger: Ledger, told: Acknowledged, enough: Callable[[], bool], kill: Callable[[], None]) -> None:
+async def serve_until(
+    ledger: Ledger, acknowledged: Acknowledged, enough: Callable[[], bool], kill: Callable[[], None]
+) -> None:
     """Concurrent releases until `enough`, then `kill` in the middle of them."""
 
     async def work() -> None:
         while True:
             try:
                 hold = await ledger.reserve("acme", [charge(1)])
-                told.held.append(hold.release_id)
+                acknowledged.held.append(hold.release_id)
                 await ledger.commit("acme", hold.release_id, response=b"x")
-                told.committed.append(hold.release_id)
+                acknowledged.committed.append(hold.release_id)
             except LedgerUnavailable:
                 return
 
@@ -145,7 +147,7 @@ async def survivors(ledger: Ledger) -> tuple[set[str], set[str]]:
 
 
 def test_no_acknowledged_transition_is_lost_with_the_power(go, machine):
-    told, dice = Acknowledged(), random.Random(4)
+    acknowledged, dice = Acknowledged(), random.Random(4)
 
     async def outage(first: bool) -> None:
         machine.start()
@@ -154,8 +156,8 @@ def test_no_acknowledged_transition_is_lost_with_the_power(go, machine):
         await ledger.check()
         if first:
             await ledger.open_tenant("acme", limits=limits(1_000_000))
-        target = len(told.committed) + dice.randint(20, 400)
-        await serve_until(ledger, told, lambda: len(told.committed) >= target, machine.lose_power)
+        target = len(acknowledged.committed) + dice.randint(20, 400)
+        await serve_until(ledger, acknowledged, lambda: len(acknowledged.committed) >= target, machine.lose_power)
         await client.close()
 
     async def afterwards():
@@ -172,23 +174,23 @@ def test_no_acknowledged_transition_is_lost_with_the_power(go, machine):
         held, committed, state, report = go(afterwards())
         machine.redis.stop()
         assert report.ok, report
-        assert held >= set(told.held)
-        assert committed >= set(told.committed)
-        assert state.committed.epsilon_nano >= len(told.committed) * NANO
-        assert (state.committed.epsilon_nano + state.reserved.epsilon_nano) >= len(told.held) * NANO
-    print(f"0 of {len(told.held)} acknowledged holds lost")
+        assert held >= set(acknowledged.held)
+        assert committed >= set(acknowledged.committed)
+        assert state.committed.epsilon_nano >= len(acknowledged.committed) * NANO
+        assert (state.committed.epsilon_nano + state.reserved.epsilon_nano) >= len(acknowledged.held) * NANO
+    print(f"0 of {len(acknowledged.held)} acknowledged holds lost")
 
 
 def test_an_fsync_a_second_loses_acknowledged_holds(go, machine):
     """The control: the simulation bites, and the setting that the gateway refuses is the one that loses holds."""
-    told = Acknowledged()
+    acknowledged = Acknowledged()
     since_sync = [0, 0]  # how many syncs there were, and how many holds were acknowledged by then
 
     def enough() -> bool:
         syncs = machine.syncs()
         if syncs != since_sync[0]:
-            since_sync[:] = [syncs, len(told.held)]
-        return len(told.held) - since_sync[1] >= 60
+            since_sync[:] = [syncs, len(acknowledged.held)]
+        return len(acknowledged.held) - since_sync[1] >= 60
 
     async def outage():
         machine.start("--appendfsync", "everysec")
@@ -199,9 +201,9 @@ def test_an_fsync_a_second_loses_acknowledged_holds(go, machine):
         await ledger.open_tenant("acme", limits=limits(1_000_000))
         syncs = machine.syncs()
         while machine.syncs() < syncs + 2:  # the tenant is on the disk before the load begins
-            told.held.append((await ledger.reserve("acme", [charge(1)])).release_id)
+            acknowledged.held.append((await ledger.reserve("acme", [charge(1)])).release_id)
             await asyncio.sleep(0.1)
-        await serve_until(ledger, told, enough, machine.lose_power)
+        await serve_until(ledger, acknowledged, enough, machine.lose_power)
         await client.close()
 
     async def afterwards():
@@ -213,24 +215,24 @@ def test_an_fsync_a_second_loses_acknowledged_holds(go, machine):
         return held
 
     go(outage())
-    lost = set(told.held) - go(afterwards())
-    print(f"{len(lost)} of {len(told.held)} acknowledged holds lost")
+    lost = set(acknowledged.held) - go(afterwards())
+    print(f"{len(lost)} of {len(acknowledged.held)} acknowledged holds lost")
     assert len(lost) >= 30
 
 
 def test_a_torn_end_waits_for_the_operator_and_costs_nothing_acknowledged(go, machine):
-    """Power may leave a part of what was written after the last fsync: nobody was told of it."""
+    """A power loss may leave part of the bytes after the last fsync. The ledger had acknowledged none of them."""
     checker = shutil.which("redis-check-aof")
     if checker is None:
         pytest.skip("redis-check-aof is not installed")
-    told = Acknowledged()
+    acknowledged = Acknowledged()
 
     async def scenario(kill=None):
         client = LedgerClient(connect(url=machine.redis.url))
         ledger = Ledger(client, MASTER_KEY)
         if kill:
             await ledger.open_tenant("acme", limits=limits(1_000_000))
-            await serve_until(ledger, told, lambda: len(told.committed) >= 50, kill)
+            await serve_until(ledger, acknowledged, lambda: len(acknowledged.committed) >= 50, kill)
             await client.close()
             return None
         found = await survivors(ledger), await audit(ledger)
@@ -247,5 +249,5 @@ def test_a_torn_end_waits_for_the_operator_and_costs_nothing_acknowledged(go, ma
     machine.start()
     (held, committed), report = go(scenario())
     assert report.ok, report
-    assert held >= set(told.held)
-    assert committed >= set(told.committed)
+    assert held >= set(acknowledged.held)
+    assert committed >= set(acknowledged.committed)

@@ -83,7 +83,7 @@ def test_a_cancelled_key_can_be_claimed_again(go, acme, admin):
     assert go(acme.reserve("acme", [charge(1)], claim=claim())) == Replay(second.release_id, b"x")
 
 
-def test_a_spent_key_is_gone(go, acme):
+def test_a_spent_key_cannot_be_used(go, acme):
     first = go(acme.reserve("acme", [charge(1)], claim=claim()))
     go(acme.expire("acme", first.release_id, reason="worker-died"))
     assert (committed(go, acme), reserved(go, acme)) == (Amount(NANO), Amount(0))
@@ -91,7 +91,7 @@ def test_a_spent_key_is_gone(go, acme):
         go(acme.reserve("acme", [charge(1)], claim=claim()))
 
 
-def test_without_a_stored_response_a_committed_key_is_gone(go, acme, admin):
+def test_without_a_stored_response_a_committed_key_cannot_be_used(go, acme, admin):
     first = go(acme.reserve("acme", [charge(1)], claim=claim()))
     go(acme.commit("acme", first.release_id))
     with pytest.raises(ReleaseGone):

@@ -34,7 +34,7 @@ on_a_deployment = pytest.mark.parametrize("server", [DeployedServer], indirect=T
         ("FLUSHDB",),
         ("DEL", ACCOUNT),
         ("UNLINK", ACCOUNT),
-        ("RENAME", ACCOUNT, "{acme}:account:gone"),
+        ("RENAME", ACCOUNT, "{acme}:account:renamed"),
         ("EXPIRE", ACCOUNT, 1),
         ("RESTORE", ACCOUNT, 0, "x"),
         ("XDEL", "{acme}:journal", "1-0"),

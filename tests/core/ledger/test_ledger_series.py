@@ -37,11 +37,11 @@ class History:
         opening = {"subject_limits": limits(1000, 10**12, basic_delta_femto=10**12)} if subjects else {}
         go(self.ledger.open_tenant(self.tenant, limits=limits(1000, 10**12, basic_delta_femto=10**12), **opening))
 
-    def charge(self, cost, who, **fields):
-        return charge(cost, subject=f"p{who}" if self.subjects else None, **fields)
+    def charge(self, cost, subject, **fields):
+        return charge(cost, subject=f"p{subject}" if self.subjects else None, **fields)
 
-    def release(self, cost=1, how="commit", who=1, wait_ms=0, **fields):
-        held = self.go(self.ledger.reserve(self.tenant, [self.charge(cost, who, **fields)]))
+    def release(self, cost=1, how="commit", subject=1, wait_ms=0, **fields):
+        held = self.go(self.ledger.reserve(self.tenant, [self.charge(cost, subject, **fields)]))
         self.now += wait_ms
         self.end(held.release_id, how)
 
@@ -125,9 +125,9 @@ def test_series_are_what_the_journal_says(go, ledger, client, admin, steps, subj
     for passed_ms, (what, *details) in steps:
         history.now += passed_ms
         if what == "reserve":
-            cost, who = details
-            unit = (Unit.SENTENCE, Unit.TOKEN, Unit.RECORD)[who - 1]
-            charges = [history.charge(cost, who, unit=unit, delta_femto=who), history.charge(1, 1)]
+            cost, subject = details
+            unit = (Unit.SENTENCE, Unit.TOKEN, Unit.RECORD)[subject - 1]
+            charges = [history.charge(cost, subject, unit=unit, delta_femto=subject), history.charge(1, 1)]
             open_holds.append(go(history.ledger.reserve(history.tenant, charges)).release_id)
         elif what == "fold":
             go(history.series.fold(history.tenant))
@@ -159,7 +159,7 @@ def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, admin, 
     monkeypatch.setattr("core.ledger.series.FOLD_BATCH", 3)
     history = History(go, client, admin)
     for number in range(20):
-        history.release(1, ENDS[number % 3], who=number % 4, wait_ms=30_000)
+        history.release(1, ENDS[number % 3], subject=number % 4, wait_ms=30_000)
     other_client = LedgerClient(connect(url=server.url))
     others = [LedgerSeries(one) for one in (client, other_client, client, other_client)]
 

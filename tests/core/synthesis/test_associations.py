@@ -35,6 +35,6 @@ def test_the_measures() -> None:
     assert found[2, 3] == pytest.approx(np.sqrt(((counts - expected) ** 2 / expected).sum() / 500))
 
 
-def test_only_the_columns_asked_for() -> None:
+def test_only_the_requested_columns() -> None:
     table = table_of(toy_schema(numeric=5), [tuple(RNG.integers(0, 2, 7)) for _ in range(20)])
     assert associations(table, columns=2).shape == (3, 3)

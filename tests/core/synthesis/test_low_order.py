@@ -92,7 +92,7 @@ def test_one_column_gives_its_histogram() -> None:
 
 
 @pytest.mark.parametrize("frequencies", [3, 4, 5, 8, 40, 100])
-def test_there_are_no_more_than_asked_for(frequencies: int) -> None:
+def test_there_are_no_more_than_requested(frequencies: int) -> None:
     found = low_order(schema_of(0, 6, 3), frequencies=frequencies)
     assert found.integers.shape[1] == sum(group.size for group in found.groups) <= frequencies
     assert {(0,), (1,), (2,)} <= {group.columns for group in found.groups}

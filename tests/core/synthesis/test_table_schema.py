@@ -93,7 +93,7 @@ def test_unit_vectors_are_steps_and_one_hot() -> None:
     assert unit_vectors(table.schema, table.codes)[1, 0] == 0
 
 
-def test_a_number_outside_is_clipped_only_if_asked() -> None:
+def test_a_number_outside_is_clipped_only_on_request() -> None:
     schema = table_schema(DECLARED)
     rows = [{**ROW, "age": 1}, {**ROW, "hours": 7.5}]
     clipped = decode_rows(encode_rows(schema, rows, outside=Outside.CLIP))

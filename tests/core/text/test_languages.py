@@ -61,7 +61,7 @@ def test_by_default_a_language_looks_for_all_that_it_offers_but_what_nobody_gets
     assert entities_of("de", techniques=("all",), entities=(), allow_list="general") == ()
 
 
-def test_english_is_left_as_it_was_asked_for():
+def test_english_keeps_the_requested_entities():
     assert entities_of("en", techniques=("vocabulary",), entities=(), allow_list="general") == ()
     assert entities_of("en", techniques=("entity",), entities=("US_PASSPORT",), allow_list="x") == ("US_PASSPORT",)
 

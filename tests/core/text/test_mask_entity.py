@@ -64,7 +64,7 @@ def run(text: str, **options):
 @pytest.mark.parametrize("fill", ["marker", "class_marker", "surrogate"])
 @pytest.mark.parametrize(("entity", "value"), PLANTED)
 @pytest.mark.parametrize("frame", ["It was {} then, they said.", "({})", "one,\n{}\nand more"])
-def test_planted_values_are_gone(entity, value, fill, frame):
+def test_planted_values_are_removed(entity, value, fill, frame):
     result = sanitize(frame.format(value), MaskPolicy(), fill)
     assert value not in result.text
     assert [span.type for span in result.spans] == [entity]

@@ -30,7 +30,7 @@ def test_an_entity_gives_the_type_before_a_longer_word():
     assert union(found) == [Mask(0, 9, "IP_ADDRESS", "entity", 0.6)]
 
 
-def test_touching_finds_stay_apart():
+def test_touching_finds_stay_separate():
     found = [Mask(0, 3, "URL", "entity"), Mask(3, 6, "URL", "entity")]
     assert union(found) == found
 

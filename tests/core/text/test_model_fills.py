@@ -1,4 +1,4 @@
-"""The fills of a language model: who reads what, in which order, and what is drawn. The model is a stand-in."""
+"""The fills of a language model: what each place reads, in which order, and what is drawn. The model is a stand-in."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_model_sees_nothing_of_what_was_masked() -> None:
     assert seen[0] == seen[1]
 
 
-def test_the_model_is_told_which_places_hold_a_number_and_by_dp_never() -> None:
+def test_the_model_gets_the_places_of_numbers_and_never_by_dp() -> None:
     model = Recorder(["day"])
     text = "He met 4711 or 12:30 Zworykin in 1,234.5, and R2D2."
     fill([text], model)
@@ -136,7 +136,7 @@ def test_originals_of_other_slots_cannot_be_read() -> None:
         seen.append(model.calls)
     assert seen[0][:2] == seen[1][:2], "until the first word that differs is released, the model reads the same"
     assert [call[0].before for call in seen[0]] == ["", "wife ", "wife zebra "], (
-        "released words, which are the same here"
+        "released words, which are the same in both texts"
     )
     assert [call[0].before for call in seen[1]] == ["", "wife ", "wife day "]
 

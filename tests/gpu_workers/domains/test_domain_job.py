@@ -48,7 +48,7 @@ def survey(content: bytes, *, documents_max: int = 1000, chars_max: int = 1000) 
         (b'{"text": "' + b"walrus" * 200 + b'"}', "document-too-long", 1),
     ],
 )
-def test_a_row_that_cannot_be_used_is_told_by_its_line(content: bytes, reason: str, line: int | None) -> None:
+def test_a_row_that_cannot_be_used_is_reported_by_its_line(content: bytes, reason: str, line: int | None) -> None:
     with pytest.raises(BadCorpus) as found:
         survey(content)
     assert (found.value.reason, found.value.line) == (reason, line)
@@ -113,15 +113,15 @@ def failure(job: JobOrder) -> BadCorpus:
 
 
 def test_a_pack_of_the_callers_own_vectors(tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
+    updates: list[tuple[str, float]] = []
     made = [*embedding_rows(120), *embedding_rows(20, sentences=3, seed=2)]
     job = domain_order(tmp_path / "job", made)
-    result = domain_job.run(job, lambda stage, fraction: told.append((stage, fraction)), no_charge)
+    result = domain_job.run(job, lambda stage, fraction: updates.append((stage, fraction)), no_charge)
     pack = DomainPack.load(tmp_path / "job" / "law.safetensors")
     assert (pack.info.dimension, pack.info.encoder) == (16, "caller")
     assert result["documents"] == 120
     assert result["warnings"] == [{"code": "short-documents", "count": 20, "share": round(20 / 140, 4)}]
-    fractions = [fraction for _, fraction in told]
+    fractions = [fraction for _, fraction in updates]
     assert fractions == sorted(fractions)
     assert fractions[-1] < 1.0
     assert "20 of 140 rows" in (tmp_path / "job" / "law.md").read_text()

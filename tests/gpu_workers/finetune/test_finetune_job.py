@@ -32,17 +32,17 @@ PLAN = {"epsilon": 50.0, "delta": 1e-3, "rows": ROWS, "batch": 8, "steps": STEPS
 
 
 class Killed(Exception):
-    """The process dies here."""
+    """Stands for the death of the process."""
 
 
 class World:
-    """The ledger's side of a charge, the steps that are made, and what was told."""
+    """The ledger's side of a charge, the steps that are made, and the reported progress."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked, self.steps = 0, 0
+        self.charges, self.steps = 0, 0
         self.reachable = True
         self.die_at: int | None = None
-        self.told: list[tuple[str, dict[str, float]]] = []
+        self.reports: list[tuple[str, dict[str, float]]] = []
         self.paid_at_step: list[int] = []
         inner = PrivateGradient.step
 
@@ -50,18 +50,18 @@ class World:
             if self.steps == self.die_at:
                 raise Killed
             self.steps += 1
-            self.paid_at_step.append(self.asked)
+            self.paid_at_step.append(self.charges)
             return inner(gradient, batches)
 
         monkeypatch.setattr(PrivateGradient, "step", step)
 
     def charge(self) -> None:
-        self.asked += 1
+        self.charges += 1
         if not self.reachable:
             raise Killed
 
     def report(self, stage: str, _: float, metrics: Any = None, /) -> None:
-        self.told.append((stage, dict(metrics or {})))
+        self.reports.append((stage, dict(metrics or {})))
 
     def run(self, order: JobOrder) -> dict[str, Any]:
         return finetune_job.run(order, self.report, self.charge)
@@ -115,7 +115,7 @@ def test_every_step_comes_after_the_charge(order: JobOrder, world: World, encode
     assert "add-remove" in card
 
 
-def test_the_encoders_part_moves_at_the_rate_that_was_asked_for(order: JobOrder, world: World, encoder: Path) -> None:
+def test_the_encoders_part_moves_at_the_requested_rate(order: JobOrder, world: World, encoder: Path) -> None:
     world.run(
         replace(
             order, spec=replace(order.spec, hyperparameters=Hyperparameters(rank=5, pieces_max=20, learning_rate=1e-9))
@@ -128,13 +128,13 @@ def test_the_encoders_part_moves_at_the_rate_that_was_asked_for(order: JobOrder,
     assert float(model.head.weight.detach().abs().max()) > 1e-3
 
 
-def test_what_is_told_is_steps_time_and_public_metrics(order: JobOrder, world: World) -> None:
+def test_reports_hold_steps_time_and_public_metrics(order: JobOrder, world: World) -> None:
     result = world.run(order)
-    told = [metrics for stage, metrics in world.told if stage == "training" and metrics]
-    assert told[-1]["step"] == told[-1]["steps"] == STEPS
+    reported = [metrics for stage, metrics in world.reports if stage == "training" and metrics]
+    assert reported[-1]["step"] == reported[-1]["steps"] == STEPS
     allowed = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
-    assert all(metrics.keys() <= allowed for metrics in told)
-    assert told[-1]["public_accuracy"] == result["metrics"]["accuracy"]
+    assert all(metrics.keys() <= allowed for metrics in reported)
+    assert reported[-1]["public_accuracy"] == result["metrics"]["accuracy"]
     assert result["metrics"]["rows"] == 10
 
 
@@ -142,13 +142,13 @@ def test_killed_it_goes_on_with_the_same_number_of_steps(order: JobOrder, world:
     world.die_at = 9  # a checkpoint each second step: 8 are kept
     with pytest.raises(Killed):
         world.run(order)
-    assert max(metrics.get("step", 0) for _, metrics in world.told) == 8
+    assert max(metrics.get("step", 0) for _, metrics in world.reports) == 8
     assert not Path(order.spec.targets[0]).exists()
     world.die_at = None
     result = world.run(order)
     assert (world.steps, result["steps"]) == (9 + STEPS - 8, STEPS)
-    steps = [metrics["step"] for _, metrics in world.told if metrics]
-    assert steps == sorted(set(steps)), "no step is told twice"
+    steps = [metrics["step"] for _, metrics in world.reports if metrics]
+    assert steps == sorted(set(steps)), "no step is reported twice"
     assert (order.folder / INPUT).exists(), "the end of the job removes its folder"
 
 
@@ -174,7 +174,7 @@ def test_an_encoder_that_cannot_be_trained_so_costs_nothing(order: JobOrder, wor
     empty.mkdir()
     with pytest.raises(JobFailed) as failed:
         world.run(replace(order, spec=replace(order.spec, model_path=str(empty))))
-    assert (failed.value.reason, world.asked) == ("unusable-model", 0)
+    assert (failed.value.reason, world.charges) == ("unusable-model", 0)
 
 
 def test_what_is_charged_is_the_certificate_for_replacing_one_row() -> None:
@@ -207,7 +207,7 @@ OTHER = {"text": "b", "label": "away"}
         ([ROW | {"split": "public"}] * 3, "too-many-rows", 3, None),
     ],
 )
-def test_bad_rows_are_told_by_line_and_kind(rows: list[Any], reason: str, line: int | None, count: int | None) -> None:
+def test_bad_rows_are_reported_by_line(rows: list[Any], reason: str, line: int | None, count: int | None) -> None:
     terms = RowTerms(labels=LABELS, pairs=False, rows=3, public_rows_max=2, text_chars_max=30)
 
     def numbered() -> Iterator[tuple[int, Any]]:

@@ -71,7 +71,7 @@ def test_gradients_are_those_of_a_loop(folder: Path, family: str, pairs: bool, m
 
 
 @pytest.mark.parametrize("method", [Method.LORA, Method.RGP])
-def test_the_bundled_encoder_reads_a_pair_apart_and_each_row_keeps_one_gradient(method: Method) -> None:
+def test_the_bundled_encoder_reads_a_pair_as_two_texts_and_each_row_keeps_one_gradient(method: Method) -> None:
     made = tiny(None, method, pairs=True, count=2)
     alone = one_by_one(made, [0, 1])
     gradient = private(made)

@@ -1,4 +1,4 @@
-"""The loop: as many steps as were accounted whatever happens, nothing told before it is kept, and a file that works."""
+"""The training loop: it makes as many steps as were accounted, reports no step before it is kept, and writes a file."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def run(
     *,
     method: Method = Method.LORA,
     memory: Memory | None = None,
-    told: list[Progress] | None = None,
+    reports: list[Progress] | None = None,
     private: Split = PRIVATE,
     rate: float | None = None,
 ) -> FineTuned:
     task = Task(labels=LABELS, pairs=False, method=method, hyperparameters=Hyperparameters(3, 40, rate))
-    told = [] if told is None else told
+    reports = [] if reports is None else reports
     return fine_tune(
         private,
         PUBLIC,
@@ -87,7 +87,7 @@ def run(
         base_path=checkpoint(folder, "bert"),
         device=CPU,
         checkpoint=memory or Memory(),
-        report=told.append,
+        report=reports.append,
     )
 
 
@@ -96,9 +96,9 @@ def test_every_tensor_moves_and_all_steps_are_made(
     folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
 ) -> None:
     before = {name: tensor.detach().clone() for name, tensor in _untrained(folder, method).items()}
-    told: list[Progress] = []
+    reports: list[Progress] = []
 
-    made = run(folder, plan, method=method, told=told)
+    made = run(folder, plan, method=method, reports=reports)
 
     assert steps_taken.count == STEPS
     assert before.keys() == made.tensors.keys()
@@ -106,8 +106,8 @@ def test_every_tensor_moves_and_all_steps_are_made(
     for name, tensor in made.tensors.items():
         assert bool(tensor.isfinite().all())
         assert not torch.equal(tensor, before[name]), name
-    assert told[-1].step == told[-1].steps == STEPS
-    assert told[-1].metrics == made.metrics
+    assert reports[-1].step == reports[-1].steps == STEPS
+    assert reports[-1].metrics == made.metrics
 
 
 def _untrained(folder: Path, method: Method) -> dict[str, torch.Tensor]:
@@ -118,20 +118,20 @@ def _untrained(folder: Path, method: Method) -> dict[str, torch.Tensor]:
 def test_an_interrupted_training_goes_on_and_makes_as_many_steps(
     folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
 ) -> None:
-    memory, told = Memory(), list[Progress]()
+    memory, reports = Memory(), list[Progress]()
     steps_taken.die_at = 9
     with pytest.raises(Killed):
-        run(folder, plan, method=method, memory=memory, told=told)
+        run(folder, plan, method=method, memory=memory, reports=reports)
     assert memory.state is not None
-    assert told[-1].step == len(told) * 2  # a checkpoint every second step: the ninth was told to nobody
-    kept, steps_taken.die_at = told[-1].step, None
+    assert reports[-1].step == len(reports) * 2  # a checkpoint every second step: the ninth was not reported
+    kept, steps_taken.die_at = reports[-1].step, None
     steps_taken.count = 0
 
-    made = run(folder, plan, method=method, memory=memory, told=told)
+    made = run(folder, plan, method=method, memory=memory, reports=reports)
 
     assert kept + steps_taken.count == STEPS
-    assert [progress.step for progress in told] == sorted({progress.step for progress in told})
-    assert told[-1].step == STEPS
+    assert [progress.step for progress in reports] == sorted({progress.step for progress in reports})
+    assert reports[-1].step == STEPS
     assert made.metrics is not None
 
 
@@ -163,18 +163,18 @@ def test_random_allocation_reads_each_row_once_an_epoch_through_a_crash(
     read_rows: list[list[int]],
     die_at: int | None,
 ) -> None:
-    memory, told = Memory(), list[Progress]()
+    memory, reports = Memory(), list[Progress]()
     steps_taken.die_at = die_at
     if die_at is not None:
         with pytest.raises(Killed):
-            run(folder, allocated, memory=memory, told=told)
+            run(folder, allocated, memory=memory, reports=reports)
         # what no checkpoint holds is read again
-        kept = told[-1].step if told else 0
+        kept = reports[-1].step if reports else 0
         del read_rows[kept:]
         steps_taken.die_at = None
-    run(folder, allocated, memory=memory, told=told)
+    run(folder, allocated, memory=memory, reports=reports)
 
-    assert told[-1].step == len(read_rows) == 24
+    assert reports[-1].step == len(read_rows) == 24
     epochs = [sorted(row for rows in read_rows[start : start + 8] for row in rows) for start in (0, 8, 16)]
     assert epochs == [list(range(ROWS))] * 3
     assert read_rows[:8] != read_rows[8:16] != read_rows[16:]
@@ -197,7 +197,7 @@ def test_a_training_goes_on_from_a_checkpoint_that_names_no_sampling(
     assert run(folder, plan, memory=memory).metrics is not None
 
 
-def test_nothing_is_told_before_it_is_kept(folder: Path, plan: PrivacyPlan) -> None:
+def test_no_step_is_reported_before_it_is_kept(folder: Path, plan: PrivacyPlan) -> None:
     memory = Memory()
     seen: list[tuple[int, int]] = []
 
@@ -207,10 +207,10 @@ def test_nothing_is_told_before_it_is_kept(folder: Path, plan: PrivacyPlan) -> N
             held = _step_of(memory.state)
             seen.append((progress.step, held))
 
-    run(folder, plan, memory=memory, told=Ordered())
+    run(folder, plan, memory=memory, reports=Ordered())
 
     assert len(seen) == len(memory.writes) >= 12
-    assert all(told == held for told, held in seen)
+    assert all(reported == held for reported, held in seen)
 
 
 def _step_of(state: bytes) -> int:

@@ -23,7 +23,7 @@ def test_a_pack_with_another_noise_than_was_priced_releases_nothing() -> None:
     }
     mechanism = sentence_mechanism("sentence_codes", pack, "cpu")
     embedder = Embedder(WorkerOptions())
-    embedder._encoder = SimpleNamespace(device="cpu")  # no sentence is encoded here
+    embedder._encoder = SimpleNamespace(device="cpu")  # this test encodes no sentence
     embedder._mechanisms["general", "sentence_codes"] = mechanism
     drawn: list[int] = []
     release = mechanism.release

@@ -168,7 +168,7 @@ def test_a_model_that_gives_no_number_fails_the_warm_up_and_the_fill(folder: Pat
     broken = Sanitiser(infill=str(folder), fill_slots_max=50)
     lm = broken._filler._model._model
     forward = lm._forward
-    lm._forward = lambda ids, mask, asked: forward(ids, mask, asked) * float("nan")
+    lm._forward = lambda ids, mask, places: forward(ids, mask, places) * float("nan")
     with pytest.raises(RuntimeError, match="not finite"):
         broken.warm_up()
     (failed,) = broken.run([SanitizeTask("the house", ALL, "dp", NANO)])
@@ -185,18 +185,18 @@ def test_a_document_whose_logits_fail_by_what_it_drew_is_not_drawn_again(
     model = sanitiser._filler._model
     words, forward = model.candidates.words, model._model._forward
     # the piece of a word is another one where the text begins
-    house = torch.tensor([model._ids[words.index("house")], model._model.ids(["house"])[0][0]])
+    failing = torch.tensor([model._ids[words.index("house")], model._model.ids(["house"])[0][0]])
     drawn: list[str] = []
 
-    def fails_after_house(ids: torch.Tensor, mask: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        after = torch.isin(ids, house).any(dim=1).repeat_interleave(ids.shape[1])[asked]
-        return torch.where(after[:, None], torch.nan, forward(ids, mask, asked))
+    def fails_after_word(ids: torch.Tensor, mask: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        after = torch.isin(ids, failing).any(dim=1).repeat_interleave(ids.shape[1])[places]
+        return torch.where(after[:, None], torch.nan, forward(ids, mask, places))
 
     def draw(scored: np.ndarray, own: int, *, epsilon_nano: int) -> int:
         drawn.append("house" if words[own] == "why" else words[own])
         return words.index(drawn[-1])
 
-    monkeypatch.setattr(model._model, "_forward", fails_after_house)
+    monkeypatch.setattr(model._model, "_forward", fails_after_word)
     monkeypatch.setattr(fill_dp, "select", draw)
     tasks = [SanitizeTask(text, ALL, "dp", NANO, scope=scope) for text in ("she went to", "why she sent", "the parcel")]
 
@@ -252,7 +252,7 @@ def test_an_audit_of_the_worker_stays_under_the_claim_and_finds_half_the_price(t
     audited = Sanitiser(infill=str(path), fill_slots_max=50)
     infill = audited._filler._model
     forward = infill._model._forward  # an untrained model likes all words alike: make it like one, the worst case
-    infill._model._forward = lambda ids, mask, asked: 1_000 * forward(ids, mask, asked)
+    infill._model._forward = lambda ids, mask, places: 1_000 * forward(ids, mask, places)
     (row,) = infill.logits([Blank("", ("",))])
     one, other = (infill.candidates.words[place] for place in np.argsort(row)[:2])
 

@@ -54,7 +54,7 @@ def quiet(_stage: str, _fraction: float) -> None:
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Stands for the death of the process."""
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ class Killed(BaseException):
     ],
     ids=["empty", "few", "copies", "short", "vectors", "json"],
 )
-def test_a_corpus_that_cannot_be_used_is_told_by_its_kind(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_corpus_that_cannot_be_used_is_reported_by_its_kind(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises(BadCorpus) as refused:
         infill_job.run(order(tmp_path / "job", content), quiet, no_charge)
     assert refused.value.reason == reason
@@ -93,12 +93,12 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
         for path in job.folder.iterdir()
         for needle in (b"zanzibar", ADDRESS.encode(), PLANTED.encode("utf-16-le"))
     )
-    told: list[tuple[str, float]] = []
-    result = infill_job.run(job, lambda stage, fraction: told.append((stage, fraction)), no_charge)
+    updates: list[tuple[str, float]] = []
+    result = infill_job.run(job, lambda stage, fraction: updates.append((stage, fraction)), no_charge)
 
-    assert len([stage for stage, _ in told if stage == "fine-tuning"]) == STEPS - 20
+    assert len([stage for stage, _ in updates if stage == "fine-tuning"]) == STEPS - 20
     assert (job.folder / "filled-1-000000").stat().st_mtime_ns == filled
-    assert [fraction for _, fraction in told] == sorted(fraction for _, fraction in told)
+    assert [fraction for _, fraction in updates] == sorted(fraction for _, fraction in updates)
     assert (result["documents"], result["places"]) == (20, 1)
     assert {row["code"]: row["count"] for row in result["warnings"]} == {
         "repeated-documents": 1,
@@ -137,9 +137,9 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
     sanitiser = Sanitiser(infill="bundled", fill_slots_max=50, infill_models_loaded_max=1)
     (tmp_path / "cut.safetensors").write_bytes(Path(whale.path).read_bytes()[:-10])
     broken = file_version(tmp_path / "cut.safetensors")
-    gone = FileVersion(str(tmp_path / "gone.safetensors"), "1")
+    missing = FileVersion(str(tmp_path / "missing.safetensors"), "1")
     text = "The parcel went to Zworykin near our house."
-    models = [whale, None, piano, broken, gone, whale]
+    models = [whale, None, piano, broken, missing, whale]
 
     answers = sanitiser.run([SanitizeTask(text, FEW, "top1", model=model) for model in models])
 

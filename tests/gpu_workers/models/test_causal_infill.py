@@ -1,4 +1,4 @@
-"""A causal language model as a filler: a tiny LLaMA of an operator, against the same model asked step by step."""
+"""A causal language model as a filler: a tiny LLaMA of an operator, against the same model run step by step."""
 
 from __future__ import annotations
 
@@ -163,14 +163,14 @@ def test_a_long_text_is_cut_at_its_ends_and_never_at_the_blank(infill: CausalInf
     for before, after in ((long, long), (long, ""), ("", long)):
         row = infill._row(Blank(before, (after, "bob")))
         assert len(row) + causal_infill.WORD_PIECES <= 512
-        asked, begun = slowly.tokenizer.decode(row).split("Filled in:")
-        text = asked.partition("one word for each [MASK].")[2].strip()
+        prompt, begun = slowly.tokenizer.decode(row).split("Filled in:")
+        text = prompt.partition("one word for each [MASK].")[2].strip()
         left, right = text.split("[MASK]")[:2]
         assert before.rstrip().endswith(left.rstrip())
         assert after.startswith(right)
         assert begun.strip() == left.strip()
         read = len(slowly.tokenizer(text, add_special_tokens=False).input_ids)
-        assert abs(read - causal_infill.WINDOW_PIECES) < 5, "as much as there is room for"
+        assert abs(read - causal_infill.WINDOW_PIECES) < 5, "as much as fits into the window"
 
 
 def test_a_model_too_short_for_a_prompt_is_refused(slowly: StepByStep) -> None:

@@ -1,4 +1,4 @@
-"""The masked language model: the logits of the model itself, at every place asked, in documents of any length."""
+"""The masked language model: the logits of the model itself, at every requested place, in documents of any length."""
 
 from pathlib import Path
 
@@ -29,36 +29,36 @@ def model(folder: Path) -> MaskedLM:
 def question(model: MaskedLM, words: int, places: list[int]) -> Question:
     text = " ".join(PLAIN[i * i % len(PLAIN)] for i in range(words))
     ids = model.pieces([text])[0].ids.copy()
-    asked = np.array(places, dtype=np.int64)
-    ids[asked] = model.mask
-    return Question(ids, asked)
+    wanted = np.array(places, dtype=np.int64)
+    ids[wanted] = model.mask
+    return Question(ids, wanted)
 
 
 def test_logits_are_those_of_the_model(model: MaskedLM, folder: Path) -> None:
-    asked = question(model, 12, [0, 4, 5, 11])
+    wanted = question(model, 12, [0, 4, 5, 11])
     own = AutoModelForMaskedLM.from_pretrained(folder).eval()
     start, end = (2, 3) if own.config.model_type == "bert" else (0, 2)
-    ids = torch.tensor([[start, *asked.ids.tolist(), end]])
+    ids = torch.tensor([[start, *wanted.ids.tolist(), end]])
     with torch.inference_mode():
-        expected = own(input_ids=ids).logits[0, 1 + asked.positions]
+        expected = own(input_ids=ids).logits[0, 1 + wanted.positions]
 
-    assert np.allclose(model.logits([asked])[0], expected.numpy(), atol=1e-5)
+    assert np.allclose(model.logits([wanted])[0], expected.numpy(), atol=1e-5)
 
 
 def test_a_long_document_is_answered_everywhere(model: MaskedLM) -> None:
     """Forty positions, hundreds of pieces: far text changes nothing, near text does."""
     length = len(question(model, 300, []).ids)
     places = list(range(0, length, 7))
-    asked = question(model, 300, places)
-    logits = model.logits([asked])[0]
+    wanted = question(model, 300, places)
+    logits = model.logits([wanted])[0]
     assert logits.shape == (len(places), model.size)
     assert np.isfinite(logits).all()
 
-    far, near = asked.ids.copy(), asked.ids.copy()
+    far, near = wanted.ids.copy(), wanted.ids.copy()
     far[-3:] = model.mask
     near[places[2] + 1] = model.mask
-    assert np.allclose(model.logits([Question(far, asked.positions)])[0][:5], logits[:5], atol=1e-5)
-    assert not np.allclose(model.logits([Question(near, asked.positions)])[0][2], logits[2], atol=1e-5)
+    assert np.allclose(model.logits([Question(far, wanted.positions)])[0][:5], logits[:5], atol=1e-5)
+    assert not np.allclose(model.logits([Question(near, wanted.positions)])[0][2], logits[2], atol=1e-5)
 
 
 def test_companions_and_candidates_change_nothing(model: MaskedLM) -> None:
@@ -85,7 +85,7 @@ def test_words_read_as_they_are_spelt(model: MaskedLM) -> None:
 def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
     broken = pretrained_infill(folder)
     forward = broken._forward
-    broken._forward = lambda ids, mask, asked: forward(ids, mask, asked) * float("nan")
+    broken._forward = lambda ids, mask, wanted: forward(ids, mask, wanted) * float("nan")
 
     with pytest.raises(RuntimeError, match="not finite"):
         broken.logits([question(broken, 5, [1])])

@@ -98,7 +98,7 @@ def as_intel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", PROCESSORS)
-def test_what_holds_here_holds_on(name: str, request: pytest.FixtureRequest) -> None:
+def test_the_results_hold_on(name: str, request: pytest.FixtureRequest) -> None:
     processor = PROCESSORS[name]
     if not torch.cpu.get_capabilities().get(processor.needs):
         pytest.skip(f"this processor has no {processor.needs}")

@@ -58,7 +58,7 @@ def failure(infill: RemoteInfill, *, count: int = 1) -> InfillFailed:
 
 
 @pytest.mark.parametrize("said", ["parcel", " parcel\n", '"parcel".', "**parcel**"])
-def test_one_word_is_asked_for_and_taken(server: ChatServer, infill: RemoteInfill, said: str) -> None:
+def test_one_word_is_requested_and_taken(server: ChatServer, infill: RemoteInfill, said: str) -> None:
     server.say(chat(said))
     assert infill.ranked([BLANK], count=1) == [["parcel"]]
     (request,) = server.requests
@@ -92,7 +92,7 @@ def test_what_is_no_single_word_fails_the_fill(server: ChatServer, infill: Remot
 
 
 @pytest.mark.parametrize("said", ["1987", " 1987.\n", "**1987**"])
-def test_a_number_is_asked_for_and_taken(server: ChatServer, infill: RemoteInfill, said: str) -> None:
+def test_a_number_is_requested_and_taken(server: ChatServer, infill: RemoteInfill, said: str) -> None:
     server.say(chat(said, tokens={"19": -0.1, "the": -0.2}))
     assert infill.ranked([Blank("He met ", (" near ", "."), number=True)], count=5) == [["1987"]]
     assert "number" in json.loads(server.requests[0].body)["messages"][0]["content"].partition("Text:")[0]
@@ -130,7 +130,7 @@ def test_a_broken_answer_fails_the_fill(
     assert failure(infill).reason == reason
     assert len(server.requests) == 1, "neither again nor where a redirect leads"
     server.say(chat("parcel"))
-    assert infill.ranked([BLANK], count=1) == [["parcel"]], "the next one is asked as ever"
+    assert infill.ranked([BLANK], count=1) == [["parcel"]], "the next request is sent as before"
 
 
 def test_samples_come_first_by_how_often_and_then_known_alternatives(server: ChatServer, infill: RemoteInfill) -> None:
@@ -173,13 +173,13 @@ def test_an_answer_that_drips_is_cut_off(server: ChatServer, endpoint: Endpoint)
     assert failure(infill).reason == "endpoint-timeout"
 
 
-def test_nobody_there(endpoint: Endpoint) -> None:
-    gone = ChatServer()
-    gone.stop()
-    assert failure(RemoteInfill(Endpoint(gone.url, MODEL))).reason == "endpoint-unreachable"
+def test_an_endpoint_that_does_not_run(endpoint: Endpoint) -> None:
+    stopped = ChatServer()
+    stopped.stop()
+    assert failure(RemoteInfill(Endpoint(stopped.url, MODEL))).reason == "endpoint-unreachable"
 
 
-def test_masked_strings_and_the_key_stay_here(server: ChatServer, endpoint: Endpoint) -> None:
+def test_masked_strings_and_the_key_are_not_sent(server: ChatServer, endpoint: Endpoint) -> None:
     sanitiser = Sanitiser(infill=endpoint, fill_slots_max=50)
     server.say(chat("parcel"))
     facts = sanitiser.warm_up()

@@ -7,7 +7,7 @@ from gpu_workers.offline.label_axes import Labelled, code_axes
 NARROW = 5
 
 
-def test_what_labels_hang_on_comes_first_and_as_wide_as_asked() -> None:
+def test_what_labels_hang_on_comes_first_and_as_wide_as_requested() -> None:
     draw = np.random.default_rng(3)
     spread = np.array([4.0, 3.0, 2.0, 1.0, 1.0, 0.2, 0.5, 0.5])
     vectors = (draw.normal(size=(4_000, len(spread))) * spread).astype(np.float32)

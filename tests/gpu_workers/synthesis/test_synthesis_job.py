@@ -27,18 +27,18 @@ from gpu_workers.synthesis.spec import SynthesisSpec
 
 
 class Crash(Exception):
-    """The process dies here."""
+    """Stands for the death of the process."""
 
 
 class Ledger:
-    """The gateway's side of a charge: spends once, and says so as often as it is asked."""
+    """The gateway's side of a charge: it spends once, and confirms it at every further call."""
 
     def __init__(self) -> None:
-        self.asked, self.spent = 0, 0
+        self.charges, self.spent = 0, 0
         self.reachable = True
 
     def charge(self) -> None:
-        self.asked += 1
+        self.charges += 1
         if not self.reachable:
             raise Crash
         self.spent = 1
@@ -106,7 +106,7 @@ def test_every_draw_comes_after_the_charge(order: JobOrder, ledger: Ledger, draw
     result = run(order, ledger)
     assert draws
     assert set(draws) == {1}
-    assert (ledger.asked, result["rows"], result["method"]) == (1, 300, method)
+    assert (ledger.charges, result["rows"], result["method"]) == (1, 300, method)
     assert not (order.folder / INPUT).exists()
     assert len(load_source(Path(order.spec.targets[0])).sample(5)) == 5
     assert result["privacy"]["epsilon"] == 1.0
@@ -137,7 +137,7 @@ def test_a_death_between_charge_and_seal_leaves_nothing_of_the_draw(
     assert sorted(path.name for path in order.folder.iterdir()) == [INPUT], "nothing outlived the process"
     before = len(draws)
     run(order, ledger)
-    assert (ledger.asked, len(draws)) == (2, 2 * before), "the ledger says again that it is spent"
+    assert (ledger.charges, len(draws)) == (2, 2 * before), "the ledger confirms again that it is spent"
 
 
 @pytest.mark.parametrize("step", ["publish", "_write"])
@@ -155,7 +155,7 @@ def test_what_is_sealed_is_never_drawn_again(
     before = list(draws)
     assert not (order.folder / INPUT).exists(), "the rows are forgotten as soon as they are not needed"
     run(order, ledger)
-    assert (ledger.asked, draws) == (1, before)
+    assert (ledger.charges, draws) == (1, before)
     assert (order.folder / "release").read_bytes() == kept
 
 
@@ -192,7 +192,7 @@ ROW = shop_rows(1)[0]
         ((ROW, b"\xff\n"), "not-utf-8", 2),
     ],
 )
-def test_a_bad_row_is_told_by_line_and_kind(rows: tuple[object, ...], reason: str, line: int | None) -> None:
+def test_a_bad_row_is_reported_by_line_and_kind(rows: tuple[object, ...], reason: str, line: int | None) -> None:
     with pytest.raises(BadCorpus) as refused:
         synthesis_job.read_table(lines(*rows), declared_table(SHOP), outside=Outside.REFUSE, rows_max=10)
     assert (refused.value.reason, refused.value.line) == (reason, line)

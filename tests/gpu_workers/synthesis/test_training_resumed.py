@@ -45,11 +45,11 @@ def test_a_stopped_training_ends_where_an_unbroken_one_does(
     assert len(kept.states) == PLAN.steps
     stopped = Kept()
     stopped.states.append(kept.states[6])
-    told: list[tuple[int, int]] = []
+    updates: list[tuple[int, int]] = []
     again = train_generator(
-        release, shape=SHAPE, plan=PLAN, checkpoint=stopped, progress=lambda *steps: told.append(steps)
+        release, shape=SHAPE, plan=PLAN, checkpoint=stopped, progress=lambda *steps: updates.append(steps)
     )
-    assert told == [(step, 12) for step in range(7, 12)]
+    assert updates == [(step, 12) for step in range(7, 12)]
     for before, after in zip(whole.state_dict().values(), again.state_dict().values(), strict=True):
         assert torch.equal(before, after)
     assert again.curve == whole.curve

@@ -150,7 +150,7 @@ def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
 
 
 def test_a_killed_gateway_leaves_no_calculation_behind() -> None:
-    """The gateway's last act here is to tell the process ids of its pool."""
+    """The gateway prints the process ids of its pool before it is killed."""
     program = """
 import asyncio, multiprocessing, os, signal
 from core.accounting.plans import SubsampledGaussian

@@ -102,7 +102,7 @@ def assert_problem(answer: httpx.Response, field: str | None = None) -> None:
         assert answer.json()["errors"][0]["field"].rpartition(".")[2] == field
 
 
-def test_what_cannot_be_asked_is_refused(folding: Gateway) -> None:
+def test_queries_that_are_not_supported_are_refused(folding: Gateway) -> None:
     tenant = folding.tenant()
     now_ms = int(time.time() * 1000)
 

@@ -88,19 +88,19 @@ def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "empty"),
         (b'{"text": "walrus', "line 1"),
         (json_lines(rows(5)), "too-few-documents"),
     ],
 )
-def test_a_bad_corpus_is_one_line(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_bad_corpus_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_bytes(content)
     failed = run(tmp_path / "data", "build", "--corpus", str(path), "--name", "law")
     assert failed.returncode == 1
-    assert told in failed.stderr
+    assert message in failed.stderr
     assert "walrus" not in failed.stderr
     assert "Traceback" not in failed.stderr
     assert not list((tmp_path / "data" / "jobs").iterdir())

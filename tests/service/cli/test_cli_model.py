@@ -27,7 +27,7 @@ class Hub:
     """A server on this machine that has one repository, as a model hub serves it."""
 
     def __init__(self, folder: Path) -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         kit = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -35,7 +35,7 @@ class Hub:
                 self._answer()
 
             def do_GET(self) -> None:
-                kit.asked.append(self.path)
+                kit.requested.append(self.path)
                 self._answer()
 
             def _answer(self) -> None:
@@ -105,14 +105,14 @@ def test_a_fetched_checkpoint_is_a_setting_and_asks_nobody(tmp_path: Path, hub: 
         *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
     ]
 
-    asked = len(hub.asked)
+    requests = len(hub.requested)
     assert fetch(data, NAME, hub.url).returncode == 0
     for setting in ("tagger", "infill", "encoder_path"):
         settings = Settings(data_dir=data, **{setting: NAME})
         assert Path(getattr(settings, setting)) == folder
     assert Settings(data_dir=data, finetune_models={"tiny": NAME}).finetune_models == {"tiny": folder}
     assert "PERSON" in pretrained_tagger(folder, device="cpu").types
-    assert len(hub.asked) == asked, "what is there is not asked for again"
+    assert len(hub.requested) == requests, "a fetched checkpoint is not requested again"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_is_not_pinned_is_neither_fetched_nor_a_setting(tmp_path: Path, hub
     refused = fetch(tmp_path / "data", name, hub.url)
     assert refused.returncode == 1
     assert refused.stderr.startswith("error: ")
-    assert not hub.asked
+    assert not hub.requested
     assert not (tmp_path / "data").exists()
     with pytest.raises(ValidationError):
         Settings(tagger=name)

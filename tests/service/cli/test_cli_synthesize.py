@@ -108,7 +108,7 @@ def test_embeddings_of_a_csv_are_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"age,buys\n1\n", "line 2: not as many values"),
         (b"age,buys\n1,2,3\n", "line 2: not as many values"),
@@ -117,10 +117,10 @@ def test_embeddings_of_a_csv_are_lists(tmp_path: Path) -> None:
         (b"age\n\xff\xfe\n", "not CSV in UTF-8"),
     ],
 )
-def test_a_bad_csv_is_told_by_its_line(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_bad_csv_is_reported_by_its_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         read(path)
 
 
@@ -168,11 +168,11 @@ def test_every_format_is_compared(tmp_path: Path, kind: str, embeddings: bool) -
     assert ('class="heat"' in page) != embeddings
 
 
-def test_other_rows_than_the_jobs_are_told_without_them(tmp_path: Path) -> None:
+def test_the_error_for_rows_of_another_job_does_not_repeat_them(tmp_path: Path) -> None:
     rows = shop_rows(30)
     data = tmp_path / "rows.jsonl"
     data.write_text("".join(json.dumps(row | {"colour": "walrus"}) + "\n" for row in rows))
-    with pytest.raises(ValueError, match="A declared category is expected") as told:
+    with pytest.raises(ValueError, match="A declared category is expected") as refused:
         comparison(tmp_path, data, declared_table(SHOP), rows)
-    assert "walrus" not in str(told.value)
+    assert "walrus" not in str(refused.value)
     assert not (tmp_path / "comparison.html").exists()

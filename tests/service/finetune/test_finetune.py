@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import tiny_models
-from corpus_kit import files_holding, until, until_gone
-from finetune_http_kit import NOTHING, RECORD, costs, events, stream, submit, terms, transitions, until_told
+from corpus_kit import files_holding, until, until_deleted
+from finetune_http_kit import NOTHING, RECORD, costs, events, stream, submit, terms, transitions, until_reported
 from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
 from transformers import AutoModel
@@ -22,7 +22,7 @@ from core.finetune.hyperparameters import Hyperparameters
 from gpu_workers.finetune.artifact import load_classifier
 
 PLANTED = "the zanzibar walrus"
-MAY_BE_TOLD = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
+PUBLIC_METRICS = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
 
 
 @pytest.fixture
@@ -52,15 +52,15 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, o
     block = created.json()
     assert (block["kind"], block["label"]) == ("finetune", "towns")
     assert block["reserved"] in (cost, NOTHING)
-    told = events(owner, block["job_id"])
-    done = told[-1]
+    states = events(owner, block["job_id"])
+    done = states[-1]
     assert done["status"] == "succeeded", done
     assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
     assert transitions(owner) == ["open", "reserve", "commit"]
     metrics = done["metrics"]
-    assert metrics.keys() == MAY_BE_TOLD
+    assert metrics.keys() == PUBLIC_METRICS
     assert (metrics["step"], metrics["steps"], metrics["public_rows"]) == (6, 6, 10)
-    assert all(state.get("metrics", {}).keys() <= MAY_BE_TOLD for state in told)
+    assert all(state.get("metrics", {}).keys() <= PUBLIC_METRICS for state in states)
     result = done["result"]
     assert (result["rows"], result["batch"], result["steps"], result["method"]) == (40, 8, 6, "lora")
     assert (result["rank"], result["pieces_max"], result["learning_rate"], result["weight_decay"]) == (
@@ -101,7 +101,7 @@ def test_killed_in_training_it_goes_on_and_is_charged_once(real_gateway: Gateway
     assert created.status_code == 202, created.text
     job_id = created.json()["job_id"]
     cost = created.json()["reserved"]
-    before = until_told(owner, job_id, 10)
+    before = until_reported(owner, job_id, 10)
     assert costs(before) == costs(owner.account("record"), "committed") == (cost, NOTHING)
     os.kill(real_gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
     done = until(owner.http, job_id)
@@ -109,7 +109,7 @@ def test_killed_in_training_it_goes_on_and_is_charged_once(real_gateway: Gateway
     assert (done["metrics"]["step"], done["result"]["steps"]) == (200, 200)
     assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
     assert transitions(owner) == ["open", "reserve", "commit"]
-    until_gone(real_gateway.data_dir / "jobs" / job_id)
+    until_deleted(real_gateway.data_dir / "jobs" / job_id)
     assert not files_holding(real_gateway, [PLANTED.encode()])
 
 
@@ -168,11 +168,11 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "a subject", {"subject": "walrus"}, "subject-not-allowed"
 
 
-def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(real_gateway: Gateway, owner: Tenant) -> None:
-    for why, fields, told in refused_bodies():
+def test_errors_that_need_no_job_are_reported_at_once_and_cost_nothing(real_gateway: Gateway, owner: Tenant) -> None:
+    for why, fields, message in refused_bodies():
         answer = submit(owner, **fields)
         assert answer.status_code == 422, (why, answer.text)
-        assert told in answer.text, (why, answer.text)
+        assert message in answer.text, (why, answer.text)
         assert "walrus" not in answer.text, why
     too_much = submit(owner, epsilon=250.0)
     assert (too_much.status_code, too_much.json()["code"]) == (403, "budget-exhausted")
@@ -203,7 +203,7 @@ def test_cancelled_before_its_first_step_it_comes_back_after_it_is_spent(
 ) -> None:
     running = submit(owner, steps=4_000, model="tiny").json()
     queued = submit(owner).json()
-    until_told(owner, running["job_id"], 1)
+    until_reported(owner, running["job_id"], 1)
     owner.http.post(f"/jobs/{queued['job_id']}/cancel")
     owner.http.post(f"/jobs/{running['job_id']}/cancel")
     spent, free = until(owner.http, running["job_id"]), until(owner.http, queued["job_id"])
@@ -212,4 +212,4 @@ def test_cancelled_before_its_first_step_it_comes_back_after_it_is_spent(
     assert costs(free) == (NOTHING, NOTHING)
     assert "metrics" not in free
     for job in (spent, free):
-        until_gone(real_gateway.data_dir / "jobs" / job["job_id"])
+        until_deleted(real_gateway.data_dir / "jobs" / job["job_id"])

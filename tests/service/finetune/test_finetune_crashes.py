@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 import tiny_models
-from corpus_kit import until, until_gone
-from finetune_http_kit import NOTHING, RECORD, costs, stream, transitions, until_told
+from corpus_kit import until, until_deleted
+from finetune_http_kit import NOTHING, RECORD, costs, stream, transitions, until_reported
 from finetune_kit import labelled
 from gateway_kit import LEAN, Gateway, has_loaded, until_idle
 from transformers import AutoModel
@@ -47,11 +47,11 @@ def test_it_outlives_redis_and_gateway_and_is_charged_once(gateway: Gateway) -> 
     finally:
         os.kill(redis, signal.SIGCONT)
 
-    until_told(owner, job_id, 1)
+    until_reported(owner, job_id, 1)
     assert costs(owner.account("record"), "committed") == (cost, NOTHING)
     gateway.kill("redis-server")
     gateway.wait_ready()
-    until_told(owner, job_id, 100)
+    until_reported(owner, job_id, 100)
     gateway.die()
 
     gateway.start()
@@ -61,4 +61,4 @@ def test_it_outlives_redis_and_gateway_and_is_charged_once(gateway: Gateway) -> 
     assert done["metrics"]["step"] == done["result"]["steps"] == STEPS
     assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
     assert transitions(owner) == ["open", "reserve", "commit"]
-    until_gone(folder)
+    until_deleted(folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from corpus_kit import PLANTED, embedding_rows, files_holding, json_lines, rows, until, until_gone
+from corpus_kit import PLANTED, embedding_rows, files_holding, json_lines, rows, until, until_deleted
 from gateway_kit import Gateway, Tenant
 
 MASK = {"techniques": ["entity"], "entities": ["EMAIL_ADDRESS"]}
@@ -60,7 +60,7 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(real_gateway
     assert (done["result"]["documents"], done["result"]["places"]) == (20, 1)
     assert done["result"]["privacy"]["guarantee"] == "none"
     assert not files_holding(real_gateway, needles)
-    until_gone(folder)
+    until_deleted(folder)
     assert len(real_tenant.http.get(f"/jobs/{block['job_id']}/artifact").content) > 1_000_000
     facts = {"name": "own", "usable": True, "documents": 20, "rounds": 1, "steps": 25}
     assert real_tenant.http.get("/models").json()["fine_tuned"] == [facts]
@@ -119,7 +119,7 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(real_gateway
     ],
     ids=lambda fields: json.dumps(fields)[:40],
 )
-def test_what_cannot_be_asked_for_is_refused_before_a_job_is_made(real_tenant: Tenant, fields: dict[str, Any]) -> None:
+def test_bad_parameters_are_refused_before_a_job_is_made(real_tenant: Tenant, fields: dict[str, Any]) -> None:
     answer = submit(real_tenant.http, rows(20), **fields)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
     assert "walrus" not in answer.text.lower()

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_gone, until_no_folders, upload
+from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, until_deleted, until_no_folders, upload
 from gateway_kit import LEAN, Gateway, Tenant, has_loaded, refused_start, until_ended, until_idle
 from redis_kit import DeployedServer, installed_server
 from synthesis_kit import shop_request, shop_rows
@@ -136,7 +136,7 @@ def test_the_process_dies_once_and_then_too_often(gateway: Gateway, tenant: Tena
     failed = until(tenant.http, doomed)
     assert (failed["status"], failed["attempts"]) == ("failed", 2)
     assert failed["problem"]["code"] == "job-attempts-exhausted"
-    until_gone(gateway.data_dir / "jobs" / doomed)
+    until_deleted(gateway.data_dir / "jobs" / doomed)
     assert tenant.embed().status_code == 200
 
 
@@ -150,11 +150,11 @@ def test_a_checkpoint_that_was_tampered_with_is_refused(gateway: Gateway, tenant
     tenant = gateway.reconnected(tenant)
     failed = until(tenant.http, job_id)
     assert (failed["status"], failed["problem"]["code"]) == ("failed", "job-files-lost")
-    until_gone(gateway.data_dir / "jobs" / job_id)
+    until_deleted(gateway.data_dir / "jobs" / job_id)
 
 
 def test_redis_dies_under_a_job(gateway: Gateway, tenant: Tenant) -> None:
-    """Nothing is answered while it is away; the job goes on and its end is told when Redis is back."""
+    """Requests fail while Redis is down. The job continues, and its end is reported when Redis is back."""
     job_id = submit(tenant.http, small()).json()["job_id"]
     until_shards(gateway, job_id, 1)
     gateway.kill("redis-server")
@@ -200,7 +200,7 @@ def test_a_job_that_charges_outlives_redis_and_gateway_and_charges_once(gateway:
     assert done["spent"] == tenant.account("record")["committed"] == {"epsilon": 1.0, "delta": 1e-5}
     journal = tenant.http.get(f"/budget/{tenant.name}/record/journal").json()["entries"]
     assert [entry["transition"] for entry in journal] == ["open", "reserve", "commit"]
-    until_gone(folder)
+    until_deleted(folder)
 
 
 def test_an_upload_while_redis_is_away_makes_no_job(gateway: Gateway, tenant: Tenant) -> None:
@@ -243,7 +243,7 @@ def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
         assert job(beside.http, job_id)["attempts"] == 1, "the second gateway leaves it alone"
         assert beside.http.post(f"/jobs/{job_id}/cancel").json()["cancel_requested"] is True
         assert until(tenant.http, job_id)["status"] == "cancelled"
-        until_gone(first.data_dir / "jobs" / job_id)
+        until_deleted(first.data_dir / "jobs" / job_id)
 
 
 def test_limits_of_an_upload(gateway: Gateway, tenant: Tenant) -> None:

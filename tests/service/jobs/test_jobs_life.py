@@ -21,7 +21,7 @@ from corpus_kit import (
     rows,
     submit,
     until,
-    until_gone,
+    until_deleted,
     upload,
 )
 from gateway_kit import Gateway, Tenant, children, command_line
@@ -69,7 +69,7 @@ def test_from_public_text_to_a_private_release(real_tenant: Tenant) -> None:
     fractions = [event["data"]["progress"] for event in events]
     assert fractions == sorted(fractions)
     late = events_of(real_tenant.http, block["job_id"])
-    assert [event["event"] for event in late] == ["succeeded"], "who comes late gets the present state"
+    assert [event["event"] for event in late] == ["succeeded"], "a late subscriber gets the present state"
 
     done = job(real_tenant.http, block["job_id"])
     assert done["status"] == "succeeded"
@@ -141,12 +141,12 @@ def test_cancelling_a_running_and_a_queued_job(real_gateway: Gateway, real_tenan
     assert job(real_tenant.http, queued)["status"] == "queued"
 
     assert real_tenant.http.post(f"/jobs/{queued}/cancel").json()["status"] == "cancelled"
-    asked = real_tenant.http.post(f"/jobs/{running}/cancel").json()
-    assert asked["cancel_requested"] is True
+    cancelling = real_tenant.http.post(f"/jobs/{running}/cancel").json()
+    assert cancelling["cancel_requested"] is True
     assert until(real_tenant.http, running)["status"] == "cancelled"
     assert events_of(real_tenant.http, running)[-1]["event"] == "cancelled"
     for job_id in (running, queued):
-        until_gone(real_gateway.data_dir / "jobs" / job_id)
+        until_deleted(real_gateway.data_dir / "jobs" / job_id)
         assert real_tenant.http.post(f"/jobs/{job_id}/cancel").json()["status"] == "cancelled"
     assert not any("gpu_workers.jobs" in line for line in children(real_gateway.process.pid).values())
     newest_first = [found["job_id"] for found in real_tenant.http.get("/jobs").json()["jobs"]]
@@ -252,7 +252,7 @@ def test_a_bad_corpus_fails_its_job(real_tenant: Tenant, content: bytes, reason:
     assert "walrus" not in json.dumps(failed)
 
 
-def test_what_can_be_known_at_once_is_told_at_once(real_tenant: Tenant) -> None:
+def test_errors_that_need_no_job_are_reported_at_once(real_tenant: Tenant) -> None:
     post = real_tenant.http.post
     row = {"text": "walrus"}
     assert upload(real_tenant.http, b"").json()["reason"] == "empty"
@@ -285,7 +285,7 @@ def test_what_can_be_known_at_once_is_told_at_once(real_tenant: Tenant) -> None:
     assert real_tenant.http.get("/jobs").json()["jobs"] == []
 
 
-def test_near_duplicates_are_told(real_tenant: Tenant) -> None:
+def test_near_duplicates_are_reported(real_tenant: Tenant) -> None:
     texts = [" ".join(parts) for parts in documents(140)]
     copies = [text.replace("The court", "One court").replace("spring", "winter") for text in texts[:20]]
     found = built(real_tenant, [{"text": text} for text in [*texts, *copies]], name="nearly")
@@ -307,7 +307,7 @@ def test_text_is_nowhere_but_encrypted(real_gateway: Gateway, real_tenant: Tenan
     assert looked, "the job was seen at work"
     assert job(real_tenant.http, job_id)["status"] == "succeeded"
     assert not files_holding(real_gateway, needles)
-    until_gone(real_gateway.data_dir / "jobs" / job_id)
+    until_deleted(real_gateway.data_dir / "jobs" / job_id)
     assert PLANTED not in real_tenant.http.get("/metrics").text
 
 
@@ -346,15 +346,15 @@ def test_a_tenants_quota(real_tenant: Tenant) -> None:
 
 
 def test_a_client_that_leaves_in_the_middle_leaves_nothing(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    class Gone(Exception):
+    class Disconnected(Exception):
         pass
 
     def half():
         yield json_lines(rows(50))
-        raise Gone
+        raise Disconnected
 
     before = set((real_gateway.data_dir / "jobs").iterdir())
-    with pytest.raises(Gone):
+    with pytest.raises(Disconnected):
         upload(real_tenant.http, half())
     deadline = time.monotonic() + 60
     while set((real_gateway.data_dir / "jobs").iterdir()) - before and time.monotonic() < deadline:
@@ -363,7 +363,7 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(real_gateway: Gateway
     assert real_tenant.http.get("/jobs").json()["jobs"] == []
 
 
-def test_files_that_are_gone_fail_the_job(real_gateway: Gateway, real_tenant: Tenant) -> None:
+def test_missing_files_fail_the_job(real_gateway: Gateway, real_tenant: Tenant) -> None:
     running = submit(real_tenant.http, rows(2000), name="first").json()["job_id"]
     queued = submit(real_tenant.http, rows(110), name="second").json()["job_id"]
     until(real_tenant.http, running, "running")

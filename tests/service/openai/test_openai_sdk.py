@@ -251,7 +251,7 @@ def test_an_exhausted_budget_is_said_once(real_gateway: Gateway) -> None:
 
 @pytest.mark.slow("crash")
 def test_a_charged_failure_is_charged_once(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
-    """The SDK would retry a 502 by itself, under no key: it is told not to."""
+    """By default the SDK retries a 502 without a key. A response header disables that."""
 
     def kill_once_held() -> None:
         deadline = time.monotonic() + 20

@@ -49,9 +49,9 @@ def test_an_old_file_restored_under_a_gateway(tmp_path: Path) -> None:
         assert answer.json()["released"] is False
         assert httpx.get(f"{gateway.url}/livez").status_code == 200
         until(lambda: httpx.get(f"{gateway.url}/readyz").status_code == 503)
-        told = [line for line in gateway.log_path.read_text().splitlines() if "ledger-not-trusted" in line]
-        assert len(told) == 1
-        assert "older state than this gateway has seen" in told[0]
+        alarms = [line for line in gateway.log_path.read_text().splitlines() if "ledger-not-trusted" in line]
+        assert len(alarms) == 1
+        assert "older state than this gateway has seen" in alarms[0]
     finally:
         gateway.stop()
 

@@ -40,7 +40,7 @@ def body_of(documents: list[dict[str, Any]]) -> bytes:
 
 @dataclass
 class Crashing:
-    """A gateway that can be told to die, and what it had sent until then."""
+    """A gateway that can be made to exit at a step, and what it had sent until then."""
 
     gateway: Gateway
     crash_at: Path
@@ -173,7 +173,7 @@ def test_after_a_refund_the_key_is_free(crashing: Crashing) -> None:
     assert crashing.audit()[1].ok
 
 
-def test_after_a_loss_the_key_is_gone(crashing: Crashing) -> None:
+def test_after_a_loss_the_key_cannot_be_used(crashing: Crashing) -> None:
     tenant = crashing.gateway.tenant()
     assert crashing.dies("after-expire", tenant, SLOW) == b""
     assert amounts(tenant) == (float(len(SLOW)), 0.0)

@@ -82,7 +82,7 @@ def kept(gateway: Tenants, tenant: Tenant) -> list[bytes]:
     return redis(gateway, "KEYS", f"{{{tenant.name}}}:reuse:*")
 
 
-def test_a_repeat_is_the_same_release_free_of_charge_and_told(saver: Tenant) -> None:
+def test_a_repeat_is_reported_as_the_same_release_free_of_charge(saver: Tenant) -> None:
     first = saver.embed([{"id": "a", "text": DOCUMENT}], epsilon=2)
     entries, account = journal(saver), saver.account()
     again = saver.embed([{"id": "b", "text": DOCUMENT}], epsilon=2)

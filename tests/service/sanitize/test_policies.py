@@ -1,4 +1,4 @@
-"""The operator's policies: who gets which mask, who may name what, and that nobody learns of another's."""
+"""The operator's policies: each tenant's mask and the names that it may use. No tenant learns of another's."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def test_another_tenants_policy_and_list_do_not_exist(tenant: Tenant, press: Ten
 
 def test_a_policy_with_a_price_charges_and_can_be_estimated(tenant: Tenant) -> None:
     body = {"documents": [{"text": TEXT}], "policy": "private-words"}
-    told = tenant.http.post("/budget/estimate", json=body)
-    assert told.status_code == 200, told.text
-    assert told.json()["privacy"]["epsilon"] == 2.5
+    estimate = tenant.http.post("/budget/estimate", json=body)
+    assert estimate.status_code == 200, estimate.text
+    assert estimate.json()["privacy"]["epsilon"] == 2.5
 
     answer = sanitize(tenant, policy="private-words")
 
@@ -179,23 +179,23 @@ def loaded(folder: Path, text: str) -> Policies:
     return load_policies(Settings(data_dir=folder, policies_file=path), lists=("clinical", "general", "klinik"))
 
 
-def asked(**fields: Any) -> SanitizeRequest:
+def request(**fields: Any) -> SanitizeRequest:
     return SanitizeRequest.model_validate({"documents": [{"text": "x"}]} | fields)
 
 
 def test_a_policy_for_everybody_binds_whoever_has_none_of_their_own(tmp_path: Path) -> None:
-    house = loaded(
+    policies = loaded(
         tmp_path,
-        '[policies.house]\ndefault_for = ["*"]\nenforced = true\n[policies.house.mask]\ntechniques = ["all"]\n'
+        '[policies.common]\ndefault_for = ["*"]\nenforced = true\n[policies.common.mask]\ntechniques = ["all"]\n'
         '[policies.own]\ndefault_for = ["acme"]\n[policies.own.mask]\ntechniques = ["vocabulary"]\n',
     )
 
-    assert house.applied(asked(), "anybody").mask.techniques == ["all"]
-    assert house.applied(asked(mask={"techniques": ["all"]}), "anybody").policy == "house"
+    assert policies.applied(request(), "anybody").mask.techniques == ["all"]
+    assert policies.applied(request(mask={"techniques": ["all"]}), "anybody").policy == "common"
     with pytest.raises(PolicyEnforced):
-        house.applied(asked(mask={"techniques": ["entity"]}), "anybody")
-    assert house.applied(asked(), "acme").mask.techniques == ["vocabulary"]
-    assert house.applied(asked(mask={"techniques": ["entity"]}), "acme").policy is None
+        policies.applied(request(mask={"techniques": ["entity"]}), "anybody")
+    assert policies.applied(request(), "acme").mask.techniques == ["vocabulary"]
+    assert policies.applied(request(mask={"techniques": ["entity"]}), "acme").policy is None
 
 
 def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
@@ -203,9 +203,9 @@ def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
 
     assert none.visible("acme") == []
     assert none.allow_lists("acme") == ("general",)
-    assert none.applied(asked(), "acme") == asked()
+    assert none.applied(request(), "acme") == request()
     with pytest.raises(InvalidInput):
-        none.applied(asked(policy="clinical"), "acme")
+        none.applied(request(policy="clinical"), "acme")
 
 
 @pytest.mark.parametrize(

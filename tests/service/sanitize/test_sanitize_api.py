@@ -1,4 +1,4 @@
-"""`POST /sanitize`: what was planted is gone, and the answer promises nothing more."""
+"""`POST /sanitize`: the planted strings are removed, and the answer promises nothing more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = (
 
 
 @pytest.mark.parametrize("fill", ["marker", "class_marker", "surrogate"])
-def test_everything_planted_is_gone_and_no_guarantee_is_claimed(tenant: Tenant, fill: str) -> None:
+def test_everything_planted_is_removed_and_no_guarantee_is_claimed(tenant: Tenant, fill: str) -> None:
     answer = tenant.http.post(
         "/sanitize", json={"documents": [{"id": "a", "text": TEXT}], "fill": {"mode": fill}, "return_spans": True}
     )

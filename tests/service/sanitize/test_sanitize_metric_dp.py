@@ -59,7 +59,7 @@ def test_at_a_large_epsilon_the_worst_case_is_far_below_twice_that(gateway: Gate
     assert tenant.committed("vector") == 20.0
 
 
-def test_the_papers_form_is_there_when_asked_for_and_answers_say_so(tenant: Tenant) -> None:
+def test_the_papers_form_is_used_on_request_and_answers_name_it(tenant: Tenant) -> None:
     fill = FILL | {"mechanism": "laplace"}
     answer = sanitize(tenant, [{"text": TEXT}, {"text": "short"}], fill=fill)
 
@@ -151,12 +151,15 @@ def test_an_estimate_tells_the_price_and_charges_nothing(gateway: Gateway) -> No
     tenant = gateway.tenant(epsilon=9.0)
     body = {"documents": [{"text": TEXT}] * 2, "mask": {"techniques": ["all"]}, "fill": FILL}
 
-    told = tenant.http.post("/budget/estimate", json=body).json()
+    estimate = tenant.http.post("/budget/estimate", json=body).json()
 
-    assert told["privacy"]["epsilon_worst_case"] == WORST
-    assert {line["unit"]: line["cost"]["epsilon"] for line in told["accounts"]} == {"vector": 5.0, "token": 2 * WORST}
-    assert {line["unit"]: line["allowed"] for line in told["accounts"]} == {"vector": True, "token": False}
-    assert told["allowed"] is False
+    assert estimate["privacy"]["epsilon_worst_case"] == WORST
+    assert {line["unit"]: line["cost"]["epsilon"] for line in estimate["accounts"]} == {
+        "vector": 5.0,
+        "token": 2 * WORST,
+    }
+    assert {line["unit"]: line["allowed"] for line in estimate["accounts"]} == {"vector": True, "token": False}
+    assert estimate["allowed"] is False
     assert tenant.committed("vector") == 0.0
     free = tenant.http.post("/budget/estimate", json=body | {"fill": {"mode": "marker"}})
     assert free.status_code == 422

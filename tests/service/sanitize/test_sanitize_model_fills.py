@@ -126,10 +126,10 @@ def test_the_same_key_is_the_same_answer_and_costs_once(tenant: Tenant) -> None:
 
 def test_an_estimate_tells_the_price_and_charges_nothing(tenant: Tenant) -> None:
     body = {"documents": [{"text": TEXT}] * 2, "mask": MASK, "fill": dp()}
-    told = tenant.http.post("/budget/estimate", json=body).json()
+    estimate = tenant.http.post("/budget/estimate", json=body).json()
 
-    assert told["privacy"]["mechanism"] == "dp_fill_slot"
-    assert {line["unit"]: line["cost"]["epsilon"] for line in told["accounts"]} == {"token": 16.0}
+    assert estimate["privacy"]["mechanism"] == "dp_fill_slot"
+    assert {line["unit"]: line["cost"]["epsilon"] for line in estimate["accounts"]} == {"token": 16.0}
     assert tenant.committed("token") == 0.0
 
 

@@ -18,7 +18,7 @@ from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 NAMES = {"PERSON", "LOCATION", "ORGANIZATION"}
-# the accents stand apart from their letters; the family is one picture of five characters
+# the accents are separate code points; the family is one picture of five characters
 TEXT = (
     "😀 Yesterday Maria Ke\u0301ller\u0301 flew from Lisbon to Norway 👨‍👩‍👧. She works for Siemens, like Tom O'Brien."
 )
@@ -43,7 +43,7 @@ def test_names_are_masked_by_default_where_they_stand(tenant: Tenant) -> None:
         assert row["text"][span["start"] : span["end"]] == f"[{span['type']}]"
 
 
-def test_only_the_names_that_are_asked_for_are_masked(tenant: Tenant) -> None:
+def test_only_the_requested_names_are_masked(tenant: Tenant) -> None:
     text = masked(tenant, TEXT, mask={"entities": ["LOCATION"]})["text"]
 
     assert text.count("[LOCATION]") == 2

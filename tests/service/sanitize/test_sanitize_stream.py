@@ -158,7 +158,7 @@ def test_what_is_wrong_before_the_first_document_is_a_status(
     assert "zworykin" not in answer.text
 
 
-def test_who_may_call_and_how(gateway: Gateway, tenant: Tenant) -> None:
+def test_which_callers_and_requests_are_accepted(gateway: Gateway, tenant: Tenant) -> None:
     body = line({"text": "x"})
 
     assert gateway.client(None).post("/sanitize/batch", content=body, headers=HEADERS).status_code == 401
@@ -241,7 +241,7 @@ def test_a_long_stream_holds_little_memory(real_gateway: RealGateway, real_tenan
         return int(re.search(rf"{what}:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
 
     post(real_tenant, line({"text": "warm"}))
-    Path(f"/proc/{real_gateway.process.pid}/clear_refs").write_text("5")  # the peak counts from here
+    Path(f"/proc/{real_gateway.process.pid}/clear_refs").write_text("5")  # resets the peak
     before = memory_kb("VmRSS")
     rows, summary = parsed(post(real_tenant, lines()))
 

@@ -53,7 +53,7 @@ def test_the_same_key_is_the_same_answer(tenant: Tenant) -> None:
     assert tenant.committed() == 1.0
 
 
-def test_two_documents_far_apart_are_told_apart_at_a_large_epsilon(tenant: Tenant) -> None:
+def test_two_distant_documents_get_different_vectors_at_a_large_epsilon(tenant: Tenant) -> None:
     sport = "The team won the game. The goalie made great saves. Fans cheered in the stadium. Hockey is fun. " * 3
     space = "The rocket reached orbit. The satellite maps the moon. Nasa plans a launch. The probe left earth. " * 3
     rows = tenant.embed([{"text": sport}, {"text": space}, {"text": sport}], epsilon=200, mechanism=MECHANISM).json()
@@ -67,12 +67,12 @@ def test_an_estimate_names_what_it_prices_and_charges_nothing(gateway: Gateway) 
     tenant = gateway.tenant(epsilon=3)
     body = {"documents": [{"text": DOCUMENT}, {"text": DOCUMENT}], "epsilon": 1.0, "mechanism": MECHANISM}
 
-    told = tenant.http.post("/budget/estimate", json=body).json()
+    estimate = tenant.http.post("/budget/estimate", json=body).json()
 
-    assert told["privacy"]["unit"] == "document"
-    assert told["privacy"]["adjacency"] == "replace-one document, of any number of sentences"
-    assert told["allowed"] is True
-    assert {line["unit"]: line["cost"]["epsilon"] for line in told["accounts"]} == {"sentence": 2.0, "token": 2.0}
+    assert estimate["privacy"]["unit"] == "document"
+    assert estimate["privacy"]["adjacency"] == "replace-one document, of any number of sentences"
+    assert estimate["allowed"] is True
+    assert {line["unit"]: line["cost"]["epsilon"] for line in estimate["accounts"]} == {"sentence": 2.0, "token": 2.0}
     assert tenant.committed() == 0.0
     other = tenant.http.post("/budget/estimate", json=body | {"mechanism": "clipped_cosine"}).json()
     assert other["privacy"]["unit"] == "sentence"

@@ -191,9 +191,9 @@ def test_an_estimate_tells_the_price_and_charges_nothing(gateway: Gateway) -> No
     tenant = gateway.tenant(epsilon=3)
     body = {"documents": [{"text": DOCUMENT}, {"text": DOCUMENT}], "epsilon": 1.0}
 
-    told = tenant.http.post("/budget/estimate", json=body).json()
-    assert told["allowed"] is True
-    sentence = next(line for line in told["accounts"] if line["unit"] == "sentence")
+    estimate = tenant.http.post("/budget/estimate", json=body).json()
+    assert estimate["allowed"] is True
+    sentence = next(line for line in estimate["accounts"] if line["unit"] == "sentence")
     assert sentence["cost"]["epsilon"] == 2.0
     assert sentence["remaining_after"]["epsilon"] == 1.0
 

@@ -87,10 +87,10 @@ def test_an_estimate_names_the_promise_of_the_release(tenant: Tenant) -> None:
         {"documents": [{"sentences": [TWO]}], "epsilon": 1.0},
         {"documents": [{"text": TWO}], "epsilon": 1.0, "segmentation": "words"},
     ):
-        told = tenant.http.post("/budget/estimate", json=body).json()["privacy"]
+        estimate = tenant.http.post("/budget/estimate", json=body).json()["privacy"]
         released = tenant.http.post("/embed/sentdp", json=body).json()["privacy"]
         for fact in ("unit", "units", "adjacency", "public", "mechanism", "epsilon"):
-            assert told[fact] == released[fact]
+            assert estimate[fact] == released[fact]
 
 
 def test_word_windows_promise_a_token_and_debit_the_token_account_alone(tenant: Tenant) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from corpus_kit import files_holding, json_lines, until, until_gone
+from corpus_kit import files_holding, json_lines, until, until_deleted
 from gateway_kit import Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
 
@@ -80,7 +80,7 @@ def test_a_job_killed_in_training_releases_once(real_gateway: Gateway, owner: Te
     assert (done["status"], done["attempts"]) == ("succeeded", 2), done
     assert costs(done) == costs(owner.account("record"), "committed") == (COST, NOTHING)
     assert transitions(owner) == ["open", "reserve", "commit"]
-    until_gone(folder)
+    until_deleted(folder)
     result = done["result"]
     assert (result["rows"], result["columns"], result["classes"]) == (400, 3, 2)
     assert result["privacy"]["guarantee"] == "approx-dp"
@@ -178,11 +178,11 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "a subject", {"subject": "walrus"}, "subject-not-allowed"
 
 
-def test_what_can_be_known_at_once_is_told_at_once_and_costs_nothing(real_gateway: Gateway, owner: Tenant) -> None:
-    for why, fields, told in refused_bodies():
+def test_errors_that_need_no_job_are_reported_at_once_and_cost_nothing(real_gateway: Gateway, owner: Tenant) -> None:
+    for why, fields, message in refused_bodies():
         answer = submit(owner, **fields)
         assert answer.status_code == 422, why
-        assert told in answer.text, (why, answer.text)
+        assert message in answer.text, (why, answer.text)
         assert "walrus" not in answer.text, why
     nan = json.dumps(shop_request() | {"rows": [*shop_rows(2), {**shop_rows(1)[0], "age": float("nan")}]})
     types = {"Content-Type": "application/json"}
@@ -209,7 +209,7 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gatewa
     assert "walrus" not in json.dumps(failed)
     assert costs(failed) == costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
     assert transitions(owner) == ["open", "reserve", "cancel"]
-    until_gone(real_gateway.data_dir / "jobs" / failed["job_id"])
+    until_deleted(real_gateway.data_dir / "jobs" / failed["job_id"])
     for answer in (
         owner.http.post(f"/jobs/{failed['job_id']}/sample", json={}),
         owner.http.get(f"/jobs/{failed['job_id']}/report"),
@@ -232,4 +232,4 @@ def test_cancelled_before_the_release_it_comes_back_after_it_is_spent(real_gatew
     assert costs(owner.account("record"), "committed") == (COST, NOTHING)
     assert sorted(transitions(owner)) == ["cancel", "commit", "open", "reserve", "reserve"]
     for job_id in (running, queued):
-        until_gone(real_gateway.data_dir / "jobs" / job_id)
+        until_deleted(real_gateway.data_dir / "jobs" / job_id)

@@ -26,8 +26,8 @@ MARK = 0.7193746182
 ROWS = np.random.default_rng(1).normal(size=(64, 32)).astype(np.float32) / 8
 
 
-def file_of(vectors: np.ndarray = ROWS, **asked: Any) -> bytes:
-    return save({"vectors": vectors}, metadata={"request": orjson.dumps({"epsilon": 2.0} | asked).decode()})
+def file_of(vectors: np.ndarray = ROWS, **params: Any) -> bytes:
+    return save({"vectors": vectors}, metadata={"request": orjson.dumps({"epsilon": 2.0} | params).decode()})
 
 
 def post(tenant: Tenant, content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -122,13 +122,13 @@ def headed(header: Any, numbers: bytes = b"", *, length: int | None = None) -> b
     return struct.pack("<Q", len(text) if length is None else length) + text + numbers
 
 
-ASKED = {"request": '{"epsilon": 1.0}'}
+PARAMS = {"request": '{"epsilon": 1.0}'}
 ENTRY = {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}
 EIGHT = struct.pack("<2f", MARK, 0.0)
 
 
 def with_entry(**changed: Any) -> bytes:
-    return headed({"__metadata__": ASKED, "vectors": ENTRY | changed}, EIGHT)
+    return headed({"__metadata__": PARAMS, "vectors": ENTRY | changed}, EIGHT)
 
 
 BAD_FILES = {
@@ -140,12 +140,12 @@ BAD_FILES = {
     "a header that is not JSON": headed(b"{x"),
     "a header that is a list": headed([]),
     "a pickle": b"\x80\x04\x95\x1a\0\0\0\0\0\0\0\x8c\x05posix\x8c\x06system\x93\x8c\x02ls\x85R.",
-    "no tensor": headed({"__metadata__": ASKED}),
-    "another name": headed({"__metadata__": ASKED, "vector": ENTRY}, EIGHT),
-    "a second tensor": headed({"__metadata__": ASKED, "vectors": ENTRY, "more": ENTRY}, EIGHT),
+    "no tensor": headed({"__metadata__": PARAMS}),
+    "another name": headed({"__metadata__": PARAMS, "vector": ENTRY}, EIGHT),
+    "a second tensor": headed({"__metadata__": PARAMS, "vectors": ENTRY, "more": ENTRY}, EIGHT),
     "metadata of numbers": headed({"__metadata__": {"request": 1}, "vectors": ENTRY}, EIGHT),
     "no parameters": headed({"vectors": ENTRY}, EIGHT),
-    "further metadata": headed({"__metadata__": ASKED | {"x": "y"}, "vectors": ENTRY}, EIGHT),
+    "further metadata": headed({"__metadata__": PARAMS | {"x": "y"}, "vectors": ENTRY}, EIGHT),
     "parameters that are not JSON": headed({"__metadata__": {"request": "{"}, "vectors": ENTRY}, EIGHT),
     "a misspelt parameter": headed({"__metadata__": {"request": '{"epsilon":1,"x":1}'}, "vectors": ENTRY}, EIGHT),
     "no epsilon": headed({"__metadata__": {"request": "{}"}, "vectors": ENTRY}, EIGHT),
@@ -154,8 +154,10 @@ BAD_FILES = {
     "a type that is no text": with_entry(dtype=["F32"]),
     "one axis": with_entry(shape=[2]),
     "three axes": with_entry(shape=[1, 1, 2]),
-    "no rows": headed({"__metadata__": ASKED, "vectors": {"dtype": "F32", "shape": [0, 2], "data_offsets": [0, 0]}}),
-    "no columns": headed({"__metadata__": ASKED, "vectors": {"dtype": "F32", "shape": [2, 0], "data_offsets": [0, 0]}}),
+    "no rows": headed({"__metadata__": PARAMS, "vectors": {"dtype": "F32", "shape": [0, 2], "data_offsets": [0, 0]}}),
+    "no columns": headed(
+        {"__metadata__": PARAMS, "vectors": {"dtype": "F32", "shape": [2, 0], "data_offsets": [0, 0]}}
+    ),
     "negative axes": with_entry(shape=[-1, -2]),
     "axes that are not integers": with_entry(shape=[1.0, 2.0]),
     "axes that multiply to too much": with_entry(shape=[2**62, 2**62]),

@@ -86,7 +86,7 @@ def test_exponential_mechanism_follows_its_weights(epsilon: float) -> None:
 
 
 def test_the_enclosure_holds() -> None:
-    """exp(-x) lies inside the float interval that decides a coin, with room to spare."""
+    """exp(-x) lies inside the float interval that decides a coin, with a wide margin."""
     source = np.random.default_rng(1)
     xs = np.concatenate([source.uniform(0, 50, 1500), source.uniform(0, 699.99, 1500), [1e-300, 1e-17, 699.9]])
     for x, value in zip(xs.tolist(), np.exp(-xs).tolist(), strict=True):

@@ -224,7 +224,7 @@ NEAR, FAR = 8, 13
 
 
 class Case:
-    """Candidates around a direction and around its opposite; one sentence there, five sentences here."""
+    """Candidates around a direction and around its opposite; one sentence at the first, five at the second."""
 
     def __init__(self, pack_of: Callable[..., DomainPack]) -> None:
         e = np.eye(8, dtype=np.float32)
@@ -285,7 +285,7 @@ def off_by_one(case: Case, patch: pytest.MonkeyPatch) -> None:
 
     def broken(subsets: np.ndarray, *, size: int, epsilon_nano: int) -> np.ndarray:
         rows, members = subsets.shape
-        others = np.array([np.setdiff1d(np.arange(size), subsets[0])])  # all rows are alike here
+        others = np.array([np.setdiff1d(np.arange(size), subsets[0])])  # all rows are alike
         wide = np.concatenate([subsets, others[:, :1].repeat(rows, axis=0)], axis=1)
         inside = np.isin(subset_selection(wide, size=size, epsilon_nano=epsilon_nano), wide[0])
         own = subsets[np.arange(rows), uniform_indices(rows, members)]

@@ -28,8 +28,8 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def made(**asked: Any) -> MetricMechanism:
-    spec = vector_spec(epsilon=0.5, **asked)
+def made(**params: Any) -> MetricMechanism:
+    spec = vector_spec(epsilon=0.5, **params)
     mechanism = vector_mechanism(spec, spec_projection(spec, tenant="a"))
     assert isinstance(mechanism, MetricMechanism)
     return mechanism
@@ -65,15 +65,15 @@ def projected(mechanism: MetricMechanism, point: Exact) -> Exact:
 
 
 def near_pairs(mechanism: MetricMechanism, dtype: type) -> np.ndarray:
-    """Pairs `[n, 2, d]`: short, long, and on either side of the ball's edge; from one bit apart to far apart."""
+    """Pairs `[n, 2, d]`: short, long, and on either side of the ball's edge. They differ by one bit or by more."""
     source = np.random.default_rng(12)
     d, clip_norm = mechanism.spec.dimension, mechanism.spec.clip_norm
     pairs = []
-    for length, apart in ((0.3, 1e-16), (0.9, 1e-13), (1.0, 1e-15), (1.0, 1e-9), (40.0, 1e-12), (7.0, 1e-3)):
+    for length, share in ((0.3, 1e-16), (0.9, 1e-13), (1.0, 1e-15), (1.0, 1e-9), (40.0, 1e-12), (7.0, 1e-3)):
         row = source.normal(size=d)
         row *= length * clip_norm / np.linalg.norm(row)
         step = source.normal(size=d)
-        step *= apart * length * clip_norm / np.linalg.norm(step)
+        step *= share * length * clip_norm / np.linalg.norm(step)
         pairs.append((row, row + step))
     return np.array(pairs).astype(dtype)
 
@@ -95,12 +95,12 @@ def test_no_two_points_are_further_apart_than_their_vectors_but_for_the_floor(ca
             for point, truth in zip(given, exact, strict=True):
                 error = norm(difference(point, projected(mechanism, truth)))
                 assert error <= eta(mechanism) * spectral_norm_bound * spec.clip_norm
-            apart = norm(difference(*exact))
+            distance = norm(difference(*exact))
             exponent = norm(difference(*given)) / mechanism.scale
-            assert exponent <= epsilon * (apart + floor)
+            assert exponent <= epsilon * (distance + floor)
             assert exponent <= 2 * epsilon * spec.clip_norm
-            if apart > 2.0**28 * floor:
-                assert exponent <= epsilon * apart, "the wider noise covers it"
+            if distance > 2.0**28 * floor:
+                assert exponent <= epsilon * distance, "the wider noise covers it"
 
 
 def test_a_short_vector_is_not_moved_by_laplace() -> None:

@@ -1,4 +1,4 @@
-"""What a private vector release may be asked to be, what it costs, and its public projections."""
+"""The parameters of a private vector release, its cost, and its public projections."""
 
 import math
 from decimal import Decimal
@@ -16,7 +16,7 @@ from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, vector_spec
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("params", "field"),
     [
         ({"mechanism": "gauss"}, "mechanism"),
         ({"epsilon": 0}, "epsilon"),
@@ -45,9 +45,9 @@ from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, vector_spec
         ({"strict": False, "output_dimension": 10}, "dimension"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(asked: dict[str, object], field: str) -> None:
+def test_what_cannot_be_used_is_refused_by_name(params: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        vector_spec(**{"mechanism": "privemb", "dimension": 300, "epsilon": 1.0, **asked})  # type: ignore[arg-type]
+        vector_spec(**{"mechanism": "privemb", "dimension": 300, "epsilon": 1.0, **params})  # type: ignore[arg-type]
     assert refused.value.field == field
 
 
