@@ -69,6 +69,7 @@ class InlineEngine:
         queue_tasks_max: int = 1024,
         batch_tokens_max: int = 4096,
         array_bytes_max: int = ARRAY_BYTES_MAX,
+        array_owner_bytes_max: int | None = None,
     ) -> None:
         self._wake = asyncio.Event()
         self._workers = {
@@ -80,7 +81,7 @@ class InlineEngine:
             )
             for role, factory in handlers.items()
         }
-        self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max)
+        self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inline-engine")
         self._running: asyncio.Task[None] | None = None
         self._stopping = False
