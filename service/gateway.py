@@ -28,6 +28,7 @@ from service.http.body_memory import BodyMemory
 from service.http.rate_limit import RateLimit
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
+from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger
 from service.openai.presets import load_presets
@@ -124,7 +125,12 @@ class Gateway:
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
-        files = JobFiles(settings.data_dir, self.master_key)
+        self.storage = Storage(
+            settings.data_dir,
+            tenant_bytes_max=settings.tenant_disk_bytes_max,
+            free_bytes_min=settings.disk_free_bytes_min,
+        )
+        files = JobFiles(settings.data_dir, self.master_key, self.storage)
         store = JobStore(
             ledger.client,
             gateway=files.gateway,
@@ -155,6 +161,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        await self.jobs.claim_files()
         if self._redis is not None:
             await self._redis.start()
             self._maintenance.run(self._redis.supervise())

@@ -9,6 +9,7 @@ job's encrypted files. An exception is reported as a fixed word, and core dumps 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import logging
 import os
@@ -81,6 +82,9 @@ def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> S
         return Failed(problem)
     except MemoryError:
         return Failed(JobFailed(reason="out-of-memory"))
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return Failed(JobFailed(reason="storage-full" if full else type(error).__name__.lower()[:40]))
     except Exception as error:
         return Failed(JobFailed(reason=type(error).__name__.lower()[:40]))
 

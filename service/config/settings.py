@@ -80,6 +80,8 @@ class JobSettings(BaseModel):
     job_retention_s: float = Field(30 * 86400.0, ge=60)
     job_json_bytes_max: int = Field(64 * MIB, ge=1024)
     job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)
+    tenant_disk_bytes_max: int = Field(16 * 1024 * MIB, ge=1024)
+    disk_free_bytes_min: int = Field(1024 * MIB, ge=0)
     job_threads: int = Field(0, ge=0)
     job_priority: Literal["idle", "low", "normal"] = "idle"
     domain_documents_max: int = Field(10_000, ge=100, le=100_000)

@@ -178,7 +178,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
-    elif isinstance(error, errors.TenantLimitReached):
+    elif isinstance(error, errors.TenantLimitReached | errors.StorageFull):
         members = {"released": False, "limit": error.limit}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}

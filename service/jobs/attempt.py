@@ -16,6 +16,7 @@ from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
+from service.jobs.storage import Storage
 
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 _MODULE = "gpu_workers.jobs.process"
@@ -72,13 +73,13 @@ class Attempt:
             on_death=lambda: self._inbox.put_nowait(Died()),
         )
         try:
-            return await self._listen(process)
+            return await self._listen(process, files.storage)
         finally:
             process.kill()
             await process.stop()
 
-    async def _listen(self, process: ChildProcess) -> Outcome:
-        """Persist progress until the process exits or the job is cancelled.
+    async def _listen(self, process: ChildProcess, storage: Storage) -> Outcome:
+        """Persist progress until the process exits, the job is cancelled, or the disk is almost full.
 
         When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
         """
@@ -106,6 +107,8 @@ class Attempt:
             if time.monotonic() < beat_at:
                 continue
             beat_at = time.monotonic() + _BEAT_S
+            if await asyncio.to_thread(storage.is_low):
+                return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             try:
                 now = await save(stage=stage, fraction=fraction, metrics=metrics)
                 if charging and not (now.cancel_requested or now.status.ended):

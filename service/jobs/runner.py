@@ -59,12 +59,18 @@ class JobRunner:
         self._locked = False
         self._streaming = True
 
-    async def open(self) -> None:
-        """Resume the unfinished jobs of this data directory. Raises DataDirInUse, LedgerUnavailable."""
+    async def claim_files(self) -> None:
+        """Become the only gateway of this data directory, and remove what an earlier one left unfinished.
+
+        This precedes the start of Redis, which cannot start on a full disk. Raises DataDirInUse.
+        """
         self._files.lock()
         self._locked = True
+        await asyncio.to_thread(self._files.sweep_unfinished)
+
+    async def open(self) -> None:
+        """Resume the unfinished jobs of this data directory. Raises LedgerUnavailable."""
         await self._reconcile()
-        await asyncio.to_thread(self._files.sweep_incoming)
         await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._limits.retention_s)
         self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
@@ -88,8 +94,8 @@ class JobRunner:
     async def receiving(self, owner: str, job_id: str, *, is_new: bool, open_max: int) -> AsyncIterator[Incoming]:
         """A place for an input, which is removed at the end of the block unless a job was created from it.
 
-        An arriving input counts as one of its owner's `open_max` unfinished jobs. Raises JobQuotaExceeded; QueueFull
-        when too many jobs of all owners are waiting or arriving.
+        An arriving input counts as one of its owner's `open_max` unfinished jobs. Raises JobQuotaExceeded, StorageFull;
+        QueueFull when too many jobs of all owners are waiting or arriving.
         """
         if self._queue.qsize() + len(self._arriving) >= self._limits.waiting_max:
             raise QueueFull
@@ -100,7 +106,7 @@ class JobRunner:
         try:
             if is_new:
                 await self.store.check_quota(owner, open_max=open_max - earlier)
-            incoming = await asyncio.to_thread(self._files.incoming, job_id)
+            incoming = await asyncio.to_thread(self._files.incoming, owner, job_id)
             try:
                 yield incoming
             finally:
@@ -256,6 +262,8 @@ class JobRunner:
 
     async def _ended(self, job: JobRecord) -> None:
         await asyncio.to_thread(self._files.remove, job.job_id)
+        if job.status is not JobStatus.SUCCEEDED:
+            await asyncio.to_thread(self._files.remove_artifact, job.owner, job.job_id)
         metrics.JOBS.labels(job.kind, job.status.value).inc()
         if job.started_ms is not None and job.ended_ms is not None:
             metrics.JOB_SECONDS.labels(job.kind).observe((job.ended_ms - job.started_ms) / 1000)
