@@ -26,6 +26,7 @@ from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.rate_limit import RateLimit
+from service.jobs.attempt import AttemptLimits
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.storage import Storage
@@ -142,7 +143,11 @@ class Gateway:
             waiting_max=settings.jobs_waiting_max,
             attempts_max=settings.job_attempts_max,
             retention_s=settings.job_retention_s,
-            priority=settings.job_priority,
+            attempt=AttemptLimits(
+                seconds_max=settings.job_seconds_max,
+                memory_bytes_max=settings.job_memory_bytes_max,
+                priority=settings.job_priority,
+            ),
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(

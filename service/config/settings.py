@@ -77,6 +77,8 @@ class JobSettings(BaseModel):
     jobs_waiting_max: int = Field(32, ge=1)
     jobs_per_tenant_max: int = Field(8, ge=1, le=1000)
     job_attempts_max: int = Field(3, ge=1)
+    job_seconds_max: float = Field(86400.0, gt=0)
+    job_memory_bytes_max: int = Field(8192 * MIB, ge=0)
     job_retention_s: float = Field(30 * 86400.0, ge=60)
     job_json_bytes_max: int = Field(64 * MIB, ge=1024)
     job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)

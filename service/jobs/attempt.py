@@ -37,6 +37,15 @@ class Stopping:
     """The gateway is stopping."""
 
 
+@dataclass(frozen=True)
+class AttemptLimits:
+    """Of one process: its time, its memory (`gpu_workers/jobs/process.py`), and its scheduling priority."""
+
+    seconds_max: float
+    memory_bytes_max: int
+    priority: Priority
+
+
 Outcome = Succeeded | Failed | Died | Cancelled | Stopping
 
 
@@ -55,7 +64,7 @@ class Attempt:
         """End with this outcome, unless the process has ended before."""
         self._inbox.put_nowait(outcome)
 
-    async def outcome(self, files: JobFiles, kinds: JobKinds, *, priority: Priority) -> Outcome:
+    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
         """Start the process and wait for its end. The process has exited when this returns."""
         job = self._job
         try:
@@ -68,18 +77,25 @@ class Attempt:
             return Failed(JobFilesLost(reason="unknown-kind"))
         process = ChildProcess(
             _MODULE,
-            first=JobOrder(kind.entry_point, opened.folder, opened.key, spec, priority=priority),
+            first=JobOrder(
+                kind.entry_point,
+                opened.folder,
+                opened.key,
+                spec,
+                priority=limits.priority,
+                memory_bytes_max=limits.memory_bytes_max,
+            ),
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(Died()),
         )
         try:
-            return await self._listen(process, files.storage)
+            return await self._listen(process, files.storage, limits.seconds_max)
         finally:
             process.kill()
             await process.stop()
 
-    async def _listen(self, process: ChildProcess, storage: Storage) -> Outcome:
-        """Persist progress until the process exits, the job is cancelled, or the disk is almost full.
+    async def _listen(self, process: ChildProcess, storage: Storage, seconds_max: float) -> Outcome:
+        """Persist progress until the process exits, the job is cancelled, its time ends, or the disk is almost full.
 
         When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
         """
@@ -88,6 +104,7 @@ class Attempt:
         save = partial(self._store.progress, job.owner, job.job_id, run=self._run)
         charging = False
         beat_at = time.monotonic() + _BEAT_S
+        ends_at = time.monotonic() + seconds_max
         while True:
             message: Any = None
             with contextlib.suppress(TimeoutError):
@@ -107,6 +124,8 @@ class Attempt:
             if time.monotonic() < beat_at:
                 continue
             beat_at = time.monotonic() + _BEAT_S
+            if time.monotonic() > ends_at:
+                return Failed(JobFailed("The job ran longer than a job may.", reason="time-limit"))
             if await asyncio.to_thread(storage.is_low):
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             try:
