@@ -87,9 +87,11 @@ class JobSettings(BaseModel):
     job_threads: int = Field(0, ge=0)
     job_priority: Literal["idle", "low", "normal"] = "idle"
     domain_documents_max: int = Field(10_000, ge=100, le=100_000)
+    domains_per_tenant_max: int = Field(64, ge=1)
     domain_packs_loaded_max: int = Field(8, ge=1)
     infill_documents_max: int = Field(5_000, ge=20, le=100_000)
     infill_steps_max: int = Field(2_000, ge=1)
+    infill_models_per_tenant_max: int = Field(32, ge=1)
     infill_models_loaded_max: int = Field(4, ge=1)
     synthesis_rows_max: int = Field(1_000_000, ge=2, le=1 << 24)
     synthesis_columns_max: int = Field(1_024, ge=1, le=1_024)  # the schema takes no more

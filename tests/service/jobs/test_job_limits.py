@@ -100,6 +100,7 @@ def test_a_removed_job_does_not_start() -> None:
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     settings = {"JOBS_WAITING_MAX": "8", "JOBS_PER_TENANT_MAX": "6", "JOB_SECONDS_MAX": "8"}
+    settings |= {"DOMAINS_PER_TENANT_MAX": "2", "JOB_MEMORY_BYTES_MAX": str(4 << 30)}
     running = Gateway(
         tmp_path_factory.mktemp("limited") / "data",
         LEAN | {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()},
@@ -152,3 +153,56 @@ def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
 
     assert created.status_code == 202, created.text
     tenant.http.post(f"/jobs/{held}/cancel")
+
+
+def keep(gateway: Gateway, tenant: Tenant, kind: str, *names: str) -> None:
+    """Files as of earlier jobs."""
+    folder = gateway.data_dir / kind / "tenants" / tenant.name
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / f"{name}.safetensors").write_bytes(b"as if built")
+
+
+def over(answer: Any, limit: str) -> bool:
+    return (answer.status_code, answer.json()["code"], answer.json()["limit"]) == (429, "tenant-limit", limit)
+
+
+def test_a_tenant_keeps_so_many_domains(limited: Gateway) -> None:
+    tenant, other = limited.tenant(), limited.tenant()
+    keep(limited, tenant, "domains", "kept")
+    busy = submitted(other, 3000)  # so that the next job waits
+    until(other.http, busy, "running")
+    waits = submitted(tenant, name="waits")
+
+    refused = submit(tenant.http, rows(2), name="third")
+    accepted = [submit(tenant.http, rows(2), name=name).status_code for name in ("kept", "waits")]
+    of_other = submit(other.http, rows(2), name="third").status_code
+    tenant.http.post(f"/jobs/{waits}/cancel")
+    assert tenant.http.delete("/domains/kept").status_code == 204
+    other.http.post(f"/jobs/{busy}/cancel")
+
+    assert over(refused, "domains_per_tenant_max")
+    assert accepted == [202, 202]
+    assert of_other == 202
+    for running in tenant.http.get("/jobs").json()["jobs"]:
+        until(tenant.http, running["job_id"])
+    assert submit(tenant.http, rows(2), name="third").status_code == 202
+
+
+def test_a_tenant_keeps_so_many_fine_tuned_models(gateway: Gateway, tenant: Tenant) -> None:
+    most = gateway.settings.infill_models_per_tenant_max
+    keep(gateway, tenant, "infill", *(f"model-{number}" for number in range(most)))
+    body = {"name": "one-more", "documents": rows(20)}
+
+    assert over(tenant.http.post("/jobs/infill", json=body), "infill_models_per_tenant_max")
+
+
+def test_a_domain_that_needs_too_much_memory_is_refused_before_it_is_built(limited: Gateway) -> None:
+    tenant = limited.tenant()
+    body = {"name": "wide", "embeddings": [[[1.0] * 8192]] * 110}
+
+    refused = tenant.http.post("/jobs/domain", json=body)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad-corpus")
+    assert refused.json()["reason"] == "out-of-memory"
+    assert tenant.http.get("/jobs").json()["jobs"] == []
