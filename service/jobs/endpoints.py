@@ -19,6 +19,7 @@ from core.ledger.jobs import JobRecord, JobStatus
 from service.deps import JobsDep, PagingDep, SubmissionDep
 from service.http.auth import Caller, OwnerDep, job_owner, require_tenant
 from service.http.body import JsonRoute
+from service.http.problems import documented
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
 
@@ -38,6 +39,7 @@ def creation_router(kinds: JobKinds) -> APIRouter:
             summary=kind.summary,
             description=kind.description,
             response_model=None,
+            responses=documented(s507="The upload exceeds the tenant's disk space or the free one."),
             openapi_extra={"requestBody": kind.openapi},
         )
     return created

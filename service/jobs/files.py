@@ -91,7 +91,8 @@ class Incoming:
     def keep(self) -> bool:
         """Make this the folder of the job. Returns False if the job has a folder."""
         try:
-            self._folder.rename(self._target)
+            with full_disk():
+                self._folder.rename(self._target)
         except OSError:
             return False
         sync_folder(self._target.parent)
