@@ -24,6 +24,7 @@ from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
+from service.http.body_memory import BodyMemory
 from service.http.rate_limit import RateLimit
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
@@ -84,7 +85,14 @@ class Gateway:
             self.keys, self.admin_key, RateLimit(settings.rate_limit_per_minute, clock=clock)
         )
 
-        self.engine = engine or LocalEngine(worker_pools(settings), array_bytes_max=settings.vectors_memory_bytes_max)
+        self.engine = engine or LocalEngine(
+            worker_pools(settings),
+            array_bytes_max=settings.vectors_memory_bytes_max,
+            array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
+        )
+        self.body_memory = BodyMemory(
+            bytes_max=settings.bodies_memory_bytes_max, owner_bytes_max=settings.bodies_memory_per_tenant_bytes_max
+        )
         self.workers = Workers(self.engine)
         self.calculations = Calculations(
             workers=settings.accounting_workers,
@@ -131,7 +139,13 @@ class Gateway:
             priority=settings.job_priority,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
-        self.submission = JobSubmission(settings, ledger=self.ledger, master_key=self.master_key, runner=self.jobs)
+        self.submission = JobSubmission(
+            settings,
+            ledger=self.ledger,
+            master_key=self.master_key,
+            runner=self.jobs,
+            body_memory=self.body_memory,
+        )
         self.estimated = [
             *estimated_jobs(self.job_kinds),
             Estimated("sanitize", SanitizeRequest, frozenset({"policy", "mask", "fill"}), self.sanitize),

@@ -8,7 +8,11 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
+from functools import partial
+from typing import cast
 
 import uvicorn
 
@@ -17,6 +21,7 @@ from gpu_workers.engine.protocol import Engine, Role
 from service.app import configure_logging, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
+from service.http.connections import ConnectionLimits, LimitedProtocol
 
 _POLL_S = 0.1
 
@@ -76,15 +81,19 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
 
 
 def _server(gateway: Gateway) -> _Server:
+    settings = gateway.settings
+    limits = ConnectionLimits(**{field.name: getattr(settings, field.name) for field in fields(ConnectionLimits)})
     config = uvicorn.Config(
         create_app(gateway),
-        host=gateway.settings.host,
-        port=gateway.settings.port,
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=limits, open_by_address=Counter())),
+        ws="none",
+        host=settings.host,
+        port=settings.port,
         lifespan="off",
         access_log=False,  # it prints paths, which may contain text
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=int(gateway.settings.request_timeout_s),
+        timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
     return _Server(config)
 

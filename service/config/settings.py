@@ -134,6 +134,9 @@ class RequestLimits(BaseModel):
     vector_texts_max: int = Field(2048, ge=1)
     vector_dimension_max: int = Field(4096, ge=1, le=8192)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
+    vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)
     fill_k_max: int = Field(100, ge=1)
     fill_slots_max: int = Field(2048, ge=1)
     epsilon_min: float = Field(0.001, gt=0)
@@ -146,8 +149,27 @@ class RequestLimits(BaseModel):
     ready_cache_s: float = Field(5.0, ge=0)
 
 
+class ConnectionSettings(BaseModel):
+    """Connections, and the time that slow clients get."""
+
+    connections_max: int = Field(2048, ge=1)
+    connections_per_address_max: int = Field(512, ge=1)
+    request_head_s: float = Field(20.0, gt=0)
+    request_head_bytes_max: int = Field(64 * 1024, ge=1024)
+    body_idle_s: float = Field(30.0, gt=0)
+    answer_idle_s: float = Field(60.0, gt=0)
+    transfer_bytes_per_s_min: int = Field(1024, ge=1)
+
+
 class Settings(
-    LocationSettings, EngineSettings, AccountingSettings, JobSettings, LedgerSettings, RequestLimits, BaseSettings
+    LocationSettings,
+    EngineSettings,
+    AccountingSettings,
+    JobSettings,
+    LedgerSettings,
+    RequestLimits,
+    ConnectionSettings,
+    BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""
 
