@@ -37,6 +37,8 @@ class LocationSettings(BaseModel):
     redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
+    admin_key_previous: SecretStr | None = None
+    keys_per_tenant_max: int = Field(256, ge=1)
     presets_file: Path | None = None
     policies_file: Path | None = None
 
@@ -153,13 +155,13 @@ class Settings(
         env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
     )
 
-    @field_validator("master_key", "admin_key", "infill_api_key")
+    @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key")
     @classmethod
     def _check_secret(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Refuse an empty secret: a variable that is set to nothing is a mistake."""
         if value is None:
             return None
-        check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
+        check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
 
     @field_validator("redis_url")

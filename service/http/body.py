@@ -16,7 +16,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from service.http.auth import identify
+from service.http.auth import identify, needs_of
 
 # A string, terminated or not. A pattern without the second case would backtrack at every quote inside the string.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -47,16 +47,24 @@ class JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """An `APIRoute` that authenticates before it reads a body, and reads the body as `JsonRequest` does."""
+    """An `APIRoute` that authenticates and checks the role before it reads a body.
+
+    It reads the body as `JsonRequest` does. A route with an optional body also takes a request without one.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
         takes_body = self.body_field is not None
+        needs_body = self.body_field is not None and self.body_field.field_info.is_required()
+        needed = tuple(needs_of(self.dependant))
 
         async def handle(request: Request) -> Response:
             if takes_body:
                 await identify(request)
-                if not is_json(request.headers.get("content-type", "")):
+                for needs in needed:
+                    await needs(request)
+                content_type = request.headers.get("content-type", "")
+                if (needs_body or content_type) and not is_json(content_type):
                     raise HTTPException(415)
             return await handler(JsonRequest(request.scope, request.receive))
 
