@@ -28,6 +28,10 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    trusted_proxies: str = Field(
+        "127.0.0.1",
+        validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
+    )
     redis_url: str | None = Field(
         None, validation_alias=AliasChoices("PRIVACY_GATEWAY_REDIS_URL", "REDIS_URL", "redis_url")
     )
