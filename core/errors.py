@@ -30,6 +30,7 @@
     │   ├── BadCorpus               the corpus cannot be used; carries `line` and counts, never content
     │   ├── JobFilesLost            the job's files are missing or not authentic
     │   └── JobAttemptsExhausted    the job's process died too often
+    ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
@@ -277,6 +278,15 @@ class JobFilesLost(JobFailed):
 class JobAttemptsExhausted(JobFailed):
     code = "job-attempts-exhausted"
     title = "The job's process died too often."
+
+
+class RoleMissing(GatewayError):
+    code = "role-missing"
+    title = "This API key does not have the role that the request needs."
+
+    def __init__(self, *, role: str) -> None:
+        super().__init__()
+        self.role = role
 
 
 class UnknownDomain(GatewayError):

@@ -28,6 +28,10 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    trusted_proxies: str = Field(
+        "127.0.0.1",
+        validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
+    )
     redis_url: str | None = Field(
         None, validation_alias=AliasChoices("PRIVACY_GATEWAY_REDIS_URL", "REDIS_URL", "redis_url")
     )
@@ -37,6 +41,8 @@ class LocationSettings(BaseModel):
     redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
+    admin_key_previous: SecretStr | None = None
+    keys_per_tenant_max: int = Field(256, ge=1)
     presets_file: Path | None = None
     policies_file: Path | None = None
 
@@ -177,13 +183,13 @@ class Settings(
         env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
     )
 
-    @field_validator("master_key", "admin_key", "infill_api_key")
+    @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key")
     @classmethod
     def _check_secret(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Refuse an empty secret: a variable that is set to nothing is a mistake."""
         if value is None:
             return None
-        check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
+        check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
 
     @field_validator("redis_url")
