@@ -80,7 +80,9 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
-        self._maintenance = Maintenance(settings, ledger=self.ledger, sealer=ledger.sealer, series=self.series)
+        self._maintenance = Maintenance(
+            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+        )
         self.authenticator = Authenticator(
             self.keys, self.admin_keys, RateLimit(settings.rate_limit_per_minute, clock=clock)
         )

@@ -118,6 +118,7 @@ class LedgerSettings(BaseModel):
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
     seal_interval_s: float = Field(10.0, gt=0)
+    durability_interval_s: float = Field(2.0, gt=0)
     epoch_file: Path | None = None
 
 
