@@ -29,6 +29,8 @@ from service.sanitize.endpoints import router as sanitize
 from service.sentdp.endpoints import router as sentdp
 from service.synthesis.endpoints import router as synthesis
 from service.tenants.endpoints import router as tenants
+from service.tenants.keys import operator_router as operator_keys
+from service.tenants.keys import tenant_router as own_keys
 from service.vectors.endpoints import projections_router
 from service.vectors.endpoints import router as vectors
 
@@ -85,7 +87,9 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(domains)
     app.include_router(synthesis)
     app.include_router(health)
+    app.include_router(own_keys)
     app.include_router(tenants)
+    app.include_router(operator_keys)
     return app
 
 

@@ -19,7 +19,7 @@ from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
-from service.config.secrets import load_admin_key, load_master_key
+from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
@@ -72,7 +72,7 @@ class Gateway:
         presets = load_presets(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings) if ledger is None else ledger.master_key
-        self.admin_key = load_admin_key(settings)
+        self.admin_keys = load_admin_keys(settings)
         self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
 
         self._redis: EmbeddedRedis | None = None
@@ -82,9 +82,11 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
-        self._maintenance = Maintenance(settings, ledger=self.ledger, sealer=ledger.sealer, series=self.series)
+        self._maintenance = Maintenance(
+            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+        )
         self.authenticator = Authenticator(
-            self.keys, self.admin_key, RateLimit(settings.rate_limit_per_minute, clock=clock)
+            self.keys, self.admin_keys, RateLimit(settings.rate_limit_per_minute, clock=clock)
         )
 
         self.engine = engine or LocalEngine(

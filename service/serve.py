@@ -18,6 +18,7 @@ import uvicorn
 
 from core.errors import GatewayError
 from gpu_workers.engine.protocol import Engine, Role
+from gpu_workers.environment import drop_other_variables
 from service.app import configure_logging, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
@@ -33,6 +34,7 @@ def run(settings: Settings, *, engine: Engine | None = None) -> None:
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     configure_logging()
+    drop_other_variables()  # before the first child process
     sys.exit(asyncio.run(_serve(settings, engine)))
 
 
@@ -93,6 +95,7 @@ def _server(gateway: Gateway) -> _Server:
         access_log=False,  # it prints paths, which may contain text
         log_config=None,
         server_header=False,
+        forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
     return _Server(config)

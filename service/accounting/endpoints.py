@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field, model_validator
 
 from core.accounting.answers import CalibratedNoise, CalibratedSteps, Certificate, Line
@@ -20,11 +20,11 @@ from core.accounting.plans import (
     check_delta,
 )
 from service.deps import CalculationsDep
-from service.http.auth import require_tenant
+from service.http.auth import READER
 from service.http.body import JsonRoute
 from service.http.strict import Strict
 
-router = APIRouter(route_class=JsonRoute, tags=["accounting"], dependencies=[Depends(require_tenant)])
+router = APIRouter(route_class=JsonRoute, tags=["accounting"], dependencies=[READER])
 
 Adjacency = Literal["add-remove", "replace-one"]
 

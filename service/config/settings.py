@@ -28,6 +28,10 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    trusted_proxies: str = Field(
+        "127.0.0.1",
+        validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
+    )
     redis_url: str | None = Field(
         None, validation_alias=AliasChoices("PRIVACY_GATEWAY_REDIS_URL", "REDIS_URL", "redis_url")
     )
@@ -37,6 +41,8 @@ class LocationSettings(BaseModel):
     redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
+    admin_key_previous: SecretStr | None = None
+    keys_per_tenant_max: int = Field(256, ge=1)
     presets_file: Path | None = None
     policies_file: Path | None = None
 
@@ -56,7 +62,9 @@ class EngineSettings(BaseModel):
     infill_api_key: SecretStr | None = None
     infill_timeout_s: float = Field(10.0, gt=0)
     infill_plain_http: bool = False
-    queue_tasks_max: int = Field(1024, ge=1)
+    queue_tasks_max: int = Field(2048, ge=1)
+    queue_tokens_max: int = Field(8_000_000, ge=1)
+    queue_tenant_share: float = Field(0.5, gt=0, le=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
     request_timeout_s: float = Field(60.0, gt=0)
@@ -116,6 +124,7 @@ class LedgerSettings(BaseModel):
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
     seal_interval_s: float = Field(10.0, gt=0)
+    durability_interval_s: float = Field(2.0, gt=0)
     epoch_file: Path | None = None
 
 
@@ -181,13 +190,13 @@ class Settings(
         env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
     )
 
-    @field_validator("master_key", "admin_key", "infill_api_key")
+    @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key")
     @classmethod
     def _check_secret(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Refuse an empty secret: a variable that is set to nothing is a mistake."""
         if value is None:
             return None
-        check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
+        check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
 
     @field_validator("redis_url")

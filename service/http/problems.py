@@ -39,6 +39,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.JobNotSucceeded, 409),
     (errors.BadCorpus, 422),
     (errors.JobFailed, 500),
+    (errors.RoleMissing, 403),
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
@@ -178,6 +179,8 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
+    elif isinstance(error, errors.RoleMissing):
+        members = {"role": error.role}
     elif isinstance(error, errors.TenantLimitReached | errors.StorageFull):
         members = {"released": False, "limit": error.limit}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
