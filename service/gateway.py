@@ -89,6 +89,7 @@ class Gateway:
         self.calculations = Calculations(
             workers=settings.accounting_workers,
             queue_max=settings.accounting_queue_max,
+            tenant_share=settings.queue_tenant_share,
             timeout_s=settings.accounting_timeout_s,
         )
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)

@@ -67,7 +67,7 @@ class EngineSettings(BaseModel):
 class AccountingSettings(BaseModel):
     """Processes of accounting calculations."""
 
-    accounting_workers: int = Field(1, ge=1)
+    accounting_workers: int = Field(2, ge=1)
     accounting_queue_max: int = Field(32, ge=1)
     accounting_timeout_s: float = Field(30.0, gt=0)
 

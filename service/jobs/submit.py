@@ -81,7 +81,7 @@ class JobSubmission:
         key: str,
     ) -> tuple[JobRecord, bool]:
         """From a received input to a queued job. A job that charges holds its cost first, and owns that hold."""
-        price = await kind.price(fields)
+        price = await kind.price(owner, fields)
         claim = await asyncio.to_thread(incoming.finish, fields if price is None else {**fields, **price.fields})
         terms = {
             "kind": kind.name,

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from core.accounting.events import Unit
+from gpu_workers.engine.protocol import GATEWAY
 from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, PagingDep, SettingsDep
 from service.http.auth import require_admin
 from service.http.body import JsonRoute
@@ -67,7 +68,7 @@ async def create_tenant(
         plans=body.plans,
         subject_epsilon=body.subject_epsilon,
     )
-    certify = partial(calculations.run, "largest_count")
+    certify = partial(calculations.run, "largest_count", tenant=GATEWAY)
     key = await open_tenant(ledger, keys, terms, certify=certify, domains=domains)
     return {"tenant": body.name, "key": key}
 
