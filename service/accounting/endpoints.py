@@ -20,7 +20,7 @@ from core.accounting.plans import (
     check_delta,
 )
 from service.deps import CalculationsDep
-from service.http.auth import CallerDep
+from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.strict import Strict
 
@@ -95,7 +95,7 @@ class CalibrateRequest(Strict):
 
 
 @router.post("/accounting/compare", summary="Epsilon of a plan by every accountant")
-async def compare(body: CompareRequest, caller: CallerDep, calculations: CalculationsDep) -> dict[str, Any]:
+async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: CalculationsDep) -> dict[str, Any]:
     """`kind` states what a number is: a `bound` is never below the true value, an `estimate` may be."""
     event = body.mechanism.event()
     check_count(body.steps)
@@ -110,7 +110,7 @@ async def compare(body: CompareRequest, caller: CallerDep, calculations: Calcula
 
 
 @router.post("/accounting/calibrate", summary="Noise, or steps, for a target; certified")
-async def calibrate(body: CalibrateRequest, caller: CallerDep, calculations: CalculationsDep) -> dict[str, Any]:
+async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations: CalculationsDep) -> dict[str, Any]:
     """The answer contains the certificate, and every accountant's epsilon of the calibrated plan."""
     delta = body.target.delta
     certificate: Certificate | None
