@@ -34,6 +34,7 @@ from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
+from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
@@ -104,12 +105,17 @@ class Gateway:
         )
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
+        self._preparation = Preparation()
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
         self.projections = Projections(settings)
-        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers)
+        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self._preparation)
         self.vectors = VectorService(
-            settings, workers=self.workers, projections=self.projections, arrays=self.engine.arrays
+            settings,
+            workers=self.workers,
+            projections=self.projections,
+            arrays=self.engine.arrays,
+            preparation=self._preparation,
         )
         self.sanitize = SanitizeService(
             settings, policies=self.policies, models=self.tuned_models, workers=self.workers
@@ -121,6 +127,7 @@ class Gateway:
             master_key=self.master_key,
             engine=self.engine,
             reuse=_reuse_store(settings, ledger),
+            preparation=self._preparation,
         )
         self.stopping = asyncio.Event()
         self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.stopping)
@@ -175,6 +182,7 @@ class Gateway:
     async def stop(self) -> None:
         """Stop everything that was started."""
         self.calculations.close()
+        self._preparation.close()
         await self.jobs.close()
         await self.engine.stop()
         await self._maintenance.stop()
