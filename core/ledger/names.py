@@ -65,6 +65,11 @@ def accounts_key(tenant: str) -> str:
     return f"{{{check_tenant(tenant)}}}:accounts"
 
 
+def release_key(tenant: str, release_id: str) -> str:
+    """The record of a release, a string: an open hold, or the tombstone of one that has ended."""
+    return f"{{{check_tenant(tenant)}}}:release:{release_id}"
+
+
 def overdue_key(tenant: str) -> str:
     """The open holds by deadline in ms, a sorted set."""
     return f"{{{check_tenant(tenant)}}}:overdue"

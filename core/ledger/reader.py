@@ -122,7 +122,7 @@ class LedgerReader:
                 if len(entries) == limit:
                     return JournalPage(tuple(entries), cursor)
                 cursor = entry.seq
-                if account_id is None or any(amount.account == account_id for amount in entry.amounts):
+                if account_id is None or any(amount.account == account_id for amount in entry.all_amounts):
                     entries.append(entry)
             if not batch:
                 return JournalPage(tuple(entries), None)

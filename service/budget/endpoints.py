@@ -93,7 +93,7 @@ async def journal(
                 "amount": amount(line.amount),
             }
             for entry in page.entries
-            for line in entry.amounts
+            for line in entry.all_amounts
             if line.account == account
         ],
         "next_cursor": page.next_cursor,
