@@ -144,13 +144,14 @@ end
 -- Appends one journal entry for a transition. Sequence numbers are consecutive, so a lost entry leaves a visible gap.
 -- `amounts` is the JSON text of a list of rows {unit, subject, vector} of the tenant's own accounts. `subjects` is the
 -- JSON text of such rows of subjects' accounts, or the SHA-256 of that text for a transition that spends nothing, or ""
--- if there are none. The rows of an `open` entry also contain the account's other terms. `holds` is the change of the
--- tenant's number of open holds.
-local function journal(transition, release, mechanism, reason, amounts, subjects, holds)
+-- if there are none. The rows of an `open` entry also contain the account's other terms. `key` is the id of the API key
+-- that caused the release, or "". `holds` is the change of the tenant's number of open holds.
+local function journal(transition, release, mechanism, reason, amounts, subjects, key, holds)
   local before = redis.call("HMGET", KEYS[1], "seq", "holds")
   local seq = text((before[1] or 0) + 1)
   redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
-    "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "subjects", subjects)
+    "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "subjects", subjects,
+    "key", key)
   redis.call("HSET", KEYS[1], "seq", seq, "holds", text((before[2] or 0) + holds))
 end
 
@@ -182,7 +183,7 @@ local function journal_openings(accounts)
       limit_text(a.limit), cjson.encode(a.adjacency), cjson.encode(a.guarantee), cjson.encode(a.orders),
       cjson.encode(a.plan), table.concat(divisions, ","))
   end)
-  journal("open", "", "", "", own, subjects, 0)
+  journal("open", "", "", "", own, subjects, "", 0)
 end
 
 -- Writes the limit of each of `accounts` and records the change in the journal.
@@ -190,7 +191,7 @@ local function write_limits(accounts, reason)
   local own, subjects = rows_of(accounts, function(a)
     return string.format("[%s,%s,%s]", cjson.encode(a.unit), cjson.encode(a.subject), limit_text(a.limit))
   end)
-  journal("limit", "", "", reason, own, subjects, 0)
+  journal("limit", "", "", reason, own, subjects, "", 0)
   for _, a in ipairs(accounts) do
     redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))
   end

@@ -154,7 +154,13 @@ class Ledger(LedgerReader):
         return await self.tenant(name)
 
     async def reserve(
-        self, tenant: str, charges: Sequence[Charge], *, claim: Claim | None = None, hold_ttl_ms: int | None = None
+        self,
+        tenant: str,
+        charges: Sequence[Charge],
+        *,
+        claim: Claim | None = None,
+        key_id: str | None = None,
+        hold_ttl_ms: int | None = None,
     ) -> Reserved | Replay:
         """Hold the cost of a release, or return the result of an earlier release under the same claim.
 
@@ -164,6 +170,8 @@ class Ledger(LedgerReader):
 
         A `claim` is an Idempotency-Key with its body. Under a caller's key a denial repeats with the same numbers for
         as long as its tombstone lives. A claim whose release was cancelled can be used again.
+
+        `key_id` is the id of the API key that causes the release. The journal entries of the release contain it.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
         SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput, TenantLimitReached.
@@ -180,6 +188,7 @@ class Ledger(LedgerReader):
                 "release": release_id,
                 "scope": names.check_hex(claim.scope, length=64) if claim else "",
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
+                "key": names.check_hex(key_id, length=names.KEY_ID_LENGTH) if key_id else "",
                 "generated": claim is not None and claim.generated,
                 "mechanism": wire.mechanism_label(charges),
                 "hold_ttl_ms": hold_ttl_ms,

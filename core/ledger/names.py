@@ -17,6 +17,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16
 JOB_ID_LENGTH = 32
+KEY_ID_LENGTH = 16
 
 TENANTS_KEY = "tenants"
 # The owner of the operator's jobs. No tenant can have this name.
@@ -122,7 +123,7 @@ def open_jobs_key(owner: str) -> str:
 
 def api_key_key(key_id: str) -> str:
     """One API key, a hash. It is outside the tenant's slot, because it is read before the tenant is known."""
-    return f"api-key:{check_hex(key_id, length=16)}"
+    return f"api-key:{check_hex(key_id, length=KEY_ID_LENGTH)}"
 
 
 def account_name(unit: Unit, subject_hash: str | None) -> str:

@@ -299,7 +299,7 @@ class JournalEntry:
     `amounts` are the parts of the tenant's own accounts. In entries of earlier versions they also contain those of
     subjects' accounts. Otherwise `subjects` has the latter; it is empty for `reserve` and `cancel`, and if the reader
     did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
-    debits subjects' accounts.
+    debits subjects' accounts. `key_id` is the id of the API key that caused the release; None if it is unknown.
     """
 
     seq: int
@@ -311,6 +311,7 @@ class JournalEntry:
     amounts: tuple[EntryAmount, ...]
     subjects: tuple[EntryAmount, ...] = ()
     subjects_digest: str | None = None
+    key_id: str | None = None
 
     @property
     def all_amounts(self) -> tuple[EntryAmount, ...]:

@@ -9,7 +9,8 @@
 --
 -- The journal stores ARGV[2] unchanged. Of args.subject_rows it stores the SHA-256, args.digest, until the release is
 -- spent: a hold that is refunded leaves nothing whose size depends on the number of its subjects. args.generated is set
--- if the gateway generated the idempotency key. Such a key leaves nothing unless the release is spent.
+-- if the gateway generated the idempotency key. Such a key leaves nothing unless the release is spent. args.key is the id
+-- of the API key that caused the release, or "".
 local mode = redis.call("HGET", KEYS[1], "mode")
 if not mode then
   return answer({ outcome = "unknown-tenant" })
@@ -236,7 +237,7 @@ local reserved = cmsgpack.pack({ outcome = "reserved", release = args.release, a
 if #divided > 0 then
   write_limits(divided, "first-release")
 end
-journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, 1)
+journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, 1)
 for _, a in ipairs(opened) do
   write_new_account(a, true)
 end
@@ -244,7 +245,7 @@ for i, a in ipairs(accounts) do
   redis.call("HSET", base .. "account:" .. a.name, "held", held[i])
 end
 redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack({ state = "held", at_ms = text(now),
-  scope = args.scope, generated = args.generated, mechanism = args.mechanism, amounts = ARGV[2],
+  scope = args.scope, generated = args.generated, key = args.key, mechanism = args.mechanism, amounts = ARGV[2],
   subject_rows = args.subject_rows, digest = args.digest, debits = debits, losses = args.losses, reserved = reserved }))
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then

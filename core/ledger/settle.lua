@@ -64,7 +64,7 @@ local function settle(transition, state, spends)
   end
   -- A hold of an earlier version has all of its rows in `amounts` and is not in the number of open holds.
   journal(transition, args.release, r.mechanism, args.reason, r.amounts, spends and r.subject_rows or r.digest or "",
-    r.digest and -1 or 0)
+    r.key or "", r.digest and -1 or 0)
   for _, a in ipairs(opened) do
     redis.call("HSET", base .. "account:" .. a.name, "pending", "")
   end

@@ -117,6 +117,7 @@ def journal_entry(tenant: str, raw: Sequence[Any], *, subjects: bool = True) -> 
         amounts=_entry_amounts(tenant, texts["amounts"]),
         subjects=_entry_amounts(tenant, rows) if has_rows and subjects else (),
         subjects_digest=(hashlib.sha256(rows.encode()).hexdigest() if has_rows else rows) or None,
+        key_id=texts.get("key") or None,
     )
 
 

@@ -25,6 +25,7 @@ from core.ledger.keys import Claim, MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
+from service.http.auth import Caller
 from service.http.body import is_json, parse_json
 from service.http.idempotency import idempotency_key, is_generated
 from service.http.middleware import is_json_lines
@@ -76,7 +77,9 @@ class JobSubmission:
                 key=key,
                 generated=is_generated(request),
             )
-            return await self._create(owner, job_id, kind, fields, incoming, claim_of=claim)
+            identity = request.state.identity
+            key_id = identity.key_id if isinstance(identity, Caller) else None
+            return await self._create(owner, job_id, kind, fields, incoming, claim_of=claim, key_id=key_id)
 
     async def _create(
         self,
@@ -87,6 +90,7 @@ class JobSubmission:
         incoming: Incoming,
         *,
         claim_of: Callable[..., Claim],
+        key_id: str | None,
     ) -> tuple[JobRecord, bool]:
         """From a received input to a queued job. A job that charges holds its cost first, and owns that hold."""
         price = await kind.price(fields)
@@ -105,7 +109,7 @@ class JobSubmission:
             hold = None
             try:
                 if price is not None:
-                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()))
+                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), key_id=key_id)
                 job, created = await self._store.create(owner, job_id, hold=hold, **terms)
             except Exception:
                 await self._withdraw(owner, job_id, hold)
@@ -118,12 +122,13 @@ class JobSubmission:
             return job, created
         return await self._store.create(owner, job_id, **terms)  # the same job, or a conflict with another body
 
-    async def _hold(self, owner: str, charge: Charge, claim: Claim) -> JobHold:
+    async def _hold(self, owner: str, charge: Charge, claim: Claim, *, key_id: str | None) -> JobHold:
         """Hold the job's cost. Until the job owns it, the hold ends as a request's does: a crash spends it."""
         outcome = await self._ledger.reserve(
             owner,
             [charge],
             claim=claim,
+            key_id=key_id,
             hold_ttl_ms=int(self._settings.hold_ttl_s * 1000),
         )
         if isinstance(outcome, Replay):

@@ -155,7 +155,7 @@ class ReleasePipeline:
         hold_ttl_ms = int(self._settings.hold_ttl_s * 1000)
         with metrics.stage("reserve"):
             return await self._ledger.reserve(
-                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim
+                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim, key_id=caller.key_id
             )
 
     async def _run(self, release_request: ReleaseRequest, client_disconnected: asyncio.Event) -> list[Any]:

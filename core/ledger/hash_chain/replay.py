@@ -11,7 +11,9 @@ from core.ledger.counters import COUNT, Vector, plus
 from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
 
 Key = tuple[str, str]  # unit, subject hash or ""
-_Terms = tuple[tuple[EntryAmount, ...], str | None]  # amounts of a hold, digest of those of subjects' accounts
+_Terms = tuple[
+    tuple[EntryAmount, ...], str | None, str | None
+]  # amounts of a hold, digest of those of subjects' accounts, key
 LISTED_MAX = 1000
 METRIC_ADJACENCY = "metric-adjacency"  # the reason in the entries of basic_only.lua
 
@@ -81,7 +83,7 @@ class JournalReplay:
             own = tuple(amount for amount in entry.amounts if amount.subject_hash is None)
             entry = replace(entry, amounts=own, subjects=())
         release = entry.release_id or ""
-        terms = (entry.amounts, entry.subjects_digest)
+        terms = (entry.amounts, entry.subjects_digest, entry.key_id)
         if entry.transition == "open":
             for opened in entry.all_amounts:
                 if key_of(opened) in self._counters:
@@ -104,7 +106,7 @@ class JournalReplay:
         elif entry.transition in ("commit", "cancel", "expire"):
             unknown_before = terms if self.own_accounts_only else None
             if self._open.pop(release, unknown_before) != terms:
-                self._fault(entry, "ends a hold that is not open with these amounts")
+                self._fault(entry, "ends a hold that is not open with these amounts and this key")
             for spent in entry.subjects:
                 self._add(entry, spent, "committed", 1)
             for ended in entry.amounts:
@@ -117,7 +119,7 @@ class JournalReplay:
     @property
     def open_digests(self) -> dict[str, str]:
         """The open releases that hold amounts of subjects' accounts, with the digests of those amounts."""
-        return {release: digest for release, (_, digest) in self._open.items() if digest}
+        return {release: digest for release, (_, digest, _) in self._open.items() if digest}
 
     def compare(
         self, accounts: Iterable[AccountState], held_by_subjects: Mapping[Key, Vector] | None = MappingProxyType({})

@@ -17,7 +17,14 @@ from core.ledger.records import Charge, Limit
 
 MASTER_KEY = MasterKey(bytes(range(32)))
 # arguments of reserve.lua, for a test that runs the script itself
-RAW_TERMS = {"subject_rows": "", "digest": "", "hold_ttl_ms": 1000, "tombstone_ttl_ms": 1000, **asdict(TenantCaps())}
+RAW_TERMS = {
+    "subject_rows": "",
+    "digest": "",
+    "key": "",
+    "hold_ttl_ms": 1000,
+    "tombstone_ttl_ms": 1000,
+    **asdict(TenantCaps()),
+}
 
 
 def limits(
