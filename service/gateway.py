@@ -29,7 +29,7 @@ from service.http.rate_limit import RateLimit
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.submit import JobSubmission
-from service.ledger import LedgerParts, build_ledger
+from service.ledger import LedgerParts, build_ledger, tenant_caps
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.maintenance import Maintenance
@@ -140,6 +140,7 @@ class Gateway:
             gateway=files.gateway,
             retention_ms=int(settings.job_retention_s * 1000),
             tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+            caps=tenant_caps(settings),
         )
         limits = RunnerLimits(
             running_max=settings.jobs_running_max,

@@ -31,7 +31,7 @@ from gpu_workers.engine.protocol import Engine
 from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller
-from service.http.idempotency import idempotency_key
+from service.http.idempotency import idempotency_key, is_generated
 from service.preparation import Preparation
 from service.releases.budget_blocks import account_block, least_left
 from service.releases.request import JSON, Buffer, ReleaseRequest, Rendered
@@ -73,7 +73,7 @@ class ReleasePipeline:
             return await self._answer_free(request, caller, release_request)
 
         reuse = None
-        if "idempotency-key" not in request.headers:
+        if is_generated(request):
             reuse = await Reuse.of(self._reuse, caller.tenant, release_request)
         if reuse is not None:
             if not reuse.fresh:
@@ -86,6 +86,7 @@ class ReleasePipeline:
             route=request.scope["route"].path,
             key=key,
             body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,
+            generated=is_generated(request),
         )
         outcome = await self._reserve(caller, release_request, claim)
         request.state.headers["Release-Id"] = outcome.release_id
@@ -165,7 +166,7 @@ class ReleasePipeline:
         hold_ttl_ms = int(self._settings.hold_ttl_s * 1000)
         with metrics.stage("reserve"):
             return await self._ledger.reserve(
-                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim
+                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim, key_id=caller.key_id
             )
 
     async def _body(self, caller: Caller, rendered: Rendered) -> list[Buffer]:
