@@ -19,6 +19,7 @@ from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
+from service.http.open_streams import StreamGuard
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
 from service.openai.endpoints import router as openai
@@ -44,6 +45,7 @@ def create_app(gateway: Gateway) -> FastAPI:
         summary="Private embeddings and sanitised text, against a durable privacy budget.",
         middleware=[
             Middleware(RequestContext),
+            Middleware(StreamGuard, streams=gateway.streams),
             Middleware(
                 BodyLimit,
                 bytes_max=settings.body_bytes_max,

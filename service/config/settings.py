@@ -146,6 +146,7 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
+    stream_key_check_s: float = Field(2.0, gt=0, le=4)
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 

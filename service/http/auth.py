@@ -16,7 +16,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from core.credentials import same_credential
-from core.errors import RoleMissing
+from core.errors import LedgerUnavailable, RoleMissing
 from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
 from service import metrics
@@ -61,6 +61,17 @@ class Authenticator:
     def admit(self, caller: Caller) -> dict[str, str]:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
         return self._rate_limit.take(caller.tenant)
+
+    async def refusal(self, caller: Caller) -> HTTPException | None:
+        """Why an answer to `caller` that is still open must end: its key has ended (401) or its tenant is beyond its
+        rate (429). None if it may continue, also while the ledger cannot be reached."""
+        try:
+            is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
+        except LedgerUnavailable:
+            return None
+        if not is_valid:
+            return HTTPException(401)
+        return HTTPException(429) if self._rate_limit.is_exceeded(caller.tenant) else None
 
 
 async def identify(request: Request) -> Caller | Admin:
