@@ -25,6 +25,7 @@ from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
+from service.http.failure_limit import FailureLimit
 from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
 from service.jobs.files import JobFiles
@@ -83,7 +84,10 @@ class Gateway:
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
         self._maintenance = Maintenance(settings, ledger=self.ledger, sealer=ledger.sealer, series=self.series)
         self.authenticator = Authenticator(
-            self.keys, self.admin_keys, RateLimit(settings.rate_limit_per_minute, clock=clock)
+            self.keys,
+            self.admin_keys,
+            RateLimit(settings.rate_limit_per_minute, clock=clock),
+            FailureLimit(settings.auth_failures_per_minute, clock=clock),
         )
 
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)

@@ -147,6 +147,7 @@ class RequestLimits(BaseModel):
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
     stream_key_check_s: float = Field(2.0, gt=0, le=4)
+    auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 
