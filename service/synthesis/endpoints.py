@@ -29,7 +29,7 @@ router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
 _BLOCK_NUMBERS = 20_000  # numbers that are drawn and written at once: 10 to 20 milliseconds of the front end
 # the page has no script and loads nothing
-_PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
 
 
 class SampleRequest(Strict):
