@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
 from core.ledger.reuse import ReuseStore
@@ -25,6 +26,8 @@ from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
+from service.http.failure_limit import FailureLimit
+from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
@@ -85,8 +88,13 @@ class Gateway:
             settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
         )
         self.authenticator = Authenticator(
-            self.keys, self.admin_keys, RateLimit(settings.rate_limit_per_minute, clock=clock)
+            self.keys,
+            self.admin_keys,
+            RateLimit(settings.rate_limit_per_minute, clock=clock),
+            FailureLimit(settings.auth_failures_per_minute, clock=clock),
         )
+
+        self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
         self.engine = engine or LocalEngine(
             worker_pools(settings),
@@ -129,8 +137,7 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self._preparation,
         )
-        self.stopping = asyncio.Event()
-        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.stopping)
+        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine)
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
@@ -178,7 +185,7 @@ class Gateway:
     def end_streams(self) -> None:
         """End the open streams, which would prevent a server from stopping."""
         self.jobs.end_streams()
-        self.stopping.set()
+        self.streams.end_all(NotStarted("The gateway is stopping; this line and those after it were not read."))
 
     async def stop(self) -> None:
         """Stop everything that was started."""

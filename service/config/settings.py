@@ -28,6 +28,8 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    admin_port: int | None = Field(None, ge=0, le=65535)
+    admin_host: str = "127.0.0.1"
     trusted_proxies: str = Field(
         "127.0.0.1",
         validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
@@ -155,7 +157,10 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
+    stream_key_check_s: float = Field(2.0, gt=0, le=4)
+    auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)
+    hsts_max_age_s: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 
 
