@@ -12,7 +12,8 @@
     ├── UnitMismatch                an event met an account of another unit or adjacency
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
-    │   │   └── LedgerNotTrusted    the ledger does not match its seals; refused until an operator has checked it
+    │   │   ├── LedgerNotTrusted    the ledger does not match its seals; refused until an operator has checked it
+    │   │   └── LedgerNotDurable    a setting of Redis permits the loss of acknowledged writes
     │   ├── BudgetExhausted         carries `requested` and `remaining`
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
@@ -145,6 +146,13 @@ class LedgerError(GatewayError):
 class LedgerUnavailable(LedgerError):
     code = "ledger-unavailable"
     title = "The budget ledger cannot be reached; nothing was released."
+
+
+class LedgerNotDurable(LedgerUnavailable):
+    """Start-up, commands and the regular check raise it. A request gets LedgerUnavailable (`core.ledger.client`)."""
+
+    code = "ledger-not-durable"
+    title = "A setting of Redis permits the loss of acknowledged writes. Nothing was released."
 
 
 class LedgerNotTrusted(LedgerUnavailable):

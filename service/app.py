@@ -18,6 +18,7 @@ from service.budget.estimate import estimate_router
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
+from service.http.body_pace import BodyPace
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
 from service.http.open_streams import StreamGuard
 from service.jobs.endpoints import creation_router
@@ -90,6 +91,7 @@ def _app(gateway: Gateway) -> FastAPI:
         middleware=[
             Middleware(RequestContext, hsts_max_age_s=settings.hsts_max_age_s),
             Middleware(StreamGuard, streams=gateway.streams),
+            Middleware(BodyPace, idle_s=settings.body_idle_s, bytes_per_s_min=settings.transfer_bytes_per_s_min),
             Middleware(
                 BodyLimit,
                 bytes_max=settings.body_bytes_max,
@@ -103,11 +105,18 @@ def _app(gateway: Gateway) -> FastAPI:
             RequestValidationError: problems.on_invalid_request,
             HTTPException: problems.on_http_error,
         },
+        responses=problems.documented(  # of every route
+            s408="The body arrives too slowly; the connection is closed.",
+            s429="Too many requests, or as much in work as one tenant may have.",
+            s431="The head of the request is too large; the connection is closed.",
+            s503="Too much is in work, or a part of the gateway is not ready.",
+        ),
         telemetry={"logs": False},  # the framework's own would export the text of exceptions
     )
     app.state.gateway = gateway
     app.state.authenticator = gateway.authenticator
     app.state.json_depth_max = settings.json_depth_max
+    app.state.body_memory = gateway.body_memory
     return app
 
 

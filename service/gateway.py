@@ -25,17 +25,19 @@ from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
+from service.http.body_memory import BodyMemory
 from service.http.failure_limit import FailureLimit
 from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.submit import JobSubmission
-from service.ledger import LedgerParts, build_ledger
+from service.ledger import LedgerParts, build_ledger, tenant_caps
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
+from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
@@ -82,7 +84,9 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
-        self._maintenance = Maintenance(settings, ledger=self.ledger, sealer=ledger.sealer, series=self.series)
+        self._maintenance = Maintenance(
+            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+        )
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
@@ -92,21 +96,34 @@ class Gateway:
 
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
-        self.engine = engine or LocalEngine(worker_pools(settings), array_bytes_max=settings.vectors_memory_bytes_max)
+        self.engine = engine or LocalEngine(
+            worker_pools(settings),
+            array_bytes_max=settings.vectors_memory_bytes_max,
+            array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
+        )
+        self.body_memory = BodyMemory(
+            bytes_max=settings.bodies_memory_bytes_max, owner_bytes_max=settings.bodies_memory_per_tenant_bytes_max
+        )
         self.workers = Workers(self.engine)
         self.calculations = Calculations(
             workers=settings.accounting_workers,
             queue_max=settings.accounting_queue_max,
+            tenant_share=settings.queue_tenant_share,
             timeout_s=settings.accounting_timeout_s,
         )
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
+        self._preparation = Preparation()
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
         self.projections = Projections(settings)
-        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers)
+        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self._preparation)
         self.vectors = VectorService(
-            settings, workers=self.workers, projections=self.projections, arrays=self.engine.arrays
+            settings,
+            workers=self.workers,
+            projections=self.projections,
+            arrays=self.engine.arrays,
+            preparation=self._preparation,
         )
         self.sanitize = SanitizeService(
             settings, policies=self.policies, models=self.tuned_models, workers=self.workers
@@ -118,6 +135,7 @@ class Gateway:
             master_key=self.master_key,
             engine=self.engine,
             reuse=_reuse_store(settings, ledger),
+            preparation=self._preparation,
         )
         self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine)
         self.sampling = asyncio.Lock()
@@ -129,6 +147,7 @@ class Gateway:
             gateway=files.gateway,
             retention_ms=int(settings.job_retention_s * 1000),
             tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+            caps=tenant_caps(settings),
         )
         limits = RunnerLimits(
             running_max=settings.jobs_running_max,
@@ -138,7 +157,13 @@ class Gateway:
             priority=settings.job_priority,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
-        self.submission = JobSubmission(settings, ledger=self.ledger, master_key=self.master_key, runner=self.jobs)
+        self.submission = JobSubmission(
+            settings,
+            ledger=self.ledger,
+            master_key=self.master_key,
+            runner=self.jobs,
+            body_memory=self.body_memory,
+        )
         self.estimated = [
             *estimated_jobs(self.job_kinds),
             Estimated("sanitize", SanitizeRequest, frozenset({"policy", "mask", "fill"}), self.sanitize),
@@ -165,6 +190,7 @@ class Gateway:
     async def stop(self) -> None:
         """Stop everything that was started."""
         self.calculations.close()
+        self._preparation.close()
         await self.jobs.close()
         await self.engine.stop()
         await self._maintenance.stop()

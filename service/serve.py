@@ -8,7 +8,11 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,6 +23,7 @@ from gpu_workers.environment import drop_other_variables
 from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
+from service.http.connections import ConnectionLimits, LimitedProtocol
 
 _POLL_S = 0.1
 
@@ -89,16 +94,20 @@ def _servers(gateway: Gateway) -> list[_Server]:
 
 
 def _server(gateway: Gateway, app: FastAPI, host: str, port: int) -> _Server:
+    settings = gateway.settings
+    limits = ConnectionLimits(**{field.name: getattr(settings, field.name) for field in fields(ConnectionLimits)})
     config = uvicorn.Config(
         app,
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=limits, open_by_address=Counter())),
+        ws="none",
         host=host,
         port=port,
         lifespan="off",
         access_log=False,  # it prints paths, which may contain text
         log_config=None,
         server_header=False,
-        forwarded_allow_ips=gateway.settings.trusted_proxies,
-        timeout_graceful_shutdown=int(gateway.settings.request_timeout_s),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
     return _Server(config)
 

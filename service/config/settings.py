@@ -64,7 +64,9 @@ class EngineSettings(BaseModel):
     infill_api_key: SecretStr | None = None
     infill_timeout_s: float = Field(10.0, gt=0)
     infill_plain_http: bool = False
-    queue_tasks_max: int = Field(1024, ge=1)
+    queue_tasks_max: int = Field(2048, ge=1)
+    queue_tokens_max: int = Field(8_000_000, ge=1)
+    queue_tenant_share: float = Field(0.5, gt=0, le=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
     request_timeout_s: float = Field(60.0, gt=0)
@@ -73,7 +75,7 @@ class EngineSettings(BaseModel):
 class AccountingSettings(BaseModel):
     """Processes of accounting calculations."""
 
-    accounting_workers: int = Field(1, ge=1)
+    accounting_workers: int = Field(2, ge=1)
     accounting_queue_max: int = Field(32, ge=1)
     accounting_timeout_s: float = Field(30.0, gt=0)
 
@@ -113,11 +115,15 @@ class LedgerSettings(BaseModel):
     response_retention_s: float = Field(3600.0, ge=1)
     response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    holds_per_tenant_max: int = Field(4096, ge=1)
+    uncharged_holds_per_hour_max: int = Field(10_000, ge=1, le=3_600_000)
+    stored_bytes_per_tenant_max: int = Field(256 * MIB, ge=0)
     reuse_retention_s: float = Field(0.0, ge=0)
     reuse_results_max: int = Field(250_000, ge=1)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
     seal_interval_s: float = Field(10.0, gt=0)
+    durability_interval_s: float = Field(2.0, gt=0)
     epoch_file: Path | None = None
 
 
@@ -140,6 +146,9 @@ class RequestLimits(BaseModel):
     vector_texts_max: int = Field(2048, ge=1)
     vector_dimension_max: int = Field(4096, ge=1, le=8192)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
+    vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)
     fill_k_max: int = Field(100, ge=1)
     fill_slots_max: int = Field(2048, ge=1)
     epsilon_min: float = Field(0.001, gt=0)
@@ -155,8 +164,27 @@ class RequestLimits(BaseModel):
     ready_cache_s: float = Field(5.0, ge=0)
 
 
+class ConnectionSettings(BaseModel):
+    """Connections, and the time that slow clients get."""
+
+    connections_max: int = Field(2048, ge=1)
+    connections_per_address_max: int = Field(512, ge=1)
+    request_head_s: float = Field(20.0, gt=0)
+    request_head_bytes_max: int = Field(64 * 1024, ge=1024)
+    body_idle_s: float = Field(30.0, gt=0)
+    answer_idle_s: float = Field(60.0, gt=0)
+    transfer_bytes_per_s_min: int = Field(1024, ge=1)
+
+
 class Settings(
-    LocationSettings, EngineSettings, AccountingSettings, JobSettings, LedgerSettings, RequestLimits, BaseSettings
+    LocationSettings,
+    EngineSettings,
+    AccountingSettings,
+    JobSettings,
+    LedgerSettings,
+    RequestLimits,
+    ConnectionSettings,
+    BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""
 

@@ -73,6 +73,7 @@ _CODES: Mapping[int, str] = {
     413: "body-too-large",
     415: "unsupported-media-type",
     429: "rate-limited",
+    431: "headers-too-large",
 }
 
 _OUR_FIELD = re.compile(r"^[a-z_]{1,40}$")
@@ -248,6 +249,12 @@ def block_of(error: errors.GatewayError | HTTPException) -> dict[str, Any]:
 def http_block(status: int) -> dict[str, Any]:
     """The content of the problem document of a plain HTTP status."""
     return block(status, _CODES.get(status, "http-error"), HTTPStatus(status).phrase)
+
+
+def documented(**reasons: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's `responses` for problem documents: the reason for each status, as `s408="..."`."""
+    content = {Problem.media_type: {"schema": {"type": "object"}}}
+    return {int(name[1:]): {"description": reason, "content": content} for name, reason in reasons.items()}
 
 
 def too_large() -> Response:

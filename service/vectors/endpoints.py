@@ -75,7 +75,7 @@ async def embed_vector_file(
         raise HTTPException(415)
     tag = master_key.body_tag(tenant=caller.tenant, route=VECTOR_FILE_PATH)
     with metrics.stage("receive"):
-        upload = await receive(request, arrays, tag, bytes_max=settings.vectors_bytes_max)
+        upload = await receive(request, arrays, tag, owner=caller.tenant, bytes_max=settings.vectors_bytes_max)
     header = _header(upload)
     params = _parameters(header)
     rows, dimension = header.shape
