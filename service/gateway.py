@@ -29,8 +29,10 @@ from service.http.body_memory import BodyMemory
 from service.http.failure_limit import FailureLimit
 from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
+from service.jobs.attempt import AttemptLimits
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
+from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
 from service.openai.presets import load_presets
@@ -141,7 +143,12 @@ class Gateway:
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
-        files = JobFiles(settings.data_dir, self.master_key)
+        self.storage = Storage(
+            settings.data_dir,
+            tenant_bytes_max=settings.tenant_disk_bytes_max,
+            free_bytes_min=settings.disk_free_bytes_min,
+        )
+        files = JobFiles(settings.data_dir, self.master_key, self.storage)
         store = JobStore(
             ledger.client,
             gateway=files.gateway,
@@ -154,7 +161,11 @@ class Gateway:
             waiting_max=settings.jobs_waiting_max,
             attempts_max=settings.job_attempts_max,
             retention_s=settings.job_retention_s,
-            priority=settings.job_priority,
+            attempt=AttemptLimits(
+                seconds_max=settings.job_seconds_max,
+                memory_bytes_max=settings.job_memory_bytes_max,
+                priority=settings.job_priority,
+            ),
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
@@ -173,6 +184,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        await self.jobs.claim_files()
         if self._redis is not None:
             await self._redis.start()
             self._maintenance.run(self._redis.supervise())

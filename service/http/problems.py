@@ -181,7 +181,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged}
     elif isinstance(error, errors.RoleMissing):
         members = {"role": error.role}
-    elif isinstance(error, errors.TenantLimitReached):
+    elif isinstance(error, errors.TenantLimitReached | errors.StorageFull):
         members = {"released": False, "limit": error.limit}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}

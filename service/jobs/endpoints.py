@@ -21,6 +21,7 @@ from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
 from service.http.operator_log import log_if_shared
+from service.http.problems import documented
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
 
@@ -40,6 +41,7 @@ def creation_router(kinds: JobKinds) -> APIRouter:
             summary=kind.summary,
             description=kind.description,
             response_model=None,
+            responses=documented(s507="The upload exceeds the tenant's disk space or the free one."),
             openapi_extra={"requestBody": kind.openapi},
         )
     return created

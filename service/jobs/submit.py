@@ -19,10 +19,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.amounts import Amount
-from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseInFlight, UnknownJob
+from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseInFlight, TenantLimitReached, UnknownJob
 from core.ledger.jobs import JobHold, JobRecord
 from core.ledger.keys import Claim, MasterKey
 from core.ledger.ledger import Ledger
+from core.ledger.names import SHARED_OWNER
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
 from service.http.auth import Caller
@@ -61,9 +62,9 @@ class JobSubmission:
     async def submit(self, request: Request, owner: str, kind: JobKind) -> tuple[JobRecord, bool]:
         """The job that the request creates, or that an earlier one with its key created, and whether it is new.
 
-        Raises InvalidInput, BadCorpus (empty), QueueFull, JobQuotaExceeded, IdempotencyConflict, ReleaseInFlight,
-        LedgerUnavailable; for a job that charges, what `Ledger.reserve` raises; HTTPException 400 and 415;
-        RequestValidationError.
+        Raises InvalidInput, BadCorpus (empty), QueueFull, JobQuotaExceeded, TenantLimitReached, StorageFull,
+        IdempotencyConflict, ReleaseInFlight, LedgerUnavailable; for a job that charges, what `Ledger.reserve` raises;
+        HTTPException 400 and 415; RequestValidationError.
         """
         key = idempotency_key(request)
         request.state.headers["Idempotency-Key"] = key
@@ -119,6 +120,7 @@ class JobSubmission:
         try:
             await self._store.get(owner, job_id)
         except UnknownJob:
+            await self._check_kept(owner, kind, fields["name"])
             if not await asyncio.to_thread(incoming.keep):
                 raise ReleaseInFlight from None
             hold = None
@@ -136,6 +138,15 @@ class JobSubmission:
                 await self._refund(owner, hold)
             return job, created
         return await self._store.create(owner, job_id, **terms)  # the same job, or a conflict with another body
+
+    async def _check_kept(self, owner: str, kind: JobKind, name: str) -> None:
+        """Raises TenantLimitReached if the job would make one result more than a tenant keeps."""
+        if kind.kept_limit is None or owner == SHARED_OWNER:
+            return
+        names = await asyncio.to_thread(kind.kept, owner)
+        names |= {job.label for job in await self._store.unfinished(owner) if job.kind == kind.name}
+        if name not in names and len(names) >= getattr(self._settings, kind.kept_limit):
+            raise TenantLimitReached(limit=kind.kept_limit)
 
     async def _hold(self, owner: str, charge: Charge, claim: Claim, *, key_id: str | None) -> JobHold:
         """Hold the job's cost. Until the job owns it, the hold ends as a request's does: a crash spends it."""
