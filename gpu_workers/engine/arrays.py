@@ -67,6 +67,13 @@ class BlockArray:
         found = np.frombuffer(data, dtype=self.dtype, count=prod(self.shape), offset=self.offset)
         return np.require(found.reshape(self.shape), requirements="A")
 
+    def rows(self, part: slice) -> BlockArray:
+        """The rows from `part.start` to `part.stop` as an array in the same block."""
+        row = self.shape[1] * np.dtype(self.dtype).itemsize
+        return BlockArray(
+            self.block, self.dtype, (part.stop - part.start, self.shape[1]), self.offset + part.start * row
+        )
+
     def write_rows(self, rows: Array, start: int) -> None:
         """Write `rows`, of the same dtype, starting at row `start`. Raises ValueError for rows that do not fit."""
         if rows.dtype != self.dtype or rows.shape[1:] != self.shape[1:] or start + len(rows) > self.shape[0]:

@@ -28,6 +28,8 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    admin_port: int | None = Field(None, ge=0, le=65535)
+    admin_host: str = "127.0.0.1"
     trusted_proxies: str = Field(
         "127.0.0.1",
         validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
@@ -73,7 +75,7 @@ class EngineSettings(BaseModel):
 class AccountingSettings(BaseModel):
     """Processes of accounting calculations."""
 
-    accounting_workers: int = Field(1, ge=1)
+    accounting_workers: int = Field(2, ge=1)
     accounting_queue_max: int = Field(32, ge=1)
     accounting_timeout_s: float = Field(30.0, gt=0)
 
@@ -119,6 +121,9 @@ class LedgerSettings(BaseModel):
     response_retention_s: float = Field(3600.0, ge=1)
     response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    holds_per_tenant_max: int = Field(4096, ge=1)
+    uncharged_holds_per_hour_max: int = Field(10_000, ge=1, le=3_600_000)
+    stored_bytes_per_tenant_max: int = Field(256 * MIB, ge=0)
     reuse_retention_s: float = Field(0.0, ge=0)
     reuse_results_max: int = Field(250_000, ge=1)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
@@ -158,7 +163,10 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
+    stream_key_check_s: float = Field(2.0, gt=0, le=4)
+    auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)
+    hsts_max_age_s: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 
 

@@ -10,12 +10,13 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from core.accounting.events import Unit
+from gpu_workers.engine.protocol import GATEWAY
 from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, PagingDep, SettingsDep
 from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
+from service.http.operator_log import BY_OPERATOR
 from service.http.strict import Strict
 from service.releases.budget_blocks import page_block
-from service.tenants.keys import BY_OPERATOR
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -68,7 +69,7 @@ async def create_tenant(
         plans=body.plans,
         subject_epsilon=body.subject_epsilon,
     )
-    certify = partial(calculations.run, "largest_count")
+    certify = partial(calculations.run, "largest_count", tenant=GATEWAY)
     key = await open_tenant(ledger, keys, terms, certify=certify, domains=domains, by=BY_OPERATOR)
     return {"tenant": body.name, "key": key.key, "key_id": key.facts.key_id}
 
