@@ -106,6 +106,8 @@ def _app(gateway: Gateway) -> FastAPI:
             HTTPException: problems.on_http_error,
         },
         responses=problems.documented(  # of every route
+            s401="No key, or one that is unknown, expired or revoked.",
+            s403="The key does not have the role that the route needs, or is for another kind of route.",
             s408="The body arrives too slowly; the connection is closed.",
             s429="Too many requests, or as much in work as one tenant may have.",
             s431="The head of the request is too large; the connection is closed.",

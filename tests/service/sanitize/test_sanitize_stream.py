@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -302,6 +303,29 @@ def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_m
         for entry in real_tenant.http.get(f"/budget/{real_tenant.name}/vector/journal").json()["entries"]
     ]
     assert transitions.count("commit") == 3
+
+
+def test_a_revoked_key_ends_its_stream_and_spends_no_more(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+    talk = Conversation(real_gateway, real_tenant)
+    talk.say(METRIC)
+    talk.say({"id": "d", "text": "one two three"})
+    talk.row()
+    revoked = real_gateway.admin.delete(f"/admin/tenants/{real_tenant.name}/keys/{real_tenant.key.split('_')[1]}")
+    assert revoked.status_code == 200
+
+    answer: dict[str, Any] = {}
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        for _ in range(1000):  # far longer than a revoked key can go on
+            talk.say({"id": "d", "text": "one two three"})
+            answer = talk.row()
+            if "summary" in answer:
+                break
+            time.sleep(0.05)
+    assert answer["summary"]["problem"]["code"] == "unauthorized"
+    spent = answer["summary"]["charged"] * 2.5
+    budgets = real_gateway.admin.get(f"/admin/tenants/{real_tenant.name}/budgets").json()["accounts"]
+    (vector,) = (account for account in budgets if account["unit"] == "vector")
+    assert vector["committed"]["epsilon"] + vector["reserved"]["epsilon"] <= spent
 
 
 @pytest.mark.slow("crash")
