@@ -145,7 +145,8 @@ end
 -- `amounts` is the JSON text of a list of rows {unit, subject, vector} of the tenant's own accounts. `subjects` is the
 -- JSON text of such rows of subjects' accounts, or the SHA-256 of that text for a transition that spends nothing, or ""
 -- if there are none. The rows of an `open` entry also contain the account's other terms. `key` is the id of the API key
--- that caused the release, or "". `holds` is the change of the tenant's number of open holds.
+-- that caused the release, or "". `holds` is the change of the tenant's number of open holds. Returns the number of the
+-- entry.
 local function journal(transition, release, mechanism, reason, amounts, subjects, key, holds)
   local before = redis.call("HMGET", KEYS[1], "seq", "holds")
   local seq = text((before[1] or 0) + 1)
@@ -153,6 +154,19 @@ local function journal(transition, release, mechanism, reason, amounts, subjects
     "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "subjects", subjects,
     "key", key)
   redis.call("HSET", KEYS[1], "seq", seq, "holds", text((before[2] or 0) + holds))
+  return seq
+end
+
+-- Adds entry `seq` to the index of each subject in `rows`. The index lists the entries in which a subject has rows.
+local function index_entry(seq, rows)
+  local seen = {}
+  for _, row in ipairs(rows) do
+    local subject = row[2]
+    if subject ~= "" and not seen[subject] then
+      seen[subject] = true
+      redis.call("ZADD", base .. "entries:" .. subject, seq, seq)
+    end
+  end
 end
 
 -- Returns the JSON texts of the rows of the tenant's own accounts and of subjects' accounts.
@@ -183,7 +197,7 @@ local function journal_openings(accounts)
       limit_text(a.limit), cjson.encode(a.adjacency), cjson.encode(a.guarantee), cjson.encode(a.orders),
       cjson.encode(a.plan), table.concat(divisions, ","))
   end)
-  journal("open", "", "", "", own, subjects, "", 0)
+  return journal("open", "", "", "", own, subjects, "", 0)
 end
 
 -- Writes the limit of each of `accounts` and records the change in the journal.

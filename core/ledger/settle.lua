@@ -60,13 +60,20 @@ local function settle(transition, state, spends)
   local until_ms = not spends and uncharged_until()
 
   if #opened > 0 then
-    journal_openings(opened)
+    local opening, rows = journal_openings(opened), {}
+    for i, a in ipairs(opened) do
+      rows[i] = { a.unit, a.subject }
+    end
+    index_entry(opening, rows)
   end
   -- A hold of an earlier version has all of its rows in `amounts` and is not in the number of open holds.
-  journal(transition, args.release, r.mechanism, args.reason, r.amounts, spends and r.subject_rows or r.digest or "",
+  local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts, spends and r.subject_rows or r.digest or "",
     r.key or "", r.digest and -1 or 0)
+  if spends then
+    index_entry(seq, r.debits)
+  end
   for _, a in ipairs(opened) do
-    redis.call("HSET", base .. "account:" .. a.name, "pending", "")
+    redis.call("HSET", base .. "account:" .. a.name, "pending", "", "indexed", "1") -- from its first entry on
   end
   for _, a in ipairs(accounts) do
     if spends then

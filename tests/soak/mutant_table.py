@@ -26,7 +26,7 @@ _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-accoun
 _OTHER_PLAN = 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then'
 _DENY = "elseif not fits[i] and not refused then"
 _RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, 1)'
-_SETTLE_JOURNAL = "journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
+_SETTLE_JOURNAL = "local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
 _SETTLED_SUBJECTS = 'spends and r.subject_rows or r.digest or "",'
 _KEPT_CLAIM = "(spends or own_key) and tombstone_ttl or 0)"
 _KEPT_RELEASE = "(spends or own_key) and tombstone_ttl or math.min"
@@ -263,7 +263,11 @@ RECORDS = (
     bug("hold-not-written", "reserve", (_WRITE_HELD, "")),
     bug("hold-not-journalled", "reserve", (_RESERVE_JOURNAL, "")),
     bug("hold-journalled-without-amounts", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("ARGV[2]", '"[]"'))),
-    bug("end-not-journalled", "settle", (_SETTLE_JOURNAL, "local _ = select(1,")),
+    bug(
+        "end-not-journalled",
+        "settle",
+        (_SETTLE_JOURNAL, 'local seq = select(2, "", redis.call("HGET", KEYS[1], "seq"),'),
+    ),
     bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
     bug("hold-journalled-without-its-key", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.key", '""'))),
     bug("end-journalled-without-its-key", "settle", ('r.key or "",', '"",')),
@@ -278,7 +282,7 @@ RECORDS = (
     bug("refunded-subjects-journalled", "settle", (_SETTLED_SUBJECTS, 'r.subject_rows or r.digest or "",')),
     bug("subjects-journalled-as-the-tenants", "common", ('a.subject == "" and own or subjects', "own")),
     bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r.amounts", '"[]"'))),
-    bug("subject-opening-not-journalled", "settle", ("journal_openings(opened)", "")),
+    bug("subject-opening-not-journalled", "settle", ("journal_openings(opened), {}", '"1", {}')),
     bug("subject-opened-by-a-refund", "settle", ('if spends and f[6] == "1" then', 'if f[6] == "1" then')),
     bug(
         "subject-opened-without-divisions",
@@ -288,9 +292,17 @@ RECORDS = (
     bug(
         "subject-opened-with-each-release",
         "settle",
-        ('redis.call("HSET", base .. "account:" .. a.name, "pending", "")', ""),
+        ('redis.call("HSET", base .. "account:" .. a.name, "pending", "", "indexed", "1")', ""),
     ),
     bug("subject-opened-by-a-hold", "reserve", ("write_new_account(a, true)", "write_new_account(a)")),
+    bug("opening-not-in-the-index", "settle", ("index_entry(opening, rows)", "")),
+    bug("spent-entry-not-in-the-index", "settle", ("index_entry(seq, r.debits)", "")),
+    bug("refunds-in-the-index", "settle", ("if spends then\n    index_entry", "if true then\n    index_entry")),
+    bug(
+        "only-the-first-subject-in-the-index",
+        "common",
+        ('if subject ~= "" and not seen[subject] then', 'if subject ~= "" and not next(seen) then'),
+    ),
     bug("refunded-account-stays", "settle", ("elseif a.disappears then", "elseif false then")),
     bug("refunded-account-stays-listed", "settle", ('redis.call("ZREM", base .. "accounts", a.name)', "")),
     bug("account-disappears-with-other-holds", "settle", (" and held[COUNT] == 0", "")),
