@@ -262,13 +262,17 @@ class JobStore:
         owners = [tenant.name for tenant in await LedgerReader(self._client).tenants()]
         found: list[JobRecord] = []
         for owner in (names.SHARED_OWNER, *owners):
-            ids = await self._client.call(
-                "ZRANGEBYSCORE", names.open_jobs_key(owner), "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH
-            )
-            for job_id in ids:
-                with contextlib.suppress(UnknownJob):
-                    found.append(await self.get(owner, job_id.decode()))
+            found += await self.unfinished(owner)
         return tuple(sorted((job for job in found if job.gateway == self._gateway), key=lambda job: job.created_ms))
+
+    async def unfinished(self, owner: str) -> list[JobRecord]:
+        """Return the owner's jobs that have not ended, on all gateways."""
+        key = names.open_jobs_key(owner)
+        found: list[JobRecord] = []
+        for job_id in await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH):
+            with contextlib.suppress(UnknownJob):
+                found.append(await self.get(owner, job_id.decode()))
+        return found
 
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:
         given = {name: value for name, value in args.items() if value is not None}

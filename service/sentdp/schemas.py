@@ -9,8 +9,8 @@ from pydantic import Field
 from core.mechanisms.sentences.protection import Form, Segmentation
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.domains.store import DEFAULT_NAME
+from service.http.choices import SentenceMechanism
 from service.http.strict import Strict, exactly_one_of
-from service.sentdp.mechanism import SentenceMechanism
 
 Vector = list[float]
 
