@@ -68,7 +68,6 @@ def test_a_refunded_hold_leaves_no_account_and_little_that_does_not_depend_on_it
         assert keys(content, b"claim") == set()
     assert journal[1] < journal[0] + 1024
     assert len(keys(content, b"account")) == 5  # those of the tenant, and the list of them
-    assert keys(content, b"stored") == set()
     for release in keys(content, b"release:"):
         assert 0 < go(admin.call("PTTL", release)) <= 600_000
 
@@ -278,7 +277,6 @@ def test_stored_responses_are_limited(go, clinic, client, admin):
     small = release(generated("under"), size=900)
     assert go(admin.call("EXISTS", f"{{clinic}}:response:{small}")) == 1
     release(mine[3])
-    assert 0 < go(admin.call("PTTL", "{clinic}:stored")) <= 2 * HOUR_MS
 
 
 def test_a_late_commit_of_a_refunded_hold_is_refused(go, clinic):
