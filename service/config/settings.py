@@ -160,6 +160,7 @@ class RequestLimits(BaseModel):
     epsilon_min: float = Field(0.001, gt=0)
     epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
     journal_page_max: int = Field(1000, ge=1, le=1000)
+    journal_rows_max: int = Field(10_000, ge=1)
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
