@@ -1,13 +1,15 @@
 """Work on large requests outside the event loop, one at a time, with turns for tenants.
 
-Segmenting a text, turning lists of numbers into an array and writing a large answer take up to hundreds of milliseconds
-of Python. On the event loop they would stop every other request. In several threads they would compete with it for the
-interpreter, so one thread does them all.
+Parsing a body, segmenting a text, turning lists of numbers into an array and writing a large answer take up to hundreds
+of milliseconds of Python. On the event loop they would stop every other request. In several threads they would compete
+with it for the interpreter, so one thread does them all. After each it rests for as long as it has worked, so that the
+event loop has at least half of the time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -65,8 +67,13 @@ class Preparation:
                 self._waiting.keep(lambda entry: entry is not waiting)
             raise
         running = self._thread.submit(function, *args, **kwargs)
+        started = time.monotonic()
+
+        def rest() -> None:
+            loop.call_later(time.monotonic() - started, self._ended)
+
         # The thread is busy until the function has returned, whether or not the caller still waits.
-        running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self._ended))
+        running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(rest))
         return await asyncio.wrap_future(running)
 
     def _start_next(self) -> None:
