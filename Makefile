@@ -56,6 +56,7 @@ format: setup
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
+	$(BIN)/python -m benchmarks.fairness
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)

@@ -119,6 +119,8 @@ def _app(gateway: Gateway) -> FastAPI:
     app.state.authenticator = gateway.authenticator
     app.state.json_depth_max = settings.json_depth_max
     app.state.body_memory = gateway.body_memory
+    app.state.large_requests = gateway.large_requests
+    app.state.preparation = gateway.preparation
     return app
 
 

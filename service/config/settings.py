@@ -154,6 +154,7 @@ class RequestLimits(BaseModel):
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
     vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
     bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
+    large_requests_per_tenant_max: int = Field(8, ge=1)
     bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)
     fill_k_max: int = Field(100, ge=1)
     fill_slots_max: int = Field(2048, ge=1)

@@ -19,6 +19,8 @@ from starlette.exceptions import HTTPException
 from core.ledger.names import SHARED_OWNER
 from service.http.auth import Caller, identify, needs_of
 from service.http.body_memory import BodyMemory, CountedBody
+from service.http.large_requests import LargeRequests
+from service.preparation import Preparation
 
 # A string, terminated or not. A pattern without the second case would backtrack at every quote inside the string.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -44,12 +46,17 @@ def parse_json(raw: bytes, *, depth_max: int) -> Any:
 class JsonRequest(Request):
     """A request whose `json()` bounds nesting and refuses what is not JSON."""
 
-    async def receive_body(self, body: CountedBody) -> None:
+    _owner = ""
+
+    async def receive_body(self, body: CountedBody, owner: str) -> None:
         """Read the body, so that `body()` and `json()` have it."""
         self._body = await body.read(self)
+        self._owner = owner
 
     async def json(self) -> Any:
-        return parse_json(await self.body(), depth_max=self.app.state.json_depth_max)
+        raw = await self.body()
+        preparation: Preparation = self.app.state.preparation
+        return await preparation.run(self._owner, len(raw), parse_json, raw, depth_max=self.app.state.json_depth_max)
 
 
 class JsonRoute(APIRoute):
@@ -76,9 +83,12 @@ class JsonRoute(APIRoute):
             if (needs_body or content_type) and not is_json(content_type):
                 raise HTTPException(415)
             memory: BodyMemory = request.app.state.body_memory
-            with memory.of(identity.tenant if isinstance(identity, Caller) else SHARED_OWNER) as body:
-                await json_request.receive_body(body)
-                return await handler(json_request)
+            large: LargeRequests = request.app.state.large_requests
+            owner = identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
+            async with large.place(owner, request.headers):
+                with memory.of(owner) as body:
+                    await json_request.receive_body(body, owner)
+                    return await handler(json_request)
 
         return handle
 

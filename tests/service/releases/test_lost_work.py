@@ -49,7 +49,10 @@ def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> No
     small = Gateway(tmp_path / "data", settings)
     try:
         tenant = small.tenant()
-        refused = tenant.embed([{"text": "One."}] * 5)
+        unnamed = tenant.embed([{"text": "One."}] * 5)
+        assert (unnamed.status_code, unnamed.json()["code"]) == (503, "queue-full")
+        assert transitions(tenant, "sentence") == ["open"], "without a key it cannot be a replay, so nothing is held"
+        refused = tenant.embed([{"text": "One."}] * 5, headers={"Idempotency-Key": "named"})
         assert (refused.status_code, refused.json()["code"]) == (503, "queue-full")
         assert refused.json()["released"] is False
         assert "retry-after" in refused.headers
