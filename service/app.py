@@ -18,6 +18,7 @@ from service.budget.estimate import estimate_router
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
+from service.http.body import request_limits
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
@@ -59,7 +60,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     )
     app.state.gateway = gateway
     app.state.authenticator = gateway.authenticator
-    app.state.json_depth_max = settings.json_depth_max
+    app.state.json_limits = request_limits(settings)
 
     app.include_router(sentdp)
     app.include_router(vectors)

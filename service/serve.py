@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import resource
 import signal
 import sys
@@ -17,6 +18,7 @@ from gpu_workers.engine.protocol import Engine, Role
 from service.app import configure_logging, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
+from service.http.server_protocol import LimitedHttpProtocol
 
 _POLL_S = 0.1
 
@@ -61,6 +63,7 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
         return 1
     try:
         await gateway.start()
+        _spare_collector()
         server = _server(gateway)
         progress = asyncio.create_task(_report_progress(server, gateway, started))
         await server.serve()
@@ -75,11 +78,23 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
         await gateway.stop()
 
 
+def _spare_collector() -> None:
+    """Exempt what was imported and made so far from garbage collection.
+
+    Parsing a large body makes many objects, and so starts many collections. Each would visit every module again: a
+    megabyte of empty lists took 300 milliseconds instead of 20.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def _server(gateway: Gateway) -> _Server:
     config = uvicorn.Config(
         create_app(gateway),
         host=gateway.settings.host,
         port=gateway.settings.port,
+        http=LimitedHttpProtocol,
+        ws="none",
         lifespan="off",
         access_log=False,  # it prints paths, which may contain text
         log_config=None,

@@ -1,13 +1,16 @@
 """JSON bodies: one route class for every endpoint that takes one.
 
-`orjson` refuses NaN, Infinity and trailing text. The nesting is bounded before parsing. Any other media type gets 415.
+A body is measured before it is parsed: a scan of its brackets and commas bounds the nesting, the number of values and
+the number of arrays and objects, so that neither the parser nor the models of a body can be made to work or to
+allocate beyond a known bound. `orjson` refuses NaN, Infinity and trailing text. Any other media type gets 415.
 The models derive from `service/http/strict.py`.
 """
 
 from __future__ import annotations
 
-import re
+import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,35 +18,110 @@ import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from core.errors import ClientGone, InvalidInput
+from service.config.settings import Settings
 from service.http.auth import identify
 
-# A string, terminated or not. A pattern without the second case would backtrack at every quote inside the string.
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+# A larger text is scanned and parsed in a thread: the event loop does not wait for it.
+IN_LOOP_BYTES_MAX = 64 * 1024
+_STEP_BYTES = 1024 * 1024  # scanned at once: other threads run between two steps
+_VALUES_PER_CONTAINER = 8
+
+_NOT_STRUCTURAL = bytes(set(range(256)) - set(b'"[]{},:'))
+_QUOTE = ord('"')
+_NESTING = np.zeros(256, dtype=np.int8)
+_NESTING[[ord("["), ord("{")]] = 1
+_NESTING[[ord("]"), ord("}")]] = -1
+_BEFORE_A_VALUE = np.zeros(256, dtype=bool)
+_BEFORE_A_VALUE[[ord(sign) for sign in "[{,:"]] = True
 
 
-def nesting(raw: bytes) -> int:
-    """The deepest nesting of arrays and objects in a JSON text."""
-    brackets = np.frombuffer(_STRING.sub(b"", raw).translate(None, _NOT_BRACKETS), dtype=np.uint8)
-    if brackets.size == 0:
-        return 0
-    opening = (brackets == ord("[")) | (brackets == ord("{"))
-    return int(np.cumsum(np.where(opening, 1, -1)).max())
+@dataclass(frozen=True)
+class JsonLimits:
+    """Limits of one JSON text. Keys count as values; there may be an eighth as many arrays and objects as values."""
+
+    depth_max: int
+    values_max: int
+
+    @property
+    def containers_max(self) -> int:
+        return self.values_max // _VALUES_PER_CONTAINER
 
 
-def parse_json(raw: bytes, *, depth_max: int) -> Any:
-    """The value of a JSON text. Raises HTTPException 400 for a deeper nesting, orjson.JSONDecodeError."""
-    if nesting(raw) > depth_max:
-        raise HTTPException(400)
+def request_limits(settings: Settings) -> JsonLimits:
+    """The limits of a request's body, and of a line of a stream."""
+    return JsonLimits(settings.json_depth_max, settings.json_values_max)
+
+
+def job_limits(settings: Settings) -> JsonLimits:
+    """The limits of a job's body as JSON."""
+    return JsonLimits(settings.json_depth_max, settings.job_json_values_max)
+
+
+def check_json(raw: bytes, limits: JsonLimits) -> None:
+    """Check the nesting and the number of values of a JSON text, without parsing it.
+
+    Time is linear in its bytes, and memory is a few megabytes. A text that is not JSON may pass; the parser refuses it.
+
+    Raises HTTPException 400 for a deeper nesting, InvalidInput for more values, arrays or objects.
+    """
+    depth = values = containers = 0
+    inside = False  # of a string
+    carried = b""  # a backslash whose escaped character is in the next step
+    for start in range(0, len(raw), _STEP_BYTES):
+        text = carried + raw[start : start + _STEP_BYTES]
+        carried = b"\\" if (len(text) - len(text.rstrip(b"\\"))) % 2 else b""
+        text = text[: len(text) - len(carried)].replace(b"\\\\", b"").replace(b'\\"', b"")
+        signs = np.frombuffer(text.translate(None, _NOT_STRUCTURAL), dtype=np.uint8)
+        within = np.logical_xor.accumulate(np.concatenate(([inside], signs == _QUOTE)))
+        inside = bool(within[-1])
+        outside = signs[~within[1:] & (signs != _QUOTE)]
+        if outside.size == 0:
+            continue
+        steps = _NESTING[outside]
+        depths = depth + np.cumsum(steps, dtype=np.int64)
+        depth = int(depths[-1])
+        values += int(np.count_nonzero(_BEFORE_A_VALUE[outside]))
+        containers += int(np.count_nonzero(steps == 1))
+        if int(depths.max()) > limits.depth_max:
+            raise HTTPException(400)
+        if values > limits.values_max or containers > limits.containers_max:
+            raise InvalidInput(
+                f"a JSON text holds at most {limits.values_max} values, and {limits.containers_max} arrays and objects",
+                field="body",
+            )
+
+
+def parse_json(raw: bytes, limits: JsonLimits) -> Any:
+    """The value of a JSON text. Raises orjson.JSONDecodeError, and as `check_json`."""
+    check_json(raw, limits)
     return orjson.loads(raw)
 
 
 class JsonRequest(Request):
-    """A request whose `json()` bounds nesting and refuses what is not JSON."""
+    """A request whose body is measured before `json()` parses it."""
+
+    async def measure(self) -> None:
+        """Receive the body and check its size as JSON. Raises ClientGone, and as `check_json`."""
+        try:
+            raw = await self.body()
+        except ClientDisconnect:
+            raise ClientGone from None
+        await in_turn(raw, check_json, self.app.state.json_limits)
 
     async def json(self) -> Any:
-        return parse_json(await self.body(), depth_max=self.app.state.json_depth_max)
+        if not hasattr(self, "_json"):
+            self._json = await in_turn(await self.body(), orjson.loads)
+        return self._json
+
+
+async def in_turn(raw: bytes, work: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of `work(raw, *arguments)`; of a long text in a thread."""
+    if len(raw) <= IN_LOOP_BYTES_MAX:
+        return work(raw, *arguments)
+    return await asyncio.to_thread(work, raw, *arguments)
 
 
 class JsonRoute(APIRoute):
@@ -54,11 +132,13 @@ class JsonRoute(APIRoute):
         takes_body = self.body_field is not None
 
         async def handle(request: Request) -> Response:
+            json_request = JsonRequest(request.scope, request.receive)
             if takes_body:
                 await identify(request)
                 if not is_json(request.headers.get("content-type", "")):
                     raise HTTPException(415)
-            return await handler(JsonRequest(request.scope, request.receive))
+                await json_request.measure()
+            return await handler(json_request)
 
         return handle
 

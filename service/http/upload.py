@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from core.errors import ClientGone
 from gpu_workers.engine.arrays import ArrayPool, Block
+from service.http.numbers import whole_number
 
 _STEP_BYTES = 1024 * 1024  # passed to a thread at once
 
@@ -29,8 +30,8 @@ async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, bytes_max
 
     Raises QueueFull if the pool has too little free memory, ClientGone. `BodyLimit` refuses a body above `bytes_max`.
     """
-    announced = request.headers.get("content-length", "")
-    block = pool.block(min(int(announced), bytes_max) if announced.isdigit() else bytes_max)
+    announced = whole_number(request.headers.get("content-length"))
+    block = pool.block(bytes_max if announced is None else min(announced, bytes_max))
     size = 0
 
     def take(chunks: list[bytes], offset: int) -> None:

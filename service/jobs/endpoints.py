@@ -19,6 +19,7 @@ from core.ledger.jobs import JobRecord, JobStatus
 from service.deps import JobsDep, PagingDep, SubmissionDep
 from service.http.auth import Caller, OwnerDep, job_owner, require_tenant
 from service.http.body import JsonRoute
+from service.http.numbers import whole_number
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
 
@@ -97,7 +98,7 @@ async def events(
 
     Begins with the present state, unless `Last-Event-ID` is its id. Comments keep an idle connection open.
     """
-    sent = int(last_event_id) if last_event_id and last_event_id.isdigit() else -1
+    sent = whole_number(last_event_id)
     while True:
         if job.seq != sent or job.status.ended:
             sent = job.seq

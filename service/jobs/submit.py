@@ -24,7 +24,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
-from service.http.body import is_json, parse_json
+from service.http.body import is_json, job_limits, parse_json
 from service.http.idempotency import idempotency_key
 from service.http.middleware import is_json_lines
 from service.http.strict import Strict
@@ -145,7 +145,7 @@ class JobSubmission:
 
         def parsed() -> dict[str, Any]:
             try:
-                body = kind.body.model_validate(parse_json(raw, depth_max=self._settings.json_depth_max))
+                body = kind.body.model_validate(parse_json(raw, job_limits(self._settings)))
             except orjson.JSONDecodeError:
                 raise HTTPException(400) from None
             except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a gateway does regularly: seal the ledger, expire overdue holds, fold the series."""
+"""What a gateway does regularly: seal the ledger, expire overdue holds, fold the series, measure the event loop."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
 from service import metrics
 from service.config.settings import Settings
+from service.operation.loop_lag import measure_loop_lag
 
 log = logging.getLogger("privacy_gateway.maintenance")
 
 
 class Maintenance:
-    """The background tasks of a gateway's ledger."""
+    """The background tasks of a gateway and its ledger."""
 
     def __init__(self, settings: Settings, *, ledger: Ledger, sealer: Sealer, series: LedgerSeries) -> None:
         self._settings = settings
@@ -41,6 +42,7 @@ class Maintenance:
         self._sealing = True
 
     def start(self) -> None:
+        self.run(measure_loop_lag())
         self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))
         self.run(_regularly(self._series.fold_all, self._settings.series_interval_s, "fold-failed"))
         self.run(self._seal_regularly())

@@ -11,7 +11,8 @@ from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
 from core.text.languages import ENGLISH, entities_of
 from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
-from service.http.strict import Strict
+from service.config.settings import DOCUMENTS_TAKEN
+from service.http.strict import AtMost, Strict
 
 Technique = Literal["entity", "vocabulary", "allow_list", "all"]
 
@@ -32,8 +33,10 @@ Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIE
 class Mask(Strict):
     """What is masked. Techniques combine by union. `language`: the language of the documents."""
 
-    techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=4)
-    entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
+    techniques: Annotated[list[Technique], AtMost(4)] = Field(default=["entity"], min_length=1)
+    entities: Annotated[list[str], AtMost(64)] | None = Field(
+        None, description="Default: the catalogue at GET /entities."
+    )
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
     thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
@@ -103,4 +106,4 @@ class Terms(Strict):
 class SanitizeRequest(Terms):
     """Body of `POST /sanitize`."""
 
-    documents: list[TextDocument] = Field(min_length=1)
+    documents: Annotated[list[TextDocument], AtMost(DOCUMENTS_TAKEN)] = Field(min_length=1)

@@ -25,7 +25,7 @@ from gpu_workers.engine.protocol import Engine
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
-from service.http.body import parse_json
+from service.http.body import JsonLimits, in_turn, parse_json, request_limits
 from service.http.ndjson import Line, LineReader
 from service.http.validation import findings
 from service.releases.pipeline import ReleasePipeline, without_guarantee
@@ -46,12 +46,12 @@ class StreamParts:
     stopping: asyncio.Event
 
 
-def parse_line(line: Line, *, depth_max: int) -> Any:
-    """The JSON value of a line. Raises HTTPException 413 and 400."""
+async def parse_line(line: Line, limits: JsonLimits) -> Any:
+    """The JSON value of a line. Raises HTTPException 413 and 400, InvalidInput as `check_json`."""
     if line.content is None:
         raise HTTPException(413)
     try:
-        return parse_json(line.content, depth_max=depth_max)
+        return await in_turn(line.content, parse_json, limits)
     except orjson.JSONDecodeError:
         raise HTTPException(400) from None
 
@@ -87,6 +87,7 @@ class DocumentStream:
         self._results: list[Any] = []  # of the current group
         self._budget: dict[str, Any] | None = None
         self._role = role_of(terms.fill.mode)
+        self._limits = request_limits(parts.settings)
         self._cost = self._priced(TextDocument(text="text"))[0]
 
     async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
@@ -117,7 +118,7 @@ class DocumentStream:
         for line in group:
             index, self._seen = self._seen, self._seen + 1
             try:
-                document = TextDocument.model_validate(parse_line(line, depth_max=self._parts.settings.json_depth_max))
+                document = TextDocument.model_validate(await parse_line(line, self._limits))
                 cost, tasks = self._priced(document)
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))

@@ -30,9 +30,10 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import Settings
 from service.domains.store import Domain, Domains
+from service.http.strict import Vector
 from service.releases.limits import check_epsilon
 from service.releases.request import Part, Parts, Price, ReleaseRequest
-from service.sentdp.schemas import Document, SentDPRequest, Vector
+from service.sentdp.schemas import Document, SentDPRequest
 from service.workers import Workers
 
 _NORM_TOLERANCE = 1e-3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
@@ -13,7 +13,7 @@ from core.accounting.events import Unit
 from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, PagingDep, SettingsDep
 from service.http.auth import require_admin
 from service.http.body import JsonRoute
-from service.http.strict import Strict
+from service.http.strict import AtMost, Strict
 from service.releases.budget_blocks import page_block
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
@@ -45,7 +45,7 @@ class NewTenant(LimitBody):
     sentence: LimitBody | None = None
     vector: LimitBody | None = None
     record: LimitBody | None = None
-    plans: dict[str, float] = Field(default_factory=dict, max_length=16)
+    plans: Annotated[dict[str, float], AtMost(16)] = Field(default_factory=dict)
     subject_epsilon: float | None = Field(None, gt=0)
 
 
