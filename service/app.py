@@ -18,7 +18,7 @@ from service.budget.estimate import estimate_router
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
-from service.http.body import request_limits
+from service.http.body import json_limits
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
@@ -56,11 +56,12 @@ def create_app(gateway: Gateway) -> FastAPI:
             RequestValidationError: problems.on_invalid_request,
             HTTPException: problems.on_http_error,
         },
+        redirect_slashes=False,  # a redirect would repeat the path
         telemetry={"logs": False},  # the framework's own would export the text of exceptions
     )
     app.state.gateway = gateway
     app.state.authenticator = gateway.authenticator
-    app.state.json_limits = request_limits(settings)
+    app.state.json_limits = json_limits(settings)
 
     app.include_router(sentdp)
     app.include_router(vectors)

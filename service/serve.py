@@ -89,8 +89,10 @@ def _spare_collector() -> None:
 
 
 def _server(gateway: Gateway) -> _Server:
+    app = create_app(gateway)
+    app.openapi()  # kept; the first request of it would keep the event loop for half a second
     config = uvicorn.Config(
-        create_app(gateway),
+        app,
         host=gateway.settings.host,
         port=gateway.settings.port,
         http=LimitedHttpProtocol,

@@ -27,7 +27,7 @@ SENTENCES_TAKEN = 4096
 TEXTS_TAKEN = 65_536
 VECTORS_TAKEN = 131_072
 DIMENSIONS_TAKEN = 8192
-ROWS_TAKEN = 250_000  # of a job; JSON lines hold more
+ROWS_TAKEN = 125_000  # of a job; JSON lines hold more
 
 
 class LocationSettings(BaseModel):
@@ -87,7 +87,6 @@ class JobSettings(BaseModel):
     job_attempts_max: int = Field(3, ge=1)
     job_retention_s: float = Field(30 * 86400.0, ge=60)
     job_json_bytes_max: int = Field(64 * MIB, ge=1024)
-    job_json_values_max: int = Field(2_000_000, ge=1000)
     job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)
     job_threads: int = Field(0, ge=0)
     job_priority: Literal["idle", "low", "normal"] = "idle"

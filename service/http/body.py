@@ -8,7 +8,6 @@ The models derive from `service/http/strict.py`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +22,8 @@ from starlette.requests import ClientDisconnect
 from core.errors import ClientGone, InvalidInput
 from service.config.settings import Settings
 from service.http.auth import identify
+from service.http.off_loop import off_loop
 
-# A larger text is scanned and parsed in a thread: the event loop does not wait for it.
-IN_LOOP_BYTES_MAX = 64 * 1024
 _STEP_BYTES = 1024 * 1024  # scanned at once: other threads run between two steps
 _VALUES_PER_CONTAINER = 8
 
@@ -50,14 +48,9 @@ class JsonLimits:
         return self.values_max // _VALUES_PER_CONTAINER
 
 
-def request_limits(settings: Settings) -> JsonLimits:
-    """The limits of a request's body, and of a line of a stream."""
+def json_limits(settings: Settings) -> JsonLimits:
+    """The limits of a body, and of a line of a stream."""
     return JsonLimits(settings.json_depth_max, settings.json_values_max)
-
-
-def job_limits(settings: Settings) -> JsonLimits:
-    """The limits of a job's body as JSON."""
-    return JsonLimits(settings.json_depth_max, settings.job_json_values_max)
 
 
 def check_json(raw: bytes, limits: JsonLimits) -> None:
@@ -109,19 +102,13 @@ class JsonRequest(Request):
             raw = await self.body()
         except ClientDisconnect:
             raise ClientGone from None
-        await in_turn(raw, check_json, self.app.state.json_limits)
+        await off_loop(len(raw), check_json, raw, self.app.state.json_limits)
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self._json = await in_turn(await self.body(), orjson.loads)
+            raw = await self.body()
+            self._json = await off_loop(len(raw), orjson.loads, raw)
         return self._json
-
-
-async def in_turn(raw: bytes, work: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of `work(raw, *arguments)`; of a long text in a thread."""
-    if len(raw) <= IN_LOOP_BYTES_MAX:
-        return work(raw, *arguments)
-    return await asyncio.to_thread(work, raw, *arguments)
 
 
 class JsonRoute(APIRoute):

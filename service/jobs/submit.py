@@ -24,7 +24,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
-from service.http.body import is_json, job_limits, parse_json
+from service.http.body import is_json, json_limits, parse_json
 from service.http.idempotency import idempotency_key
 from service.http.middleware import is_json_lines
 from service.http.strict import Strict
@@ -141,11 +141,14 @@ class JobSubmission:
                 await self._ledger.cancel(owner, hold.release_id, reason="no-job")
 
     async def _receive_json(self, request: Request, owner: str, kind: JobKind, incoming: Incoming) -> Mapping[str, Any]:
-        raw = await request.body()
+        try:
+            raw = await request.body()
+        except ClientDisconnect:
+            raise ClientGone from None
 
         def parsed() -> dict[str, Any]:
             try:
-                body = kind.body.model_validate(parse_json(raw, job_limits(self._settings)))
+                body = kind.body.model_validate(parse_json(raw, json_limits(self._settings)))
             except orjson.JSONDecodeError:
                 raise HTTPException(400) from None
             except ValidationError as error:

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from core.errors import InvalidInput
 from service.deps import PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
 from service.http.auth import CallerDep
-from service.http.body import JsonRoute, request_limits
+from service.http.body import JsonRoute, json_limits
 from service.http.middleware import STREAM_PATH, is_json_lines
 from service.http.ndjson import MEDIA_TYPE, LineReader, LineStream
 from service.http.validation import invalid_request
@@ -67,7 +67,7 @@ async def sanitize_batch(request: Request, caller: CallerDep, parts: StreamParts
         first = await lines.take(1, stopping=parts.stopping)
         if not first:
             raise InvalidInput("The body holds no line.", field="body")
-        value = await parse_line(first[0], request_limits(parts.settings))
+        value = await parse_line(first[0], json_limits(parts.settings))
         if isinstance(value, dict) and "text" in value:
             terms = Terms()
         else:

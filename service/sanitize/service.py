@@ -9,6 +9,7 @@ from core.errors import InvalidInput
 from core.text.policy import DP, Sanitised, SanitizeTask
 from gpu_workers.engine.protocol import Task
 from service.config.settings import Settings
+from service.http.off_loop import off_loop
 from service.releases.request import Price, ReleaseRequest
 from service.sanitize.fills import infill_facts, role_of, tuned_model, weight_of
 from service.sanitize.policies import Policies
@@ -39,7 +40,8 @@ class SanitizeService:
     async def release_request(self, tenant: str, body: SanitizeRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price` and `prepare`."""
         applied = self._policies.applied(body, tenant)
-        cost, tasks = self.prepare(tenant, applied)
+        size = sum(len(document.text) for document in applied.documents)
+        cost, tasks = await off_loop(size, self.prepare, tenant, applied)
 
         def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
             rows = enumerate(zip(applied.documents, results, strict=True))

@@ -25,8 +25,9 @@ from gpu_workers.engine.protocol import Engine
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
-from service.http.body import JsonLimits, in_turn, parse_json, request_limits
+from service.http.body import JsonLimits, json_limits, parse_json
 from service.http.ndjson import Line, LineReader
+from service.http.off_loop import off_loop
 from service.http.validation import findings
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
@@ -51,7 +52,7 @@ async def parse_line(line: Line, limits: JsonLimits) -> Any:
     if line.content is None:
         raise HTTPException(413)
     try:
-        return await in_turn(line.content, parse_json, limits)
+        return await off_loop(len(line.content), parse_json, line.content, limits)
     except orjson.JSONDecodeError:
         raise HTTPException(400) from None
 
@@ -87,7 +88,7 @@ class DocumentStream:
         self._results: list[Any] = []  # of the current group
         self._budget: dict[str, Any] | None = None
         self._role = role_of(terms.fill.mode)
-        self._limits = request_limits(parts.settings)
+        self._limits = json_limits(parts.settings)
         self._cost = self._priced(TextDocument(text="text"))[0]
 
     async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
@@ -119,7 +120,7 @@ class DocumentStream:
             index, self._seen = self._seen, self._seen + 1
             try:
                 document = TextDocument.model_validate(await parse_line(line, self._limits))
-                cost, tasks = self._priced(document)
+                cost, tasks = await off_loop(len(document.text), self._priced, document)
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))
             except ValidationError as error:

@@ -61,3 +61,11 @@ class SentDPRequest(Strict):
     )
     normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")
     encoding_format: Literal["float", "base64"] = "float"
+
+    @property
+    def size(self) -> int:
+        """The characters of all texts and sentences, and the numbers of all embeddings."""
+        return sum(
+            len(document.text or "") + sum(map(len, document.sentences or document.embeddings or ()))
+            for document in self.documents
+        )

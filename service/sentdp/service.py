@@ -30,6 +30,7 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import Settings
 from service.domains.store import Domain, Domains
+from service.http.off_loop import off_loop
 from service.http.strict import Vector
 from service.releases.limits import check_epsilon
 from service.releases.request import Part, Parts, Price, ReleaseRequest
@@ -72,7 +73,9 @@ class SentDPService:
         self._check_forms(body, domain)
         model = self._workers.encoder_name if domain.file is None else pack.encoder
         count = protection_of(body).count
-        tasks = tasks_of(body, self._settings, dimension=pack.dimension, event=event, pack=domain.file)
+        tasks = await off_loop(
+            body.size, tasks_of, body, self._settings, dimension=pack.dimension, event=event, pack=domain.file
+        )
 
         def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
             rows = zip(body.documents, tasks, results, strict=True)

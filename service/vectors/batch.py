@@ -10,7 +10,7 @@ import numpy as np
 
 from core.errors import InvalidInput
 from core.mechanisms.vectors.spec import VectorSpec
-from gpu_workers.engine.arrays import ArrayPool, BlockArray
+from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from service.config.settings import Settings
 
 FLOAT32, FLOAT64 = "float32", "float64"
@@ -52,7 +52,7 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
     return dimension
 
 
-def array_batch(arrays: ArrayPool, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
+def array_batch(arrays: ArrayPool, rows: Sequence[Sequence[float]] | Array, spec: VectorSpec) -> VectorBatch:
     """Vectors from lists of finite numbers, in float64: a cast would increase the distance of near vectors.
 
     Raises QueueFull.

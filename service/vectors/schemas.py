@@ -40,6 +40,11 @@ class VectorRequest(VectorParameters):
     _one_form = exactly_one_of("texts", "vectors")
 
     @property
+    def size(self) -> int:
+        """The characters of all texts, or the numbers of all vectors."""
+        return sum(map(len, self.texts or self.vectors or ()))
+
+    @property
     def rows(self) -> int:
         return len(self.texts or self.vectors or ())
 

@@ -24,6 +24,7 @@ from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
 from service.config.settings import Settings
+from service.http.off_loop import off_loop
 from service.releases.limits import check_epsilon
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered
 from service.vectors.batch import FLOAT32, VectorBatch, array_batch, rows_dimension, text_batch
@@ -66,7 +67,7 @@ class VectorService:
 
     async def price_of_body(self, tenant: str, body: VectorRequest) -> VectorPrice:
         """As `price`, with the spec that is priced."""
-        dimension = None if body.vectors is None else rows_dimension(body.vectors)
+        dimension = None if body.vectors is None else await off_loop(body.size, rows_dimension, body.vectors)
         return await self.vector_price(tenant, body, rows=body.rows, dimension=dimension)
 
     async def vector_price(
@@ -115,15 +116,16 @@ class VectorService:
 
     async def release_request(self, tenant: str, body: VectorRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull."""
-        return self.release_at(tenant, body, await self.price_of_body(tenant, body))
+        return await self.release_at(tenant, body, await self.price_of_body(tenant, body))
 
-    def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
+    async def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
         """As `release_request`, for a price that was computed before."""
         model = None if body.texts is None else self._workers.encoder_name
         if body.vectors is not None:
-            batch = array_batch(self._arrays, body.vectors, price.spec)
+            matrix = await off_loop(body.size, np.asarray, body.vectors, dtype=np.float64)
+            batch = array_batch(self._arrays, matrix, price.spec)
         else:
-            batch = text_batch(body.texts or (), self._settings)
+            batch = await off_loop(body.size, text_batch, body.texts or (), self._settings)
 
         def render(released: Array, common: dict[str, Any]) -> Rendered:
             rows = [_shown(row, body.encoding_format) for row in released]
