@@ -19,50 +19,32 @@ from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
 from service.http.body import json_limits
+from service.http.body_pace import BodyPace
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
+from service.http.open_streams import StreamGuard
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
 from service.openai.endpoints import router as openai
+from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
+from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
 from service.sanitize.endpoints import router as sanitize
 from service.sentdp.endpoints import router as sentdp
 from service.synthesis.endpoints import router as synthesis
 from service.tenants.endpoints import router as tenants
+from service.tenants.keys import operator_router as operator_keys
+from service.tenants.keys import tenant_router as own_keys
 from service.vectors.endpoints import projections_router
 from service.vectors.endpoints import router as vectors
 
 
 def create_app(gateway: Gateway) -> FastAPI:
-    """Build the app around a `Gateway`. The caller starts and stops the gateway."""
-    settings = gateway.settings
-    app = FastAPIOffline(  # the API page loads nothing from elsewhere
-        redoc_url=None,
-        title="Privacy gateway",
-        version=version("privacy-gateway"),
-        summary="Private embeddings and sanitised text, against a durable privacy budget.",
-        middleware=[
-            Middleware(RequestContext),
-            Middleware(
-                BodyLimit,
-                bytes_max=settings.body_bytes_max,
-                vectors_bytes_max=settings.vectors_bytes_max,
-                job_bytes_max=settings.job_json_bytes_max,
-                job_stream_bytes_max=settings.job_stream_bytes_max,
-            ),
-        ],
-        exception_handlers={
-            GatewayError: problems.on_gateway_error,
-            RequestValidationError: problems.on_invalid_request,
-            HTTPException: problems.on_http_error,
-        },
-        redirect_slashes=False,  # a redirect would repeat the path
-        telemetry={"logs": False},  # the framework's own would export the text of exceptions
-    )
-    app.state.gateway = gateway
-    app.state.authenticator = gateway.authenticator
-    app.state.json_limits = json_limits(settings)
+    """Build the app around a `Gateway`. The caller starts and stops the gateway.
 
+    With `admin_port` set, administration and metrics are in `create_admin_app` alone.
+    """
+    app = _app(gateway)
     app.include_router(sentdp)
     app.include_router(vectors)
     app.include_router(openai)
@@ -77,8 +59,67 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(jobs)
     app.include_router(domains)
     app.include_router(synthesis)
+    app.include_router(own_keys)
     app.include_router(health)
+    if gateway.settings.admin_port is None:
+        _administrate(app)
+    return app
+
+
+def create_admin_app(gateway: Gateway) -> FastAPI:
+    """Build the app of `admin_port`."""
+    app = _app(gateway)
+    app.include_router(health)
+    _administrate(app)
+    return app
+
+
+def _administrate(app: FastAPI) -> None:
+    app.include_router(metrics)
     app.include_router(tenants)
+    app.include_router(operator_keys)
+    app.include_router(audit)
+
+
+def _app(gateway: Gateway) -> FastAPI:
+    """An app without routes."""
+    settings = gateway.settings
+    app = FastAPIOffline(  # the API page loads nothing from elsewhere
+        redoc_url=None,
+        title="Privacy gateway",
+        version=version("privacy-gateway"),
+        summary="Private embeddings and sanitised text, against a durable privacy budget.",
+        middleware=[
+            Middleware(RequestContext, hsts_max_age_s=settings.hsts_max_age_s),
+            Middleware(StreamGuard, streams=gateway.streams),
+            Middleware(BodyPace, idle_s=settings.body_idle_s, bytes_per_s_min=settings.transfer_bytes_per_s_min),
+            Middleware(
+                BodyLimit,
+                bytes_max=settings.body_bytes_max,
+                vectors_bytes_max=settings.vectors_bytes_max,
+                job_bytes_max=settings.job_json_bytes_max,
+                job_stream_bytes_max=settings.job_stream_bytes_max,
+            ),
+        ],
+        exception_handlers={
+            GatewayError: problems.on_gateway_error,
+            RequestValidationError: problems.on_invalid_request,
+            HTTPException: problems.on_http_error,
+        },
+        responses=problems.documented(  # of every route
+            s408="The body arrives too slowly; the connection is closed.",
+            s429="Too many requests, or as much in work as one tenant may have.",
+            s431="The head of the request is too large; the connection is closed.",
+            s503="Too much is in work, or a part of the gateway is not ready.",
+        ),
+        redirect_slashes=False,  # a redirect would repeat the path
+        telemetry={"logs": False},  # the framework's own would export the text of exceptions
+    )
+    app.state.gateway = gateway
+    app.state.authenticator = gateway.authenticator
+    app.state.json_limits = json_limits(settings)
+    app.state.preparation = gateway.preparation
+    app.state.body_memory = gateway.body_memory
     return app
 
 

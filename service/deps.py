@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
+from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
@@ -18,6 +19,7 @@ from service.accounting.calculations import Calculations
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
+from service.http.open_streams import OpenStream, open_stream
 from service.http.paging import Paging
 from service.jobs.runner import JobRunner
 from service.jobs.submit import JobSubmission
@@ -44,6 +46,7 @@ def _part(of: Callable[[Gateway], Any]) -> Any:
 SettingsDep = Annotated[Settings, _part(lambda gateway: gateway.settings)]
 MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
+AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
@@ -58,6 +61,7 @@ SentDPDep = Annotated[SentDPService, _part(lambda gateway: gateway.sentdp)]
 VectorsDep = Annotated[VectorService, _part(lambda gateway: gateway.vectors)]
 ProjectionsDep = Annotated[Projections, _part(lambda gateway: gateway.projections)]
 SanitizeDep = Annotated[SanitizeService, _part(lambda gateway: gateway.sanitize)]
+OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
 StreamPartsDep = Annotated[StreamParts, _part(lambda gateway: gateway.stream)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
 from core.ledger.reuse import ReuseStore
@@ -19,20 +20,26 @@ from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
-from service.config.secrets import load_admin_key, load_master_key
+from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
+from service.http.body_memory import BodyMemory
+from service.http.failure_limit import FailureLimit
+from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
+from service.jobs.attempt import AttemptLimits
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
+from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
-from service.ledger import LedgerParts, build_ledger
+from service.ledger import LedgerParts, build_ledger, tenant_caps
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
+from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
@@ -69,7 +76,7 @@ class Gateway:
         presets = load_presets(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings) if ledger is None else ledger.master_key
-        self.admin_key = load_admin_key(settings)
+        self.admin_keys = load_admin_keys(settings)
         self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
 
         self._redis: EmbeddedRedis | None = None
@@ -79,29 +86,53 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
-        self._maintenance = Maintenance(settings, ledger=self.ledger, sealer=ledger.sealer, series=self.series)
+        self._maintenance = Maintenance(
+            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+        )
         self.authenticator = Authenticator(
-            self.keys, self.admin_key, RateLimit(settings.rate_limit_per_minute, clock=clock)
+            self.keys,
+            self.admin_keys,
+            RateLimit(settings.rate_limit_per_minute, clock=clock),
+            FailureLimit(settings.auth_failures_per_minute, clock=clock),
         )
 
-        self.engine = engine or LocalEngine(worker_pools(settings), array_bytes_max=settings.vectors_memory_bytes_max)
+        self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
+
+        self.engine = engine or LocalEngine(
+            worker_pools(settings),
+            array_bytes_max=settings.vectors_memory_bytes_max,
+            array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
+        )
+        self.body_memory = BodyMemory(
+            bytes_max=settings.bodies_memory_bytes_max, owner_bytes_max=settings.bodies_memory_per_tenant_bytes_max
+        )
         self.workers = Workers(self.engine)
         self.calculations = Calculations(
             workers=settings.accounting_workers,
             queue_max=settings.accounting_queue_max,
+            tenant_share=settings.queue_tenant_share,
             timeout_s=settings.accounting_timeout_s,
         )
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
+        self.preparation = Preparation()
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
         self.projections = Projections(settings)
-        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers)
+        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self.preparation)
         self.vectors = VectorService(
-            settings, workers=self.workers, projections=self.projections, arrays=self.engine.arrays
+            settings,
+            workers=self.workers,
+            projections=self.projections,
+            arrays=self.engine.arrays,
+            preparation=self.preparation,
         )
         self.sanitize = SanitizeService(
-            settings, policies=self.policies, models=self.tuned_models, workers=self.workers
+            settings,
+            policies=self.policies,
+            models=self.tuned_models,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors)
         self.releases = ReleasePipeline(
@@ -110,28 +141,44 @@ class Gateway:
             master_key=self.master_key,
             engine=self.engine,
             reuse=_reuse_store(settings, ledger),
+            preparation=self.preparation,
         )
-        self.stopping = asyncio.Event()
-        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.stopping)
+        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.preparation)
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
-        files = JobFiles(settings.data_dir, self.master_key)
+        self.storage = Storage(
+            settings.data_dir,
+            tenant_bytes_max=settings.tenant_disk_bytes_max,
+            free_bytes_min=settings.disk_free_bytes_min,
+        )
+        files = JobFiles(settings.data_dir, self.master_key, self.storage)
         store = JobStore(
             ledger.client,
             gateway=files.gateway,
             retention_ms=int(settings.job_retention_s * 1000),
             tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+            caps=tenant_caps(settings),
         )
         limits = RunnerLimits(
             running_max=settings.jobs_running_max,
             waiting_max=settings.jobs_waiting_max,
             attempts_max=settings.job_attempts_max,
             retention_s=settings.job_retention_s,
-            priority=settings.job_priority,
+            attempt=AttemptLimits(
+                seconds_max=settings.job_seconds_max,
+                memory_bytes_max=settings.job_memory_bytes_max,
+                priority=settings.job_priority,
+            ),
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
-        self.submission = JobSubmission(settings, ledger=self.ledger, master_key=self.master_key, runner=self.jobs)
+        self.submission = JobSubmission(
+            settings,
+            ledger=self.ledger,
+            master_key=self.master_key,
+            runner=self.jobs,
+            body_memory=self.body_memory,
+        )
         self.estimated = [
             *estimated_jobs(self.job_kinds),
             Estimated("sanitize", SanitizeRequest, frozenset({"policy", "mask", "fill"}), self.sanitize),
@@ -141,6 +188,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        await self.jobs.claim_files()
         if self._redis is not None:
             await self._redis.start()
             self._maintenance.run(self._redis.supervise())
@@ -153,11 +201,12 @@ class Gateway:
     def end_streams(self) -> None:
         """End the open streams, which would prevent a server from stopping."""
         self.jobs.end_streams()
-        self.stopping.set()
+        self.streams.end_all(NotStarted("The gateway is stopping; this line and those after it were not read."))
 
     async def stop(self) -> None:
         """Stop everything that was started."""
         self.calculations.close()
+        self.preparation.close()
         await self.jobs.close()
         await self.engine.stop()
         await self._maintenance.stop()

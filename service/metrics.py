@@ -15,6 +15,11 @@ STAGE_SECONDS = Histogram(
     "gateway_stage_seconds", "Time of one stage of the request pipeline", ["stage"], buckets=_SECONDS
 )
 PROBLEMS = Counter("gateway_problems", "Answers that were problems, by code", ["code"])
+AUTH_FAILURES = Counter(
+    "gateway_auth_failures",
+    "Requests without a key (missing), with one that is not valid (wrong), or beyond the limit of failures (limited)",
+    ["reason"],
+)
 SPENT_EPSILON = Counter(
     "gateway_spent_epsilon", "Epsilon spent since this process started", ["tenant", "unit", "outcome"]
 )
@@ -22,6 +27,7 @@ REUSED_EPSILON = Counter(
     "gateway_reused_epsilon", "Epsilon that repeats would have cost since this process started", ["tenant", "unit"]
 )
 
+LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 
 EVENT_LOOP_LAG = Histogram(

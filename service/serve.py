@@ -9,16 +9,22 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import cast
 
 import uvicorn
+from fastapi import FastAPI
 
 from core.errors import GatewayError
 from gpu_workers.engine.protocol import Engine, Role
-from service.app import configure_logging, create_app
+from gpu_workers.environment import drop_other_variables
+from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
-from service.http.server_protocol import LimitedHttpProtocol
+from service.http.connections import ConnectionLimits, LimitedProtocol
 
 _POLL_S = 0.1
 
@@ -30,6 +36,7 @@ def run(settings: Settings, *, engine: Engine | None = None) -> None:
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     configure_logging()
+    drop_other_variables()  # before the first child process
     sys.exit(asyncio.run(_serve(settings, engine)))
 
 
@@ -43,13 +50,14 @@ class _Server(uvicorn.Server):
 
 async def _serve(settings: Settings, engine: Engine | None) -> int:
     started = time.monotonic()
-    server: _Server | None = None
+    servers: list[_Server] = []
     this_task = asyncio.current_task()
 
     def stop(number: int) -> None:
-        if server is not None:
+        if servers:
             gateway.end_streams()
-            server.handle_exit(number, None)
+            for server in servers:
+                server.handle_exit(number, None)
         elif this_task is not None:
             this_task.cancel()
 
@@ -63,12 +71,12 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
         return 1
     try:
         await gateway.start()
+        servers += _servers(gateway)
         _spare_collector()
-        server = _server(gateway)
-        progress = asyncio.create_task(_report_progress(server, gateway, started))
-        await server.serve()
+        progress = asyncio.create_task(_report_progress(servers, gateway, started))
+        await asyncio.gather(*(server.serve() for server in servers))
         progress.cancel()
-        return 0 if server.started else 1
+        return 0 if all(server.started for server in servers) else 1
     except asyncio.CancelledError:
         return 0  # stopped while starting
     except GatewayError as error:
@@ -88,26 +96,37 @@ def _spare_collector() -> None:
     gc.freeze()
 
 
-def _server(gateway: Gateway) -> _Server:
-    app = create_app(gateway)
+def _servers(gateway: Gateway) -> list[_Server]:
+    """The server of the API, and that of `admin_port` if there is one."""
+    settings = gateway.settings
+    servers = [_server(gateway, create_app(gateway), settings.host, settings.port)]
+    if settings.admin_port is not None:
+        servers.append(_server(gateway, create_admin_app(gateway), settings.admin_host, settings.admin_port))
+    return servers
+
+
+def _server(gateway: Gateway, app: FastAPI, host: str, port: int) -> _Server:
+    settings = gateway.settings
+    limits = ConnectionLimits(**{field.name: getattr(settings, field.name) for field in fields(ConnectionLimits)})
     app.openapi()  # kept; the first request of it would keep the event loop for half a second
     config = uvicorn.Config(
         app,
-        host=gateway.settings.host,
-        port=gateway.settings.port,
-        http=LimitedHttpProtocol,
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=limits, open_by_address=Counter())),
         ws="none",
+        host=host,
+        port=port,
         lifespan="off",
         access_log=False,  # it prints paths, which may contain text
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=int(gateway.settings.request_timeout_s),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
     return _Server(config)
 
 
-async def _report_progress(server: uvicorn.Server, gateway: Gateway, started: float) -> None:
-    """Print what is being loaded, and the gateway's address once it is ready."""
+async def _report_progress(servers: Sequence[uvicorn.Server], gateway: Gateway, started: float) -> None:
+    """Print what is being loaded, and the gateway's addresses once it is ready."""
     shown: dict[Role, str] = {}
     while True:
         for role in gateway.engine.roles:
@@ -115,13 +134,17 @@ async def _report_progress(server: uvicorn.Server, gateway: Gateway, started: fl
             if shown.get(role) != stage:
                 shown[role] = stage
                 _print(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
-        if server.started and all(gateway.engine.status(role).ready for role in gateway.engine.roles):
+        if all(server.started for server in servers) and all(
+            gateway.engine.status(role).ready for role in gateway.engine.roles
+        ):
             with contextlib.suppress(GatewayError):
                 await gateway.readiness.check()
                 break
         await asyncio.sleep(_POLL_S)
-    address = f"http://{gateway.settings.host}:{_port(server)}"
+    address = f"http://{gateway.settings.host}:{_port(servers[0])}"
     _print(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
+    if len(servers) > 1:
+        _print(f"administration and metrics: http://{gateway.settings.admin_host}:{_port(servers[1])}")
 
 
 def _port(server: uvicorn.Server) -> int:

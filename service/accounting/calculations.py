@@ -1,12 +1,16 @@
 """Accounting calculations in separate processes, with a deadline, so that they never block the event loop.
 
 The front end does not import scipy or dp-accounting. A worker process imports them for the first calculation.
+
+Tenants take turns (`service.turns`). If there are two workers or more, the calculations of one tenant leave one worker
+to the others. The workers run at a lower priority than the gateway and its engine, because calculations are free.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -16,7 +20,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from core.errors import CalculationTimeout, NotStarted, QueueFull
+from core.errors import CalculationTimeout, NotStarted, QueueFull, TenantLimitReached
+from service.turns import Turns
 
 # Share of the deadline. The rest is for a comparison that answers without its certificate.
 _WORKER_SHARE = 0.8
@@ -29,7 +34,11 @@ _MODULES = {
 }
 
 
+_NICENESS = 10
+
+
 def _begin() -> None:
+    os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the gateway handles Ctrl-C and ends its workers
     signal.signal(signal.SIGALRM, _out_of_time)
     threading.Thread(target=_end_with_the_gateway, daemon=True).start()
@@ -59,40 +68,66 @@ def _work(name: str, timeout_s: float, arguments: tuple[Any, ...], keywords: dic
 class Calculations:
     """A process pool that starts with the first calculation."""
 
-    def __init__(self, *, workers: int, queue_max: int, timeout_s: float) -> None:
+    def __init__(self, *, workers: int, queue_max: int, timeout_s: float, tenant_share: float = 1.0) -> None:
         self._workers = workers
         self._queue_max = queue_max
+        self._tenant_share = tenant_share
         self._timeout_s = timeout_s
         self._pool: ProcessPoolExecutor | None = None
-        self._waiting = 0
+        self._turns = Turns(workers, tenant_places=max(1, workers - 1))
 
-    async def run(self, name: str, *arguments: Any, **keywords: Any) -> Any:
-        """Run one function of the table above and return its result. Its own errors pass through.
+    async def run(self, name: str, *arguments: Any, tenant: str, **keywords: Any) -> Any:
+        """Run one function of the table above for `tenant` and return its result. Its own errors pass through.
 
         Raises:
-            QueueFull: too many calculations are waiting.
+            QueueFull: too many calculations are waiting or running.
+            TenantLimitReached: too many of them are the tenant's.
             CalculationTimeout: no result within the deadline, which includes the time in the queue.
             NotStarted: the worker died, or the gateway is stopping.
         """
-        if self._waiting >= self._queue_max:
+        self._admit(tenant)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                deadline = asyncio.get_running_loop().time() + self._timeout_s
+                await self._turns.wait(tenant)
+                left_s = max(0.001, deadline - asyncio.get_running_loop().time())
+                return await self._calculated(tenant, left_s, name, arguments, keywords)
+        except TimeoutError:
+            raise CalculationTimeout from None
+
+    def _admit(self, tenant: str) -> None:
+        own, total = self._turns.unfinished_of(tenant), self._turns.unfinished
+        if total >= self._queue_max:
             raise QueueFull
+        if own >= math.ceil(self._tenant_share * (self._queue_max - (total - own))):
+            raise TenantLimitReached(limit="queue_tenant_share")
+
+    async def _calculated(
+        self, tenant: str, timeout_s: float, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        """Run in a worker, which counts as busy until it has ended, whether or not the caller still waits."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 self._workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
             )
         pool = self._pool
-        self._waiting += 1
         try:
-            future = asyncio.get_running_loop().run_in_executor(pool, _work, name, self._timeout_s, arguments, keywords)
-            return await asyncio.wait_for(future, self._timeout_s)
-        except TimeoutError:
-            raise CalculationTimeout from None
+            calculation = pool.submit(_work, name, timeout_s, arguments, keywords)
         except (BrokenProcessPool, RuntimeError):
-            if self._pool is pool:
-                self.close()
+            self._turns.end(tenant)
+            self._drop(pool)
             raise NotStarted from None
-        finally:
-            self._waiting -= 1
+        loop = asyncio.get_running_loop()
+        calculation.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self._turns.end, tenant))
+        try:
+            return await asyncio.wrap_future(calculation)
+        except (BrokenProcessPool, RuntimeError):
+            self._drop(pool)
+            raise NotStarted from None
+
+    def _drop(self, pool: ProcessPoolExecutor) -> None:
+        if self._pool is pool:
+            self.close()
 
     def close(self) -> None:
         """End the workers and drop their calculations. The next `run` starts new workers."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from core.accounting.events import Unit
 from core.ledger.series import SeriesQuery, SubjectClass
 from service.deps import LedgerDep, PagingDep, SeriesDep, SettingsDep
-from service.http.auth import CallerDep
+from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.releases.budget_blocks import block_with_history, page_block, series_block
@@ -47,13 +47,13 @@ class SeriesParameters(BaseModel):
 
 
 @series_router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
-async def budget(caller: CallerDep, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
+async def budget(caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
     found = await ledger.accounts_page(caller.tenant, cursor=page.cursor, limit=page.limit)
     return await page_block(found, settings.display_delta)
 
 
 @series_router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
-async def series(caller: CallerDep, series: SeriesDep, query: Annotated[SeriesParameters, Query()]) -> Response:
+async def series(caller: ReadCallerDep, series: SeriesDep, query: Annotated[SeriesParameters, Query()]) -> Response:
     page = await series.read(
         caller.tenant,
         SeriesQuery(
@@ -73,13 +73,18 @@ async def series(caller: CallerDep, series: SeriesDep, query: Annotated[SeriesPa
 @account_router.get("/budget/{account:path}/journal", summary="The journal of an account, oldest first")
 async def journal(
     account: str,
-    caller: CallerDep,
+    caller: ReadCallerDep,
     ledger: LedgerDep,
     settings: SettingsDep,
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
+    key_id: Annotated[
+        str | None, Query(pattern=r"^[0-9a-f]{16}$", description="Only entries of releases that this API key caused")
+    ] = None,
 ) -> dict[str, Any]:
-    page = await ledger.journal(caller.tenant, account, cursor=cursor, limit=min(limit, settings.journal_page_max))
+    page = await ledger.journal(
+        caller.tenant, account, key_id=key_id, cursor=cursor, limit=min(limit, settings.journal_page_max)
+    )
     return {
         "account": account,
         "entries": [
@@ -90,10 +95,11 @@ async def journal(
                 "release_id": entry.release_id,
                 "mechanism": entry.mechanism,
                 "reason": entry.reason,
+                "key_id": entry.key_id,
                 "amount": amount(line.amount),
             }
             for entry in page.entries
-            for line in entry.amounts
+            for line in entry.all_amounts
             if line.account == account
         ],
         "next_cursor": page.next_cursor,
@@ -102,6 +108,6 @@ async def journal(
 
 # Last, because `account` holds slashes: this path would match those above.
 @account_router.get("/budget/{account:path}", summary="One account, by its id")
-async def one_account(account: str, caller: CallerDep, ledger: LedgerDep, settings: SettingsDep) -> dict[str, Any]:
+async def one_account(account: str, caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep) -> dict[str, Any]:
     state = await ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, settings.display_delta)

@@ -36,6 +36,12 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    admin_port: int | None = Field(None, ge=0, le=65535)
+    admin_host: str = "127.0.0.1"
+    trusted_proxies: str = Field(
+        "127.0.0.1",
+        validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
+    )
     redis_url: str | None = Field(
         None, validation_alias=AliasChoices("PRIVACY_GATEWAY_REDIS_URL", "REDIS_URL", "redis_url")
     )
@@ -45,6 +51,8 @@ class LocationSettings(BaseModel):
     redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
+    admin_key_previous: SecretStr | None = None
+    keys_per_tenant_max: int = Field(256, ge=1)
     presets_file: Path | None = None
     policies_file: Path | None = None
 
@@ -64,7 +72,9 @@ class EngineSettings(BaseModel):
     infill_api_key: SecretStr | None = None
     infill_timeout_s: float = Field(10.0, gt=0)
     infill_plain_http: bool = False
-    queue_tasks_max: int = Field(1024, ge=1)
+    queue_tasks_max: int = Field(2048, ge=1)
+    queue_tokens_max: int = Field(8_000_000, ge=1)
+    queue_tenant_share: float = Field(0.5, gt=0, le=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
     request_timeout_s: float = Field(60.0, gt=0)
@@ -73,7 +83,7 @@ class EngineSettings(BaseModel):
 class AccountingSettings(BaseModel):
     """Processes of accounting calculations."""
 
-    accounting_workers: int = Field(1, ge=1)
+    accounting_workers: int = Field(2, ge=1)
     accounting_queue_max: int = Field(32, ge=1)
     accounting_timeout_s: float = Field(30.0, gt=0)
 
@@ -85,15 +95,21 @@ class JobSettings(BaseModel):
     jobs_waiting_max: int = Field(32, ge=1)
     jobs_per_tenant_max: int = Field(8, ge=1, le=1000)
     job_attempts_max: int = Field(3, ge=1)
+    job_seconds_max: float = Field(86400.0, gt=0)
+    job_memory_bytes_max: int = Field(8192 * MIB, ge=0)
     job_retention_s: float = Field(30 * 86400.0, ge=60)
     job_json_bytes_max: int = Field(64 * MIB, ge=1024)
     job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)
+    tenant_disk_bytes_max: int = Field(16 * 1024 * MIB, ge=1024)
+    disk_free_bytes_min: int = Field(1024 * MIB, ge=0)
     job_threads: int = Field(0, ge=0)
     job_priority: Literal["idle", "low", "normal"] = "idle"
     domain_documents_max: int = Field(10_000, ge=100, le=100_000)
+    domains_per_tenant_max: int = Field(64, ge=1)
     domain_packs_loaded_max: int = Field(8, ge=1)
     infill_documents_max: int = Field(5_000, ge=20, le=100_000)
     infill_steps_max: int = Field(2_000, ge=1)
+    infill_models_per_tenant_max: int = Field(32, ge=1)
     infill_models_loaded_max: int = Field(4, ge=1)
     synthesis_rows_max: int = Field(1_000_000, ge=2, le=1 << 24)
     synthesis_columns_max: int = Field(1_024, ge=1, le=1_024)  # the schema takes no more
@@ -113,11 +129,15 @@ class LedgerSettings(BaseModel):
     response_retention_s: float = Field(3600.0, ge=1)
     response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    holds_per_tenant_max: int = Field(4096, ge=1)
+    uncharged_holds_per_hour_max: int = Field(10_000, ge=1, le=3_600_000)
+    stored_bytes_per_tenant_max: int = Field(256 * MIB, ge=0)
     reuse_retention_s: float = Field(0.0, ge=0)
     reuse_results_max: int = Field(250_000, ge=1)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
     seal_interval_s: float = Field(10.0, gt=0)
+    durability_interval_s: float = Field(2.0, gt=0)
     epoch_file: Path | None = None
 
 
@@ -141,6 +161,9 @@ class RequestLimits(BaseModel):
     vector_texts_max: int = Field(2048, ge=1, le=TEXTS_TAKEN)
     vector_dimension_max: int = Field(4096, ge=1, le=DIMENSIONS_TAKEN)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
+    vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)
     fill_k_max: int = Field(100, ge=1)
     fill_slots_max: int = Field(2048, ge=1)
     epsilon_min: float = Field(0.001, gt=0)
@@ -149,12 +172,34 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
+    stream_key_check_s: float = Field(2.0, gt=0, le=4)
+    auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)
+    hsts_max_age_s: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 
 
+class ConnectionSettings(BaseModel):
+    """Connections, and the time that slow clients get."""
+
+    connections_max: int = Field(2048, ge=1)
+    connections_per_address_max: int = Field(512, ge=1)
+    request_head_s: float = Field(20.0, gt=0)
+    request_head_bytes_max: int = Field(64 * 1024, ge=1024)
+    body_idle_s: float = Field(30.0, gt=0)
+    answer_idle_s: float = Field(60.0, gt=0)
+    transfer_bytes_per_s_min: int = Field(1024, ge=1)
+
+
 class Settings(
-    LocationSettings, EngineSettings, AccountingSettings, JobSettings, LedgerSettings, RequestLimits, BaseSettings
+    LocationSettings,
+    EngineSettings,
+    AccountingSettings,
+    JobSettings,
+    LedgerSettings,
+    RequestLimits,
+    ConnectionSettings,
+    BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""
 
@@ -162,13 +207,13 @@ class Settings(
         env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
     )
 
-    @field_validator("master_key", "admin_key", "infill_api_key")
+    @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key")
     @classmethod
     def _check_secret(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Refuse an empty secret: a variable that is set to nothing is a mistake."""
         if value is None:
             return None
-        check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
+        check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
 
     @field_validator("redis_url")

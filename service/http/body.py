@@ -17,12 +17,13 @@ import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
-from core.errors import ClientGone, InvalidInput
+from core.errors import InvalidInput
+from core.ledger.names import SHARED_OWNER
 from service.config.settings import Settings
-from service.http.auth import identify
-from service.http.off_loop import off_loop
+from service.http.auth import Caller, identify, needs_of
+from service.http.body_memory import BodyMemory, CountedBody
+from service.preparation import Preparation
 
 _STEP_BYTES = 1024 * 1024  # scanned at once: other threads run between two steps
 _VALUES_PER_CONTAINER = 8
@@ -94,38 +95,52 @@ def parse_json(raw: bytes, limits: JsonLimits) -> Any:
 
 
 class JsonRequest(Request):
-    """A request whose body is measured before `json()` parses it."""
+    """A request whose body is received and measured before `json()` parses it."""
 
-    async def measure(self) -> None:
-        """Receive the body and check its size as JSON. Raises ClientGone, and as `check_json`."""
-        try:
-            raw = await self.body()
-        except ClientDisconnect:
-            raise ClientGone from None
-        await off_loop(len(raw), check_json, raw, self.app.state.json_limits)
+    async def receive_body(self, body: CountedBody, *, owner: str) -> None:
+        """Read the body, so that `body()` and `json()` have it. Raises as `CountedBody.read` and `check_json`."""
+        self._body = await body.read(self)
+        self._owner = owner
+        await self._prepared(check_json, self._body, self.app.state.json_limits)
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            raw = await self.body()
-            self._json = await off_loop(len(raw), orjson.loads, raw)
+            self._json = await self._prepared(orjson.loads, self._body)
         return self._json
+
+    async def _prepared(self, work: Callable[..., Any], raw: bytes, *arguments: Any) -> Any:
+        preparation: Preparation = self.app.state.preparation
+        return await preparation.run(self._owner, len(raw), work, raw, *arguments)
 
 
 class JsonRoute(APIRoute):
-    """An `APIRoute` that authenticates before it reads a body, and reads the body as `JsonRequest` does."""
+    """An `APIRoute` that authenticates and checks the role before it reads a body.
+
+    It counts the body as the caller's memory and reads it as `JsonRequest` does. A route with an optional body also
+    takes a request without one.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
         takes_body = self.body_field is not None
+        needs_body = self.body_field is not None and self.body_field.field_info.is_required()
+        needed = tuple(needs_of(self.dependant))
 
         async def handle(request: Request) -> Response:
             json_request = JsonRequest(request.scope, request.receive)
-            if takes_body:
-                await identify(request)
-                if not is_json(request.headers.get("content-type", "")):
-                    raise HTTPException(415)
-                await json_request.measure()
-            return await handler(json_request)
+            if not takes_body:
+                return await handler(json_request)
+            identity = await identify(request)
+            for needs in needed:
+                await needs(request)
+            content_type = request.headers.get("content-type", "")
+            if (needs_body or content_type) and not is_json(content_type):
+                raise HTTPException(415)
+            owner = identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
+            memory: BodyMemory = request.app.state.body_memory
+            with memory.of(owner) as body:
+                await json_request.receive_body(body, owner=owner)
+                return await handler(json_request)
 
         return handle
 

@@ -16,10 +16,13 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus
-from service.deps import JobsDep, PagingDep, SubmissionDep
-from service.http.auth import Caller, OwnerDep, job_owner, require_tenant
+from service.deps import AdminLogDep, JobsDep, OpenStreamDep, PagingDep, SubmissionDep
+from service.http import problems
+from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
 from service.http.numbers import whole_number
+from service.http.operator_log import log_if_shared
+from service.http.problems import documented
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
 
@@ -39,26 +42,34 @@ def creation_router(kinds: JobKinds) -> APIRouter:
             summary=kind.summary,
             description=kind.description,
             response_model=None,
+            responses=documented(s507="The upload exceeds the tenant's disk space or the free one."),
             openapi_extra={"requestBody": kind.openapi},
         )
     return created
 
 
-async def _tenant(caller: Annotated[Caller, Depends(require_tenant)]) -> str:
+async def _owner(owner: OwnerDep) -> str:
+    return owner
+
+
+async def _tenant(caller: JobsCallerDep) -> str:
     """The owner of a job whose kind the operator cannot create: a tenant."""
     return caller.tenant
 
 
 def _creation(kind: JobKind) -> Any:
-    owner_of = job_owner if kind.shared else _tenant
+    owner_of = _owner if kind.shared else _tenant
 
     async def create(
         request: Request,
         submission: SubmissionDep,
+        log: AdminLogDep,
         response: Response,
         owner: str = Depends(owner_of),  # a default: an annotation could not name a local variable
     ) -> dict[str, Any]:
         job, created = await submission.submit(request, owner, kind)
+        if created:
+            await log_if_shared(log, owner, action=f"job.{kind.name}", name=job.job_id)
         response.headers["Location"] = f"/jobs/{job.job_id}"
         response.headers["Idempotency-Replayed"] = str(not created).lower()
         return job_block(job)
@@ -86,17 +97,21 @@ async def one_job(job: JobDep) -> dict[str, Any]:
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job; one that has ended stays what it is")
-async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep) -> dict[str, Any]:
-    return job_block(await runner.cancel(owner, job_id))
+async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep, log: AdminLogDep) -> dict[str, Any]:
+    job = await runner.cancel(owner, job_id)
+    await log_if_shared(log, owner, action="job.cancel", name=job.job_id)
+    return job_block(job)
 
 
 @router.get("/jobs/{job_id}/events", summary="The job's states as they change", response_class=EventSourceResponse)
 async def events(
-    runner: JobsDep, job: JobDep, last_event_id: Annotated[str | None, Header()] = None
+    runner: JobsDep, job: JobDep, open_: OpenStreamDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events `progress`, then one named as the end state; ids grow with each change of the job.
 
     Begins with the present state, unless `Last-Event-ID` is its id. Comments keep an idle connection open.
+
+    A stream whose key is revoked or expires ends with an event `problem`, whose data is a problem document.
     """
     sent = whole_number(last_event_id)
     while True:
@@ -105,6 +120,9 @@ async def events(
             name = job.status.value if job.status.ended else "progress"
             yield ServerSentEvent(event=name, id=str(job.seq), data=job_block(job))
         if job.status.ended or not await runner.changed():
+            return
+        if open_.error is not None:
+            yield ServerSentEvent(event="problem", data=problems.block_of(open_.error))
             return
         try:
             job = await runner.store.get(job.owner, job.job_id)

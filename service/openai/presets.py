@@ -21,8 +21,8 @@ from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.config.data_dir import NAME as DOMAIN_NAME
 from service.config.settings import Settings
 from service.domains.store import DEFAULT_NAME
+from service.http.choices import Projection, SentenceMechanism, VectorMechanism
 from service.http.validation import findings, names
-from service.sentdp.mechanism import SentenceMechanism
 
 PresetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SubjectRule = Literal["none", "user", "required"]
@@ -49,11 +49,11 @@ class VectorPreset(_Model):
     """Each input is one text of `POST /embed/vector`; the parameters are those of that endpoint."""
 
     endpoint: Literal["vector"]
-    mechanism: Literal["privemb", "laplace", "privunit", "codebook"]
+    mechanism: VectorMechanism
     epsilon: float = Field(gt=0)
     dimension: int | None = Field(None, ge=1)
     clip_norm: float | None = Field(None, gt=0)
-    projection: Literal["orthonormal", "gaussian", "identity", "pca"] | None = None
+    projection: Projection | None = None
     strict: bool = True
     beta: float | None = None
     delta: float | None = None

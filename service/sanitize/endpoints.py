@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
-from service.deps import PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
-from service.http.auth import CallerDep
+from service.deps import OpenStreamDep, PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
+from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute, json_limits
 from service.http.middleware import STREAM_PATH, is_json_lines
 from service.http.ndjson import MEDIA_TYPE, LineReader, LineStream
@@ -44,7 +44,7 @@ LINES: dict[str, Any] = {
 
 @router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
 async def sanitize(
-    body: SanitizeRequest, request: Request, caller: CallerDep, sanitizing: SanitizeDep, releases: ReleasesDep
+    body: SanitizeRequest, request: Request, caller: ReleaseCallerDep, sanitizing: SanitizeDep, releases: ReleasesDep
 ) -> Response:
     return await releases.release(request, caller, await sanitizing.release_request(caller.tenant, body))
 
@@ -55,7 +55,9 @@ async def sanitize(
     response_class=Response,
     openapi_extra=LINES,
 )
-async def sanitize_batch(request: Request, caller: CallerDep, parts: StreamPartsDep) -> Response:
+async def sanitize_batch(
+    request: Request, caller: ReleaseCallerDep, parts: StreamPartsDep, open_: OpenStreamDep
+) -> Response:
     """The first line may hold the terms; any other holds a document. An error in the first line is a status code; an
     error in a later one is a problem of that line."""
     if not is_json_lines(request.headers.get("content-type", "")):
@@ -64,15 +66,15 @@ async def sanitize_batch(request: Request, caller: CallerDep, parts: StreamParts
         raise InvalidInput("A stream is not kept, so it takes no Idempotency-Key.", field="Idempotency-Key")
     lines = LineReader(request, parts.settings)
     try:
-        first = await lines.take(1, stopping=parts.stopping)
+        first = await lines.take(1, stream=open_)
         if not first:
             raise InvalidInput("The body holds no line.", field="body")
-        value = await parse_line(first[0], json_limits(parts.settings))
+        value = await parse_line(first[0], json_limits(parts.settings), parts.preparation, tenant=caller.tenant)
         if isinstance(value, dict) and "text" in value:
             terms = Terms()
         else:
             terms, first = _terms(value), []
-        stream = DocumentStream(parts, caller, parts.sanitize.applied(terms, caller.tenant), lines)
+        stream = DocumentStream(parts, caller, parts.sanitize.applied(terms, caller.tenant), lines, open_)
     except BaseException:
         lines.close()
         raise
@@ -87,5 +89,5 @@ def _terms(value: Any) -> Terms:
 
 
 @router.get("/policies", summary="The operator's policies that the tenant may name, or must")
-async def policies(caller: CallerDep, policies: PoliciesDep) -> dict[str, Any]:
+async def policies(caller: ReadCallerDep, policies: PoliciesDep) -> dict[str, Any]:
     return {"policies": policies.visible(caller.tenant)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, create_model
 
@@ -10,11 +10,10 @@ from core.errors import InvalidInput
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
 from core.text.languages import ENGLISH, entities_of
-from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
+from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TECHNIQUES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
 from service.config.settings import DOCUMENTS_TAKEN
+from service.http.choices import FillMechanism, FillMode, FillScope, Technique
 from service.http.strict import AtMost, Strict
-
-Technique = Literal["entity", "vocabulary", "allow_list", "all"]
 
 
 class TextDocument(Strict):
@@ -33,7 +32,7 @@ Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIE
 class Mask(Strict):
     """What is masked. Techniques combine by union. `language`: the language of the documents."""
 
-    techniques: Annotated[list[Technique], AtMost(4)] = Field(default=["entity"], min_length=1)
+    techniques: Annotated[list[Technique], AtMost(len(TECHNIQUES))] = Field(default=["entity"], min_length=1)
     entities: Annotated[list[str], AtMost(64)] | None = Field(
         None, description="Default: the catalogue at GET /entities."
     )
@@ -65,17 +64,13 @@ class Mask(Strict):
 class Fill(Strict):
     """What replaces a masked place."""
 
-    mode: Literal["marker", "class_marker", "surrogate", "metric_dp", "top1", "topk", "dp"] = "class_marker"
+    mode: FillMode = "class_marker"
     epsilon: float | None = Field(
         None, gt=0, description="Of each document: by `metric_dp` per unit of distance, by `dp` in total. No others."
     )
-    mechanism: Literal["exponential", "laplace"] | None = Field(
-        None, description="Of `metric_dp` alone. Default: exponential."
-    )
+    mechanism: FillMechanism | None = Field(None, description="Of `metric_dp` alone. Default: exponential.")
     k: int | None = Field(None, ge=1, description="Of `topk` alone: one of the model's k best words. Default: 10.")
-    scope: Literal["slot", "document"] | None = Field(
-        None, description="Of `dp` alone: what epsilon protects. Default: slot."
-    )
+    scope: FillScope | None = Field(None, description="Of `dp` alone: what epsilon protects. Default: slot.")
     model: str | None = Field(
         None, max_length=64, description="Of `top1` and `topk` alone: a model of yours that `POST /jobs/infill` made."
     )

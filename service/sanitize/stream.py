@@ -8,7 +8,6 @@ of that line. An error that would stop every further document ends the stream, a
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +20,15 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.ledger.names import parse_account_id
 from core.text.policy import Sanitised, SanitizeTask
-from gpu_workers.engine.protocol import Engine
+from gpu_workers.engine.protocol import Engine, Task
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
 from service.http.body import JsonLimits, json_limits, parse_json
 from service.http.ndjson import Line, LineReader
-from service.http.off_loop import off_loop
+from service.http.open_streams import OpenStream
 from service.http.validation import findings
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
 from service.sanitize.fills import role_of
@@ -38,21 +38,21 @@ from service.sanitize.service import SanitizeService, counts, engine_task, row
 
 @dataclass(frozen=True)
 class StreamParts:
-    """What a stream of documents works with. `stopping` is set when the gateway is about to stop."""
+    """What a stream of documents works with."""
 
     settings: Settings
     sanitize: SanitizeService
     releases: ReleasePipeline
     engine: Engine
-    stopping: asyncio.Event
+    preparation: Preparation
 
 
-async def parse_line(line: Line, limits: JsonLimits) -> Any:
+async def parse_line(line: Line, limits: JsonLimits, preparation: Preparation, *, tenant: str) -> Any:
     """The JSON value of a line. Raises HTTPException 413 and 400, InvalidInput as `check_json`."""
     if line.content is None:
         raise HTTPException(413)
     try:
-        return await off_loop(len(line.content), parse_json, line.content, limits)
+        return await preparation.run(tenant, len(line.content), parse_json, line.content, limits)
     except orjson.JSONDecodeError:
         raise HTTPException(400) from None
 
@@ -74,11 +74,12 @@ class DocumentStream:
     Raises InvalidInput where no document could be sanitised by them.
     """
 
-    def __init__(self, parts: StreamParts, caller: Caller, terms: Terms, lines: LineReader) -> None:
+    def __init__(self, parts: StreamParts, caller: Caller, terms: Terms, lines: LineReader, stream: OpenStream) -> None:
         self._parts = parts
         self._caller = caller
         self._terms = terms
         self._lines = lines
+        self._stream = stream
         self._answers: dict[int, Buffer] = {}
         self._seen = 0
         self._written = 0
@@ -97,21 +98,19 @@ class DocumentStream:
         try:
             group = first or await self._take()
             while group:
-                stop = await self._work(group)
+                stop = await self._stream.finished(self._work(group), abandon=self._lines.client_disconnected.set)
                 yield b"".join(self._ready())
                 if stop is not None:
                     raise stop
                 group = await self._take()
-        except GatewayError as error:
-            problem = problems.error_block(error)
-        except HTTPException as error:
-            problem = problems.http_block(error.status_code)
+        except (GatewayError, HTTPException) as error:
+            problem = problems.block_of(error)
         finally:
             self._lines.close()
         yield self._summary(problem)
 
     async def _take(self) -> list[Line]:
-        return await self._lines.take(self._parts.settings.stream_group_max, stopping=self._parts.stopping)
+        return await self._lines.take(self._parts.settings.stream_group_max, stream=self._stream)
 
     async def _work(self, group: Sequence[Line]) -> GatewayError | None:
         """Process a group. Returns the error that ends the stream, if there is one."""
@@ -119,8 +118,10 @@ class DocumentStream:
         for line in group:
             index, self._seen = self._seen, self._seen + 1
             try:
-                document = TextDocument.model_validate(await parse_line(line, self._limits))
-                cost, tasks = await off_loop(len(document.text), self._priced, document)
+                document = TextDocument.model_validate(await self._parsed(line))
+                cost, tasks = await self._parts.preparation.run(
+                    self._caller.tenant, len(document.text), self._priced, document
+                )
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))
             except ValidationError as error:
@@ -136,6 +137,9 @@ class DocumentStream:
         except GatewayError as error:
             return error
         return None
+
+    async def _parsed(self, line: Line) -> Any:
+        return await parse_line(line, self._limits, self._parts.preparation, tenant=self._caller.tenant)
 
     def _priced(self, document: TextDocument) -> tuple[Price, list[SanitizeTask]]:
         """Price and task of one document, as of a call of `/sanitize` with this document alone."""
@@ -160,7 +164,7 @@ class DocumentStream:
         if self._lines.client_disconnected.is_set():
             raise ClientGone
         try:
-            await self._wait_for_capacity(len(release_request.tasks))
+            await self._wait_for_capacity(release_request.tasks)
             await self._run(release_request, parts)
         except (InvalidInput, BudgetExhausted) as error:
             if len(parts) > 1:
@@ -174,13 +178,16 @@ class DocumentStream:
             for part in parts:
                 self._refuse(part.index, part.line, problems.error_block(error))
 
-    async def _wait_for_capacity(self, tasks: int) -> None:
-        """A stream can wait where a call is refused. Raises QueueFull after the time that a request may take."""
-        await self._parts.engine.wait_for_capacity(self._role, tasks, timeout_s=self._parts.settings.request_timeout_s)
+    async def _wait_for_capacity(self, tasks: Sequence[Task]) -> None:
+        """A stream can wait where a call is refused. Raises QueueFull and TenantLimitReached after the time that a
+        request may take."""
+        await self._parts.engine.wait_for_capacity(
+            self._role, tasks, tenant=self._caller.tenant, timeout_s=self._parts.settings.request_timeout_s
+        )
 
     async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
         if not release_request.charges:
-            rows = await self._parts.releases.run_free(release_request, self._lines.client_disconnected)
+            rows = await self._parts.releases.run_free(self._caller, release_request, self._lines.client_disconnected)
         else:
             held = await self._parts.releases.hold(self._caller, release_request)
             self._charged += len(parts)

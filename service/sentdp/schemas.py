@@ -10,8 +10,8 @@ from core.mechanisms.sentences.protection import Form, Segmentation
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.config.settings import DOCUMENTS_TAKEN, SENTENCES_TAKEN
 from service.domains.store import DEFAULT_NAME
+from service.http.choices import SentenceMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
-from service.sentdp.mechanism import SentenceMechanism
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 
@@ -66,6 +66,8 @@ class SentDPRequest(Strict):
     def size(self) -> int:
         """The characters of all texts and sentences, and the numbers of all embeddings."""
         return sum(
-            len(document.text or "") + sum(map(len, document.sentences or document.embeddings or ()))
+            len(document.text or "")
+            + sum(map(len, document.sentences or ()))
+            + sum(map(len, document.embeddings or ()))
             for document in self.documents
         )

@@ -30,8 +30,8 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import Settings
 from service.domains.store import Domain, Domains
-from service.http.off_loop import off_loop
 from service.http.strict import Vector
+from service.preparation import Preparation
 from service.releases.limits import check_epsilon
 from service.releases.request import Part, Parts, Price, ReleaseRequest
 from service.sentdp.schemas import Document, SentDPRequest
@@ -47,10 +47,11 @@ class SentDPService:
 
     body = SentDPRequest
 
-    def __init__(self, settings: Settings, *, domains: Domains, workers: Workers) -> None:
+    def __init__(self, settings: Settings, *, domains: Domains, workers: Workers, preparation: Preparation) -> None:
         self._settings = settings
         self._domains = domains
         self._workers = workers
+        self._preparation = preparation
 
     async def price(self, tenant: str, body: SentDPRequest) -> Price:
         """What `body` costs. Looks at the parameters, the documents' forms and the domain's public facts, not at text.
@@ -73,8 +74,15 @@ class SentDPService:
         self._check_forms(body, domain)
         model = self._workers.encoder_name if domain.file is None else pack.encoder
         count = protection_of(body).count
-        tasks = await off_loop(
-            body.size, tasks_of, body, self._settings, dimension=pack.dimension, event=event, pack=domain.file
+        tasks = await self._preparation.run(
+            tenant,
+            body.size,
+            tasks_of,
+            body,
+            self._settings,
+            dimension=pack.dimension,
+            event=event,
+            pack=domain.file,
         )
 
         def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:

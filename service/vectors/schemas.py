@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.config.settings import TEXTS_TAKEN, VECTORS_TAKEN
+from service.http.choices import Projection, VectorMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 
 
@@ -16,12 +17,10 @@ class VectorParameters(Strict):
     epsilon: float = Field(
         gt=0, description="Of each vector: per unit of distance for privemb and laplace, in total for the others."
     )
-    mechanism: Literal["privemb", "laplace", "privunit", "codebook"] | None = Field(
-        None, description="Default: codebook for texts, privemb for vectors."
-    )
+    mechanism: VectorMechanism | None = Field(None, description="Default: codebook for texts, privemb for vectors.")
     dimension: int | None = Field(None, ge=1, description="Of the released vectors.")
     clip_norm: float | None = Field(None, gt=0, description="Longer vectors are clipped to it; default 1.")
-    projection: Literal["orthonormal", "gaussian", "identity", "pca"] | None = Field(
+    projection: Projection | None = Field(
         None, description="Default: by mechanism; pca for texts whose mechanism is not named."
     )
     strict: bool = Field(True, description="false: the paper's form of privemb, which `beta` and `delta` describe.")

@@ -24,10 +24,10 @@ from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
 from service.config.settings import Settings
-from service.http.off_loop import off_loop
+from service.preparation import Preparation
 from service.releases.limits import check_epsilon
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered
-from service.vectors.batch import FLOAT32, VectorBatch, array_batch, rows_dimension, text_batch
+from service.vectors.batch import FLOAT32, VectorBatch, array_batch, matrix_of, rows_dimension, text_batch
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorParameters, VectorRequest
 from service.workers import Workers
@@ -54,11 +54,20 @@ class VectorService:
 
     body = VectorRequest
 
-    def __init__(self, settings: Settings, *, workers: Workers, projections: Projections, arrays: ArrayPool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        workers: Workers,
+        projections: Projections,
+        arrays: ArrayPool,
+        preparation: Preparation,
+    ) -> None:
         self._settings = settings
         self._workers = workers
         self._projections = projections
         self._arrays = arrays
+        self._preparation = preparation
 
     async def price(self, tenant: str, body: VectorRequest) -> Price:
         """What `body` costs. Raises InvalidInput, and for texts WorkerCold."""
@@ -67,7 +76,7 @@ class VectorService:
 
     async def price_of_body(self, tenant: str, body: VectorRequest) -> VectorPrice:
         """As `price`, with the spec that is priced."""
-        dimension = None if body.vectors is None else await off_loop(body.size, rows_dimension, body.vectors)
+        dimension = None if body.vectors is None else rows_dimension(body.vectors)
         return await self.vector_price(tenant, body, rows=body.rows, dimension=dimension)
 
     async def vector_price(
@@ -115,17 +124,19 @@ class VectorService:
         return params, facts.encoder.dimension
 
     async def release_request(self, tenant: str, body: VectorRequest) -> ReleaseRequest:
-        """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull."""
+        """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull,
+        TenantLimitReached."""
         return await self.release_at(tenant, body, await self.price_of_body(tenant, body))
 
     async def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
         """As `release_request`, for a price that was computed before."""
         model = None if body.texts is None else self._workers.encoder_name
         if body.vectors is not None:
-            matrix = await off_loop(body.size, np.asarray, body.vectors, dtype=np.float64)
-            batch = array_batch(self._arrays, matrix, price.spec)
+            size = len(body.vectors) * price.spec.dimension
+            matrix = await self._preparation.run(tenant, size, matrix_of, body.vectors)
+            batch = array_batch(self._arrays, matrix, price.spec, tenant=tenant)
         else:
-            batch = await off_loop(body.size, text_batch, body.texts or (), self._settings)
+            batch = await self._preparation.run(tenant, body.size, text_batch, body.texts or (), self._settings)
 
         def render(released: Array, common: dict[str, Any]) -> Rendered:
             rows = [_shown(row, body.encoding_format) for row in released]
@@ -153,10 +164,11 @@ class VectorService:
     ) -> ReleaseRequest:
         """The release of `batch`, each row charged; `render` gets the released vectors `[n, m]` of `dtype`.
 
-        Raises QueueFull while there is no memory for the answer.
+        Raises QueueFull or TenantLimitReached while there is no memory for the answer.
         """
         shape = (batch.rows, price.spec.output_dimension)
-        block = self._arrays.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
+        size = batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize
+        block = self._arrays.block(size, owner=tenant)
         released = BlockArray(block, dtype, shape)
         task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
 

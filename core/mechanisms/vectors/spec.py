@@ -34,6 +34,8 @@ DEFAULT_BETA = 0.9
 PACK_DIMENSION = 384  # the dimension of the encoder of the `pca` projection and the trained codebook
 PACK_AXES = 64
 
+PROJECTIONS = ("orthonormal", "gaussian", "identity", "pca")
+
 # The first of each is the default; `codebook` keeps the input space if that has few dimensions.
 _PROJECTIONS = {
     "privemb": ("orthonormal", "gaussian", "pca"),

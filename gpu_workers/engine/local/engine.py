@@ -18,9 +18,15 @@ from gpu_workers.engine.protocol import Role, RoleStatus, Task
 class LocalEngine:
     """`Engine` that uses worker processes on this machine. Its arrays are in memory that it shares with a worker."""
 
-    def __init__(self, pools: Mapping[Role, WorkerPoolOptions], *, array_bytes_max: int = ARRAY_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        pools: Mapping[Role, WorkerPoolOptions],
+        *,
+        array_bytes_max: int = ARRAY_BYTES_MAX,
+        array_owner_bytes_max: int | None = None,
+    ) -> None:
         self._pools = {role: WorkerPool(role, options) for role, options in pools.items()}
-        self.arrays = ArrayPool(SharedBlock, bytes_max=array_bytes_max)
+        self.arrays = ArrayPool(SharedBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
 
     @property
     def roles(self) -> Sequence[Role]:
@@ -39,16 +45,21 @@ class LocalEngine:
         role: Role,
         tasks: Sequence[Task],
         *,
+        tenant: str,
         timeout_s: float,
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
     ) -> list[Any]:
         return await self._pools[role].queue.run(
-            tasks, timeout_s=timeout_s, client_disconnected=client_disconnected, isolate_failures=isolate_failures
+            tasks,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            client_disconnected=client_disconnected,
+            isolate_failures=isolate_failures,
         )
 
-    async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
-        await self._pools[role].queue.wait_for_capacity(tasks, timeout_s=timeout_s)
+    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
+        await self._pools[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
 
     def status(self, role: Role) -> RoleStatus:
         return self._pools[role].status()

@@ -108,6 +108,7 @@ class TestContract:
                 assert result.value is not None
                 assert result.value >= truth - 1e-9, (event, count, delta)
 
+    @pytest.mark.slow("grid")
     def test_extreme_inputs_give_a_number_or_a_typed_answer(self, fresh: Callable[[], Accountant]) -> None:
         rates, noises, counts = (1e-6, 0.1, 1.0), (0.3, 50.0), (1, 1000, 10**7)
         for rate, noise, count, delta in itertools.product(rates, noises, counts, (1e-12, 0.1)):

@@ -37,9 +37,17 @@ def errors_found(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def _attack(gateway: Gateway, tenant: Tenant, errors_found: list[int], place: Place, content: bytes) -> None:
-    client = gateway.admin if "/admin/" in place.operation else tenant.http
     _, path = place.operation.split()
-    answer = client.post(path.replace("{job_id}", "0" * 32), content=content, headers=_JSON)
+    client = tenant.http
+    if path.startswith("/admin/"):
+        client = gateway.admin
+    elif path.startswith("/keys"):
+        roles = {"roles": ["admin", "read"]}
+        made = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json=roles)
+        client = gateway.client(made.json()["key"])
+    for name, value in (("{job_id}", "0" * 32), ("{tenant}", tenant.name), ("{key_id}", "0" * 16)):
+        path = path.replace(name, value)
+    answer = client.post(path, content=content, headers=_JSON)
 
     found = f"{place}: {answer.status_code} {answer.text[:300]}"
     assert answer.status_code in (400, 404, 413, 422), found

@@ -178,6 +178,7 @@ def test_another_tenants_jobs_and_domains_do_not_exist(real_gateway: Gateway, ow
     assert real_gateway.client(None).get("/jobs").status_code == 401
 
 
+@pytest.mark.slow("training")
 def test_a_shared_domain_serves_every_tenant_and_ones_own_comes_first(
     real_gateway: Gateway, real_tenant: Tenant
 ) -> None:
@@ -285,6 +286,7 @@ def test_errors_that_need_no_job_are_reported_at_once(real_tenant: Tenant) -> No
     assert real_tenant.http.get("/jobs").json()["jobs"] == []
 
 
+@pytest.mark.slow("training")
 def test_near_duplicates_are_reported(real_tenant: Tenant) -> None:
     texts = [" ".join(parts) for parts in documents(140)]
     copies = [text.replace("The court", "One court").replace("spring", "winter") for text in texts[:20]]
@@ -294,6 +296,7 @@ def test_near_duplicates_are_reported(real_tenant: Tenant) -> None:
     assert warning["share"] == round(warning["count"] / 160, 4)
 
 
+@pytest.mark.slow("training")
 def test_text_is_nowhere_but_encrypted(real_gateway: Gateway, real_tenant: Tenant) -> None:
     made = [{"sentences": [*parts, PLANTED]} for parts in documents(250)]
     job_id = submit(real_tenant.http, made, name="planted").json()["job_id"]

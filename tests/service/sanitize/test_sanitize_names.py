@@ -115,6 +115,7 @@ def own_tagger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway
     running.stop()
 
 
+@pytest.mark.slow("training")
 def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: RealGateway) -> None:
     tenant = own_tagger.tenant()
     text = "the parcel that alice sent to bob@example.org went from lima to oslo"

@@ -1,0 +1,32 @@
+"""Names that bodies and presets accept, as types that list the rows of the tables of `core`.
+
+A row that is added to a table is accepted without an edit of a schema. Type checkers see `str`, since a table's rows
+are not known to them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
+from core.mechanisms.vectors.spec import PROJECTIONS, VECTOR_MECHANISMS
+from core.mechanisms.words.fill_pricing import SCOPES
+from core.mechanisms.words.pricing import MECHANISMS
+from core.text.policy import FILL_MODES, TECHNIQUES
+
+if TYPE_CHECKING:
+    SentenceMechanism = str
+    VectorMechanism = str
+    Projection = str
+    Technique = str
+    FillMode = str
+    FillMechanism = str
+    FillScope = str
+else:
+    SentenceMechanism = Literal[tuple(SENTENCE_MECHANISMS)]
+    VectorMechanism = Literal[VECTOR_MECHANISMS]
+    Projection = Literal[PROJECTIONS]
+    Technique = Literal[tuple(TECHNIQUES)]
+    FillMode = Literal[FILL_MODES]
+    FillMechanism = Literal[MECHANISMS]
+    FillScope = Literal[SCOPES]
