@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 # Real evaluation data; only the benchmarks read it (see benchmarks/README.md).
 DATA ?= ../shared/data
-# Of `make fuzz`; the whole campaign takes hours on two cores.
+# Of `make fuzz`.
 REQUESTS ?= 100000
 
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
@@ -57,6 +57,7 @@ format: setup
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)

@@ -45,7 +45,11 @@ MEMORY_GROWTH_MAX = 0.2
 WARM_UP_MIN = 500
 PAUSE_S_MAX = 60.0
 DOCUMENT_SHARE = 0.6
-SETTINGS = {"PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": "15", "PRIVACY_GATEWAY_STREAM_IDLE_S": "5"}
+SETTINGS = {
+    "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": "15",
+    "PRIVACY_GATEWAY_STREAM_IDLE_S": "5",
+    "PRIVACY_GATEWAY_AUTH_FAILURES_PER_MINUTE": "0",  # all callers have one address
+}
 _LAG = "privacy_gateway_event_loop_lag_seconds"
 # Headers that repeat what the caller chose, by design.
 _REPEATED = ("idempotency-key", "x-request-id")
