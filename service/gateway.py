@@ -132,7 +132,11 @@ class Gateway:
             preparation=self.preparation,
         )
         self.sanitize = SanitizeService(
-            settings, policies=self.policies, models=self.tuned_models, workers=self.workers
+            settings,
+            policies=self.policies,
+            models=self.tuned_models,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors)
         self.releases = ReleasePipeline(
@@ -143,7 +147,7 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
-        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine)
+        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.preparation)
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from starlette.datastructures import Headers
 
 from core.errors import TenantLimitReached
+from service.http.numbers import whole_number
 from service.preparation import IN_LOOP_SIZE_MAX
 
 
@@ -61,7 +62,5 @@ class LargeRequests:
 
 def _is_large(headers: Headers) -> bool:
     """A body of unknown length counts as large."""
-    announced = headers.get("content-length", "")
-    if announced.isdigit():
-        return int(announced) > IN_LOOP_SIZE_MAX
-    return "transfer-encoding" in headers
+    announced = whole_number(headers.get("content-length"))
+    return "transfer-encoding" in headers if announced is None else announced > IN_LOOP_SIZE_MAX

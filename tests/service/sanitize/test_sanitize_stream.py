@@ -401,3 +401,20 @@ def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> 
         assert small.process.wait(60) == 0
     finally:
         small.stop()
+
+
+def test_blank_lines_count_before_they_are_skipped(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "data", {"PRIVACY_GATEWAY_STREAM_LINES_MAX": "5", "PRIVACY_GATEWAY_INFILL": "off"})
+    try:
+        tenant = gateway.tenant()
+        refused = post(tenant, b"\n" * 6)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+        assert "at most 5 lines" in refused.json()["detail"]
+
+        rows, summary = stream(tenant, {"text": "x"}, b"\n" * 4)
+        assert (len(rows), summary["complete"]) == (1, True)
+        rows, summary = stream(tenant, {"text": "x"}, b" \n" * 1000, {"text": "x"})
+        assert (summary["complete"], summary["problem"]["code"]) == (False, "invalid-input")
+        assert len(rows) <= 1
+    finally:
+        gateway.stop()
