@@ -1,8 +1,8 @@
 """The `inline` engine runs the handlers in the calling process, for tests and tutorials.
 
-It is deterministic: it runs one batch at a time, in the order of admission across all roles. Admission, deadlines and
-cancellation are those of every engine (`gpu_workers.engine.task_queue`). Payloads and results pass through
-`gpu_workers.engine.portable`, as they would to a worker on another machine.
+It is deterministic: it runs one batch at a time, of the role whose queue holds the oldest task. Admission, order,
+deadlines and cancellation are those of every engine (`gpu_workers.engine.task_queue`). Payloads and results pass
+through `gpu_workers.engine.portable`, as they would to a worker on another machine.
 
 If a handler raises an exception outside `Exception`, such as SystemExit, the engine treats it as the death of a worker:
 the batch ends with `WorkerDied`, and the handler is built again. A handler that never returns is not stopped.
@@ -23,8 +23,10 @@ from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
 from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure
 from gpu_workers.engine.portable import MemoryBlock, pack, run_packed, unpack
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
-from gpu_workers.engine.task_queue import TaskQueue
+from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
+
+DEFAULT_LIMITS = QueueLimits()
 
 
 class _Worker:
@@ -66,18 +68,12 @@ class InlineEngine:
         self,
         handlers: Mapping[Role, HandlerFactory],
         *,
-        queue_tasks_max: int = 1024,
-        batch_tokens_max: int = 4096,
+        limits: QueueLimits = DEFAULT_LIMITS,
         array_bytes_max: int = ARRAY_BYTES_MAX,
     ) -> None:
         self._wake = asyncio.Event()
         self._workers = {
-            role: _Worker(
-                factory,
-                TaskQueue(
-                    role, tasks_max=queue_tasks_max, batch_tokens_max=batch_tokens_max, on_admitted=self._wake.set
-                ),
-            )
+            role: _Worker(factory, TaskQueue(role, limits, on_admitted=self._wake.set))
             for role, factory in handlers.items()
         }
         self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max)
@@ -110,16 +106,21 @@ class InlineEngine:
         role: Role,
         tasks: Sequence[Task],
         *,
+        tenant: str,
         timeout_s: float,
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
     ) -> list[Any]:
         return await self._workers[role].queue.run(
-            tasks, timeout_s=timeout_s, client_disconnected=client_disconnected, isolate_failures=isolate_failures
+            tasks,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            client_disconnected=client_disconnected,
+            isolate_failures=isolate_failures,
         )
 
-    async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
-        await self._workers[role].queue.wait_for_capacity(tasks, timeout_s=timeout_s)
+    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
+        await self._workers[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
 
     def status(self, role: Role) -> RoleStatus:
         worker = self._workers[role]

@@ -7,10 +7,10 @@ implementations: `gpu_workers.engine.local` and `gpu_workers.engine.inline`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.facts import WorkerFacts
@@ -28,13 +28,52 @@ class Role(StrEnum):
     FILL = "fill"
 
 
+# The tenant of work that the gateway does for itself, such as a probe. No tenant's name holds a space.
+GATEWAY = "the gateway"
+
+
 @dataclass(frozen=True)
 class Task:
     """The work for one document. `payload` is the input of the role's handler. `weight` is its estimated size in
-    tokens, which counts towards a batch's token budget."""
+    tokens, which counts towards a batch's token budget and towards its tenant's share.
+
+    A task whose payload is `Divisible` may be run in pieces."""
 
     payload: Any
     weight: int
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The result of a task whose pieces leave nothing more to do."""
+
+    result: Any
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A large task as smaller tasks of the same role, between which the tasks of other tenants run.
+
+    `tasks` run first, in any order and in any batches. `join` gets their results in order and returns the task that
+    completes the work, which may again be divisible, or `Joined`. It runs on the event loop, so it only puts results
+    together. If a piece fails, the whole task fails with its error, and `join` is not called.
+
+    What the pieces may do: the distribution of the task's result must not depend on how it was divided. Either the
+    pieces draw no noise (they encode or recognise) and the task that `join` returns draws all of it, or each piece
+    draws for units that are independent of those of the other pieces. The whole task has started once one piece has.
+    """
+
+    tasks: Sequence[Task]
+    join: Callable[[list[Any]], Task | Joined]
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A payload that can be run in pieces."""
+
+    def pieces(self, weight_max: int) -> Pieces | None:
+        """Divide the work into pieces of a weight of about `weight_max` at most; None if it cannot be divided."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -77,29 +116,35 @@ class Engine(Protocol):
         role: Role,
         tasks: Sequence[Task],
         *,
+        tenant: str,
         timeout_s: float,
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
     ) -> list[Any]:
         """Run a group and return its results in order.
 
-        Groups start in the order of their admission. If `client_disconnected` is set before any task of a group has
-        started, the group is dropped. With `isolate_failures`, a started task that fails does not affect the other
-        tasks of its group: its error takes the place of its result.
+        `tenant` is an opaque id, or `GATEWAY`. Tenants share the workers equally by the weight of their tasks
+        (`gpu_workers.engine.fair_queue`). The groups of one tenant start in the order of their admission, and each
+        tenant may hold only a share of the queue (`gpu_workers.engine.task_queue.QueueLimits`). A task that is much
+        larger than others runs in pieces if its payload is `Divisible`. If `client_disconnected` is set before any task
+        of a group has started, the group is dropped. With `isolate_failures`, a started task that fails does not affect
+        the other tasks of its group: its error takes the place of its result.
 
         Raises:
-            NotStarted: no task of the group reached a worker (queue full, worker cold, client disconnected, deadline).
+            NotStarted: no task of the group reached a worker (queue full, the tenant's share used up, worker cold,
+                client disconnected, deadline).
                 Nothing was read and no noise was drawn, so the caller may refund.
             Started: at least one task reached a worker, so the caller must count the group as spent.
         """
         ...
 
-    async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
-        """Return once the queue can admit `tasks` more tasks. It reserves nothing: another caller may fill the queue
+    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
+        """Return once the queue can admit `tasks` of `tenant`. It reserves nothing: another caller may fill the queue
         first.
 
         Raises:
-            QueueFull: the queue stays too full for `timeout_s`, or its limit is below `tasks`.
+            QueueFull: the queue stays too full for `timeout_s`, or its limit is below the number of tasks.
+            TenantLimitReached: the same for the tenant's share of the queue.
         """
         ...
 

@@ -1,15 +1,15 @@
 """The queue of one role: admission, order, deadlines and cancellation. All engines share it, so they behave alike.
 
-A task has *started* once `start_batch` has returned it: the engine then passes it to a worker, which may draw noise at
-any moment. Until then, only the gateway holds the task and can guarantee that nothing was read.
+A task has *started* once `start_batch` has returned it or a piece of it: the engine then passes it to a worker, which
+may draw noise at any moment. Until then, only the gateway holds the task and can guarantee that nothing was read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,86 +17,85 @@ from core.errors import (
     ClientGone,
     DeadlineBeforeStart,
     DeadlineExceeded,
-    GatewayError,
     NotStarted,
     QueueFull,
-    TaskFailed,
+    TenantLimitReached,
     WorkerCold,
     WorkerDied,
 )
 from gpu_workers.engine import metrics
+from gpu_workers.engine.fair_queue import FairQueue
+from gpu_workers.engine.pending import Group, PendingTask
 from gpu_workers.engine.protocol import Role, Task
 
-
-@dataclass(eq=False)
-class _Group:
-    """The tasks of one request, which are admitted together."""
-
-    results: list[Any]
-    done: asyncio.Future[None]
-    unfinished: int
-    isolate_failures: bool
-    started: bool = False
-
-    def settle(self, index: int, result: Any) -> None:
-        if self.done.done():
-            return
-        if isinstance(result, GatewayError) and not (self.isolate_failures and self.started):
-            self.done.set_exception(result)
-            return
-        self.results[index] = result
-        self.unfinished -= 1
-        if self.unfinished == 0:
-            self.done.set_result(None)
+# A task that is larger than a batch is cut into pieces of this share of a batch. While several tenants wait, a batch
+# takes no more than that from a tenant, so that a short task of one is not part of a batch that is full of another's.
+PIECES_PER_BATCH = 8
 
 
-@dataclass(frozen=True, eq=False)
-class PendingTask:
-    """A task from its admission until its result."""
+@dataclass(frozen=True)
+class QueueLimits:
+    """Limits of one role's queue, all of them settings of the gateway.
 
-    task: Task
-    group: _Group
-    index: int
-    admitted_at: float  # `time.monotonic` seconds
+    `tasks_max` and `tokens_max` are for all tenants together. Each tenant may hold `tenant_share` of what the others
+    leave free: n tenants that queue as much as they may hold 1/(n+1) of the queue each at a share of one half, and as
+    much remains free for the next tenant. A tenant with nothing in the queue may always queue one group of any weight,
+    because requests have limits of their own.
+    """
 
-    def finish(self, result: Any) -> None:
-        """Set a worker's result. The task was passed to a worker, so no result can lead to a refund."""
-        self.group.settle(self.index, TaskFailed() if isinstance(result, NotStarted) else result)
+    tasks_max: int = 2048
+    tokens_max: int = 8_000_000
+    tenant_share: float = 0.5
+    batch_tokens_max: int = 4096
+
+    @property
+    def piece_tokens_max(self) -> int:
+        return max(1, self.batch_tokens_max // PIECES_PER_BATCH)
 
 
 class TaskQueue:
     """Used on the event loop only, without locks. It refuses all tasks until it is opened.
 
-    Tasks start in the order of their admission, which only `start_batch` determines.
+    Which task starts next is determined by `start_batch` alone, in the order of `FairQueue`.
     """
 
-    def __init__(self, role: Role, *, tasks_max: int, batch_tokens_max: int, on_admitted: Callable[[], None]) -> None:
-        """`on_admitted` is called when tasks arrive."""
+    def __init__(
+        self, role: Role, limits: QueueLimits, *, on_admitted: Callable[[], None], in_pieces: bool = True
+    ) -> None:
+        """`on_admitted` is called when tasks arrive. `in_pieces`: whether large tasks are cut. All pieces of a task
+        must then be run by equal workers, because a result must not depend on where a piece was run."""
         self._role = role
-        self._tasks_max = tasks_max
-        self._batch_tokens_max = batch_tokens_max
+        self._limits = limits
         self._on_admitted = on_admitted
-        self._pending: deque[PendingTask] = deque()
+        self._in_pieces = in_pieces
+        self._waiting: FairQueue[PendingTask] = FairQueue()
         self._shrunk = asyncio.Event()
         self._open = False
 
     def __len__(self) -> int:
-        return len(self._pending)
+        """The number of tasks that wait and have not started. It can be 0 while pieces wait; see `__bool__`."""
+        return self._waiting.places
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
 
     @property
     def oldest_at(self) -> float:
-        """The admission time of the next task, in `time.monotonic` seconds. Raises IndexError for an empty queue."""
-        return self._pending[0].admitted_at
+        """The earliest admission of a waiting task, in `time.monotonic` seconds. Raises ValueError for an empty
+        queue."""
+        return min(pending.admitted_at for pending in self._waiting.heads())
+
+    def fills(self, tokens: int) -> bool:
+        """Whether the queued tasks fill a batch of so many tokens, and the next of them is not larger than that."""
+        if not self._waiting or self._waiting.work < tokens:
+            return False
+        head = self._waiting.next()[1]
+        return (self._limits.piece_tokens_max if self._is_large(head) else head.work) <= tokens
 
     @property
     def fills_a_batch(self) -> bool:
         """Whether the queued tasks reach the token budget of a batch."""
-        weight = 0
-        for pending in self._pending:
-            weight += pending.task.weight
-            if weight >= self._batch_tokens_max:
-                return True
-        return False
+        return self._waiting.work >= self._limits.batch_tokens_max
 
     def open(self) -> None:
         """Start to admit tasks."""
@@ -106,20 +105,21 @@ class TaskQueue:
         """Refuse all further tasks. Queued tasks end with `WorkerDied` if their group has started, else with
         `WorkerCold`."""
         self._open = False
-        for pending in self._pending:
-            pending.group.settle(pending.index, WorkerDied() if pending.group.started else WorkerCold())
-        self._keep(())
+        for pending in list(self._waiting):
+            pending.settle(WorkerDied() if pending.group.started else WorkerCold())
+        self._keep(lambda _: False)
 
     async def run(
         self,
         tasks: Sequence[Task],
         *,
+        tenant: str,
         timeout_s: float,
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
     ) -> list[Any]:
         """See `Engine.run`."""
-        group = self._admit(tasks, isolate_failures=isolate_failures)
+        group = self._admit(tasks, tenant=tenant, isolate_failures=isolate_failures)
         disconnected: asyncio.Future[Any] = asyncio.ensure_future(client_disconnected.wait())
         deadline = time.monotonic() + timeout_s
         try:
@@ -137,37 +137,49 @@ class TaskQueue:
         finally:
             disconnected.cancel()
             if not group.done.done():
-                self._keep(pending for pending in self._pending if pending.group is not group)
+                self._keep(lambda pending: pending.group is not group)
                 group.done.cancel()
 
-    async def wait_for_capacity(self, tasks: int, *, timeout_s: float) -> None:
+    async def wait_for_capacity(self, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """See `Engine.wait_for_capacity`."""
-        if tasks > self._tasks_max:
-            raise self._refused(QueueFull())
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not self._has_capacity(tasks):
+        if never := self._refusal(tasks, held=(0, 0), others=(0, 0)):
+            raise self._refused(never)
+        deadline = time.monotonic() + timeout_s
+        while refusal := self._refusal_of(tasks, tenant):
+            try:
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     await self._shrunk.wait()
-        except TimeoutError:
-            raise self._refused(QueueFull()) from None
+            except TimeoutError:
+                raise self._refused(refusal) from None
 
-    def start_batch(self) -> list[PendingTask]:
+    def start_batch(self, tokens_max: int | None = None) -> list[PendingTask]:
         """Take the next tasks, up to the token budget of a batch and at least one. They count as started from now on.
 
-        The batch is empty if all queued tasks belong to groups that have failed.
+        `tokens_max`: a smaller budget than that of the limits. The batch is empty if all queued tasks belong to groups
+        that have failed.
         """
         now = time.monotonic()
         batch: list[PendingTask] = []
+        budget = min(tokens_max or self._limits.batch_tokens_max, self._limits.batch_tokens_max)
         weight = 0
-        while self._pending:
-            pending = self._pending[0]
-            if pending.group.done.done():  # another task has failed and ended the whole group
-                self._pending.popleft()
+        by_tenant: dict[str, int] = {}
+        shared = False
+        while self._waiting:
+            tenant, pending = self._waiting.next()
+            if pending.withdrawn:  # another task has failed and ended the whole group
+                self._waiting.drop_next()
                 continue
-            if batch and weight + pending.task.weight > self._batch_tokens_max:
+            if self._cut(tenant, pending):
+                continue
+            shared = shared or self._waiting.tenants > 1
+            own = by_tenant.get(tenant, 0)
+            if batch and weight + pending.work > budget:
                 break
-            batch.append(self._pending.popleft())
-            weight += pending.task.weight
+            if batch and shared and own + pending.work > self._limits.piece_tokens_max:
+                break
+            batch.append(self._waiting.take())
+            weight += pending.work
+            by_tenant[tenant] = own + pending.work
         self._changed()
         if batch:
             for pending in batch:
@@ -177,28 +189,69 @@ class TaskQueue:
             metrics.BATCH_TOKENS.labels(self._role).observe(weight)
         return batch
 
-    def _has_capacity(self, tasks: int) -> bool:
-        return len(self._pending) + tasks <= self._tasks_max
+    def _is_large(self, pending: PendingTask) -> bool:
+        """Whether a task runs in pieces."""
+        return self._in_pieces and pending.work > self._limits.batch_tokens_max and pending.is_divisible
 
-    def _admit(self, tasks: Sequence[Task], *, isolate_failures: bool) -> _Group:
+    def _cut(self, tenant: str, pending: PendingTask) -> bool:
+        """Replace the next task by its pieces if it is large. Returns whether it was replaced."""
+        if not self._is_large(pending):
+            return False
+        pieces = pending.cut(self._limits.piece_tokens_max, lambda task: self._complete(tenant, pending, task))
+        if not pieces:
+            return False
+        self._waiting.drop_next()
+        for piece in reversed(pieces):
+            self._waiting.append_first(tenant, piece)
+        return True
+
+    def _complete(self, tenant: str, whole: PendingTask, task: Task) -> None:
+        """Queue the task that completes `whole`, whose pieces have all been run."""
+        if not self._open:
+            whole.settle(WorkerDied())
+        elif not whole.withdrawn:
+            self._waiting.append_first(tenant, whole.followed_by(task))
+            self._changed()
+            self._on_admitted()
+
+    def _refusal_of(self, tasks: Sequence[Task], tenant: str) -> NotStarted | None:
+        held = self._waiting.held(tenant)
+        others = (self._waiting.places - held[0], self._waiting.work - held[1])
+        return self._refusal(tasks, held=held, others=others)
+
+    def _refusal(
+        self, tasks: Sequence[Task], *, held: tuple[int, int], others: tuple[int, int]
+    ) -> QueueFull | TenantLimitReached | None:
+        """Why `tasks` cannot be admitted now. `held`, `others`: the tenant's own tasks and tokens, and all others'."""
+        limits = self._limits
+        if held[0] + others[0] + len(tasks) > limits.tasks_max:
+            return QueueFull()
+        work = held[1] + sum(task.weight for task in tasks)
+        if held[0] + len(tasks) > math.ceil(limits.tenant_share * (limits.tasks_max - others[0])) or (
+            held[0] and work > limits.tenant_share * (limits.tokens_max - others[1])
+        ):
+            return TenantLimitReached(limit="queue_tenant_share")
+        return None
+
+    def _admit(self, tasks: Sequence[Task], *, tenant: str, isolate_failures: bool) -> Group:
         if not self._open:
             raise self._refused(WorkerCold())
-        if not self._has_capacity(len(tasks)):
-            raise self._refused(QueueFull())
+        if refusal := self._refusal_of(tasks, tenant):
+            raise self._refused(refusal)
+        group = Group.of(len(tasks), isolate_failures=isolate_failures)
         now = time.monotonic()
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        group = _Group([None] * len(tasks), done, unfinished=len(tasks), isolate_failures=isolate_failures)
-        self._pending.extend(PendingTask(task, group, index, now) for index, task in enumerate(tasks))
+        for index, task in enumerate(tasks):
+            self._waiting.append(tenant, group.pending(index, task, admitted_at=now))
         self._changed()
         self._on_admitted()
         return group
 
-    def _keep(self, pending: Iterable[PendingTask]) -> None:
-        self._pending = deque(pending)
+    def _keep(self, wanted: Callable[[PendingTask], bool]) -> None:
+        self._waiting.keep(wanted)
         self._changed()
 
     def _changed(self) -> None:
-        metrics.QUEUE_LENGTH.labels(self._role).set(len(self._pending))
+        metrics.QUEUE_LENGTH.labels(self._role).set(len(self))
         self._shrunk.set()  # every caller of `wait_for_capacity` checks again
         self._shrunk.clear()
 

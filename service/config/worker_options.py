@@ -7,6 +7,7 @@ from functools import partial
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.models.sources import INFILL_OFF
@@ -29,13 +30,22 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
     return {
         role: WorkerPoolOptions(
             workers=workers,
-            queue_tasks_max=settings.queue_tasks_max,
-            batch_tokens_max=settings.batch_tokens_max,
+            limits=queue_limits(settings),
             batch_linger_ms=settings.batch_linger_ms,
             batch_seconds_max=settings.request_timeout_s,
         )
         for role, workers in handler_factories(settings).items()
     }
+
+
+def queue_limits(settings: Settings) -> QueueLimits:
+    """The limits of each role's queue."""
+    return QueueLimits(
+        tasks_max=settings.queue_tasks_max,
+        tokens_max=settings.queue_tokens_max,
+        tenant_share=settings.queue_tenant_share,
+        batch_tokens_max=settings.batch_tokens_max,
+    )
 
 
 def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:

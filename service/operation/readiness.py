@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from core.errors import DeadlineBeforeStart, QueueFull, WorkerCold
+from core.errors import DeadlineBeforeStart, QueueFull, TenantLimitReached, WorkerCold
 from core.ledger.ledger import Ledger
-from gpu_workers.engine.protocol import Engine, Role, Task
+from gpu_workers.engine.protocol import GATEWAY, Engine, Role, Task
 from service.operation import probes
 from service.workers import Workers
 
@@ -51,8 +51,10 @@ class Readiness:
             return
         probe = Task(probes.task(role, self._workers.tagger_types), 1)
         try:
-            results = await self._engine.run(role, [probe], timeout_s=PROBE_S_MAX, client_disconnected=asyncio.Event())
-        except (QueueFull, DeadlineBeforeStart):
+            results = await self._engine.run(
+                role, [probe], tenant=GATEWAY, timeout_s=PROBE_S_MAX, client_disconnected=asyncio.Event()
+            )
+        except (QueueFull, TenantLimitReached, DeadlineBeforeStart):
             if self._engine.status(role).ready:
                 return  # a busy role is ready
             raise

@@ -61,7 +61,7 @@ class ReleasePipeline:
         key = idempotency_key(request)
         request.state.headers["Idempotency-Key"] = key  # on a problem, too: a lost answer is fetched again by it
         if not release_request.charges:
-            return await self._answer_free(request, release_request)
+            return await self._answer_free(request, caller, release_request)
 
         reuse = None
         if "idempotency-key" not in request.headers:
@@ -90,10 +90,10 @@ class ReleasePipeline:
             await reuse.keep(outcome.release_id)
         return _answer(body, release_request)
 
-    async def _answer_free(self, request: Request, release_request: ReleaseRequest) -> Response:
+    async def _answer_free(self, request: Request, caller: Caller, release_request: ReleaseRequest) -> Response:
         started = time.perf_counter()
         async with _disconnect_of(request) as client_disconnected:
-            body = await self.run_free(release_request, client_disconnected)
+            body = await self.run_free(caller, release_request, client_disconnected)
         request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
         return _answer(body, release_request)
 
@@ -119,7 +119,7 @@ class ReleasePipeline:
         """
         started = False
         try:
-            results = await self._run(release_request, client_disconnected)
+            results = await self._run(caller, release_request, client_disconnected)
             started = True  # an error in what follows is no reason for a refund, whatever its class
             rendered = release_request.render(release_request.collect(results), _with_guarantee(held, release_request))
             body = _body(rendered)
@@ -139,10 +139,12 @@ class ReleasePipeline:
         _count(caller.tenant, release_request, outcome="released")
         return body
 
-    async def run_free(self, release_request: ReleaseRequest, client_disconnected: asyncio.Event) -> list[Buffer]:
+    async def run_free(
+        self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
+    ) -> list[Buffer]:
         """Run work without a guarantee: nothing is held, charged or kept, and its timing may be shown."""
         try:
-            results = await self._run(release_request, client_disconnected)
+            results = await self._run(caller, release_request, client_disconnected)
         except Started as error:
             error.charged = False
             raise
@@ -157,11 +159,14 @@ class ReleasePipeline:
                 caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim
             )
 
-    async def _run(self, release_request: ReleaseRequest, client_disconnected: asyncio.Event) -> list[Any]:
+    async def _run(
+        self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
+    ) -> list[Any]:
         with metrics.stage("run"):
             return await self._engine.run(
                 release_request.role,
                 release_request.tasks,
+                tenant=caller.tenant,
                 timeout_s=self._settings.request_timeout_s,
                 client_disconnected=client_disconnected,
                 isolate_failures=release_request.isolate_failures,

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.ledger.names import parse_account_id
 from core.text.policy import Sanitised, SanitizeTask
-from gpu_workers.engine.protocol import Engine
+from gpu_workers.engine.protocol import Engine, Task
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
@@ -158,7 +158,7 @@ class DocumentStream:
         if self._lines.client_disconnected.is_set():
             raise ClientGone
         try:
-            await self._wait_for_capacity(len(release_request.tasks))
+            await self._wait_for_capacity(release_request.tasks)
             await self._run(release_request, parts)
         except (InvalidInput, BudgetExhausted) as error:
             if len(parts) > 1:
@@ -172,13 +172,16 @@ class DocumentStream:
             for part in parts:
                 self._refuse(part.index, part.line, problems.error_block(error))
 
-    async def _wait_for_capacity(self, tasks: int) -> None:
-        """A stream can wait where a call is refused. Raises QueueFull after the time that a request may take."""
-        await self._parts.engine.wait_for_capacity(self._role, tasks, timeout_s=self._parts.settings.request_timeout_s)
+    async def _wait_for_capacity(self, tasks: Sequence[Task]) -> None:
+        """A stream can wait where a call is refused. Raises QueueFull and TenantLimitReached after the time that a
+        request may take."""
+        await self._parts.engine.wait_for_capacity(
+            self._role, tasks, tenant=self._caller.tenant, timeout_s=self._parts.settings.request_timeout_s
+        )
 
     async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
         if not release_request.charges:
-            rows = await self._parts.releases.run_free(release_request, self._lines.client_disconnected)
+            rows = await self._parts.releases.run_free(self._caller, release_request, self._lines.client_disconnected)
         else:
             held = await self._parts.releases.hold(self._caller, release_request)
             self._charged += len(parts)

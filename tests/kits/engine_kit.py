@@ -16,13 +16,14 @@ from typing import Any, Literal
 
 import pytest
 
-from core.errors import GatewayError, InvalidInput, QueueFull
+from core.errors import InvalidInput, QueueFull
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
 from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
-from gpu_workers.engine.protocol import Engine, Role, Task
+from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
+from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
 
 KITS = Path(__file__).parent
@@ -57,6 +58,9 @@ Failure = Literal["", "unprepared", "raise", "unfit", "refund", "death"]
 class Work:
     """A payload. The handler writes its name to the journal of `folder`; with `held` it then waits for `Bench.let_go`.
 
+    `divided`: the work of its pieces, which are named after it; `name.0` and so on. Their results are joined by
+    `completed`: another work that answers with all of them, or None for their list as it is.
+
     `released` gets the double of `vectors`.
     """
 
@@ -66,6 +70,18 @@ class Work:
     fails: Failure = ""
     vectors: BlockArray | None = None
     released: BlockArray | None = None
+    divided: tuple[Work, ...] = ()
+    completed: Work | None = None
+    joined: list[Any] | None = None
+
+    def pieces(self, weight_max: int) -> Pieces | None:
+        if not self.divided:
+            return None
+
+        def join(results: list[Any]) -> Task | Joined:
+            return Joined(results) if self.completed is None else Task(replace(self.completed, joined=results), 1)
+
+        return Pieces([Task(piece, weight_max) for piece in self.divided], join)
 
     @property
     def blocks(self) -> list[Any]:
@@ -90,7 +106,7 @@ class ToyHandler:
 
         return draw
 
-    def _result(self, task: Work) -> str | GatewayError:
+    def _result(self, task: Work) -> Any:
         if task.held:
             _wait_for(task.folder / f"{task.name}.go")
         if task.fails == "death":
@@ -105,7 +121,7 @@ class ToyHandler:
             rows = (2 * task.vectors.read()).astype(task.released.dtype)
             for index in reversed(range(len(rows))):  # in parts, in no order, as handlers do
                 task.released.write_rows(rows[index : index + 1], index)
-        return task.name.upper()
+        return task.name.upper() if task.joined is None else [*task.joined, task.name.upper()]
 
 
 class UnfitHandler(ToyHandler):
@@ -132,20 +148,16 @@ def toy_engine(
     *,
     roles: Sequence[Role] = (Role.EMBED,),
     queue_tasks_max: int = 16,
+    queue_tokens_max: int = 100_000,
+    queue_tenant_share: float = 1.0,
     batch_tokens_max: int = 100,
     array_bytes_max: int = 1 << 20,
 ) -> Engine:
     """An engine whose roles run what `factory` builds, one worker each."""
+    limits = QueueLimits(queue_tasks_max, queue_tokens_max, queue_tenant_share, batch_tokens_max)
     if kind == "inline":
-        return InlineEngine(
-            dict.fromkeys(roles, factory),
-            queue_tasks_max=queue_tasks_max,
-            batch_tokens_max=batch_tokens_max,
-            array_bytes_max=array_bytes_max,
-        )
-    options = WorkerPoolOptions(
-        workers=[factory], queue_tasks_max=queue_tasks_max, batch_tokens_max=batch_tokens_max, batch_linger_ms=1
-    )
+        return InlineEngine(dict.fromkeys(roles, factory), limits=limits, array_bytes_max=array_bytes_max)
+    options = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1)
     return LocalEngine(dict.fromkeys(roles, options), array_bytes_max=array_bytes_max)
 
 
@@ -167,12 +179,18 @@ class Bench:
     ) -> Task:
         return Task(Work(name, self.folder, held=held, fails=fails, **arrays), weight)
 
+    def divided(self, name: str, *pieces: Work, completed: bool = True) -> Task:
+        """A task that is larger than a batch and runs in `pieces`."""
+        last = Work(f"{name}-completed", self.folder) if completed else None
+        return Task(Work(name, self.folder, divided=pieces, completed=last), 10_000)
+
     def of(self, role: Role) -> Bench:
         return replace(self, role=role)
 
     async def run(
         self,
         *tasks: Task,
+        tenant: str = "tenant",
         timeout_s: float = HELD_S_MAX,
         client_disconnected: asyncio.Event | None = None,
         isolate_failures: bool = False,
@@ -180,6 +198,7 @@ class Bench:
         return await self.engine.run(
             self.role,
             tasks,
+            tenant=tenant,
             timeout_s=timeout_s,
             client_disconnected=client_disconnected or asyncio.Event(),
             isolate_failures=isolate_failures,
@@ -191,9 +210,10 @@ class Bench:
         await asyncio.sleep(0)
         return call
 
-    async def busy(self, name: str = "blocker") -> asyncio.Task[list[Any]]:
-        """A call that has started, and keeps the one worker until `let_go(name)`."""
-        call = await self.submit(self.work(name, weight=100, held=True))
+    async def busy(self, name: str = "blocker", *, tenant: str = "tenant") -> asyncio.Task[list[Any]]:
+        """A call that has started, and keeps the one worker until `let_go(name)`. It is so large that no other batch is
+        handed to the worker meanwhile."""
+        call = await self.submit(self.work(name, weight=200, held=True), tenant=tenant)
         await self.has_started(name)
         return call
 

@@ -28,7 +28,7 @@ from gpu_workers.handlers.registry import make_handler
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF
 from service.app import create_app
 from service.config.settings import Settings
-from service.config.worker_options import handler_factories
+from service.config.worker_options import handler_factories, queue_limits
 from service.gateway import Gateway as ServiceGateway
 
 ANSWER_S_MAX = 90.0
@@ -76,8 +76,7 @@ def _factory(role: Role, options: WorkerOptions) -> Callable[[], _LoadedOnce]:
 def _inline_engine(settings: Settings) -> InlineEngine:
     return InlineEngine(
         {role: _factory(role, *factories[0].args[1:]) for role, factories in handler_factories(settings).items()},
-        queue_tasks_max=settings.queue_tasks_max,
-        batch_tokens_max=settings.batch_tokens_max,
+        limits=queue_limits(settings),
         array_bytes_max=settings.vectors_memory_bytes_max,
     )
 

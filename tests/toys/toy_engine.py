@@ -76,6 +76,7 @@ class ToyEngine:
         role: Role,
         tasks: Sequence[Task],
         *,
+        tenant: str,
         timeout_s: float,
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
@@ -84,7 +85,7 @@ class ToyEngine:
             raise ClientGone
         return [self._answer(task.payload) for task in tasks]
 
-    async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
+    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """There is always capacity."""
 
     def status(self, role: Role) -> RoleStatus:

@@ -39,16 +39,21 @@ class LocalEngine:
         role: Role,
         tasks: Sequence[Task],
         *,
+        tenant: str,
         timeout_s: float,
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
     ) -> list[Any]:
         return await self._pools[role].queue.run(
-            tasks, timeout_s=timeout_s, client_disconnected=client_disconnected, isolate_failures=isolate_failures
+            tasks,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            client_disconnected=client_disconnected,
+            isolate_failures=isolate_failures,
         )
 
-    async def wait_for_capacity(self, role: Role, tasks: int, *, timeout_s: float) -> None:
-        await self._pools[role].queue.wait_for_capacity(tasks, timeout_s=timeout_s)
+    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
+        await self._pools[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
 
     def status(self, role: Role) -> RoleStatus:
         return self._pools[role].status()

@@ -2,7 +2,8 @@
 
 A batch closes when it reaches a token budget or after a few milliseconds, whichever comes first. While all workers are
 busy, the batch keeps filling. A worker holds at most `BATCHES_IN_FLIGHT` batches: one that it runs and one that waits
-in its socket, so that the device is never idle.
+in its socket, so that the device is never idle. Together they hold little more than one full batch, because what is in
+the socket cannot be overtaken by a task of another tenant.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from gpu_workers.engine import metrics
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.worker_process import WorkerProcess
+from gpu_workers.engine.pending import PendingTask
 from gpu_workers.engine.protocol import Role, RoleStatus
-from gpu_workers.engine.task_queue import PendingTask, TaskQueue
+from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 
 log = logging.getLogger("privacy_gateway.engine")
@@ -34,8 +36,7 @@ class WorkerPoolOptions:
     """Limits of one worker pool, all of them settings of the gateway. `workers`: a factory for each process."""
 
     workers: Sequence[HandlerFactory]
-    queue_tasks_max: int = 1024
-    batch_tokens_max: int = 4096
+    limits: QueueLimits = field(default_factory=QueueLimits)
     batch_linger_ms: float = 2.0
     batch_seconds_max: float = 120.0
 
@@ -53,6 +54,11 @@ class _Slot:
     in_flight: dict[int, tuple[float, list[PendingTask]]] = field(default_factory=dict)
     deaths_in_a_row: int = 0
 
+    @property
+    def tokens(self) -> int:
+        """The tokens of the batches in flight."""
+        return sum(pending.work for _, batch in self.in_flight.values() for pending in batch)
+
 
 class WorkerPool:
     """The queue of one role and its workers. Used on the event loop only, without locks."""
@@ -61,12 +67,8 @@ class WorkerPool:
         self.role = role
         self._options = options
         self._wake = asyncio.Event()
-        self.queue = TaskQueue(
-            role,
-            tasks_max=options.queue_tasks_max,
-            batch_tokens_max=options.batch_tokens_max,
-            on_admitted=self._wake.set,
-        )
+        # Two devices may compute results that differ in their last bits, so all of a task then runs on one of them.
+        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, in_pieces=len(options.workers) == 1)
         self._slots = [_Slot(factory) for factory in options.workers]
         self._background: set[asyncio.Task[None]] = set()
         self._next_batch_id = 0
@@ -113,22 +115,30 @@ class WorkerPool:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self.queue and (slot := self._free_slot()) is not None:
+            while self.queue and (free := self._free_slot()) is not None:
+                slot, tokens_max = free
                 age_s = time.monotonic() - self.queue.oldest_at
                 if age_s < linger_s and not self.queue.fills_a_batch:
                     await asyncio.sleep(linger_s - age_s)
                     continue  # tasks may have arrived or been withdrawn, and the worker may have died
                 if slot.process is not None:
-                    self._hand_over(slot, slot.process)
+                    self._hand_over(slot, slot.process, tokens_max)
 
-    def _free_slot(self) -> _Slot | None:
+    def _free_slot(self) -> tuple[_Slot, int] | None:
+        """A worker that takes a batch now, and the token budget of that batch."""
         free = [slot for slot in self._slots if slot.ready and len(slot.in_flight) < BATCHES_IN_FLIGHT]
-        slot = min(free, key=lambda slot: len(slot.in_flight), default=None)
+        if not free:
+            return None
+        slot = min(free, key=lambda slot: len(slot.in_flight))
+        limits = self._options.limits
+        if not slot.in_flight:
+            return slot, limits.batch_tokens_max
+        left = limits.batch_tokens_max + limits.piece_tokens_max - slot.tokens
         # Behind a running batch, queue only a full one: a batch that is not full may still grow.
-        return None if slot is not None and slot.in_flight and not self.queue.fills_a_batch else slot
+        return (slot, left) if left > 0 and self.queue.fills(min(left, limits.batch_tokens_max)) else None
 
-    def _hand_over(self, slot: _Slot, process: WorkerProcess) -> None:
-        if not (batch := self.queue.start_batch()):
+    def _hand_over(self, slot: _Slot, process: WorkerProcess, tokens_max: int) -> None:
+        if not (batch := self.queue.start_batch(tokens_max)):
             return
         self._next_batch_id += 1
         slot.in_flight[self._next_batch_id] = (time.monotonic(), batch)

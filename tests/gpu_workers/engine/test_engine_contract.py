@@ -135,9 +135,9 @@ def test_roles_have_queues_of_their_own(on_engine: OnEngine) -> None:
 
 def test_a_caller_does_not_wait_for_capacity_that_exists_or_that_never_will(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
-        await on.engine.wait_for_capacity(Role.EMBED, 4, timeout_s=0)
+        await on.engine.wait_for_capacity(Role.EMBED, [on.work("more")] * 4, tenant="tenant", timeout_s=0)
         with pytest.raises(QueueFull):  # the queue never holds so many: no time passes
-            await on.engine.wait_for_capacity(Role.EMBED, 5, timeout_s=3600)
+            await on.engine.wait_for_capacity(Role.EMBED, [on.work("more")] * 5, tenant="tenant", timeout_s=3600)
 
     on_engine(check, queue_tasks_max=4)
 
@@ -148,9 +148,11 @@ def test_a_caller_waits_until_the_queue_has_capacity(on_engine: OnEngine, freed_
         busy = await on.busy()
         disconnected = asyncio.Event()
         calls = [await on.submit(on.work(f"waiting-{n}"), client_disconnected=disconnected) for n in range(4)]
-        capacity = asyncio.ensure_future(on.engine.wait_for_capacity(Role.EMBED, 2, timeout_s=60))
+        capacity = asyncio.ensure_future(
+            on.engine.wait_for_capacity(Role.EMBED, [on.work("more")] * 2, tenant="tenant", timeout_s=60)
+        )
         with pytest.raises(QueueFull):
-            await on.engine.wait_for_capacity(Role.EMBED, 1, timeout_s=0.05)
+            await on.engine.wait_for_capacity(Role.EMBED, [on.work("more")] * 1, tenant="tenant", timeout_s=0.05)
         assert not capacity.done()
         if freed_by == "disconnect":
             disconnected.set()
@@ -438,7 +440,9 @@ def test_a_stop_ends_all_calls(on_engine: OnEngine) -> None:
         busy = await on.busy()
         waiting = await on.submit(on.work("waiting"))
         isolated = await on.submit(on.work("isolated"), isolate_failures=True)
-        capacity = asyncio.ensure_future(on.engine.wait_for_capacity(Role.EMBED, 16, timeout_s=60))
+        capacity = asyncio.ensure_future(
+            on.engine.wait_for_capacity(Role.EMBED, [on.work("more")] * 16, tenant="tenant", timeout_s=60)
+        )
         stopping = asyncio.ensure_future(on.engine.stop())
         with pytest.raises(WorkerCold):
             await waiting

@@ -35,7 +35,9 @@ def test_a_killed_worker_fails_what_it_held_and_is_replaced(tmp_path: Path) -> N
 
     async def main() -> None:
         async with bench(toy_engine("local"), tmp_path) as on:
-            held = [await on.busy(), await on.submit(on.work("full", weight=100))]
+            held = [await on.submit(on.work("blocker", weight=100, held=True))]
+            await on.has_started("blocker")
+            held.append(await on.submit(on.work("full", weight=12)))
             while on.queued:
                 await asyncio.sleep(0.005)
             waiting = await on.submit(on.work("waiting"))

@@ -1,0 +1,143 @@
+"""A queue that shares a server among tenants by start-time fair queueing.
+
+Each tenant has a line of its own, which is first in, first out. The next entry is taken from the tenant that has
+received the least work since it began to wait. A tenant that begins to wait starts level with the entry that was taken
+last, so it can neither save up its turn nor be held back by what others have queued before.
+
+Guarantee: between two moments in which tenants a and b both wait, the work that they receive differs by at most the
+largest entry of a plus the largest entry of b. A tenant with one entry therefore waits for at most about one entry of
+each other tenant, however many they have queued.
+
+Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", IEEE/ACM Transactions on Networking 5(5), 1997.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+
+class Entry(Protocol):
+    """What can be queued. `work` is at least 1. `places` is what the entry counts towards limits on entries."""
+
+    @property
+    def work(self) -> int: ...
+
+    @property
+    def places(self) -> int: ...
+
+
+T = TypeVar("T", bound=Entry)
+
+
+class _Line(Generic[T]):
+    """The entries of one tenant. `start` is the virtual time at which the first of them is due."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.entries: deque[T] = deque()
+        self.work = 0
+        self.places = 0
+
+    def count(self, entry: T, sign: int) -> None:
+        self.work += sign * entry.work
+        self.places += sign * entry.places
+
+
+class FairQueue(Generic[T]):
+    """Entries by tenant. Used on one thread, without locks."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line[T]] = {}
+        self._finished: dict[str, int] = {}  # the virtual time at which a tenant that does not wait has had its share
+        self._now = 0
+        self.work = 0
+        self.places = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def __iter__(self) -> Iterator[T]:
+        """All entries, in no order across tenants."""
+        return (entry for line in self._lines.values() for entry in line.entries)
+
+    @property
+    def tenants(self) -> int:
+        """The number of tenants that wait."""
+        return len(self._lines)
+
+    def heads(self) -> Iterator[T]:
+        """The first entry of each tenant."""
+        return (line.entries[0] for line in self._lines.values())
+
+    def held(self, tenant: str) -> tuple[int, int]:
+        """The places and the work that `tenant` has in the queue."""
+        line = self._lines.get(tenant)
+        return (0, 0) if line is None else (line.places, line.work)
+
+    def append(self, tenant: str, entry: T) -> None:
+        """Put `entry` at the end of the tenant's line."""
+        line = self._line(tenant)
+        line.entries.append(entry)
+        self._count(line, entry, 1)
+
+    def append_first(self, tenant: str, entry: T) -> None:
+        """Put `entry` at the start of the tenant's line."""
+        line = self._line(tenant)
+        line.entries.appendleft(entry)
+        self._count(line, entry, 1)
+
+    def next(self) -> tuple[str, T]:
+        """The tenant and the entry that `take` would return. Raises ValueError for an empty queue."""
+        tenant = min(self._lines, key=lambda name: self._lines[name].start)
+        return tenant, self._lines[tenant].entries[0]
+
+    def take(self) -> T:
+        """Remove the next entry and charge its work to its tenant. Raises ValueError for an empty queue."""
+        tenant, entry = self.next()
+        line = self._lines[tenant]
+        self._now = line.start
+        line.start += entry.work
+        self._remove_first(tenant)
+        return entry
+
+    def drop_next(self) -> None:
+        """Remove the next entry without a charge. Raises ValueError for an empty queue."""
+        self._remove_first(self.next()[0])
+
+    def keep(self, wanted: Callable[[T], bool]) -> None:
+        """Remove the entries that are not `wanted`, without a charge."""
+        for tenant, line in list(self._lines.items()):
+            kept = deque(entry for entry in line.entries if wanted(entry))
+            if len(kept) == len(line.entries):
+                continue
+            for entry in line.entries:
+                self._count(line, entry, -1)
+            line.entries = kept
+            for entry in kept:
+                self._count(line, entry, 1)
+            self._close_if_empty(tenant, line)
+
+    def _line(self, tenant: str) -> _Line[T]:
+        if tenant not in self._lines:
+            self._lines[tenant] = _Line(max(self._now, self._finished.pop(tenant, 0)))
+        return self._lines[tenant]
+
+    def _remove_first(self, tenant: str) -> None:
+        line = self._lines[tenant]
+        self._count(line, line.entries.popleft(), -1)
+        self._close_if_empty(tenant, line)
+
+    def _close_if_empty(self, tenant: str, line: _Line[T]) -> None:
+        if line.entries:
+            return
+        del self._lines[tenant]
+        self._finished[tenant] = line.start
+        if not self._lines:  # nobody waits, so nobody is ahead of anybody
+            self._finished.clear()
+
+    def _count(self, line: _Line[T], entry: T, sign: int) -> None:
+        line.count(entry, sign)
+        self.work += sign * entry.work
+        self.places += sign * entry.places

@@ -1,0 +1,138 @@
+"""A task between its admission and its result, as a whole or in pieces, and the group that it was admitted with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from core.errors import GatewayError, NotStarted, TaskFailed
+from core.guarded import guarded
+from gpu_workers.engine.protocol import Divisible, Joined, Pieces, Task
+
+Settle = Callable[[Any], None]
+
+
+@dataclass(eq=False)
+class Group:
+    """The tasks of one request, which are admitted together."""
+
+    results: list[Any]
+    done: asyncio.Future[None]
+    unfinished: int
+    isolate_failures: bool
+    started: bool = False
+
+    @classmethod
+    def of(cls, tasks: int, *, isolate_failures: bool) -> Group:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return cls([None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures)
+
+    def pending(self, index: int, task: Task, *, admitted_at: float) -> PendingTask:
+        """The task at `index` of the group."""
+        return PendingTask(task, self, admitted_at, settle=partial(self._settle, index), places=1)
+
+    def _settle(self, index: int, result: Any) -> None:
+        if self.done.done():
+            return
+        if isinstance(result, GatewayError) and not (self.isolate_failures and self.started):
+            self.done.set_exception(result)
+            return
+        self.results[index] = result
+        self.unfinished -= 1
+        if self.unfinished == 0:
+            self.done.set_result(None)
+
+
+@dataclass(eq=False)
+class PendingTask:
+    """A task, or a piece of one, from its admission until its result.
+
+    `settle` gets the result, or the error that ends it. `places`: what it counts towards the limit on queued tasks; the
+    pieces of a task have been admitted with it and count no more than it did.
+    """
+
+    task: Task
+    group: Group
+    admitted_at: float  # `time.monotonic` seconds
+    settle: Settle
+    places: int
+    cut_from: _Cut | None = None
+
+    @property
+    def work(self) -> int:
+        return max(1, self.task.weight)
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether nobody waits for the result: the group has ended, or another piece of the same task has failed."""
+        return self.group.done.done() or (self.cut_from is not None and self.cut_from.ended)
+
+    def finish(self, result: Any) -> None:
+        """Set a worker's result. The task was passed to a worker, so no result can lead to a refund."""
+        self.settle(TaskFailed() if isinstance(result, NotStarted) else result)
+
+    @property
+    def is_divisible(self) -> bool:
+        return isinstance(self.task.payload, Divisible)
+
+    def cut(self, work_max: int, complete: Callable[[Task], None]) -> list[PendingTask]:
+        """The pieces of this task; none if it cannot be divided. `complete` gets the task that follows them."""
+        payload = self.task.payload
+        pieces = payload.pieces(work_max) if isinstance(payload, Divisible) else None
+        if pieces is None:
+            return []
+        own = _Cut(self, pieces, complete)
+        return [
+            PendingTask(
+                task,
+                self.group,
+                self.admitted_at,
+                settle=partial(own.settle, index),
+                places=self.places if index == 0 else 0,
+                cut_from=own,
+            )
+            for index, task in enumerate(pieces.tasks)
+        ]
+
+    def followed_by(self, task: Task) -> PendingTask:
+        """The task that completes this one after its pieces."""
+        return PendingTask(task, self.group, self.admitted_at, settle=self.settle, places=0, cut_from=self.cut_from)
+
+
+class _Cut:
+    """A task that runs in pieces."""
+
+    def __init__(self, whole: PendingTask, pieces: Pieces, complete: Callable[[Task], None]) -> None:
+        self._failed = False
+        self._whole = whole
+        self._join = pieces.join
+        self._complete = complete
+        self._results: list[Any] = [None] * len(pieces.tasks)
+        self._unfinished = len(pieces.tasks)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the results of further pieces are of no use."""
+        return self._failed or self._whole.withdrawn
+
+    def settle(self, index: int, result: Any) -> None:
+        """Set the result of one piece. The first error is that of the whole task."""
+        if self._failed:
+            return
+        if isinstance(result, GatewayError):
+            self._failed = True
+            self._whole.settle(result)
+            return
+        self._results[index] = result
+        self._unfinished -= 1
+        if self._unfinished:
+            return
+        joined = guarded(self._join, self._results)
+        self._results = []
+        if isinstance(joined, Task):
+            self._complete(joined)
+        else:
+            self._whole.finish(joined.result if isinstance(joined, Joined) else joined)

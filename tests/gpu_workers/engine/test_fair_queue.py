@@ -1,0 +1,74 @@
+"""The order of a fair queue: shares of work, the start of a tenant that was idle, and withdrawals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from gpu_workers.engine.fair_queue import FairQueue
+
+
+@dataclass(frozen=True)
+class Piece:
+    tenant: str
+    work: int = 1
+    places: int = 1
+
+
+def filled(*lines: tuple[str, int, int]) -> FairQueue[Piece]:
+    """A queue with a line (tenant, entries, work of each)."""
+    queue: FairQueue[Piece] = FairQueue()
+    for tenant, entries, work in lines:
+        for _ in range(entries):
+            queue.append(tenant, Piece(tenant, work))
+    return queue
+
+
+def taken(queue: FairQueue[Piece], count: int) -> list[str]:
+    return [queue.take().tenant for _ in range(count)]
+
+
+def test_tenants_take_turns_whoever_came_first() -> None:
+    assert taken(filled(("a", 500, 1), ("b", 2, 1)), 5) == ["a", "b", "a", "b", "a"]
+
+
+def test_shares_are_equal_in_work_and_not_in_entries() -> None:
+    queue = filled(("large", 100, 10), ("small", 1000, 1))
+    work: Counter[str] = Counter()
+    for _ in range(220):
+        entry = queue.take()
+        work[entry.tenant] += entry.work
+        assert abs(work["large"] - work["small"]) <= 11
+
+
+def test_a_tenant_that_was_idle_starts_level() -> None:
+    """It neither catches up what it did not ask for, nor waits for what others have queued."""
+    queue = filled(("a", 100, 1))
+    assert taken(queue, 50) == ["a"] * 50
+    for _ in range(50):
+        queue.append("b", Piece("b"))
+    assert Counter(taken(queue, 20)) == {"a": 10, "b": 10}
+
+
+def test_leaving_and_returning_does_not_renew_a_share() -> None:
+    queue = filled(("steady", 100, 1), ("returning", 1, 50))
+    assert taken(queue, 2) == ["steady", "returning"]
+    queue.append("returning", Piece("returning", 50))
+    assert taken(queue, 30) == ["steady"] * 30
+
+
+def test_an_entry_that_is_withdrawn_is_not_charged() -> None:
+    queue = filled(("a", 1, 100), ("b", 10, 1))
+    queue.keep(lambda entry: entry.tenant != "a")
+    queue.append("a", Piece("a"))
+    assert (queue.work, queue.places, queue.tenants) == (11, 11, 2)
+    assert queue.held("a") == (1, 1)
+    assert Counter(taken(queue, 2)) == {"a": 1, "b": 1}
+
+
+def test_pieces_go_before_the_rest_of_their_tenant() -> None:
+    queue = filled(("a", 1, 7), ("b", 1, 1))
+    queue.append_first("a", Piece("a", 2, places=0))
+    assert queue.held("a") == (1, 9)
+    assert [queue.take().work for _ in range(3)] == [2, 1, 7]
+    assert not queue
