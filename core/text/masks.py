@@ -19,8 +19,8 @@ from importlib import import_module
 
 from core.text import mask_tagged
 from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
 from core.text.policy import ENTITIES, NUMBER, TECHNIQUES, WORD, Mask, MaskPolicy
+from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.tokens import Token
 
 _TECHNIQUE_ORDER = {name: place for place, name in enumerate(TECHNIQUES)}
@@ -91,16 +91,19 @@ def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
 
 
 def find_masks(
-    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None
+    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED
 ) -> list[Mask]:
-    """Return the masked regions of `text`, including those from a tagger.
+    """Return the masked regions of `text`. Runs the patterns of the technique `entity` unless `recognised` has their
+    result.
 
     Raises InvalidInput, RecogniserFailed.
     """
-    names = mask_tagged.find(text, policy, tagged)
+    names = mask_tagged.find(text, policy, recognised.tagged)
     found: list[Mask] = []
     for technique in TECHNIQUES:
-        if technique in policy.techniques:
+        if technique == "entity" and recognised.patterns is not None:
+            found.extend(recognised.patterns)
+        elif technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))
     if names:
         found.extend(beside(text, names, [mask for mask in found if mask.type in ENTITIES]))
