@@ -12,7 +12,8 @@
     ├── UnitMismatch                an event met an account of another unit or adjacency
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
-    │   │   └── LedgerNotTrusted    the ledger does not match its seals; refused until an operator has checked it
+    │   │   ├── LedgerNotTrusted    the ledger does not match its seals; refused until an operator has checked it
+    │   │   └── LedgerNotDurable    a setting of Redis permits the loss of acknowledged writes
     │   ├── BudgetExhausted         carries `requested` and `remaining`
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
@@ -30,6 +31,7 @@
     │   ├── BadCorpus               the corpus cannot be used; carries `line` and counts, never content
     │   ├── JobFilesLost            the job's files are missing or not authentic
     │   └── JobAttemptsExhausted    the job's process died too often
+    ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
@@ -144,6 +146,13 @@ class LedgerError(GatewayError):
 class LedgerUnavailable(LedgerError):
     code = "ledger-unavailable"
     title = "The budget ledger cannot be reached; nothing was released."
+
+
+class LedgerNotDurable(LedgerUnavailable):
+    """Start-up, commands and the regular check raise it. A request gets LedgerUnavailable (`core.ledger.client`)."""
+
+    code = "ledger-not-durable"
+    title = "A setting of Redis permits the loss of acknowledged writes. Nothing was released."
 
 
 class LedgerNotTrusted(LedgerUnavailable):
@@ -277,6 +286,15 @@ class JobFilesLost(JobFailed):
 class JobAttemptsExhausted(JobFailed):
     code = "job-attempts-exhausted"
     title = "The job's process died too often."
+
+
+class RoleMissing(GatewayError):
+    code = "role-missing"
+    title = "This API key does not have the role that the request needs."
+
+    def __init__(self, *, role: str) -> None:
+        super().__init__()
+        self.role = role
 
 
 class UnknownDomain(GatewayError):

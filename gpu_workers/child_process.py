@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import socket
 import subprocess
@@ -18,6 +17,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from gpu_workers.environment import child_environment
+
 # OMP_WAIT_POLICY: OpenMP threads that spin at a barrier compete with the front end and Redis for the cores. On two busy
 # cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
 # MKL_CBWR: with this setting, MKL's float32 products round in the same way for any number of rows, at the same speed.
@@ -25,12 +26,6 @@ from typing import Any
 # Intel documents this for the number of threads and for alignment. The encoder's self-check measures it for the number
 # of rows.
 WORKER_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "MKL_CBWR": "AUTO,STRICT"}
-
-
-def _environment() -> dict[str, str]:
-    """Return the gateway's environment without its settings, so that keys and passwords stay in the gateway."""
-    own = {k: v for k, v in os.environ.items() if not k.startswith("PRIVACY_GATEWAY_") and k != "REDIS_URL"}
-    return WORKER_ENVIRONMENT | own
 
 
 class ChildProcess:
@@ -55,8 +50,9 @@ class ChildProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-P", "-m", module, *arguments, str(theirs.fileno())]
+            environment = WORKER_ENVIRONMENT | child_environment()
             self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_environment()
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment
             )
         self._connection = Connection(ours.detach())
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()

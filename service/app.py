@@ -18,6 +18,7 @@ from service.budget.estimate import estimate_router
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
+from service.http.body_pace import BodyPace
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
@@ -28,6 +29,8 @@ from service.sanitize.endpoints import router as sanitize
 from service.sentdp.endpoints import router as sentdp
 from service.synthesis.endpoints import router as synthesis
 from service.tenants.endpoints import router as tenants
+from service.tenants.keys import operator_router as operator_keys
+from service.tenants.keys import tenant_router as own_keys
 from service.vectors.endpoints import projections_router
 from service.vectors.endpoints import router as vectors
 
@@ -42,6 +45,7 @@ def create_app(gateway: Gateway) -> FastAPI:
         summary="Private embeddings and sanitised text, against a durable privacy budget.",
         middleware=[
             Middleware(RequestContext),
+            Middleware(BodyPace, idle_s=settings.body_idle_s, bytes_per_s_min=settings.transfer_bytes_per_s_min),
             Middleware(
                 BodyLimit,
                 bytes_max=settings.body_bytes_max,
@@ -55,11 +59,18 @@ def create_app(gateway: Gateway) -> FastAPI:
             RequestValidationError: problems.on_invalid_request,
             HTTPException: problems.on_http_error,
         },
+        responses=problems.documented(  # of every route
+            s408="The body arrives too slowly; the connection is closed.",
+            s429="Too many requests, or as much in work as one tenant may have.",
+            s431="The head of the request is too large; the connection is closed.",
+            s503="Too much is in work, or a part of the gateway is not ready.",
+        ),
         telemetry={"logs": False},  # the framework's own would export the text of exceptions
     )
     app.state.gateway = gateway
     app.state.authenticator = gateway.authenticator
     app.state.json_depth_max = settings.json_depth_max
+    app.state.body_memory = gateway.body_memory
 
     app.include_router(sentdp)
     app.include_router(vectors)
@@ -76,7 +87,9 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(domains)
     app.include_router(synthesis)
     app.include_router(health)
+    app.include_router(own_keys)
     app.include_router(tenants)
+    app.include_router(operator_keys)
     return app
 
 

@@ -19,11 +19,12 @@ from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
-from service.config.secrets import load_admin_key, load_master_key
+from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
+from service.http.body_memory import BodyMemory
 from service.http.rate_limit import RateLimit
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
@@ -69,7 +70,7 @@ class Gateway:
         presets = load_presets(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings) if ledger is None else ledger.master_key
-        self.admin_key = load_admin_key(settings)
+        self.admin_keys = load_admin_keys(settings)
         self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
 
         self._redis: EmbeddedRedis | None = None
@@ -79,16 +80,26 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
-        self._maintenance = Maintenance(settings, ledger=self.ledger, sealer=ledger.sealer, series=self.series)
+        self._maintenance = Maintenance(
+            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+        )
         self.authenticator = Authenticator(
-            self.keys, self.admin_key, RateLimit(settings.rate_limit_per_minute, clock=clock)
+            self.keys, self.admin_keys, RateLimit(settings.rate_limit_per_minute, clock=clock)
         )
 
-        self.engine = engine or LocalEngine(worker_pools(settings), array_bytes_max=settings.vectors_memory_bytes_max)
+        self.engine = engine or LocalEngine(
+            worker_pools(settings),
+            array_bytes_max=settings.vectors_memory_bytes_max,
+            array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
+        )
+        self.body_memory = BodyMemory(
+            bytes_max=settings.bodies_memory_bytes_max, owner_bytes_max=settings.bodies_memory_per_tenant_bytes_max
+        )
         self.workers = Workers(self.engine)
         self.calculations = Calculations(
             workers=settings.accounting_workers,
             queue_max=settings.accounting_queue_max,
+            tenant_share=settings.queue_tenant_share,
             timeout_s=settings.accounting_timeout_s,
         )
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
@@ -131,7 +142,13 @@ class Gateway:
             priority=settings.job_priority,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
-        self.submission = JobSubmission(settings, ledger=self.ledger, master_key=self.master_key, runner=self.jobs)
+        self.submission = JobSubmission(
+            settings,
+            ledger=self.ledger,
+            master_key=self.master_key,
+            runner=self.jobs,
+            body_memory=self.body_memory,
+        )
         self.estimated = [
             *estimated_jobs(self.job_kinds),
             Estimated("sanitize", SanitizeRequest, frozenset({"policy", "mask", "fill"}), self.sanitize),

@@ -56,7 +56,8 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         response_retention_ms=int(settings.response_retention_s * 1000),
         tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
     )
-    return LedgerParts(client, master_key, epoch_file, ledger, KeyStore(client, master_key), sealer)
+    keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
+    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ REUSED_EPSILON = Counter(
     "gateway_reused_epsilon", "Epsilon that repeats would have cost since this process started", ["tenant", "unit"]
 )
 
+LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 
 JOBS = Counter("gateway_jobs", "Jobs that ended on this gateway, by kind and end state", ["kind", "status"])

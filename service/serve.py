@@ -8,15 +8,21 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
+from functools import partial
+from typing import cast
 
 import uvicorn
 
 from core.errors import GatewayError
 from gpu_workers.engine.protocol import Engine, Role
+from gpu_workers.environment import drop_other_variables
 from service.app import configure_logging, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
+from service.http.connections import ConnectionLimits, LimitedProtocol
 
 _POLL_S = 0.1
 
@@ -28,6 +34,7 @@ def run(settings: Settings, *, engine: Engine | None = None) -> None:
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     configure_logging()
+    drop_other_variables()  # before the first child process
     sys.exit(asyncio.run(_serve(settings, engine)))
 
 
@@ -76,15 +83,20 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
 
 
 def _server(gateway: Gateway) -> _Server:
+    settings = gateway.settings
+    limits = ConnectionLimits(**{field.name: getattr(settings, field.name) for field in fields(ConnectionLimits)})
     config = uvicorn.Config(
         create_app(gateway),
-        host=gateway.settings.host,
-        port=gateway.settings.port,
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=limits, open_by_address=Counter())),
+        ws="none",
+        host=settings.host,
+        port=settings.port,
         lifespan="off",
         access_log=False,  # it prints paths, which may contain text
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=int(gateway.settings.request_timeout_s),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
     return _Server(config)
 

@@ -25,8 +25,9 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from core.errors import LedgerNotTrusted, LedgerUnavailable
+from core.errors import LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
+from core.ledger.durability import check_configuration
 
 __all__ = ["LedgerClient", "connect"]
 
@@ -103,6 +104,7 @@ class LedgerClient:
         self._callbacks = endpoint.callbacks()
         self._guard: Guard | None = None
         self._stopped = False
+        self._paused = ""
 
     def guard_connections(self, guard: Guard) -> None:
         """Await `guard(call)` on every connection opened from now on, before any other command uses it.
@@ -126,9 +128,31 @@ class LedgerClient:
         """Whether `stop` was called."""
         return self._stopped
 
+    async def watch_durability(self) -> bool:
+        """Check the settings of Redis once. Call this at intervals. Returns whether they are the required ones.
+
+        After a wrong setting, every call of this client raises LedgerUnavailable until a later check finds all settings
+        right. If Redis does not answer, this method raises LedgerUnavailable and the last finding remains in effect.
+        """
+        try:
+            await check_configuration(self._call_always)
+        except LedgerUnavailable as error:
+            if not isinstance(error, LedgerNotDurable) and not isinstance(error.__cause__, LedgerNotDurable):
+                raise
+            if not self._paused:
+                log.error("ledger-not-durable", extra={"fields": {"detail": error.detail}})
+            self._paused = error.detail
+        else:
+            if self._paused:
+                log.info("ledger-durable")
+            self._paused = ""
+        return not self._paused
+
     def _refuse_when_stopped(self) -> None:
         if self._stopped:
             raise LedgerUnavailable("The ledger does not match its seals. The gateway's log has the details.")
+        if self._paused:
+            raise LedgerUnavailable(self._paused)
 
     async def now_ms(self) -> int:
         """Return the time of the Redis clock."""
@@ -142,6 +166,9 @@ class LedgerClient:
     async def call(self, *command: str | bytes | int) -> Any:
         """Send one command, once, and return its reply."""
         self._refuse_when_stopped()
+        return await self._call_always(*command)
+
+    async def _call_always(self, *command: str | bytes | int) -> Any:
         try:
             return self._converted(command, await self._links.request(packed(command)))
         except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
@@ -187,8 +214,8 @@ class LedgerClient:
             return
         try:
             await self._guard(partial(self._call_on, link))
-        except LedgerNotTrusted as error:
-            # who waits for the connection gets the error that `stop` gives to all later calls
+        except (LedgerNotTrusted, LedgerNotDurable) as error:
+            # who waits for the connection gets the error that `stop` or a wrong setting gives to all later calls
             raise LedgerUnavailable(error.detail) from error
 
     async def _call_on(self, link: Link, *command: str | bytes | int) -> Any:

@@ -1,8 +1,8 @@
 """The Redis settings that the ledger's guarantees depend on.
 
 With them, an acknowledged write survives a power failure, the log is never truncated silently, and no key is evicted.
-The embedded server starts with these settings, `deploy/redis.conf` repeats them, and the gateway checks them at every
-start.
+The embedded server starts with these settings, and `deploy/redis.conf` repeats them. The gateway checks them at its
+start, on every new connection and at intervals, because `CONFIG SET` can change them while Redis runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerNotDurable
 
 REQUIRED_SETTINGS: dict[str, str] = {
     # write every transition to the append-only file
@@ -30,11 +30,11 @@ REQUIRED_SETTINGS: dict[str, str] = {
 async def check_configuration(call: Callable[..., Awaitable[Any]]) -> None:
     """Reject a server that could lose or evict an acknowledged write. `call` sends one command to that server.
 
-    Raises LedgerUnavailable with the name of the setting, also if the server does not allow reading its settings.
+    Raises LedgerNotDurable with the name of the setting. Raises LedgerUnavailable if the settings cannot be read.
     """
     for name, wanted in REQUIRED_SETTINGS.items():
         if await call("CONFIG", "GET", name) != [name.encode(), wanted.encode()]:
-            raise LedgerUnavailable(f"Redis must run with `{name} {wanted}`.")
+            raise LedgerNotDurable(f"Redis must run with `{name} {wanted}`.")
 
 
 def _quoted(path: Path) -> str:

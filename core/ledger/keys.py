@@ -39,6 +39,7 @@ class Purpose(StrEnum):
     JOB_CLAIM = "job-claim"
     REUSE_TAG = "reuse-tag"
     REUSE_RESULT = "reuse-result-encryption"
+    ADMIN_LOG = "admin-log"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ KEY_CHECK_KEY = "master-key-check"
 SEAL_CHAIN_KEY = "{seals}:chain"
 LEDGER_ID_KEY = "{seals}:ledger"
 VERSION_KEY = "{seals}:version"
+# The log of administrative actions. No key of a tenant has this suffix.
+ADMIN_LOG_KEY = "{admin}:log"
 
 
 def check_tenant(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from core.errors import QueueFull
+from gpu_workers.engine.shares import MemoryShares
 
 Array = npt.NDArray[Any]
 ARRAY_BYTES_MAX = 2048 * 1024 * 1024
@@ -67,6 +67,13 @@ class BlockArray:
         found = np.frombuffer(data, dtype=self.dtype, count=prod(self.shape), offset=self.offset)
         return np.require(found.reshape(self.shape), requirements="A")
 
+    def rows(self, part: slice) -> BlockArray:
+        """The rows from `part.start` to `part.stop` as an array in the same block."""
+        row = self.shape[1] * np.dtype(self.dtype).itemsize
+        return BlockArray(
+            self.block, self.dtype, (part.stop - part.start, self.shape[1]), self.offset + part.start * row
+        )
+
     def write_rows(self, rows: Array, start: int) -> None:
         """Write `rows`, of the same dtype, starting at row `start`. Raises ValueError for rows that do not fit."""
         if rows.dtype != self.dtype or rows.shape[1:] != self.shape[1:] or start + len(rows) > self.shape[0]:
@@ -76,21 +83,45 @@ class BlockArray:
 
 
 class ArrayPool:
-    """Allocates blocks of at most `bytes_max` in total. A block's bytes are free again when the block is
-    unreferenced."""
+    """Allocates blocks. Their bytes are limited, together and for each owner, and are free again
+    when the block is unreferenced."""
 
-    def __init__(self, make_block: Callable[[int], Block], *, bytes_max: int = ARRAY_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        make_block: Callable[[int], Block],
+        *,
+        bytes_max: int = ARRAY_BYTES_MAX,
+        owner_bytes_max: int | None = None,
+    ) -> None:
+        """`owner_bytes_max`: by default one owner may use everything."""
         self._make_block = make_block
-        self._free = bytes_max
+        self._shares = MemoryShares(
+            bytes_max=bytes_max,
+            owner_bytes_max=bytes_max if owner_bytes_max is None else owner_bytes_max,
+            limit="vectors_memory_per_tenant_bytes_max",
+        )
 
-    def block(self, size: int) -> Block:
-        """Allocate a block. Raises QueueFull if it would exceed the limit."""
-        if size > self._free:
-            raise QueueFull
-        taken = self._make_block(size)
-        self._free -= size
-        weakref.finalize(taken, self._give_back, size)
-        return taken
+    def block(self, size: int, *, owner: str = "") -> Block:
+        """Allocate a block. Raises QueueFull or TenantLimitReached if it would exceed a limit."""
+        block, charge = self.arriving(size, owner=owner)
+        charge(size)
+        return block
 
-    def _give_back(self, size: int) -> None:
-        self._free += size
+    def arriving(self, size_max: int, *, owner: str) -> tuple[Block, Callable[[int], None]]:
+        """Allocate a block whose bytes are counted as they arrive: call the returned function before each write.
+
+        Parts of a block that were not written use no memory. The function raises QueueFull or TenantLimitReached if the
+        bytes would exceed a limit.
+        """
+        block = self._make_block(size_max)
+        counted = [0]
+        weakref.finalize(block, self._give_back, owner, counted)
+
+        def charge(size: int) -> None:
+            self._shares.take(owner, size)
+            counted[0] += size
+
+        return block, charge
+
+    def _give_back(self, owner: str, counted: list[int]) -> None:
+        self._shares.give_back(owner, counted[0])

@@ -68,8 +68,8 @@ class FairQueue(Generic[T]):
         return len(self._lines)
 
     def heads(self) -> Iterator[T]:
-        """The first entry of each tenant."""
-        return (line.entries[0] for line in self._lines.values())
+        """The first entry of each tenant, in the order of their turns."""
+        return (line.entries[0] for line in sorted(self._lines.values(), key=lambda line: line.start))
 
     def held(self, tenant: str) -> tuple[int, int]:
         """The places and the work that `tenant` has in the queue."""
@@ -95,9 +95,13 @@ class FairQueue(Generic[T]):
 
     def take(self) -> T:
         """Remove the next entry and charge its work to its tenant. Raises ValueError for an empty queue."""
-        tenant, entry = self.next()
+        return self.take_of(self.next()[0])
+
+    def take_of(self, tenant: str) -> T:
+        """As `take`, for the first entry of `tenant`, before its turn. Raises KeyError if it has none."""
         line = self._lines[tenant]
-        self._now = line.start
+        entry = line.entries[0]
+        self._now = max(self._now, line.start)
         line.start += entry.work
         self._remove_first(tenant)
         return entry

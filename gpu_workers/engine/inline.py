@@ -70,13 +70,14 @@ class InlineEngine:
         *,
         limits: QueueLimits = DEFAULT_LIMITS,
         array_bytes_max: int = ARRAY_BYTES_MAX,
+        array_owner_bytes_max: int | None = None,
     ) -> None:
         self._wake = asyncio.Event()
         self._workers = {
             role: _Worker(factory, TaskQueue(role, limits, on_admitted=self._wake.set))
             for role, factory in handlers.items()
         }
-        self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max)
+        self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inline-engine")
         self._running: asyncio.Task[None] | None = None
         self._stopping = False

@@ -8,8 +8,9 @@ sensitivity of the mechanisms exact. `warm_up` checks this on the device in use 
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -27,10 +28,12 @@ from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import EmbedderFacts
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.pack_cache import PackCache
-from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, VectorTask
+from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import pack_paths
+
+Answer = EmbedRelease | Encoded | int | GatewayError
 
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
 _CANARY_EPSILON_NANO = 10**9
@@ -42,6 +45,7 @@ class Embedder:
     def __init__(self, options: WorkerOptions) -> None:
         self._options = options
         self._mechanisms: dict[tuple[str, str], SentenceMechanism] = {}
+        self._worker = uuid.uuid4().hex
 
     def warm_up(self) -> EmbedderFacts:
         """Load the encoder and every pack, check the device, release a canary.
@@ -84,18 +88,23 @@ class Embedder:
             unit=Unit.SENTENCE.value,
         )
 
-    def prepare(self, tasks: Sequence[EmbedTask | VectorTask]) -> Callable[[], list[EmbedRelease | int | GatewayError]]:
-        """Encode the texts (see `Handler.prepare`). The draw returns a document's embedding, or the number of vectors
-        that it wrote to the task's block. Documents that share one call of a mechanism fail together; vectors fail by
-        task."""
+    def prepare(self, tasks: Sequence[EmbedTask | EncodeTask | VectorTask]) -> Callable[[], list[Answer]]:
+        """Encode the texts (see `Handler.prepare`). The draw returns a document's embedding, the encoded sentences of a
+        piece of a document, or the number of vectors that it wrote to the task's block. Documents that share one call
+        of a mechanism fail together; vectors fail by task."""
         documents = [task for task in tasks if isinstance(task, EmbedTask)]
-        sentences = self._sentences(documents)
+        parts = [task for task in tasks if isinstance(task, EncodeTask)]
+        encoded = self._sentences([*documents, *parts])
+        sentences, vectors_of_parts = encoded[: len(documents)], encoded[len(documents) :]
         draw_vectors = self._vectors.prepare([task for task in tasks if isinstance(task, VectorTask)])
 
-        def draw() -> list[EmbedRelease | int | GatewayError]:
-            embedded = iter(self._documents(documents, sentences))
-            counts = iter(draw_vectors())
-            return [next(embedded) if isinstance(task, EmbedTask) else next(counts) for task in tasks]
+        def draw() -> list[Answer]:
+            answers: dict[type, Iterator[Answer]] = {
+                EmbedTask: iter(self._documents(documents, sentences)),
+                EncodeTask: (Encoded(vectors.cpu().numpy(), self._worker) for vectors in vectors_of_parts),
+                VectorTask: iter(draw_vectors()),
+            }
+            return [next(answers[type(task)]) for task in tasks]
 
         return draw
 
@@ -128,22 +137,23 @@ class Embedder:
         if isinstance(domain, str):
             mechanism = self._mechanisms[domain, name]
         else:
-            encodes = any(task.embeddings is None for task in tasks)
+            encodes = any(task.embeddings is None or task.encoded for task in tasks)
             mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
         for task in tasks:
             if task.by_counts and mechanism.pack.code_table(task.epsilon_nano).noise is not CodeNoise.COUNTS:
                 raise InvalidPack("the pack is not the one that the release was priced for")
         return mechanism
 
-    def _sentences(self, tasks: Sequence[EmbedTask]) -> list[torch.Tensor]:
-        """Return each document's sentence vectors `float32 [k, d]`, encoded together."""
+    def _sentences(self, tasks: Sequence[EmbedTask | EncodeTask]) -> list[torch.Tensor]:
+        """Return each task's sentence vectors `float32 [k, d]`, encoded together."""
         sentences = [sentence for task in tasks for sentence in task.sentences or ()]
         encoded = self._encoder.encode(sentences) if sentences else None
         vectors, start = [], 0
         for task in tasks:
-            if task.embeddings is not None:
+            if isinstance(task, EmbedTask) and task.embeddings is not None:
                 vectors.append(torch.from_numpy(task.embeddings).to(self._encoder.device))
             elif encoded is not None:
-                vectors.append(torch.as_tensor(encoded[start : start + task.size], device=self._encoder.device))
-                start += task.size
+                size = len(task.sentences or ())
+                vectors.append(torch.as_tensor(encoded[start : start + size], device=self._encoder.device))
+                start += size
         return vectors

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from core.errors import TaskFailed
 from core.files.file_version import FileVersion
 from core.mechanisms.vectors.spec import VectorSpec
 from gpu_workers.engine.arrays import Block, BlockArray
+from gpu_workers.engine.protocol import Joined, Pieces, Task
 
 # A token of the encoder takes tens of microseconds. A row takes one or two microseconds, or a millisecond with the
 # codebook mechanism, which reads every entry.
@@ -22,8 +25,9 @@ class EmbedTask:
     """One document to release: its sentences (or windows of words), or their unit-normalised embeddings `float32 [k,
     d]`.
 
-    `pack` is the file of a domain that the worker has not loaded at its start. `by_counts`: the price is valid only for
-    noise on counts, so a pack with other noise is refused.
+    `encoded`: the embeddings are those of this gateway's encoder. `pack` is the file of a domain that the worker has
+    not loaded at its start. `by_counts`: the price is valid only for noise on counts, so a pack with other noise is
+    refused.
     """
 
     sentences: tuple[str, ...] | None
@@ -33,6 +37,7 @@ class EmbedTask:
     epsilon_nano: int
     pack: FileVersion | None = None
     by_counts: bool = False
+    encoded: bool = False
 
     @property
     def size(self) -> int:
@@ -41,10 +46,49 @@ class EmbedTask:
 
     @property
     def weight(self) -> int:
-        """Estimated tokens: one for about four characters, and two markers for each sentence."""
+        """Estimated tokens; of embeddings, one for each."""
         if self.sentences is None:
             return self.size
-        return sum(len(sentence) // 4 + 2 for sentence in self.sentences)
+        return _tokens(self.sentences)
+
+    def pieces(self, weight_max: int) -> Pieces | None:
+        """Encode parts of the sentences one after the other, then release the whole document.
+
+        The released distribution is that of the undivided task: the encoder computes the same vector of a sentence in
+        every batch (its self-check), no piece draws noise, and the mechanism gets the vectors of all sentences.
+        """
+        if self.sentences is None:
+            return None
+
+        def join(parts: Sequence[Encoded]) -> Task:
+            if len({part.worker for part in parts}) != 1:  # a worker that was started again has checked itself alone
+                raise TaskFailed(reason="pieces")
+            embeddings = np.concatenate([part.vectors for part in parts])
+            whole = replace(self, sentences=None, embeddings=embeddings, encoded=True)
+            return Task(whole, whole.weight)
+
+        tasks = [EncodeTask(self.sentences[part]) for part in _ranges(self.sentences, weight_max)]
+        return Pieces([Task(task, task.weight) for task in tasks], join)
+
+
+@dataclass(frozen=True)
+class EncodeTask:
+    """Some sentences of a document, to encode. Its result is `Encoded`; nothing is released."""
+
+    sentences: tuple[str, ...]
+
+    @property
+    def weight(self) -> int:
+        """Estimated tokens, as in `EmbedTask`."""
+        return _tokens(self.sentences)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The vectors of sentences `float32 [k, d]`, and the id of the worker process that computed them."""
+
+    vectors: npt.NDArray[np.float32]
+    worker: str
 
 
 @dataclass(frozen=True)
@@ -68,10 +112,47 @@ class VectorTask:
 
     @property
     def weight(self) -> int:
-        """Estimated tokens, as in `EmbedTask`. For many vectors it exceeds a batch's budget, so that they run alone."""
+        """Estimated tokens, as in `EmbedTask`. Many vectors exceed a batch and run in pieces."""
         rows = self.released.shape[0]
         own = rows * _CODEBOOK_TOKENS_PER_ROW if self.spec.mechanism == "codebook" else rows // _ROWS_PER_TOKEN + 1
-        return own + sum(len(text) // 4 + 2 for text in self.texts or ())
+        return own + _tokens(self.texts or ())
+
+    def pieces(self, weight_max: int) -> Pieces:
+        """Release ranges of rows one after the other. Each row is a unit that is drawn independently of the others."""
+        rows = self.released.shape[0]
+        if self.texts is None:
+            step = max(1, rows * weight_max // self.weight)
+            ranges: list[slice] = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+        else:
+            own = self.weight - _tokens(self.texts)
+            ranges = list(_ranges(self.texts, weight_max, each=-(-own // rows)))
+        tasks = [
+            replace(
+                self,
+                released=self.released.rows(part),
+                texts=None if self.texts is None else self.texts[part],
+                vectors=None if self.vectors is None else self.vectors.rows(part),
+            )
+            for part in ranges
+        ]
+        return Pieces([Task(task, task.weight) for task in tasks], lambda counts: Joined(sum(counts)))
+
+
+def _tokens(texts: Sequence[str]) -> int:
+    """Estimated tokens of texts that are encoded one by one: one for about four characters, and two markers each."""
+    return sum(len(text) // 4 + 2 for text in texts)
+
+
+def _ranges(texts: Sequence[str], weight_max: int, *, each: int = 0) -> Iterator[slice]:
+    """Consecutive ranges of `texts` of a weight of at most `weight_max`, or of one text. `each`: more weight a text."""
+    start = weight = 0
+    for index, text in enumerate(texts):
+        own = _tokens([text]) + each
+        if index > start and weight + own > weight_max:
+            yield slice(start, index)
+            start, weight = index, 0
+        weight += own
+    yield slice(start, len(texts))
 
 
 @dataclass(frozen=True)

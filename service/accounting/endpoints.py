@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field, model_validator
 
 from core.accounting.answers import CalibratedNoise, CalibratedSteps, Certificate, Line
@@ -20,11 +20,11 @@ from core.accounting.plans import (
     check_delta,
 )
 from service.deps import CalculationsDep
-from service.http.auth import require_tenant
+from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.strict import Strict
 
-router = APIRouter(route_class=JsonRoute, tags=["accounting"], dependencies=[Depends(require_tenant)])
+router = APIRouter(route_class=JsonRoute, tags=["accounting"])
 
 Adjacency = Literal["add-remove", "replace-one"]
 
@@ -95,12 +95,12 @@ class CalibrateRequest(Strict):
 
 
 @router.post("/accounting/compare", summary="Epsilon of a plan by every accountant")
-async def compare(body: CompareRequest, calculations: CalculationsDep) -> dict[str, Any]:
+async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: CalculationsDep) -> dict[str, Any]:
     """`kind` states what a number is: a `bound` is never below the true value, an `estimate` may be."""
     event = body.mechanism.event()
     check_count(body.steps)
     check_delta(body.delta)
-    lines = await calculations.run("compare", event, body.steps, body.delta)
+    lines = await calculations.run("compare", event, body.steps, body.delta, tenant=caller.tenant)
     return {
         "steps": body.steps,
         "delta": body.delta,
@@ -110,13 +110,18 @@ async def compare(body: CompareRequest, calculations: CalculationsDep) -> dict[s
 
 
 @router.post("/accounting/calibrate", summary="Noise, or steps, for a target; certified")
-async def calibrate(body: CalibrateRequest, calculations: CalculationsDep) -> dict[str, Any]:
+async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations: CalculationsDep) -> dict[str, Any]:
     """The answer contains the certificate, and every accountant's epsilon of the calibrated plan."""
     delta = body.target.delta
     certificate: Certificate | None
     if body.noise_multiplier is None:
         noise_found: CalibratedNoise = await calculations.run(
-            "calibrate_noise", body.target.epsilon, delta, sampling_rate=body.sampling_rate, steps=body.steps
+            "calibrate_noise",
+            body.target.epsilon,
+            delta,
+            tenant=caller.tenant,
+            sampling_rate=body.sampling_rate,
+            steps=body.steps,
         )
         noise, steps, certificate = noise_found.noise_multiplier, body.steps, noise_found.certificate
     else:
@@ -124,6 +129,7 @@ async def calibrate(body: CalibrateRequest, calculations: CalculationsDep) -> di
             "calibrate_steps",
             body.target.epsilon,
             delta,
+            tenant=caller.tenant,
             sampling_rate=body.sampling_rate,
             noise_multiplier=body.noise_multiplier,
         )
@@ -132,7 +138,7 @@ async def calibrate(body: CalibrateRequest, calculations: CalculationsDep) -> di
     if steps:
         interval = None if certificate is None else certificate.loss_interval or None
         event = SubsampledGaussian(body.sampling_rate, noise)
-        lines = await calculations.run("compare", event, steps, delta, interval=interval)
+        lines = await calculations.run("compare", event, steps, delta, tenant=caller.tenant, interval=interval)
     return {
         "noise_multiplier": noise,
         "steps": steps,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from core.accounting.events import Unit
 from core.ledger.series import SeriesQuery, SubjectClass
 from service.deps import LedgerDep, PagingDep, SeriesDep, SettingsDep
-from service.http.auth import CallerDep
+from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.releases.budget_blocks import block_with_history, page_block, series_block
@@ -47,13 +47,13 @@ class SeriesParameters(BaseModel):
 
 
 @series_router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
-async def budget(caller: CallerDep, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
+async def budget(caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
     found = await ledger.accounts_page(caller.tenant, cursor=page.cursor, limit=page.limit)
     return await page_block(found, settings.display_delta)
 
 
 @series_router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
-async def series(caller: CallerDep, series: SeriesDep, query: Annotated[SeriesParameters, Query()]) -> Response:
+async def series(caller: ReadCallerDep, series: SeriesDep, query: Annotated[SeriesParameters, Query()]) -> Response:
     page = await series.read(
         caller.tenant,
         SeriesQuery(
@@ -73,7 +73,7 @@ async def series(caller: CallerDep, series: SeriesDep, query: Annotated[SeriesPa
 @account_router.get("/budget/{account:path}/journal", summary="The journal of an account, oldest first")
 async def journal(
     account: str,
-    caller: CallerDep,
+    caller: ReadCallerDep,
     ledger: LedgerDep,
     settings: SettingsDep,
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
@@ -102,6 +102,6 @@ async def journal(
 
 # Last, because `account` holds slashes: this path would match those above.
 @account_router.get("/budget/{account:path}", summary="One account, by its id")
-async def one_account(account: str, caller: CallerDep, ledger: LedgerDep, settings: SettingsDep) -> dict[str, Any]:
+async def one_account(account: str, caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep) -> dict[str, Any]:
     state = await ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, settings.display_delta)

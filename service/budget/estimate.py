@@ -13,7 +13,7 @@ from pydantic import Discriminator, Tag
 from core.amounts import epsilon_of
 from service.budget.pricing import Estimated
 from service.deps import LedgerDep
-from service.http.auth import CallerDep
+from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 
@@ -27,7 +27,7 @@ def estimate_router(endpoints: Sequence[Estimated]) -> APIRouter:
 
     bodies: Any = reduce(or_, (Annotated[endpoint.body, Tag(endpoint.name)] for endpoint in endpoints))
 
-    async def estimate(body: Any, caller: CallerDep, ledger: LedgerDep) -> dict[str, Any]:
+    async def estimate(body: Any, caller: ReadCallerDep, ledger: LedgerDep) -> dict[str, Any]:
         """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
         pricing = next(endpoint.pricing for endpoint in endpoints if type(body) is endpoint.body)
         price = await pricing.price(caller.tenant, body)

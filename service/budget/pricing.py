@@ -43,7 +43,7 @@ class JobPricing:
     async def price(self, tenant: str, body: Strict) -> Price:
         """Raises as `JobKind.resolve` and `JobKind.price`."""
         fields = await asyncio.to_thread(self._kind.resolve, tenant, body)
-        found = await self._kind.price(fields.model_dump())
+        found = await self._kind.price(tenant, fields.model_dump())
         if found is None:
             raise TypeError("a kind with an estimate has a price")
         return Price([found.charge], found.facts)

@@ -13,6 +13,7 @@ from service.cli.accounting import accounting_app
 from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli.domain import domain_app
 from service.cli.finetune import finetune
+from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
 from service.cli.synthesize import synthesize
@@ -28,7 +29,6 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
 )
 tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
-key_app = typer.Typer(no_args_is_help=True, help="Create and revoke API keys.")
 budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
@@ -39,11 +39,6 @@ app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
 app.command("synthesize")(synthesize)
 app.command("finetune")(finetune)
-
-
-KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", help="Write the key to this file (mode 0600) instead of printing it.")
-]
 
 
 @app.command()
@@ -104,9 +99,9 @@ def tenant_create(
     settings = load_settings(data_dir)
     domains = Domains(settings.data_dir, settings.domain_packs_dir)
     key = _with_ledger(
-        data_dir, lambda ledger, keys: open_tenant(ledger, keys, terms, certify=_certify, domains=domains)
+        data_dir, lambda ledger, keys: open_tenant(ledger, keys, terms, certify=_certify, domains=domains, by=BY_CLI)
     )
-    _show_key(name, key, key_file, as_json)
+    show_key(name, key.key, key_file, as_json)
 
 
 @tenant_app.command("list")
@@ -118,27 +113,6 @@ def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
         return
     for tenant in tenants:
         typer.echo(f"{tenant.name}\t{tenant.mode.value} mode")
-
-
-@key_app.command("create")
-def key_create(tenant: str, key_file: KeyFile = None, as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """Create a further API key of a tenant."""
-    key = _with_ledger(data_dir, lambda _, keys: keys.create(tenant))
-    _show_key(tenant, key, key_file, as_json)
-
-
-@key_app.command("list")
-def key_list(tenant: str, data_dir: DataDir = None) -> None:
-    """List the ids of a tenant's keys."""
-    for key in _with_ledger(data_dir, lambda _, keys: keys.list(tenant)):
-        typer.echo(f"{key.key_id}\t{'revoked' if key.revoked_ms is not None else 'live'}")
-
-
-@key_app.command("revoke")
-def key_revoke(tenant: str, key_id: str, data_dir: DataDir = None) -> None:
-    """Revoke a key by its id (the 16 digits after `pgw_`)."""
-    _with_ledger(data_dir, lambda _, keys: keys.revoke(tenant, key_id))
-    typer.echo(f"{key_id}\trevoked")
 
 
 @budget_app.command("show")
@@ -190,22 +164,6 @@ async def _certify(event: PrivacyEvent, /, *, epsilon_nano: int, delta_femto: in
 
 def _with_ledger(data_dir: Path | None, use: Callable[[Ledger, KeyStore], Awaitable[Any]]) -> Any:
     return with_parts(data_dir, lambda parts: use(parts.ledger, parts.keys))
-
-
-def _show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> None:
-    if key_file is not None:
-        from core.files.secret_file import write_secret
-
-        try:
-            write_secret(key_file, f"{key}\n".encode(), replace=True)
-        except OSError as error:
-            typer.echo(f"error: the key of {tenant} is lost, make another by `key create`: {error}", err=True)
-            raise typer.Exit(1) from None
-        typer.echo(f"tenant {tenant}: key written to {key_file}")
-    elif as_json:
-        print_json({"tenant": tenant, "key": key})
-    else:
-        typer.echo(f"tenant  {tenant}\nkey     {key}\nThe key is shown this once; only its HMAC is stored.")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,12 @@ def load_master_key(settings: Settings) -> MasterKey:
     return MasterKey.load_or_create(settings.data_dir)
 
 
+def load_admin_keys(settings: Settings) -> tuple[str, ...]:
+    """The admin key, and the previous one where the settings still accept it. Raises as `load_admin_key`."""
+    previous = settings.admin_key_previous
+    return (load_admin_key(settings), *([] if previous is None else [previous.get_secret_value()]))
+
+
 def load_admin_key(settings: Settings) -> str:
     """The admin key from the settings, or from `admin.key` in the data directory, which is created on first use.
 

@@ -28,6 +28,10 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    trusted_proxies: str = Field(
+        "127.0.0.1",
+        validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
+    )
     redis_url: str | None = Field(
         None, validation_alias=AliasChoices("PRIVACY_GATEWAY_REDIS_URL", "REDIS_URL", "redis_url")
     )
@@ -37,6 +41,8 @@ class LocationSettings(BaseModel):
     redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
+    admin_key_previous: SecretStr | None = None
+    keys_per_tenant_max: int = Field(256, ge=1)
     presets_file: Path | None = None
     policies_file: Path | None = None
 
@@ -67,7 +73,7 @@ class EngineSettings(BaseModel):
 class AccountingSettings(BaseModel):
     """Processes of accounting calculations."""
 
-    accounting_workers: int = Field(1, ge=1)
+    accounting_workers: int = Field(2, ge=1)
     accounting_queue_max: int = Field(32, ge=1)
     accounting_timeout_s: float = Field(30.0, gt=0)
 
@@ -112,6 +118,7 @@ class LedgerSettings(BaseModel):
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
     seal_interval_s: float = Field(10.0, gt=0)
+    durability_interval_s: float = Field(2.0, gt=0)
     epoch_file: Path | None = None
 
 
@@ -134,6 +141,9 @@ class RequestLimits(BaseModel):
     vector_texts_max: int = Field(2048, ge=1)
     vector_dimension_max: int = Field(4096, ge=1, le=8192)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
+    vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
+    bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)
     fill_k_max: int = Field(100, ge=1)
     fill_slots_max: int = Field(2048, ge=1)
     epsilon_min: float = Field(0.001, gt=0)
@@ -146,8 +156,27 @@ class RequestLimits(BaseModel):
     ready_cache_s: float = Field(5.0, ge=0)
 
 
+class ConnectionSettings(BaseModel):
+    """Connections, and the time that slow clients get."""
+
+    connections_max: int = Field(2048, ge=1)
+    connections_per_address_max: int = Field(512, ge=1)
+    request_head_s: float = Field(20.0, gt=0)
+    request_head_bytes_max: int = Field(64 * 1024, ge=1024)
+    body_idle_s: float = Field(30.0, gt=0)
+    answer_idle_s: float = Field(60.0, gt=0)
+    transfer_bytes_per_s_min: int = Field(1024, ge=1)
+
+
 class Settings(
-    LocationSettings, EngineSettings, AccountingSettings, JobSettings, LedgerSettings, RequestLimits, BaseSettings
+    LocationSettings,
+    EngineSettings,
+    AccountingSettings,
+    JobSettings,
+    LedgerSettings,
+    RequestLimits,
+    ConnectionSettings,
+    BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""
 
@@ -155,13 +184,13 @@ class Settings(
         env_prefix="PRIVACY_GATEWAY_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
     )
 
-    @field_validator("master_key", "admin_key", "infill_api_key")
+    @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key")
     @classmethod
     def _check_secret(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         """Refuse an empty secret: a variable that is set to nothing is a mistake."""
         if value is None:
             return None
-        check = credentials.admin_key if info.field_name == "admin_key" else credentials.token
+        check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
 
     @field_validator("redis_url")

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Response
 
 from core.ledger.names import SHARED_OWNER
 from service.deps import DomainsDep
-from service.http.auth import OwnerDep
+from service.http.auth import OwnerDep, ReadingOwnerDep
 from service.http.body import JsonRoute
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
 
 @router.get("/domains", summary="The domain packs for sentence-level release: installed, shared and the tenant's own")
-async def domains(owner: OwnerDep, domains: DomainsDep) -> dict[str, Any]:
+async def domains(owner: ReadingOwnerDep, domains: DomainsDep) -> dict[str, Any]:
     if owner == SHARED_OWNER:
         return {"domains": await domains.of_owner(owner, "shared")}
     return {"domains": await domains.visible(owner)}

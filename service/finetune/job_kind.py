@@ -67,14 +67,14 @@ class FinetuneKind(JobKind):
             read_splits(enumerate(resolved.all_rows(), start=1), terms)
         return resolved
 
-    async def price(self, fields: Mapping[str, Any]) -> JobPrice:
+    async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:
         """One event for the whole run. The job runs the very plan that is charged.
 
         The noise is found in a process of its own: it may take seconds. Raises OutOfRange; QueueFull,
         CalculationTimeout, NotStarted.
         """
         budget: TrainingBudget = await self._calculations.run(
-            "training_budget", **{name: fields[name] for name in _PLAN}
+            "training_budget", tenant=owner, **{name: fields[name] for name in _PLAN}
         )
         plan = budget.plan
         return JobPrice(

@@ -1,20 +1,23 @@
 """Authentication: a tenant by its API key, the operator by the admin key. The tenant comes from the key alone.
 
-`identify` runs before a body is read (`service/http/body.py`). The dependencies `require_tenant`, `require_admin` and
-`job_owner` then only state which identities a route serves.
+`identify` runs before a body is read (`service/http/body.py`). Every route that is not public declares in one `Needs`
+which role of a key it needs, or that it serves the operator. `Needs` is the only place that enforces roles.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from core.credentials import same_credential
-from core.ledger.keystore import KeyStore
+from core.errors import RoleMissing
+from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
 from service import metrics
 from service.http.rate_limit import RateLimit
@@ -25,10 +28,11 @@ _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or
 
 @dataclass(frozen=True)
 class Caller:
-    """An authenticated tenant, and the id of the key that it used."""
+    """An authenticated tenant, the id of the key that it used, and the roles of that key."""
 
     tenant: str
     key_id: str
+    roles: frozenset[KeyRole] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,11 @@ class Admin:
 
 
 class Authenticator:
-    """Maps the `Authorization` header of a request to an identity."""
+    """Maps the `Authorization` header of a request to an identity. Each of `admin_keys` identifies the operator."""
 
-    def __init__(self, keys: KeyStore, admin_key: str, rate_limit: RateLimit) -> None:
+    def __init__(self, keys: KeyStore, admin_keys: Sequence[str], rate_limit: RateLimit) -> None:
         self._keys = keys
-        self._admin_key = admin_key
+        self._admin_keys = admin_keys
         self._rate_limit = rate_limit
 
     async def identity(self, authorization: str) -> Caller | Admin | None:
@@ -49,10 +53,10 @@ class Authenticator:
         scheme, _, presented = authorization.partition(" ")
         if scheme.lower() != "bearer" or not presented.strip():
             return None
-        if same_credential(presented, self._admin_key):
+        if any(same_credential(presented, key) for key in self._admin_keys):
             return Admin()
         key = await self._keys.authenticate(presented)
-        return None if key is None else Caller(key.tenant, key.key_id)
+        return None if key is None else Caller(key.tenant, key.key_id, key.roles)
 
     def admit(self, caller: Caller) -> dict[str, str]:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
@@ -63,7 +67,7 @@ async def identify(request: Request) -> Caller | Admin:
     """The identity of a request, looked up once.
 
     Raises:
-        HTTPException: 401 without a key, for an unknown and for a revoked one; 429 beyond the tenant's rate.
+        HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the tenant's rate.
         LedgerUnavailable: the key cannot be checked.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)
@@ -82,25 +86,54 @@ async def identify(request: Request) -> Caller | Admin:
     return identity
 
 
-async def require_tenant(request: Request, _: Annotated[object, Depends(_documented)]) -> Caller:
-    """The calling tenant. Raises HTTPException 403 for the admin key, which releases nothing."""
-    identity = await identify(request)
-    if not isinstance(identity, Caller):
-        raise HTTPException(403)
-    return identity
+class Needs:
+    """A dependency that admits the keys of tenants with `role` (None: of no tenant), and with `operator` the admin key.
+
+    Raises HTTPException 403 for the admin key on a tenant's route and the reverse, RoleMissing.
+    """
+
+    def __init__(self, role: KeyRole | None, *, operator: bool = False) -> None:
+        self.role = role
+        self.operator = operator
+
+    async def __call__(self, request: Request, _: Annotated[object, Depends(_documented)] = None) -> Caller | Admin:
+        identity = await identify(request)
+        if isinstance(identity, Admin):
+            if not self.operator:
+                raise HTTPException(403)
+        elif self.role is None:
+            raise HTTPException(403)
+        elif self.role not in identity.roles:
+            raise RoleMissing(role=self.role.value)
+        return identity
 
 
-async def require_admin(request: Request, _: Annotated[object, Depends(_documented)]) -> None:
-    """Admit the admin key only. Raises HTTPException 403 for a tenant's key."""
-    if not isinstance(await identify(request), Admin):
-        raise HTTPException(403)
+def needs_of(dependant: Dependant) -> Iterator[Needs]:
+    """What a route declares."""
+    if isinstance(dependant.call, Needs):
+        yield dependant.call
+    for each in dependant.dependencies:
+        yield from needs_of(each)
 
 
-async def job_owner(request: Request, _: Annotated[object, Depends(_documented)]) -> str:
-    """The owner of the jobs and domains of a request: the tenant, or with the admin key all tenants together."""
-    identity = await identify(request)
+def _owner(identity: Caller | Admin) -> str:
+    """The owner of jobs and domains: the tenant, or with the admin key all tenants together."""
     return identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
 
 
-CallerDep = Annotated[Caller, Depends(require_tenant)]
-OwnerDep = Annotated[str, Depends(job_owner)]
+async def _job_owner(identity: Annotated[Caller | Admin, Depends(Needs(KeyRole.JOBS, operator=True))]) -> str:
+    return _owner(identity)
+
+
+async def _reading_owner(identity: Annotated[Caller | Admin, Depends(Needs(KeyRole.READ, operator=True))]) -> str:
+    return _owner(identity)
+
+
+OPERATOR = Depends(Needs(None, operator=True))
+READER = Depends(Needs(KeyRole.READ))
+ReleaseCallerDep = Annotated[Caller, Depends(Needs(KeyRole.RELEASE))]
+ReadCallerDep = Annotated[Caller, READER]
+JobsCallerDep = Annotated[Caller, Depends(Needs(KeyRole.JOBS))]
+AdminCallerDep = Annotated[Caller, Depends(Needs(KeyRole.ADMIN))]
+OwnerDep = Annotated[str, Depends(_job_owner)]
+ReadingOwnerDep = Annotated[str, Depends(_reading_owner)]

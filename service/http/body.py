@@ -16,7 +16,9 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from service.http.auth import identify
+from core.ledger.names import SHARED_OWNER
+from service.http.auth import Caller, identify, needs_of
+from service.http.body_memory import BodyMemory, CountedBody
 
 # A string, terminated or not. A pattern without the second case would backtrack at every quote inside the string.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
@@ -42,23 +44,41 @@ def parse_json(raw: bytes, *, depth_max: int) -> Any:
 class JsonRequest(Request):
     """A request whose `json()` bounds nesting and refuses what is not JSON."""
 
+    async def receive_body(self, body: CountedBody) -> None:
+        """Read the body, so that `body()` and `json()` have it."""
+        self._body = await body.read(self)
+
     async def json(self) -> Any:
         return parse_json(await self.body(), depth_max=self.app.state.json_depth_max)
 
 
 class JsonRoute(APIRoute):
-    """An `APIRoute` that authenticates before it reads a body, and reads the body as `JsonRequest` does."""
+    """An `APIRoute` that authenticates and checks the role before it reads a body.
+
+    It counts the body as the caller's memory and reads it as `JsonRequest` does. A route with an optional body also
+    takes a request without one.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
         takes_body = self.body_field is not None
+        needs_body = self.body_field is not None and self.body_field.field_info.is_required()
+        needed = tuple(needs_of(self.dependant))
 
         async def handle(request: Request) -> Response:
-            if takes_body:
-                await identify(request)
-                if not is_json(request.headers.get("content-type", "")):
-                    raise HTTPException(415)
-            return await handler(JsonRequest(request.scope, request.receive))
+            json_request = JsonRequest(request.scope, request.receive)
+            if not takes_body:
+                return await handler(json_request)
+            identity = await identify(request)
+            for needs in needed:
+                await needs(request)
+            content_type = request.headers.get("content-type", "")
+            if (needs_body or content_type) and not is_json(content_type):
+                raise HTTPException(415)
+            memory: BodyMemory = request.app.state.body_memory
+            with memory.of(identity.tenant if isinstance(identity, Caller) else SHARED_OWNER) as body:
+                await json_request.receive_body(body)
+                return await handler(json_request)
 
         return handle
 

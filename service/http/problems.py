@@ -39,6 +39,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.JobNotSucceeded, 409),
     (errors.BadCorpus, 422),
     (errors.JobFailed, 500),
+    (errors.RoleMissing, 403),
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
@@ -72,6 +73,7 @@ _CODES: Mapping[int, str] = {
     413: "body-too-large",
     415: "unsupported-media-type",
     429: "rate-limited",
+    431: "headers-too-large",
 }
 
 _OUR_FIELD = re.compile(r"^[a-z_]{1,40}$")
@@ -177,6 +179,8 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
+    elif isinstance(error, errors.RoleMissing):
+        members = {"role": error.role}
     elif isinstance(error, errors.TenantLimitReached):
         members = {"released": False, "limit": error.limit}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
@@ -229,12 +233,23 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     """HTTP errors of the framework and of the gateway. The status alone selects the wording."""
     if not isinstance(error, HTTPException):
         raise TypeError("handler for HTTPException")
+    return http_answer(error)
+
+
+def http_answer(error: HTTPException) -> Response:
+    """The problem document of a plain HTTP status."""
     return _answer(http_block(error.status_code), error.headers)
 
 
 def http_block(status: int) -> dict[str, Any]:
     """The content of the problem document of a plain HTTP status."""
     return block(status, _CODES.get(status, "http-error"), HTTPStatus(status).phrase)
+
+
+def documented(**reasons: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's `responses` for problem documents: the reason for each status, as `s408="..."`."""
+    content = {Problem.media_type: {"schema": {"type": "object"}}}
+    return {int(name[1:]): {"description": reason, "content": content} for name, reason in reasons.items()}
 
 
 def too_large() -> Response:

@@ -24,13 +24,16 @@ class Upload:
     tag: bytes
 
 
-async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, bytes_max: int) -> Upload:
+async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, owner: str, bytes_max: int) -> Upload:
     """Receive the body. A thread stores and fingerprints each part while the next one arrives.
 
-    Raises QueueFull if the pool has too little free memory, ClientGone. `BodyLimit` refuses a body above `bytes_max`.
+    The memory is counted as the body arrives, for `owner`: an announced length costs nothing. Raises QueueFull and
+    TenantLimitReached if the pool has too little free memory, ClientGone. `BodyLimit` refuses a body above `bytes_max`,
+    `BodyPace` one that arrives too slowly.
     """
     announced = request.headers.get("content-length", "")
-    block = pool.block(min(int(announced), bytes_max) if announced.isdigit() else bytes_max)
+    size_max = min(int(announced), bytes_max) if announced.isdigit() else bytes_max
+    block, charge = pool.arriving(size_max, owner=owner)
     size = 0
 
     def take(chunks: list[bytes], offset: int) -> None:
@@ -44,6 +47,7 @@ async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, bytes_max
     waiting_bytes = 0
     try:
         async for chunk in request.stream():
+            charge(len(chunk))
             waiting.append(chunk)
             waiting_bytes += len(chunk)
             if waiting_bytes >= _STEP_BYTES:

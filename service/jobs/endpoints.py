@@ -17,7 +17,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus
 from service.deps import JobsDep, PagingDep, SubmissionDep
-from service.http.auth import Caller, OwnerDep, job_owner, require_tenant
+from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
@@ -43,13 +43,17 @@ def creation_router(kinds: JobKinds) -> APIRouter:
     return created
 
 
-async def _tenant(caller: Annotated[Caller, Depends(require_tenant)]) -> str:
+async def _owner(owner: OwnerDep) -> str:
+    return owner
+
+
+async def _tenant(caller: JobsCallerDep) -> str:
     """The owner of a job whose kind the operator cannot create: a tenant."""
     return caller.tenant
 
 
 def _creation(kind: JobKind) -> Any:
-    owner_of = job_owner if kind.shared else _tenant
+    owner_of = _owner if kind.shared else _tenant
 
     async def create(
         request: Request,

@@ -85,8 +85,8 @@ class JobKind(ABC):
         """
         return fields
 
-    async def price(self, fields: Mapping[str, Any]) -> JobPrice | None:  # noqa: ARG002
-        """The price of a job with these resolved fields; None for a kind that charges nothing."""
+    async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice | None:  # noqa: ARG002
+        """The price of a job of `owner` with these resolved fields; None for a kind that charges nothing."""
         return None
 
     @abstractmethod

@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import JobAttemptsExhausted, LedgerError, QueueFull, UnknownJob
+from core.errors import JobAttemptsExhausted, JobQuotaExceeded, LedgerError, QueueFull, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
 from gpu_workers.jobs.messages import Failed, Priority, Succeeded
 from service import metrics
@@ -50,7 +50,7 @@ class JobRunner:
         self._kinds = kinds
         self._limits = limits
         self._queue: asyncio.Queue[JobRecord] = asyncio.Queue()
-        self._arriving: list[str] = []
+        self._arriving: list[tuple[str, str]] = []  # owner and id
         self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}
         self._consumers: list[asyncio.Task[None]] = []
@@ -84,23 +84,29 @@ class JobRunner:
         if self._locked:
             self._files.unlock()
 
-    @contextmanager
-    def receiving(self, job_id: str) -> Iterator[Incoming]:
+    @asynccontextmanager
+    async def receiving(self, owner: str, job_id: str, *, is_new: bool, open_max: int) -> AsyncIterator[Incoming]:
         """A place for an input, which is removed at the end of the block unless a job was created from it.
 
-        Raises QueueFull when too many jobs are waiting or arriving.
+        An arriving input counts as one of its owner's `open_max` unfinished jobs. Raises JobQuotaExceeded; QueueFull
+        when too many jobs of all owners are waiting or arriving.
         """
         if self._queue.qsize() + len(self._arriving) >= self._limits.waiting_max:
             raise QueueFull
-        self._arriving.append(job_id)
+        earlier = sum(other == owner for other, _ in self._arriving)
+        if earlier >= open_max:
+            raise JobQuotaExceeded
+        self._arriving.append((owner, job_id))
         try:
-            incoming = self._files.incoming(job_id)
+            if is_new:
+                await self.store.check_quota(owner, open_max=open_max - earlier)
+            incoming = await asyncio.to_thread(self._files.incoming, job_id)
             try:
                 yield incoming
             finally:
-                incoming.discard()
+                await asyncio.to_thread(incoming.discard)
         finally:
-            self._arriving.remove(job_id)
+            self._arriving.remove((owner, job_id))
 
     def enqueue(self, job: JobRecord) -> None:
         """Queue a new job whose files are complete."""
@@ -179,13 +185,16 @@ class JobRunner:
         folders = await asyncio.to_thread(
             self._files.ids
         )  # listed before the jobs, so that no folder of a newer job is removed
-        arriving = {*self._arriving, *self._known}
+        arriving = {*self._arriving_ids(), *self._known}
         unfinished = await self.store.unfinished_of_gateway()
         for job in unfinished:
-            if job.job_id not in self._arriving:
+            if job.job_id not in self._arriving_ids():
                 self.enqueue(job)  # a job without files fails when it starts
-        for orphan in folders - arriving - {*self._arriving, *self._known} - {job.job_id for job in unfinished}:
+        for orphan in folders - arriving - {*self._arriving_ids(), *self._known} - {job.job_id for job in unfinished}:
             await asyncio.to_thread(self._files.remove, orphan)
+
+    def _arriving_ids(self) -> set[str]:
+        return {job_id for _, job_id in self._arriving}
 
     async def _until_ended(self, job: JobRecord) -> None:
         """Run attempts until the job has ended or the gateway stops."""

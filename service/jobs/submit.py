@@ -25,6 +25,7 @@ from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
 from service.http.body import is_json, parse_json
+from service.http.body_memory import BodyMemory
 from service.http.idempotency import idempotency_key
 from service.http.middleware import is_json_lines
 from service.http.strict import Strict
@@ -39,11 +40,20 @@ _WRITE_BYTES = 1024 * 1024
 class JobSubmission:
     """Creates jobs of every kind."""
 
-    def __init__(self, settings: Settings, *, ledger: Ledger, master_key: MasterKey, runner: JobRunner) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        ledger: Ledger,
+        master_key: MasterKey,
+        runner: JobRunner,
+        body_memory: BodyMemory,
+    ) -> None:
         self._settings = settings
         self._ledger = ledger
         self._master_key = master_key
         self._runner = runner
+        self._body_memory = body_memory
         self._store = runner.store
 
     async def submit(self, request: Request, owner: str, kind: JobKind) -> tuple[JobRecord, bool]:
@@ -59,16 +69,21 @@ class JobSubmission:
         streamed = is_json_lines(request.headers.get("content-type", ""))
         if not streamed and not is_json(request.headers.get("content-type", "")):
             raise HTTPException(415)
-        try:
-            await self._store.get(owner, job_id)
-        except UnknownJob:
-            await self._store.check_quota(owner, open_max=self._settings.jobs_per_tenant_max)
-        with self._runner.receiving(job_id) as incoming:
+        is_new = not await self._exists(owner, job_id)
+        open_max = self._settings.jobs_per_tenant_max
+        async with self._runner.receiving(owner, job_id, is_new=is_new, open_max=open_max) as incoming:
             receive = self._receive_lines if streamed else self._receive_json
             fields = await receive(request, owner, kind, incoming)
             if incoming.received == 0:
                 raise BadCorpus("The corpus is empty.", reason="empty", count=0)
             return await self._create(owner, job_id, kind, fields, incoming, key=key)
+
+    async def _exists(self, owner: str, job_id: str) -> bool:
+        try:
+            await self._store.get(owner, job_id)
+        except UnknownJob:
+            return False
+        return True
 
     async def _create(
         self,
@@ -81,7 +96,7 @@ class JobSubmission:
         key: str,
     ) -> tuple[JobRecord, bool]:
         """From a received input to a queued job. A job that charges holds its cost first, and owns that hold."""
-        price = await kind.price(fields)
+        price = await kind.price(owner, fields)
         claim = await asyncio.to_thread(incoming.finish, fields if price is None else {**fields, **price.fields})
         terms = {
             "kind": kind.name,
@@ -141,9 +156,7 @@ class JobSubmission:
                 await self._ledger.cancel(owner, hold.release_id, reason="no-job")
 
     async def _receive_json(self, request: Request, owner: str, kind: JobKind, incoming: Incoming) -> Mapping[str, Any]:
-        raw = await request.body()
-
-        def parsed() -> dict[str, Any]:
+        def parsed(raw: bytes) -> dict[str, Any]:
             try:
                 body = kind.body.model_validate(parse_json(raw, depth_max=self._settings.json_depth_max))
             except orjson.JSONDecodeError:
@@ -156,7 +169,9 @@ class JobSubmission:
             stored: dict[str, Any] = body.model_dump(include=set(kind.fields.model_fields))
             return stored
 
-        return await asyncio.to_thread(parsed)  # up to 64 MiB: the event loop does not wait for it
+        with self._body_memory.of(owner) as body:
+            raw = await body.read(request)
+            return await asyncio.to_thread(parsed, raw)  # up to 64 MiB: the event loop does not wait for it
 
     async def _receive_lines(
         self, request: Request, owner: str, kind: JobKind, incoming: Incoming

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from service.deps import OpenAIDep, ReleasesDep
-from service.http.auth import CallerDep, require_tenant
+from service.http.auth import READER, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.openai.schemas import EmbeddingsRequest
 
@@ -20,16 +20,16 @@ router = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["OpenAI-compatible
 
 @router.post("/embeddings", summary="Private embeddings, in OpenAI's shape")
 async def embeddings(
-    body: EmbeddingsRequest, request: Request, caller: CallerDep, openai: OpenAIDep, releases: ReleasesDep
+    body: EmbeddingsRequest, request: Request, caller: ReleaseCallerDep, openai: OpenAIDep, releases: ReleasesDep
 ) -> Response:
     return await releases.release(request, caller, await openai.release_request(caller.tenant, body))
 
 
-@router.get("/models", summary="The presets", dependencies=[Depends(require_tenant)])
+@router.get("/models", summary="The presets", dependencies=[READER])
 async def models(openai: OpenAIDep) -> dict[str, Any]:
     return {"object": "list", "data": openai.models()}
 
 
-@router.get("/models/{model}", summary="One preset", dependencies=[Depends(require_tenant)])
+@router.get("/models/{model}", summary="One preset", dependencies=[READER])
 async def one_model(model: str, openai: OpenAIDep) -> dict[str, Any]:
     return openai.model(model)

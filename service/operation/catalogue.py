@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 
 from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
@@ -12,15 +12,15 @@ from core.text.policy import ENTITIES, supported
 from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
 from service.deps import EngineDep, PoliciesDep, SettingsDep, TunedModelsDep, WorkersDep
-from service.http.auth import CallerDep, require_tenant
+from service.http.auth import READER, JobsCallerDep, ReadCallerDep
 from service.vectors.projections import KINDS, RECIPE
 
-router = APIRouter(tags=["catalogue"], dependencies=[Depends(require_tenant)])
+router = APIRouter(tags=["catalogue"])
 
 
 @router.get("/models", summary="The models that run, and how")
 async def models(
-    caller: CallerDep, engine: EngineDep, policies: PoliciesDep, settings: SettingsDep, tuned: TunedModelsDep
+    caller: ReadCallerDep, engine: EngineDep, policies: PoliciesDep, settings: SettingsDep, tuned: TunedModelsDep
 ) -> dict[str, Any]:
     roles = {role: engine.status(role) for role in engine.roles}
     allow_lists = list(policies.allow_lists(caller.tenant))
@@ -42,7 +42,7 @@ async def models(
 
 
 @router.delete("/models/fine-tuned/{name}", status_code=204, summary="Delete a fine-tuned model of the tenant")
-async def remove_model(name: str, caller: CallerDep, tuned: TunedModelsDep) -> Response:
+async def remove_model(name: str, caller: JobsCallerDep, tuned: TunedModelsDep) -> Response:
     await tuned.remove(caller.tenant, name)
     return Response(status_code=204)
 
@@ -55,7 +55,7 @@ def _facts(status: RoleStatus, allow_lists: list[str]) -> dict[str, Any]:
     return facts
 
 
-@router.get("/entities", summary="What the entity technique recognises")
+@router.get("/entities", summary="What the entity technique recognises", dependencies=[READER])
 async def entities(workers: WorkersDep) -> dict[str, Any]:
     rows = [(name, ENTITIES[name]) for name in supported(workers.tagger_types)]
     return {

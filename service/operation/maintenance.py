@@ -1,4 +1,4 @@
-"""What a gateway does regularly: seal the ledger, expire overdue holds, fold the series."""
+"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from core.errors import LedgerError, LedgerNotTrusted
+from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
@@ -21,8 +22,11 @@ log = logging.getLogger("privacy_gateway.maintenance")
 class Maintenance:
     """The background tasks of a gateway's ledger."""
 
-    def __init__(self, settings: Settings, *, ledger: Ledger, sealer: Sealer, series: LedgerSeries) -> None:
+    def __init__(
+        self, settings: Settings, *, client: LedgerClient, ledger: Ledger, sealer: Sealer, series: LedgerSeries
+    ) -> None:
         self._settings = settings
+        self._client = client
         self._ledger = ledger
         self._sealer = sealer
         self._series = series
@@ -41,6 +45,8 @@ class Maintenance:
         self._sealing = True
 
     def start(self) -> None:
+        metrics.LEDGER_DURABLE.set(1)
+        self.run(_regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
         self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))
         self.run(_regularly(self._series.fold_all, self._settings.series_interval_s, "fold-failed"))
         self.run(self._seal_regularly())
@@ -57,6 +63,9 @@ class Maintenance:
                 await self._sealer.seal()
         with contextlib.suppress(LedgerError):
             await self._ledger.close()
+
+    async def _watch_durability(self) -> None:
+        metrics.LEDGER_DURABLE.set(await self._client.watch_durability())
 
     async def _seal_regularly(self) -> None:
         """Seal new entries until the gateway stops. A ledger that is no longer trusted answers nothing from then on."""

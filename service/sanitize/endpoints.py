@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
 from service.deps import PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
-from service.http.auth import CallerDep
+from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.middleware import STREAM_PATH, is_json_lines
 from service.http.ndjson import MEDIA_TYPE, LineReader, LineStream
@@ -44,7 +44,7 @@ LINES: dict[str, Any] = {
 
 @router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
 async def sanitize(
-    body: SanitizeRequest, request: Request, caller: CallerDep, sanitizing: SanitizeDep, releases: ReleasesDep
+    body: SanitizeRequest, request: Request, caller: ReleaseCallerDep, sanitizing: SanitizeDep, releases: ReleasesDep
 ) -> Response:
     return await releases.release(request, caller, await sanitizing.release_request(caller.tenant, body))
 
@@ -55,7 +55,7 @@ async def sanitize(
     response_class=Response,
     openapi_extra=LINES,
 )
-async def sanitize_batch(request: Request, caller: CallerDep, parts: StreamPartsDep) -> Response:
+async def sanitize_batch(request: Request, caller: ReleaseCallerDep, parts: StreamPartsDep) -> Response:
     """The first line may hold the terms; any other holds a document. An error in the first line is a status code; an
     error in a later one is a problem of that line."""
     if not is_json_lines(request.headers.get("content-type", "")):
@@ -87,5 +87,5 @@ def _terms(value: Any) -> Terms:
 
 
 @router.get("/policies", summary="The operator's policies that the tenant may name, or must")
-async def policies(caller: CallerDep, policies: PoliciesDep) -> dict[str, Any]:
+async def policies(caller: ReadCallerDep, policies: PoliciesDep) -> dict[str, Any]:
     return {"policies": policies.visible(caller.tenant)}

@@ -58,7 +58,7 @@ class SynthesisKind(JobKind):
             encode_rows(declared.schema, rows, outside=Outside(fields.outside))
         return fields
 
-    async def price(self, fields: Mapping[str, Any]) -> JobPrice:
+    async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:  # noqa: ARG002
         """One Gaussian event, from (epsilon, delta) alone. The job draws the very noise that is charged."""
         from core.synthesis.pricing import record_budget
 

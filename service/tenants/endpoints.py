@@ -1,4 +1,4 @@
-"""Administration over HTTP, with the admin key only. A tenant's key is shown once, when it is created."""
+"""Administration of tenants over HTTP, with the admin key only."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
 
 from core.accounting.events import Unit
+from gpu_workers.engine.protocol import GATEWAY
 from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, PagingDep, SettingsDep
-from service.http.auth import require_admin
+from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
 from service.http.strict import Strict
 from service.releases.budget_blocks import page_block
+from service.tenants.keys import BY_OPERATOR
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
-router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[Depends(require_admin)])
+router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 
 
 class LimitBody(Strict):
@@ -67,9 +69,9 @@ async def create_tenant(
         plans=body.plans,
         subject_epsilon=body.subject_epsilon,
     )
-    certify = partial(calculations.run, "largest_count")
-    key = await open_tenant(ledger, keys, terms, certify=certify, domains=domains)
-    return {"tenant": body.name, "key": key}
+    certify = partial(calculations.run, "largest_count", tenant=GATEWAY)
+    key = await open_tenant(ledger, keys, terms, certify=certify, domains=domains, by=BY_OPERATOR)
+    return {"tenant": body.name, "key": key.key, "key_id": key.facts.key_id}
 
 
 @router.get("/tenants", summary="All tenants")
@@ -81,18 +83,3 @@ async def tenants(ledger: LedgerDep) -> dict[str, Any]:
 async def budgets(tenant: str, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
     found = await ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
     return await page_block(found, settings.display_delta)
-
-
-@router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")
-async def create_key(tenant: str, keys: KeysDep) -> dict[str, str]:
-    return {"tenant": tenant, "key": await keys.create(tenant)}
-
-
-@router.get("/tenants/{tenant}/keys", summary="The keys of a tenant, without their secrets")
-async def keys(tenant: str, keys: KeysDep) -> dict[str, Any]:
-    return {"keys": [asdict(key) for key in await keys.list(tenant)]}
-
-
-@router.delete("/tenants/{tenant}/keys/{key_id}", summary="Revoke a key")
-async def revoke_key(tenant: str, key_id: str, keys: KeysDep) -> dict[str, Any]:
-    return asdict(await keys.revoke(tenant, key_id))

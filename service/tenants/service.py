@@ -1,16 +1,19 @@
-"""Opens tenants: turns one epsilon and some exceptions into a limit for every unit. Used by the command and the API."""
+"""Opens tenants, and shows their keys. Used by the command and the API.
+
+One epsilon and some exceptions become a limit for every unit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from core.accounting.events import PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_femto, limit_nano
 from core.errors import InvalidInput
-from core.ledger.keystore import KeyStore
+from core.ledger.keystore import ApiKey, KeyStore, NewKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Limit, Plan, plan_signature
 from core.mechanisms.sentences.pack_facts import CodeNoise
@@ -74,8 +77,12 @@ def limit(terms: UnitLimit) -> Limit:
     return found
 
 
-async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify, domains: Domains) -> str:
+async def open_tenant(
+    ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify, domains: Domains, by: str
+) -> NewKey:
     """Open the tenant with one account for each unit and return its first API key, which is shown only once.
+
+    `by` names who opens it, for the log of administrative actions. The key has the roles that a key has by default.
 
     The units of a plan's mechanism become plan accounts: they admit the largest number of releases whose certified
     epsilon fits the unit's limit, and nothing else.
@@ -92,8 +99,19 @@ async def open_tenant(ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, cer
         subjects = await _planned(dict.fromkeys(Unit, per_subject), events, certify)
     else:
         limits = await _planned(limits, events, certify)
+    await keys.log.append(by=by, action="tenant.create", target=terms.name, details=_logged(terms))
     await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
-    return await keys.create(terms.name)
+    return await keys.create(terms.name, by=by)
+
+
+def _logged(terms: TenantTerms) -> dict[str, str | None]:
+    """What the log says of a new tenant. Its limits are in the journal of its accounts."""
+    subject = terms.subject_epsilon
+    return {
+        "epsilon": str(terms.epsilon),
+        "delta": str(terms.delta),
+        "subject_epsilon": None if subject is None else str(subject),
+    }
 
 
 async def _planned(limits: dict[Unit, Limit], events: Sequence[PrivacyEvent], certify: Certify) -> dict[Unit, Limit]:
@@ -128,3 +146,17 @@ async def _event(plan: str, epsilon: Number, tenant: str, domains: Domains) -> P
         return sentence_event(mechanism, epsilon, CodeNoise(noise) if noise else None)
     except ValueError:
         raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None
+
+
+def key_block(key: ApiKey) -> dict[str, Any]:
+    """A key as answers show it."""
+    return {
+        "key_id": key.key_id,
+        "tenant": key.tenant,
+        "label": key.label,
+        "roles": sorted(key.roles),
+        "created_ms": key.created_ms,
+        "expires_ms": key.expires_ms,
+        "revoked_ms": key.revoked_ms,
+        "last_used_ms": key.last_used_ms,
+    }

@@ -52,13 +52,13 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
     return dimension
 
 
-def array_batch(arrays: ArrayPool, rows: Sequence[Sequence[float]], spec: VectorSpec) -> VectorBatch:
+def array_batch(arrays: ArrayPool, rows: Sequence[Sequence[float]], spec: VectorSpec, *, tenant: str) -> VectorBatch:
     """Vectors from lists of finite numbers, in float64: a cast would increase the distance of near vectors.
 
-    Raises QueueFull.
+    Raises QueueFull, TenantLimitReached.
     """
     matrix = np.asarray(rows, dtype=np.float64)
-    placed = BlockArray(arrays.block(matrix.nbytes), FLOAT64, (len(rows), spec.dimension))
+    placed = BlockArray(arrays.block(matrix.nbytes, owner=tenant), FLOAT64, (len(rows), spec.dimension))
     placed.write_rows(matrix, 0)
     return VectorBatch(len(rows), vectors=placed)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
@@ -17,7 +17,7 @@ from core.mechanisms.vectors.spec import DIMENSION_MAX
 from gpu_workers.engine.arrays import Array, BlockArray
 from service import metrics
 from service.deps import ArraysDep, MasterKeyDep, ProjectionsDep, ReleasesDep, SettingsDep, VectorsDep
-from service.http.auth import CallerDep, require_tenant
+from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.middleware import VECTOR_FILE_PATH
 from service.http.upload import Upload, receive
@@ -28,7 +28,7 @@ from service.vectors.safetensors_header import HEADER_BYTES_MAX, MEDIA_TYPE, Mat
 from service.vectors.schemas import FileParameters, VectorRequest
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
-projections_router = APIRouter(tags=["catalogue"], dependencies=[Depends(require_tenant)])
+projections_router = APIRouter(tags=["catalogue"])
 
 _PARAMETERS = "request"  # the member of the file's metadata that holds them
 _MEDIA_TYPES = (MEDIA_TYPE, "application/octet-stream")
@@ -50,7 +50,7 @@ Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
 
 @router.post("/embed/vector", summary="Private vectors, from texts or vectors")
 async def embed_vector(
-    body: VectorRequest, request: Request, caller: CallerDep, vectors: VectorsDep, releases: ReleasesDep
+    body: VectorRequest, request: Request, caller: ReleaseCallerDep, vectors: VectorsDep, releases: ReleasesDep
 ) -> Response:
     return await releases.release(request, caller, await vectors.release_request(caller.tenant, body))
 
@@ -63,7 +63,7 @@ async def embed_vector(
 )
 async def embed_vector_file(
     request: Request,
-    caller: CallerDep,
+    caller: ReleaseCallerDep,
     vectors: VectorsDep,
     releases: ReleasesDep,
     arrays: ArraysDep,
@@ -75,7 +75,7 @@ async def embed_vector_file(
         raise HTTPException(415)
     tag = master_key.body_tag(tenant=caller.tenant, route=VECTOR_FILE_PATH)
     with metrics.stage("receive"):
-        upload = await receive(request, arrays, tag, bytes_max=settings.vectors_bytes_max)
+        upload = await receive(request, arrays, tag, owner=caller.tenant, bytes_max=settings.vectors_bytes_max)
     header = _header(upload)
     params = _parameters(header)
     rows, dimension = header.shape
@@ -128,7 +128,7 @@ async def projection(
     kind: Literal["orthonormal", "gaussian", "pca"],
     dimension: Dimension,
     output_dimension: Dimension,
-    caller: CallerDep,
+    caller: ReadCallerDep,
     projections: ProjectionsDep,
 ) -> Response:
     content = await projections.file(

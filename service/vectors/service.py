@@ -114,14 +114,15 @@ class VectorService:
         return params, facts.encoder.dimension
 
     async def release_request(self, tenant: str, body: VectorRequest) -> ReleaseRequest:
-        """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull."""
+        """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull,
+        TenantLimitReached."""
         return self.release_at(tenant, body, await self.price_of_body(tenant, body))
 
     def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
         """As `release_request`, for a price that was computed before."""
         model = None if body.texts is None else self._workers.encoder_name
         if body.vectors is not None:
-            batch = array_batch(self._arrays, body.vectors, price.spec)
+            batch = array_batch(self._arrays, body.vectors, price.spec, tenant=tenant)
         else:
             batch = text_batch(body.texts or (), self._settings)
 
@@ -151,10 +152,11 @@ class VectorService:
     ) -> ReleaseRequest:
         """The release of `batch`, each row charged; `render` gets the released vectors `[n, m]` of `dtype`.
 
-        Raises QueueFull while there is no memory for the answer.
+        Raises QueueFull or TenantLimitReached while there is no memory for the answer.
         """
         shape = (batch.rows, price.spec.output_dimension)
-        block = self._arrays.block(batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize)
+        size = batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize
+        block = self._arrays.block(size, owner=tenant)
         released = BlockArray(block, dtype, shape)
         task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
 

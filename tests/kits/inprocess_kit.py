@@ -78,6 +78,7 @@ def _inline_engine(settings: Settings) -> InlineEngine:
         {role: _factory(role, *factories[0].args[1:]) for role, factories in handler_factories(settings).items()},
         limits=queue_limits(settings),
         array_bytes_max=settings.vectors_memory_bytes_max,
+        array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
     )
 
 
@@ -114,17 +115,18 @@ class _LoopTransport(httpx.BaseTransport):
 
 
 class Gateway(Tenants):
-    """A started `service.gateway.Gateway`, on an event loop in a thread of its own."""
+    """A started `service.gateway.Gateway` with its `app`, on an event loop in a thread of its own."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
         super().__init__(data_dir)
         with mock.patch.dict(os.environ, clean_environment() | DEFAULTS | dict(environment or {}), clear=True):
             self.settings = Settings(data_dir=data_dir)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="gateway", daemon=True)
         self._thread.start()
         self.service = self.on_loop(self._start())
-        self._transport = _LoopTransport(create_app(self.service), self._loop)
+        self.app = create_app(self.service)
+        self._transport = _LoopTransport(self.app, self.loop)
 
     async def _start(self) -> ServiceGateway:
         gateway = ServiceGateway(self.settings, engine=_inline_engine(self.settings))
@@ -136,7 +138,7 @@ class Gateway(Tenants):
 
     def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine on the gateway's event loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_S_MAX)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(ANSWER_S_MAX)
 
     def kill_worker_at_work(self, role: Role) -> None:
         """The worker of this role dies while it draws its next batch, and is started again."""
@@ -149,6 +151,6 @@ class Gateway(Tenants):
         self.close_clients()
         self.service.end_streams()
         self.on_loop(self.service.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
-        self._loop.close()
+        self.loop.close()

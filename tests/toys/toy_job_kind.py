@@ -83,7 +83,7 @@ class ToyKind(JobKind):
         check_epsilon(fields.epsilon, self._settings)
         return fields
 
-    async def price(self, fields: Mapping[str, Any]) -> JobPrice:
+    async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:
         event = PrivacyEvent(
             mechanism="toy_count",
             kind="pure",

@@ -18,9 +18,15 @@ from gpu_workers.engine.protocol import Role, RoleStatus, Task
 class LocalEngine:
     """`Engine` that uses worker processes on this machine. Its arrays are in memory that it shares with a worker."""
 
-    def __init__(self, pools: Mapping[Role, WorkerPoolOptions], *, array_bytes_max: int = ARRAY_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        pools: Mapping[Role, WorkerPoolOptions],
+        *,
+        array_bytes_max: int = ARRAY_BYTES_MAX,
+        array_owner_bytes_max: int | None = None,
+    ) -> None:
         self._pools = {role: WorkerPool(role, options) for role, options in pools.items()}
-        self.arrays = ArrayPool(SharedBlock, bytes_max=array_bytes_max)
+        self.arrays = ArrayPool(SharedBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
 
     @property
     def roles(self) -> Sequence[Role]:

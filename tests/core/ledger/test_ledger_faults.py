@@ -14,7 +14,7 @@ from ledger_kit import MASTER_KEY, charge, limits
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
-from core.ledger.durability import REQUIRED_SETTINGS
+from core.ledger.durability import REQUIRED_SETTINGS, check_configuration
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
@@ -48,6 +48,43 @@ def test_a_weaker_configuration_is_refused(go, ledger, config, name):
     config(name, WEAKER[name])
     with pytest.raises(LedgerUnavailable, match=name):
         go(ledger.check())
+
+
+@pytest.mark.parametrize("name", REQUIRED_SETTINGS)
+def test_a_setting_that_changes_at_run_time_stops_the_ledger_until_it_is_right_again(go, ledger, client, config, name):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    hold = go(ledger.reserve("acme", [charge(1)]))
+    assert go(client.watch_durability())
+    config(name, WEAKER[name])
+    assert not go(client.watch_durability())
+    assert not go(client.watch_durability())
+    with pytest.raises(LedgerUnavailable, match=name):
+        go(ledger.commit("acme", hold.release_id, response=b"x"))
+    with pytest.raises(LedgerUnavailable, match=name):
+        go(ledger.ping_write())
+    config(name, REQUIRED_SETTINGS[name])
+    assert go(client.watch_durability())
+    go(ledger.commit("acme", hold.release_id, response=b"x"))
+
+
+def test_a_new_connection_to_a_server_with_a_wrong_setting_is_a_finding_too(go, ledger, client, config):
+    client.guard_connections(check_configuration)
+    config("appendfsync", "everysec")
+    assert not go(client.watch_durability())
+    with pytest.raises(LedgerUnavailable, match="appendfsync") as refused:
+        go(ledger.ping_write())
+    assert refused.value.code == "ledger-unavailable"
+    config("appendfsync", "always")
+    assert go(client.watch_durability())
+    go(ledger.ping_write())
+
+
+def test_a_server_that_does_not_answer_changes_no_finding(go, tmp_path):
+    client = LedgerClient(connect(socket_path=tmp_path / "nothing"))
+    with pytest.raises(LedgerUnavailable, match="reached"):
+        go(client.watch_durability())
+    with pytest.raises(LedgerUnavailable, match="reached"):
+        go(client.call("PING"))
 
 
 def test_the_shipped_configuration_is_the_required_one():

@@ -18,7 +18,7 @@ from inprocess_kit import Gateway
 
 from core.accounting.contract import Kind
 from core.accounting.plans import SubsampledGaussian
-from core.errors import CalculationTimeout, QueueFull
+from core.errors import CalculationTimeout, QueueFull, TenantLimitReached
 from service.accounting.calculations import Calculations
 
 STEP = {"kind": "subsampled_gaussian", "sampling_rate": 0.01, "noise_multiplier": 0.8}
@@ -120,12 +120,35 @@ def test_the_deadline_and_the_queue_hold() -> None:
     async def main() -> None:
         pool = Calculations(workers=1, queue_max=1, timeout_s=0.2)
         try:
-            first = asyncio.create_task(pool.run("compare", slow, 10**7, 1e-5))
+            first = asyncio.create_task(pool.run("compare", slow, 10**7, 1e-5, tenant="tenant"))
             await asyncio.sleep(0)
             with pytest.raises(QueueFull):
-                await pool.run("compare", slow, 1, 1e-5)
+                await pool.run("compare", slow, 1, 1e-5, tenant="tenant")
             with pytest.raises(CalculationTimeout):
                 await first
+        finally:
+            pool.close()
+
+    asyncio.run(main())
+
+
+def test_one_tenant_leaves_a_worker_and_places_to_others() -> None:
+    slow, fast = SubsampledGaussian(0.5, 1.0), SubsampledGaussian(0.1, 1.0)
+
+    async def main() -> None:
+        pool = Calculations(workers=2, queue_max=32, timeout_s=60, tenant_share=0.5)
+        try:
+            greedy = [asyncio.create_task(pool.run("compare", slow, 10**7, 1e-5, tenant="greedy")) for _ in range(33)]
+            await asyncio.sleep(0)
+            refused = [call for call in greedy if call.done()]
+            assert len(refused) == 33 - 16
+            for call in refused:
+                with pytest.raises(TenantLimitReached):
+                    call.result()
+            assert await pool.run("compare", fast, 1, 1e-5, tenant="modest")
+            assert sum(call.done() for call in greedy) <= len(refused) + 2
+            for call in greedy:
+                call.cancel()
         finally:
             pool.close()
 
@@ -138,9 +161,11 @@ def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
     async def main() -> Any:
         pool = Calculations(workers=1, queue_max=1, timeout_s=20)
         try:
-            await pool.run("compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5)  # the worker has loaded its libraries
+            await pool.run(
+                "compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5, tenant="tenant"
+            )  # the worker has loaded its libraries
             pool._timeout_s = 5
-            return await pool.run("compare", slow, 10**7, 1e-12)
+            return await pool.run("compare", slow, 10**7, 1e-12, tenant="tenant")
         finally:
             pool.close()
 
@@ -158,7 +183,7 @@ from service.accounting.calculations import Calculations
 
 if __name__ == "__main__":
     pool = Calculations(workers=1, queue_max=1, timeout_s=60)
-    asyncio.run(pool.run("compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5))
+    asyncio.run(pool.run("compare", SubsampledGaussian(0.1, 1.0), 1, 1e-5, tenant="tenant"))
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -87,12 +87,12 @@ def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:
     first = Gateway(Settings(data_dir=tmp_path))
     path = tmp_path / "admin.key"
 
-    assert first.admin_key == path.read_text().strip()
-    assert len(first.admin_key) >= 32
+    assert first.admin_keys[0] == path.read_text().strip()
+    assert len(first.admin_keys[0]) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert Gateway(Settings(data_dir=tmp_path)).admin_key == first.admin_key
+    assert Gateway(Settings(data_dir=tmp_path)).admin_keys[0] == first.admin_keys[0]
     path.write_text(f"  {'k' * 32}  \n")
-    assert Gateway(Settings(data_dir=tmp_path)).admin_key == "k" * 32, "the operator's own"
+    assert Gateway(Settings(data_dir=tmp_path)).admin_keys[0] == "k" * 32, "the operator's own"
 
 
 def statuses(port: int, presented: str) -> list[int]:
@@ -113,7 +113,7 @@ def test_over_http_a_bearer_without_a_key_is_nobody(tmp_path: Path, is_empty: bo
 
     async def answers() -> dict[str, list[int]]:
         gateway = Gateway(Settings(data_dir=tmp_path))
-        gateway.authenticator._admin_key = "" if is_empty else gateway.admin_key
+        gateway.authenticator._admin_keys = ("",) if is_empty else gateway.admin_keys
         assert gateway._redis is not None
         await gateway._redis.start()
         server = _Server(uvicorn.Config(create_app(gateway), port=0, lifespan="off", log_config=None))

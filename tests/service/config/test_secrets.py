@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from service.cli.jobs import KEY_VARIABLE, gateway_client
-from service.cli.main import _show_key
+from service.cli.keys import show_key
 from service.config.settings import Settings
 from service.gateway import Gateway
 
@@ -113,9 +113,9 @@ def test_a_key_file_is_written_whole_and_a_key_that_cannot_be_written_is_not_sho
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "new" / "tenant.key"
-    _show_key("acme", KEY, path, False)
+    show_key("acme", KEY, path, False)
     with pytest.raises(typer.Exit):
-        _show_key("acme", KEY, tmp_path, False)
+        show_key("acme", KEY, tmp_path, False)
 
     said = capsys.readouterr()
     assert path.read_text() == f"{KEY}\n"

@@ -1,0 +1,126 @@
+"""Long documents and many vectors in pieces: the same embeddings, and the same units, as undivided."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.errors import TaskFailed
+from core.mechanisms.vectors.spec import vector_spec
+from gpu_workers.engine.arrays import BlockArray
+from gpu_workers.engine.inline import InlineEngine
+from gpu_workers.engine.portable import MemoryBlock
+from gpu_workers.engine.protocol import Joined, Role, Task
+from gpu_workers.engine.task_queue import QueueLimits
+from gpu_workers.handlers.embedder import Embedder
+from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.registry import make_handler
+from gpu_workers.handlers.tasks import EmbedTask, EncodeTask, VectorTask
+
+LINES = tuple(
+    f"Sentence number {n} is about {'the weather and ' * (n % 7)}{'trains' if n % 3 else 'ships'}." for n in range(60)
+)
+DOCUMENT = EmbedTask(LINES, None, "sentence_codes", "general", 10**9)
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    found = Embedder(WorkerOptions())
+    found.warm_up()
+    return found
+
+
+def run(embedder: Embedder, *tasks: Any) -> list[Any]:
+    return list(embedder.prepare(tasks)())
+
+
+def test_a_document_in_pieces_has_the_same_vectors_bit_for_bit(embedder: Embedder) -> None:
+    """They are then released by the mechanism as one document, so the released distribution is the same."""
+    pieces = DOCUMENT.pieces(64)
+    assert pieces is not None
+    assert len(pieces.tasks) > 5
+    assert all(task.weight <= 64 for task in pieces.tasks)
+    other = EncodeTask(("Another document shares the batch.",))
+    joined = pieces.join([run(embedder, other, task.payload)[1] for task in pieces.tasks])
+    assert isinstance(joined, Task)
+    (whole,) = embedder._sentences([DOCUMENT])
+    assert joined.payload.embeddings.tobytes() == whole.numpy().tobytes()
+    assert joined.payload == replace(DOCUMENT, sentences=None, embeddings=joined.payload.embeddings, encoded=True)
+    assert run(embedder, joined.payload)[0].vector.shape == (384,)
+
+
+def test_pieces_of_two_workers_are_not_joined(embedder: Embedder) -> None:
+    """One of them may have been started on another device, or with other numbers of threads."""
+    pieces = DOCUMENT.pieces(64)
+    assert pieces is not None
+    results = [run(embedder, task.payload)[0] for task in pieces.tasks]
+    with pytest.raises(TaskFailed):
+        pieces.join([replace(results[0], worker="another"), *results[1:]])
+
+
+def test_a_sentence_above_the_weight_is_a_piece_of_its_own() -> None:
+    long = replace(DOCUMENT, sentences=("short.", "long " * 1000, "short."))
+    pieces = long.pieces(100)
+    assert pieces is not None
+    assert [task.payload.sentences for task in pieces.tasks] == [("short.",), ("long " * 1000,), ("short.",)]
+
+
+def test_embeddings_of_the_caller_are_not_divided() -> None:
+    assert replace(DOCUMENT, sentences=None, embeddings=np.eye(3, 384, dtype=np.float32)).pieces(1) is None
+
+
+def arrays(rows: int, dimension: int) -> tuple[BlockArray, BlockArray]:
+    """Vectors in a block at an offset, and the place of what is released."""
+    vectors = BlockArray(MemoryBlock(8 + rows * dimension * 8), "float64", (rows, dimension), 8)
+    vectors.write_rows(np.arange(rows * dimension, dtype=np.float64).reshape(rows, dimension), 0)
+    return vectors, BlockArray(MemoryBlock(rows * dimension * 4), "float32", (rows, dimension))
+
+
+@pytest.mark.parametrize("weight_max", [1, 7, 50, 10_000])
+def test_pieces_of_vectors_cover_every_row_once(weight_max: int) -> None:
+    vectors, released = arrays(101, 4)
+    spec = vector_spec(mechanism="codebook", dimension=4, epsilon=1)
+    pieces = VectorTask(spec, "tenant", released, vectors=vectors).pieces(weight_max)
+    for number, task in enumerate(pieces.tasks):
+        own = task.payload
+        own.released.write_rows(own.vectors.read().astype(np.float32), 0)
+        assert own.released.shape == own.vectors.shape
+        assert number == len(pieces.tasks) - 1 or task.weight <= max(weight_max, 16)
+    assert released.read().tolist() == vectors.read().tolist()
+    assert pieces.join([task.payload.released.shape[0] for task in pieces.tasks]) == Joined(101)
+
+
+def test_pieces_of_texts_keep_their_order() -> None:
+    texts = tuple(f"text {'x' * (n % 50)} {n}" for n in range(300))
+    _, released = arrays(300, 4)
+    pieces = VectorTask(vector_spec(mechanism="privemb", dimension=4, epsilon=1), "t", released, texts=texts).pieces(50)
+    assert sum((task.payload.texts for task in pieces.tasks), ()) == texts
+    assert all(len(task.payload.texts) == task.payload.released.shape[0] for task in pieces.tasks)
+
+
+def test_an_engine_releases_large_tasks_in_pieces() -> None:
+    async def main() -> None:
+        factory = partial(make_handler, Role.EMBED, WorkerOptions())
+        engine = InlineEngine({Role.EMBED: factory}, limits=QueueLimits(batch_tokens_max=200))
+        await engine.start()
+        vectors, released = arrays(400, 8)
+        spec = vector_spec(mechanism="codebook", dimension=8, epsilon=1)
+        release = VectorTask(spec, "tenant", released, vectors=vectors)
+        document, count = await engine.run(
+            Role.EMBED,
+            [Task(DOCUMENT, DOCUMENT.weight), Task(release, release.weight)],
+            tenant="tenant",
+            timeout_s=60,
+            client_disconnected=asyncio.Event(),
+        )
+        await engine.stop()
+        assert np.isfinite(document.vector).all()
+        assert count == 400
+        assert (np.abs(released.read()).sum(axis=1) > 0).all()
+
+    asyncio.run(main())

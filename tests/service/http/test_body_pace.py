@@ -1,0 +1,136 @@
+"""A body that arrives too slowly gets 408, whatever the route does with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from service.http.body_pace import BodyPace, SlowBody
+
+IDLE_S = 0.2
+
+
+async def read_whole(receive: Receive) -> int:
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    return size
+
+
+class Client:
+    """Sends `pieces`, each after its pause, and then nothing."""
+
+    def __init__(self, pieces: Sequence[tuple[float, bytes]], *, ends: bool = False) -> None:
+        self._messages = self._made(pieces, ends=ends)
+        self.sent: list[Message] = []
+
+    async def _made(self, pieces: Sequence[tuple[float, bytes]], *, ends: bool) -> AsyncIterator[Message]:
+        for number, (pause_s, piece) in enumerate(pieces, start=1):
+            await asyncio.sleep(pause_s)
+            yield {"type": "http.request", "body": piece, "more_body": not (ends and number == len(pieces))}
+        await asyncio.Event().wait()
+
+    async def receive(self) -> Message:
+        return await anext(self._messages)
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def run(self, app: Any, *, bytes_per_s_min: int = 1000, path: str = "/any") -> None:
+        pace = BodyPace(app, idle_s=IDLE_S, bytes_per_s_min=bytes_per_s_min)
+        scope: Scope = {"type": "http", "path": path, "method": "POST", "headers": []}
+        asyncio.run(asyncio.wait_for(pace(scope, self.receive, self.send), 30))
+
+
+async def takes_it_whole(scope: Scope, receive: Receive, send: Send) -> None:
+    await read_whole(receive)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(
+    ("pieces", "rate"),
+    [
+        ([], 1000),
+        ([(0.0, b"x")], 1000),
+        ([(0.01, b"x")] * 10_000, 1000),  # a tenth of the rate, without a pause
+    ],
+    ids=["nothing", "one byte", "a slow drip"],
+)
+def test_a_body_that_does_not_come_ends_as_408_and_closes(pieces: list[tuple[float, bytes]], rate: int) -> None:
+    client = Client(pieces)
+
+    client.run(takes_it_whole, bytes_per_s_min=rate)
+
+    start = client.sent[0]
+    assert start["status"] == 408
+    headers = dict(start["headers"])
+    assert headers[b"content-type"] == b"application/problem+json"
+    assert headers[b"connection"] == b"close"
+
+
+def test_a_body_above_the_rate_may_take_longer_than_the_pause() -> None:
+    client = Client([(IDLE_S / 4, b"x" * 100)] * 12, ends=True)
+
+    client.run(takes_it_whole, bytes_per_s_min=1000)
+
+    assert client.sent[0]["status"] == 200
+
+
+def test_the_time_in_which_the_gateway_does_not_read_is_free() -> None:
+    async def works_between(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await asyncio.sleep(3 * IDLE_S)
+        await takes_it_whole(scope, receive, send)
+
+    client = Client([(0.0, b"x"), (0.0, b"x")], ends=True)
+
+    client.run(works_between)
+
+    assert client.sent[0]["status"] == 200
+
+
+def test_an_answer_that_reads_no_body_ends_with_the_slow_body() -> None:
+    ended = []
+
+    async def streams(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while (message := await receive())["type"] != "http.disconnect":
+            continue
+        ended.append(message)
+
+    Client([(0.0, b"x")]).run(streams)
+
+    assert ended
+
+
+def test_the_application_sees_an_http_exception() -> None:
+    """Frameworks pass these on while they read a body, and turn any other error into a 400."""
+    seen = []
+
+    async def watches(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await read_whole(receive)
+        except SlowBody as error:
+            seen.append(error.status_code)
+            raise
+
+    Client([]).run(watches)
+
+    assert seen == [408]
+
+
+def test_a_stream_limits_its_pauses_itself() -> None:
+    client = Client([(3 * IDLE_S, b"x")], ends=True)
+
+    client.run(takes_it_whole, path="/sanitize/batch")
+
+    assert client.sent[0]["status"] == 200

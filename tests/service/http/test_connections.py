@@ -1,0 +1,217 @@
+"""Limits of connections: a real server and real sockets, with an application of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from service.http.connections import ConnectionLimits, LimitedProtocol
+
+HANG_S = 30.0  # a guard: nothing below takes as long
+BIG = 64 * 1024 * 1024
+
+
+class App:
+    """Answers at once and reads no body. `/big`: more than the buffers of a connection hold."""
+
+    def __init__(self) -> None:
+        self.stream_ended = threading.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        size = BIG if scope["path"] == "/big" else 2
+        headers = [(b"content-length", str(size).encode())] if scope["path"] != "/stream" else []
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if scope["path"] == "/stream":
+            await self._endless(receive, send)
+        else:
+            await send({"type": "http.response.body", "body": b"." * size})
+
+    async def _endless(self, receive: Receive, send: Send) -> None:
+        gone = asyncio.create_task(self._until_gone(receive))
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b"." * 65536, "more_body": True})
+            await asyncio.sleep(0)
+        self.stream_ended.set()
+
+    async def _until_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+class Running:
+    def __init__(self, **limits: Any) -> None:
+        defaults = {
+            "connections_max": 100,
+            "connections_per_address_max": 100,
+            "request_head_s": 0.3,
+            "request_head_bytes_max": 8192,
+            "answer_idle_s": 0.3,
+            "transfer_bytes_per_s_min": 1024,
+        }
+        self.app = App()
+        self.open: Counter[str] = Counter()
+        protocol = partial(LimitedProtocol, limits=ConnectionLimits(**(defaults | limits)), open_by_address=self.open)
+        config = uvicorn.Config(
+            self.app, host="127.0.0.1", port=0, http=protocol, ws="none", lifespan="off", log_config=None
+        )
+        self.server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self.server.run, daemon=True)
+        self._thread.start()
+        while not self.server.started:
+            pass
+        self.address = self.server.servers[0].sockets[0].getsockname()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(self.address, timeout=HANG_S)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self._thread.join(HANG_S)
+
+
+@contextlib.contextmanager
+def running(**limits: Any) -> Iterator[Running]:
+    server = Running(**limits)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def until_closed(client: socket.socket) -> bytes:
+    """Everything until the gateway closes; a reset counts as a close."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while data := client.recv(1 << 20):
+            received += data
+    return received
+
+
+def status_and_code(answer: bytes) -> tuple[int, str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in head
+    return int(head.split()[1]), json.loads(body)["code"]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHo", b"\r\n\r\n"], ids=["nothing", "half a head", "blanks"])
+def test_a_head_that_does_not_end_closes_the_connection(sent: bytes) -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(sent)
+        assert until_closed(client) == b""
+
+
+def test_a_slow_head_gets_no_more_time_by_further_bytes() -> None:
+    with running() as server, server.connect() as client:
+        client.settimeout(0.02)
+        client.sendall(b"GET / HTTP/1.1\r\nX: ")
+        closed = False
+        try:
+            for _ in range(int(HANG_S / 0.02)):
+                client.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    closed = client.recv(1) == b""
+                    break
+        except ConnectionError:
+            closed = True
+        assert closed
+
+
+@pytest.mark.parametrize("rest", [b"", b"GET / HTTP/1.1\r\n"], ids=["idle", "half of the next head"])
+def test_a_connection_that_waits_for_its_next_request_is_closed(rest: bytes) -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: g\r\n\r\n")
+        first = client.recv(1 << 16)
+        client.sendall(rest)
+        assert first.startswith(b"HTTP/1.1 200")
+        assert not until_closed(client).startswith(b"HTTP")
+
+
+def test_a_body_that_the_answer_did_not_wait_for_is_not_waited_for_either() -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 268435456\r\n\r\nx")
+        assert until_closed(client).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nHost: g\r\nX: " + b"x" * 20_000,
+        b"GET / HTTP/1.1\r\nHost: g\r\n" + b"a: b\r\n" * 300 + b"\r\n",
+    ],
+    ids=["a long header", "many headers"],
+)
+def test_a_head_above_its_limits_gets_431(sent: bytes) -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(sent)
+        assert status_and_code(until_closed(client)) == (431, "headers-too-large")
+
+
+def test_what_is_not_http_gets_a_problem_document() -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(b"\x16\x03\x01\x02\x00\x01\r\n\r\n")
+        assert status_and_code(until_closed(client)) == (400, "malformed")
+
+
+def test_pipelined_requests_are_answered_in_order_and_limited() -> None:
+    request = b"GET / HTTP/1.1\r\nHost: g\r\n\r\n"
+    with running() as server, server.connect() as client:
+        client.sendall(request * 5)
+        assert until_closed(client).count(b"HTTP/1.1 200") == 5
+    with running() as server, server.connect() as client:
+        client.sendall(request * 5000)
+        assert until_closed(client).count(b"HTTP/1.1 200") < 100
+
+
+@pytest.mark.parametrize("limit", ["connections_max", "connections_per_address_max"])
+def test_open_connections_are_limited_and_free_again(limit: str) -> None:
+    with running(**{limit: 2}, request_head_s=HANG_S) as server:
+        first, second = server.connect(), server.connect()
+        while server.open.total() < 2:
+            pass
+        with server.connect() as third:
+            assert status_and_code(until_closed(third)) == (503, "too-many-connections")
+        first.close()
+        while server.open.total() > 1:
+            pass
+        with server.connect() as fourth:
+            fourth.sendall(b"GET / HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n")
+            assert until_closed(fourth).startswith(b"HTTP/1.1 200")
+        second.close()
+
+
+def test_a_stream_whose_client_does_not_read_ends() -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(b"GET /stream HTTP/1.1\r\nHost: g\r\n\r\n")
+        assert server.app.stream_ended.wait(HANG_S)
+
+
+@pytest.mark.parametrize("path", [b"/big", b"/"])
+def test_an_answer_that_is_not_read_does_not_keep_its_connection(path: bytes) -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: g\r\n\r\n")
+        for _ in range(int(HANG_S * 100)):
+            if not server.open and server.server.server_state.total_requests:
+                break
+            threading.Event().wait(0.01)
+        assert not server.open
+
+
+def test_a_large_answer_may_take_longer_than_the_pause() -> None:
+    with running(answer_idle_s=0.2, transfer_bytes_per_s_min=1) as server, server.connect() as client:
+        client.sendall(b"GET /big HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n")
+        received = 0
+        while data := client.recv(1 << 20):
+            received += len(data)
+            threading.Event().wait(0.005)
+        assert received > BIG

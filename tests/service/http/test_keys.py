@@ -1,0 +1,148 @@
+"""Keys over HTTP: roles, rotation, a tenant that manages its own keys, the key that replaces the admin key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+from gateway_kit import LEAN, Tenant
+from inprocess_kit import Gateway
+
+from core.ledger.keystore import KeyRole
+from service.app import create_app
+from service.http.auth import Needs, needs_of
+
+PUBLIC = {"/livez", "/readyz", "/metrics"}
+# Of the framework: the description of the API, without a dependency.
+DESCRIPTION = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/static-offline-docs"}
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {"PRIVACY_GATEWAY_ADMIN_KEY_PREVIOUS": "p" * 40, "PRIVACY_GATEWAY_KEYS_PER_TENANT_MAX": "6"}
+    running = Gateway(tmp_path_factory.mktemp("keyed") / "data", LEAN | settings)
+    yield running
+    running.stop()
+
+
+def with_roles(gateway: Gateway, tenant: Tenant, *roles: str) -> httpx.Client:
+    made = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json={"roles": list(roles)})
+    assert made.status_code == 201, made.text
+    return gateway.client(made.json()["key"])
+
+
+def routes(app: FastAPI) -> Iterator[tuple[str, str, list[Needs]]]:
+    for context in iter_route_contexts(app.routes):
+        route = context.original_route
+        if isinstance(route, APIRoute):
+            for method in sorted(route.methods):
+                yield method, route.path, list(needs_of(route.dependant))
+        else:
+            assert getattr(route, "path", "") in DESCRIPTION, route
+
+
+def test_every_route_declares_one_role_or_is_public(keyed: Gateway) -> None:
+    found = {(method, path): needs for method, path, needs in routes(create_app(keyed.service))}
+    assert len(found) > 40
+    for (method, path), needs in found.items():
+        assert len(needs) == (0 if path in PUBLIC | DESCRIPTION else 1), f"{method} {path}"
+    of = {key: needs[0] for key, needs in found.items() if needs}
+    for (_, path), needs in of.items():
+        if path.startswith("/admin"):
+            assert (needs.role, needs.operator) == (None, True), path
+        elif needs.operator:
+            assert path.startswith(("/jobs", "/domains")), path
+        else:
+            assert needs.role is not None, path
+    assert of["POST", "/embed/sentdp"].role is KeyRole.RELEASE
+    assert of["POST", "/sanitize/batch"].role is KeyRole.RELEASE
+    assert of["GET", "/budget"].role is KeyRole.READ
+    assert of["GET", "/jobs/{job_id}/artifact"].role is KeyRole.JOBS
+    assert of["POST", "/keys"].role is KeyRole.ADMIN
+
+
+CALLS: dict[str, tuple[str, str, Any]] = {
+    "release": ("POST", "/embed/sentdp", {"documents": [{"text": "One. Two. Three."}], "epsilon": 1.0}),
+    "read": ("GET", "/budget", None),
+    "jobs": ("GET", "/jobs", None),
+    "admin": ("GET", "/keys", None),
+}
+
+
+@pytest.mark.parametrize("role", CALLS)
+def test_a_key_does_what_its_role_says_and_nothing_else(keyed: Gateway, role: str) -> None:
+    client = with_roles(keyed, keyed.tenant(), role)
+    for needed, (method, path, body) in CALLS.items():
+        answer = client.request(method, path, json=body)
+        if needed == role:
+            assert answer.status_code == 200, answer.text
+        else:
+            assert answer.status_code == 403
+            assert (answer.json()["code"], answer.json()["role"]) == ("role-missing", needed)
+
+
+def test_the_role_is_checked_before_the_body_is_read(keyed: Gateway) -> None:
+    answer = with_roles(keyed, keyed.tenant(), "read").post("/embed/sentdp", content=b"not json")
+    assert (answer.status_code, answer.json()["code"]) == (403, "role-missing")
+
+
+def test_a_key_without_stated_roles_does_what_it_always_could(keyed: Gateway) -> None:
+    tenant = keyed.tenant()
+    made = keyed.admin.post(f"/admin/tenants/{tenant.name}/keys")
+    assert (made.status_code, made.json()["roles"]) == (201, ["jobs", "read", "release"])
+    for key in (tenant.key, made.json()["key"]):
+        answers = {role: keyed.client(key).request(*call[:2], json=call[2]).status_code for role, call in CALLS.items()}
+        assert answers == {"release": 200, "read": 200, "jobs": 200, "admin": 403}
+
+
+def test_a_tenant_manages_its_own_keys_and_no_others(keyed: Gateway) -> None:
+    tenant, other = keyed.tenant(), keyed.tenant()
+    own = with_roles(keyed, tenant, "admin")
+    made = own.post("/keys", json={"roles": ["read"], "label": "dashboard", "expires_s": 3600})
+    assert made.status_code == 201, made.text
+    key_id = made.json()["key_id"]
+    assert made.json()["key"].split("_")[1] == key_id
+    assert keyed.client(made.json()["key"]).get("/budget").status_code == 200
+
+    rotated = own.post(f"/keys/{key_id}/rotate", json={"overlap_s": 0})
+    assert rotated.status_code == 201, rotated.text
+    assert (rotated.json()["roles"], rotated.json()["label"]) == (["read"], "dashboard")
+    assert keyed.client(made.json()["key"]).get("/budget").status_code == 401
+    assert keyed.client(rotated.json()["key"]).get("/budget").status_code == 200
+
+    listed = own.get("/keys").json()["keys"]
+    assert {key["tenant"] for key in listed} == {tenant.name}
+    assert all("key" not in key and "mac" not in key for key in listed)
+    assert own.delete(f"/keys/{rotated.json()['key_id']}").json()["revoked_ms"] is not None
+    assert keyed.client(rotated.json()["key"]).get("/budget").status_code == 401
+
+    foreign = other.key.split("_")[1]
+    assert own.delete(f"/keys/{foreign}").json()["code"] == "unknown-key"
+    assert own.post(f"/keys/{foreign}/rotate", json={"overlap_s": 0}).json()["code"] == "unknown-key"
+    assert own.get(f"/admin/tenants/{tenant.name}/budgets").json()["code"] == "wrong-scope"
+    assert other.embed().status_code == 200
+
+
+def test_keys_above_the_limit_are_refused(keyed: Gateway) -> None:
+    own = with_roles(keyed, keyed.tenant(), "admin")
+    answers = [own.post("/keys") for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 201, 429]
+    assert (answers[4].json()["code"], answers[4].json()["limit"]) == ("tenant-limit", "keys_per_tenant_max")
+
+
+@pytest.mark.parametrize(
+    "body", [{"roles": []}, {"roles": ["owner"]}, {"expires_s": 0}, {"label": "a\nb"}, {"overlap_s": 1}]
+)
+def test_invalid_terms_are_refused(keyed: Gateway, body: dict[str, Any]) -> None:
+    answer = keyed.admin.post(f"/admin/tenants/{keyed.tenant().name}/keys", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
+
+
+def test_the_previous_admin_key_works_beside_the_new_one(keyed: Gateway) -> None:
+    for client in (keyed.admin, keyed.client("p" * 40)):
+        assert client.get("/admin/tenants").status_code == 200
+    assert keyed.client("p" * 39).get("/admin/tenants").status_code == 401

@@ -1,0 +1,221 @@
+"""Uploads that stand still hold no memory and no place of another tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from corpus_kit import rows
+from gateway_kit import DOCUMENT, LEAN, Tenant
+from inprocess_kit import Gateway
+from safetensors.numpy import save
+from starlette.types import Message
+
+HANG_S = 60.0
+VECTORS = {"Content-Type": "application/vnd.safetensors"}
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+class IdleUpload:
+    """A request that sends its first bytes and then nothing, until it is `left`."""
+
+    def __init__(
+        self, gateway: Gateway, tenant: Tenant, path: str, headers: Mapping[str, str], first: bytes = b"x"
+    ) -> None:
+        self._gateway = gateway
+        self._gone = asyncio.Event()
+        self.waits = asyncio.Event()  # the gateway has the first bytes and waits for more
+        self.sent: list[Message] = []
+        target, _, query = path.partition("?")
+        all_headers = {"Authorization": f"Bearer {tenant.key}"} | dict(headers)
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": target,
+            "raw_path": target.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in all_headers.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("gateway", 80),
+        }
+        self._messages: list[Message] = [{"type": "http.request", "body": first, "more_body": True}]
+        self._task: Future[None] = asyncio.run_coroutine_threadsafe(
+            gateway.app(self._scope, self._receive, self._send), gateway.loop
+        )
+        gateway.on_loop(self._until_waiting())
+
+    async def _receive(self) -> Message:
+        if self._messages:
+            return self._messages.pop()
+        self.waits.set()
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        self.sent.append(message)
+        if not message.get("more_body", False) and message["type"] == "http.response.body":
+            self.waits.set()
+
+    async def _until_waiting(self) -> None:
+        await asyncio.wait_for(self.waits.wait(), HANG_S)
+
+    @property
+    def status(self) -> int | None:
+        return self.sent[0]["status"] if self.sent else None
+
+    @property
+    def code(self) -> str:
+        return json.loads(b"".join(message.get("body", b"") for message in self.sent))["code"]
+
+    def leave(self) -> None:
+        self._gateway.loop.call_soon_threadsafe(self._gone.set)
+        self._task.result(HANG_S)
+
+
+@contextmanager
+def idle(
+    gateway: Gateway, tenant: Tenant, path: str, headers: Mapping[str, str], *, count: int
+) -> Iterator[list[IdleUpload]]:
+    uploads = [IdleUpload(gateway, tenant, path, headers) for _ in range(count)]
+    try:
+        yield uploads
+    finally:
+        for upload in uploads:
+            upload.leave()
+
+
+def vector_file(count: int = 4) -> bytes:
+    vectors = np.full((count, 16), 0.1, dtype=np.float32)
+    return save({"vectors": vectors}, metadata={"request": orjson.dumps({"epsilon": 1.0, "dimension": 4}).decode()})
+
+
+def test_an_announced_length_takes_no_memory_from_others(gateway: Gateway, tenant: Tenant) -> None:
+    announced = VECTORS | {"Content-Length": str(gateway.settings.vectors_bytes_max)}
+    with idle(gateway, gateway.tenant(), "/embed/vector/safetensors", announced, count=16) as uploads:
+        assert [upload.status for upload in uploads] == [None] * 16
+        answer = tenant.http.post("/embed/vector", json={"vectors": [[0.1] * 16], "epsilon": 1.0, "dimension": 4})
+        file = tenant.http.post("/embed/vector/safetensors", content=vector_file(), headers=VECTORS)
+
+    assert answer.status_code == 200, answer.text
+    assert file.status_code == 200, file.text
+
+
+def test_uploads_of_jobs_that_stand_still_leave_places_for_others(gateway: Gateway, tenant: Tenant) -> None:
+    attacker = gateway.tenant()
+    most = gateway.settings.jobs_per_tenant_max
+    path = "/jobs/domain?name=held"
+    with idle(gateway, attacker, path, LINES, count=gateway.settings.jobs_waiting_max) as uploads:
+        assert [upload.status for upload in uploads[:most]] == [None] * most
+        assert {(upload.status, upload.code) for upload in uploads[most:]} == {(429, "job-quota")}
+        created = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)})
+
+    assert created.status_code == 202, created.text
+    tenant.http.post(f"/jobs/{created.json()['job_id']}/cancel")
+
+
+def test_an_arriving_job_counts_beside_the_created_ones(gateway: Gateway, tenant: Tenant) -> None:
+    most = gateway.settings.jobs_per_tenant_max
+    with idle(gateway, tenant, "/jobs/domain?name=held", LINES, count=most - 1) as uploads:
+        assert {upload.status for upload in uploads} == {None}
+        first = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)})
+        with idle(gateway, tenant, "/jobs/domain?name=held", LINES, count=1) as more:
+            beyond = [upload.status for upload in more]
+    tenant.http.post(f"/jobs/{first.json()['job_id']}/cancel")
+
+    assert first.status_code == 202
+    assert beyond == [429]
+    assert tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)}).status_code == 202
+
+
+def test_an_upload_under_the_key_of_a_job_counts_too(gateway: Gateway, tenant: Tenant) -> None:
+    headers = {"Idempotency-Key": "one"}
+    created = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)}, headers=headers)
+    most = gateway.settings.jobs_per_tenant_max
+    with idle(gateway, tenant, "/jobs/domain?name=law", LINES | headers, count=most + 1) as uploads:
+        statuses = [upload.status for upload in uploads]
+    tenant.http.post(f"/jobs/{created.json()['job_id']}/cancel")
+
+    assert statuses == [None] * most + [429]
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway with little memory for one tenant, and little patience."""
+    settings = {
+        "VECTORS_MEMORY_PER_TENANT_BYTES_MAX": "20000",
+        "BODIES_MEMORY_PER_TENANT_BYTES_MAX": "20000",
+        "BODY_IDLE_S": "0.2",
+    }
+    running = Gateway(
+        tmp_path_factory.mktemp("narrow") / "data",
+        LEAN | {f"PRIVACY_GATEWAY_{name}": of for name, of in settings.items()},
+    )
+    yield running
+    running.stop()
+
+
+def test_a_tenant_has_a_share_of_the_memory_of_vectors(narrow: Gateway) -> None:
+    tenant, other = narrow.tenant(), narrow.tenant()
+    refused = tenant.http.post("/embed/vector/safetensors", content=vector_file(1000), headers=VECTORS)
+    as_json = {"vectors": [[0.1] * 16] * 150, "epsilon": 1.0, "dimension": 16}
+    refused_json = tenant.http.post("/embed/vector", json=as_json)
+
+    for answer in (refused, refused_json):
+        assert (answer.status_code, answer.json()["code"]) == (429, "tenant-limit")
+        assert answer.json()["limit"] == "vectors_memory_per_tenant_bytes_max"
+    assert tenant.committed("vector") == 0.0
+    gc.collect()
+    for caller in (tenant, other):
+        assert caller.http.post("/embed/vector/safetensors", content=vector_file(), headers=VECTORS).status_code == 200
+
+
+def test_a_tenant_has_a_share_of_the_memory_of_bodies(narrow: Gateway) -> None:
+    tenant, other = narrow.tenant(), narrow.tenant()
+    headers = {"Content-Type": "application/json"}
+    held = [IdleUpload(narrow, tenant, "/embed/sentdp", headers, b"{" + b" " * 9000) for _ in range(2)]
+    third = tenant.embed([{"text": DOCUMENT * 20}])
+    of_other = other.embed([{"text": DOCUMENT * 20}])
+    for upload in held:
+        upload.leave()
+
+    assert (third.status_code, third.json().get("limit")) == (429, "bodies_memory_per_tenant_bytes_max")
+    assert of_other.status_code == 200
+    assert tenant.embed([{"text": DOCUMENT * 20}]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/embed/sentdp", {"Content-Type": "application/json"}),
+        ("/embed/vector/safetensors", VECTORS),
+        ("/jobs/domain?name=held", LINES),
+        ("/jobs/domain", {"Content-Type": "application/json"}),
+        ("/embed/sentdp", {"Content-Type": "application/json", "Content-Length": "100000000"}),
+    ],
+    ids=["json", "file", "job lines", "job json", "above the limit of a body"],
+)
+def test_a_body_that_stops_gets_408_and_leaves_nothing(narrow: Gateway, path: str, headers: Mapping[str, str]) -> None:
+    tenant = narrow.tenant()
+    upload = IdleUpload(narrow, tenant, path, headers)
+    narrow.on_loop(_until_answered(upload))
+
+    assert (upload.status, upload.code) == (408, "request-timeout")
+    upload.leave()
+    assert not list(Path(narrow.data_dir / "jobs").glob(".incoming-*"))
+
+
+async def _until_answered(upload: IdleUpload) -> None:
+    while not upload.sent or upload.sent[-1].get("more_body", False) or len(upload.sent) < 2:
+        await asyncio.sleep(0.01)

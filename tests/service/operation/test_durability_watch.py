@@ -1,0 +1,45 @@
+"""A setting of Redis that stops being durable while the gateway runs: nothing is released until it is right again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway_kit import LEAN
+from inprocess_kit import Gateway
+from redis_kit import plain
+
+from core.ledger.embedded import socket_path
+from service import metrics
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_releases_stop_while_a_setting_is_wrong_and_resume(tmp_path: Path) -> None:
+    settings = {"PRIVACY_GATEWAY_DURABILITY_INTERVAL_S": "0.05", "PRIVACY_GATEWAY_READY_CACHE_S": "0"}
+    gateway = Gateway(tmp_path / "data", LEAN | settings)
+    try:
+        tenant = gateway.tenant()
+        assert tenant.embed().status_code == 200
+        before = tenant.account()["committed"]
+        redis = plain(f"unix://{socket_path(tmp_path / 'data')}")
+        redis.config_set("appendfsync", "everysec")
+        until(lambda: tenant.embed().status_code == 503)
+        refused = tenant.embed()
+        assert (refused.status_code, refused.json()["code"]) == (503, "ledger-unavailable")
+        assert tenant.http.get("/readyz").status_code == 503
+        assert metrics.LEDGER_DURABLE._value.get() == 0
+
+        redis.config_set("appendfsync", "always")
+        until(lambda: tenant.http.get("/readyz").status_code == 200)
+        assert metrics.LEDGER_DURABLE._value.get() == 1
+        assert tenant.embed().status_code == 200
+        assert tenant.account()["committed"]["epsilon"] > before["epsilon"]
+    finally:
+        gateway.stop()
