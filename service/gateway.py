@@ -43,6 +43,7 @@ from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
+from service.vectors.constructions import Constructions
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorRequest
 from service.vectors.service import VectorService
@@ -106,10 +107,17 @@ class Gateway:
 
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
-        self.projections = Projections(settings)
+        constructions = Constructions(
+            self.calculations, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
+        )
+        self.projections = Projections(settings, constructions)
         self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers)
         self.vectors = VectorService(
-            settings, workers=self.workers, projections=self.projections, arrays=self.engine.arrays
+            settings,
+            workers=self.workers,
+            projections=self.projections,
+            constructions=constructions,
+            arrays=self.engine.arrays,
         )
         self.sanitize = SanitizeService(
             settings, policies=self.policies, models=self.tuned_models, workers=self.workers

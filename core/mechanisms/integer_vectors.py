@@ -14,6 +14,7 @@ Cost of the rounding: about 1e-3 in a cosine.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -25,6 +26,7 @@ _FINE = 2.0**14
 _COORDINATE_MAX = 4.0
 DIMENSION_MAX = 1 << 16
 _EXTREME_ROWS = 64
+_CHECKED_AT_ONCE = 4096  # codes in float64, so that they stay in the cache
 
 
 def code_scale(dimension: int) -> int:
@@ -120,17 +122,17 @@ class CodeMatrix:
         Exact products are the same in every batch, so row independence needs no further test. The check covers the
         arithmetic at sizes for which libraries choose different kernels.
         """
+        return self._is_exact([self._check_rows(rows) for rows in (1, 3, 16, 33, 128)])
+
+    def _check_rows(self, rows: int) -> torch.Tensor:
         dimension = self.dimension
-        for rows in (1, 3, 16, 33, 128):
-            codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (rows, dimension), dtype=torch.int64)
-            # Codes have about unit length times the scale; the check stays inside the proven range.
-            codes = (codes.double() * (code_scale(dimension) / codes.double().norm(dim=1, keepdim=True))).round()
-            codes = codes.clamp(-CODE_MAX, CODE_MAX).to(torch.int8)
-            codes[0] = 0
-            codes[0, :: max(1, dimension // 4)] = CODE_MAX  # the largest code, in as many places as the length allows
-            if not self.is_exact_for(codes):
-                return False
-        return True
+        codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (rows, dimension), dtype=torch.int64)
+        # Codes have about unit length times the scale; the check stays inside the proven range.
+        codes = (codes.double() * (code_scale(dimension) / codes.double().norm(dim=1, keepdim=True))).round()
+        small: torch.Tensor = codes.clamp(-CODE_MAX, CODE_MAX).to(torch.int8)
+        small[0] = 0
+        small[0, :: max(1, dimension // 4)] = CODE_MAX  # the largest code, in as many places as the length allows
+        return small
 
     @property
     def dimension(self) -> int:
@@ -138,6 +140,16 @@ class CodeMatrix:
 
     def is_exact_for(self, codes: torch.Tensor) -> bool:
         """Whether the device's products of these int8 rows are exact."""
-        # float64 holds every partial sum exactly and multiplies faster than int64
-        expected = codes.to(torch.float64) @ self._transposed.to("cpu", torch.float64)
-        return torch.equal(self.dots(codes.to(self._transposed.device)).to("cpu", torch.float64), expected)
+        return self._is_exact([codes])
+
+    def _is_exact(self, batches: Sequence[torch.Tensor]) -> bool:
+        """Whether the device's products of each batch of int8 rows are exact."""
+        found = torch.cat([self.dots(batch.to(self._transposed.device)).to("cpu") for batch in batches])
+        rows = torch.cat(list(batches)).to(torch.float64)
+        for start in range(0, found.shape[1], _CHECKED_AT_ONCE):
+            part = slice(start, start + _CHECKED_AT_ONCE)
+            # float64 holds every partial sum exactly and multiplies faster than int64
+            expected = rows @ self._transposed[:, part].to("cpu", torch.float64)
+            if not torch.equal(found[:, part].to(torch.float64), expected):
+                return False
+        return True

@@ -80,6 +80,7 @@ async def embed_vector_file(
     params = _parameters(header)
     rows, dimension = header.shape
     price = await vectors.vector_price(caller.tenant, params, rows=rows, dimension=dimension)
+    price = await vectors.with_matrices(caller.tenant, price)
     with metrics.stage("check"):
         batch = await file_batch(BlockArray(upload.block, header.dtype, header.shape, header.offset))
 
