@@ -28,10 +28,11 @@ from benchmarks.redis_peer import Peer, PeerResult, aof_bytes, available
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.ledger.client import LedgerClient, connect
+from core.ledger.counters import LARGEST
 from core.ledger.embedded import attached, socket_path
 from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
+from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.records import Charge, Limit
 
 CLIENTS = (1, 32, 64)
@@ -110,7 +111,7 @@ async def throughput(directory: Path, redis_server: Path | None, *, seconds: flo
     key = MasterKey(bytes(32))
     async with attached(directory, redis_server=redis_server) as socket:
         client = LedgerClient(connect(socket_path=socket))
-        ledger = Ledger(client, key)
+        ledger = Ledger(client, key, caps=TenantCaps(stored_bytes_max=LARGEST))  # 4 KiB a release, for an hour
         await ledger.check()
         await client.call("CONFIG", "SET", "auto-aof-rewrite-percentage", 0)  # it would count as fewer bytes
         await ledger.open_tenant("bench", limits=LIMITS)
@@ -177,7 +178,7 @@ async def memory(directory: Path, redis_server: Path | None) -> None:
             subjects = range(first, first + SUBJECTS_A_RELEASE)
             charges = [Charge(event(Unit.TOKEN), f"subject-{subject}") for subject in subjects]
             hold = await ledger.reserve("memory", charges)
-            await ledger.cancel("memory", hold.release_id, reason="benchmark")
+            await ledger.commit("memory", hold.release_id)
         grown = await used() - before
         journal = await of_key("{memory}:journal")
         index = await of_key("{memory}:accounts")

@@ -41,7 +41,7 @@
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
     │   ├── QueueFull
     │   ├── TenantLimitReached      one tenant has as much in work as one may; carries the name of the setting
-    │   ├── StorageFull             the disk has too little free space for the upload
+    │   ├── StorageFull             the tenant's quota or the free disk space does not cover the upload
     │   ├── WorkerCold
     │   ├── ClientGone
     │   └── DeadlineBeforeStart
@@ -349,7 +349,12 @@ class TenantLimitReached(NotStarted):
 
 class StorageFull(NotStarted):
     code = "storage-full"
-    title = "The gateway has too little free disk space for this upload; nothing was charged."
+    title = "There is too little disk space for this upload; nothing was charged."
+
+    def __init__(self, *, limit: str) -> None:
+        """`limit` is the name of the setting: of the tenant's quota, or of the free space that is kept."""
+        super().__init__()
+        self.limit = limit
 
 
 class WorkerCold(NotStarted):

@@ -20,10 +20,12 @@ from service.gateway import Gateway
 from service.http import problems
 from service.http.body_pace import BodyPace
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
+from service.http.open_streams import StreamGuard
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
 from service.openai.endpoints import router as openai
 from service.operation.catalogue import router as catalogue
+from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
 from service.sanitize.endpoints import router as sanitize
 from service.sentdp.endpoints import router as sentdp
@@ -36,7 +38,48 @@ from service.vectors.endpoints import router as vectors
 
 
 def create_app(gateway: Gateway) -> FastAPI:
-    """Build the app around a `Gateway`. The caller starts and stops the gateway."""
+    """Build the app around a `Gateway`. The caller starts and stops the gateway.
+
+    With `admin_port` set, administration and metrics are in `create_admin_app` alone.
+    """
+    app = _app(gateway)
+    app.include_router(sentdp)
+    app.include_router(vectors)
+    app.include_router(openai)
+    app.include_router(sanitize)
+    app.include_router(series_router)
+    app.include_router(estimate_router(gateway.estimated))
+    app.include_router(account_router)
+    app.include_router(accounting)
+    app.include_router(catalogue)
+    app.include_router(projections_router)
+    app.include_router(creation_router(gateway.job_kinds))
+    app.include_router(jobs)
+    app.include_router(domains)
+    app.include_router(synthesis)
+    app.include_router(own_keys)
+    app.include_router(health)
+    if gateway.settings.admin_port is None:
+        _administrate(app)
+    return app
+
+
+def create_admin_app(gateway: Gateway) -> FastAPI:
+    """Build the app of `admin_port`."""
+    app = _app(gateway)
+    app.include_router(health)
+    _administrate(app)
+    return app
+
+
+def _administrate(app: FastAPI) -> None:
+    app.include_router(metrics)
+    app.include_router(tenants)
+    app.include_router(operator_keys)
+
+
+def _app(gateway: Gateway) -> FastAPI:
+    """An app without routes."""
     settings = gateway.settings
     app = FastAPIOffline(  # the API page loads nothing from elsewhere
         redoc_url=None,
@@ -44,7 +87,8 @@ def create_app(gateway: Gateway) -> FastAPI:
         version=version("privacy-gateway"),
         summary="Private embeddings and sanitised text, against a durable privacy budget.",
         middleware=[
-            Middleware(RequestContext),
+            Middleware(RequestContext, hsts_max_age_s=settings.hsts_max_age_s),
+            Middleware(StreamGuard, streams=gateway.streams),
             Middleware(BodyPace, idle_s=settings.body_idle_s, bytes_per_s_min=settings.transfer_bytes_per_s_min),
             Middleware(
                 BodyLimit,
@@ -71,25 +115,6 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.state.authenticator = gateway.authenticator
     app.state.json_depth_max = settings.json_depth_max
     app.state.body_memory = gateway.body_memory
-
-    app.include_router(sentdp)
-    app.include_router(vectors)
-    app.include_router(openai)
-    app.include_router(sanitize)
-    app.include_router(series_router)
-    app.include_router(estimate_router(gateway.estimated))
-    app.include_router(account_router)
-    app.include_router(accounting)
-    app.include_router(catalogue)
-    app.include_router(projections_router)
-    app.include_router(creation_router(gateway.job_kinds))
-    app.include_router(jobs)
-    app.include_router(domains)
-    app.include_router(synthesis)
-    app.include_router(health)
-    app.include_router(own_keys)
-    app.include_router(tenants)
-    app.include_router(operator_keys)
     return app
 
 

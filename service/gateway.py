@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
 from core.ledger.reuse import ReuseStore
@@ -25,15 +26,20 @@ from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
+from service.http.failure_limit import FailureLimit
+from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
+from service.jobs.attempt import AttemptLimits
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
+from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
-from service.ledger import LedgerParts, build_ledger
+from service.ledger import LedgerParts, build_ledger, tenant_caps
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
+from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
@@ -85,8 +91,13 @@ class Gateway:
             settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
         )
         self.authenticator = Authenticator(
-            self.keys, self.admin_keys, RateLimit(settings.rate_limit_per_minute, clock=clock)
+            self.keys,
+            self.admin_keys,
+            RateLimit(settings.rate_limit_per_minute, clock=clock),
+            FailureLimit(settings.auth_failures_per_minute, clock=clock),
         )
+
+        self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
         self.engine = engine or LocalEngine(
             worker_pools(settings),
@@ -105,19 +116,21 @@ class Gateway:
         )
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
+        self._preparation = Preparation()
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
         constructions = Constructions(
             self.calculations, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
         )
         self.projections = Projections(settings, constructions)
-        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers)
+        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self._preparation)
         self.vectors = VectorService(
             settings,
             workers=self.workers,
             projections=self.projections,
             constructions=constructions,
             arrays=self.engine.arrays,
+            preparation=self._preparation,
         )
         self.sanitize = SanitizeService(
             settings, policies=self.policies, models=self.tuned_models, workers=self.workers
@@ -129,25 +142,35 @@ class Gateway:
             master_key=self.master_key,
             engine=self.engine,
             reuse=_reuse_store(settings, ledger),
+            preparation=self._preparation,
         )
-        self.stopping = asyncio.Event()
-        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.stopping)
+        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine)
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
-        files = JobFiles(settings.data_dir, self.master_key)
+        self.storage = Storage(
+            settings.data_dir,
+            tenant_bytes_max=settings.tenant_disk_bytes_max,
+            free_bytes_min=settings.disk_free_bytes_min,
+        )
+        files = JobFiles(settings.data_dir, self.master_key, self.storage)
         store = JobStore(
             ledger.client,
             gateway=files.gateway,
             retention_ms=int(settings.job_retention_s * 1000),
             tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+            caps=tenant_caps(settings),
         )
         limits = RunnerLimits(
             running_max=settings.jobs_running_max,
             waiting_max=settings.jobs_waiting_max,
             attempts_max=settings.job_attempts_max,
             retention_s=settings.job_retention_s,
-            priority=settings.job_priority,
+            attempt=AttemptLimits(
+                seconds_max=settings.job_seconds_max,
+                memory_bytes_max=settings.job_memory_bytes_max,
+                priority=settings.job_priority,
+            ),
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
@@ -166,6 +189,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        await self.jobs.claim_files()
         if self._redis is not None:
             await self._redis.start()
             self._maintenance.run(self._redis.supervise())
@@ -178,11 +202,12 @@ class Gateway:
     def end_streams(self) -> None:
         """End the open streams, which would prevent a server from stopping."""
         self.jobs.end_streams()
-        self.stopping.set()
+        self.streams.end_all(NotStarted("The gateway is stopping; this line and those after it were not read."))
 
     async def stop(self) -> None:
         """Stop everything that was started."""
         self.calculations.close()
+        self._preparation.close()
         await self.jobs.close()
         await self.engine.stop()
         await self._maintenance.stop()

@@ -13,7 +13,7 @@ from core.ledger.embedded import attached
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
-from core.ledger.ledger import Ledger
+from core.ledger.ledger import Ledger, TenantCaps
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
 
@@ -55,9 +55,19 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         master_key,
         response_retention_ms=int(settings.response_retention_s * 1000),
         tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        caps=tenant_caps(settings),
     )
     keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
     return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer)
+
+
+def tenant_caps(settings: Settings) -> TenantCaps:
+    """What one tenant may keep in Redis without spending epsilon."""
+    return TenantCaps(
+        holds_max=settings.holds_per_tenant_max,
+        uncharged_per_hour_max=settings.uncharged_holds_per_hour_max,
+        stored_bytes_max=settings.stored_bytes_per_tenant_max,
+    )
 
 
 @asynccontextmanager

@@ -15,6 +15,11 @@ STAGE_SECONDS = Histogram(
     "gateway_stage_seconds", "Time of one stage of the request pipeline", ["stage"], buckets=_SECONDS
 )
 PROBLEMS = Counter("gateway_problems", "Answers that were problems, by code", ["code"])
+AUTH_FAILURES = Counter(
+    "gateway_auth_failures",
+    "Requests without a key (missing), with one that is not valid (wrong), or beyond the limit of failures (limited)",
+    ["reason"],
+)
 SPENT_EPSILON = Counter(
     "gateway_spent_epsilon", "Epsilon spent since this process started", ["tenant", "unit", "outcome"]
 )

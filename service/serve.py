@@ -9,17 +9,18 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import cast
 
 import uvicorn
+from fastapi import FastAPI
 
 from core.errors import GatewayError
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.environment import drop_other_variables
-from service.app import configure_logging, create_app
+from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
@@ -48,13 +49,14 @@ class _Server(uvicorn.Server):
 
 async def _serve(settings: Settings, engine: Engine | None) -> int:
     started = time.monotonic()
-    server: _Server | None = None
+    servers: list[_Server] = []
     this_task = asyncio.current_task()
 
     def stop(number: int) -> None:
-        if server is not None:
+        if servers:
             gateway.end_streams()
-            server.handle_exit(number, None)
+            for server in servers:
+                server.handle_exit(number, None)
         elif this_task is not None:
             this_task.cancel()
 
@@ -68,11 +70,11 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
         return 1
     try:
         await gateway.start()
-        server = _server(gateway)
-        progress = asyncio.create_task(_report_progress(server, gateway, started))
-        await server.serve()
+        servers += _servers(gateway)
+        progress = asyncio.create_task(_report_progress(servers, gateway, started))
+        await asyncio.gather(*(server.serve() for server in servers))
         progress.cancel()
-        return 0 if server.started else 1
+        return 0 if all(server.started for server in servers) else 1
     except asyncio.CancelledError:
         return 0  # stopped while starting
     except GatewayError as error:
@@ -82,15 +84,24 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
         await gateway.stop()
 
 
-def _server(gateway: Gateway) -> _Server:
+def _servers(gateway: Gateway) -> list[_Server]:
+    """The server of the API, and that of `admin_port` if there is one."""
+    settings = gateway.settings
+    servers = [_server(gateway, create_app(gateway), settings.host, settings.port)]
+    if settings.admin_port is not None:
+        servers.append(_server(gateway, create_admin_app(gateway), settings.admin_host, settings.admin_port))
+    return servers
+
+
+def _server(gateway: Gateway, app: FastAPI, host: str, port: int) -> _Server:
     settings = gateway.settings
     limits = ConnectionLimits(**{field.name: getattr(settings, field.name) for field in fields(ConnectionLimits)})
     config = uvicorn.Config(
-        create_app(gateway),
+        app,
         http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=limits, open_by_address=Counter())),
         ws="none",
-        host=settings.host,
-        port=settings.port,
+        host=host,
+        port=port,
         lifespan="off",
         access_log=False,  # it prints paths, which may contain text
         log_config=None,
@@ -101,8 +112,8 @@ def _server(gateway: Gateway) -> _Server:
     return _Server(config)
 
 
-async def _report_progress(server: uvicorn.Server, gateway: Gateway, started: float) -> None:
-    """Print what is being loaded, and the gateway's address once it is ready."""
+async def _report_progress(servers: Sequence[uvicorn.Server], gateway: Gateway, started: float) -> None:
+    """Print what is being loaded, and the gateway's addresses once it is ready."""
     shown: dict[Role, str] = {}
     while True:
         for role in gateway.engine.roles:
@@ -110,13 +121,17 @@ async def _report_progress(server: uvicorn.Server, gateway: Gateway, started: fl
             if shown.get(role) != stage:
                 shown[role] = stage
                 _print(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
-        if server.started and all(gateway.engine.status(role).ready for role in gateway.engine.roles):
+        if all(server.started for server in servers) and all(
+            gateway.engine.status(role).ready for role in gateway.engine.roles
+        ):
             with contextlib.suppress(GatewayError):
                 await gateway.readiness.check()
                 break
         await asyncio.sleep(_POLL_S)
-    address = f"http://{gateway.settings.host}:{_port(server)}"
+    address = f"http://{gateway.settings.host}:{_port(servers[0])}"
     _print(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
+    if len(servers) > 1:
+        _print(f"administration and metrics: http://{gateway.settings.admin_host}:{_port(servers[1])}")
 
 
 def _port(server: uvicorn.Server) -> int:

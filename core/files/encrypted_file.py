@@ -15,6 +15,7 @@ import io
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import tink
@@ -87,8 +88,9 @@ class EncryptedFileWriter:
         self._file.close()
 
     def abandon(self) -> None:
-        """Leave the file without its end."""
-        self._file.close()
+        """Leave the file without its end. Never fails, also on a full disk."""
+        with suppress(OSError):  # of bytes that wait in the buffer
+            self._file.close()
 
     def _save(self) -> None:
         self._file.write(self._ciphertext.waiting)

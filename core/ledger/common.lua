@@ -107,14 +107,14 @@ end
 -- Returns the account, or nil if it does not exist.
 local function read_account(name)
   local f = redis.call("HMGET", base .. "account:" .. name, "unit", "subject_hash", "adjacency", "guarantee", "orders",
-    "plan", "limit", "committed", "held", "divisions")
+    "plan", "limit", "committed", "held", "divisions", "pending")
   if not f[1] then
     return nil
   end
   local a = {
     name = name, unit = f[1], subject = f[2], adjacency = f[3], guarantee = f[4], orders = f[5], plan = f[6],
     limit = cmsgpack.unpack(f[7]), committed = cmsgpack.unpack(f[8]), held = cmsgpack.unpack(f[9]), divisions = {},
-    offered = f[10],
+    offered = f[10], pending = f[11] == "1",
   }
   if f[10] and a.committed[COUNT] + a.held[COUNT] == 0 then
     a.divisions = cmsgpack.unpack(f[10])
@@ -127,11 +127,14 @@ local function state_of(a, committed)
   return { a.unit, a.subject, a.adjacency, a.guarantee, a.orders, a.plan, a.limit, committed or a.committed, a.held }
 end
 
-local function write_new_account(a)
+-- Writes an account without a journal entry. A `pending` account exists because of open holds alone: the first release
+-- that is spent opens it in the journal, and it disappears with the last hold if all of them are refunded.
+local function write_new_account(a, pending)
   local nothing = cmsgpack.pack(a.committed)
   redis.call("HSET", base .. "account:" .. a.name, "unit", a.unit, "subject_hash", a.subject,
     "adjacency", a.adjacency, "guarantee", a.guarantee, "orders", a.orders, "plan", a.plan,
-    "limit", cmsgpack.pack(a.limit), "committed", nothing, "held", nothing, "created_ms", text(now))
+    "limit", cmsgpack.pack(a.limit), "committed", nothing, "held", nothing, "created_ms", text(now),
+    "pending", pending and "1" or "")
   if #a.divisions > 0 then
     redis.call("HSET", base .. "account:" .. a.name, "divisions", cmsgpack.pack(a.divisions))
   end
@@ -139,13 +142,27 @@ local function write_new_account(a)
 end
 
 -- Appends one journal entry for a transition. Sequence numbers are consecutive, so a lost entry leaves a visible gap.
--- `amounts` is the JSON text of a list of rows {unit, subject, vector}. The rows of an `open` entry also contain the
--- account's other terms.
-local function journal(transition, release, mechanism, reason, amounts)
-  local seq = text((redis.call("HGET", KEYS[1], "seq") or 0) + 1)
+-- `amounts` is the JSON text of a list of rows {unit, subject, vector} of the tenant's own accounts. `subjects` is the
+-- JSON text of such rows of subjects' accounts, or the SHA-256 of that text for a transition that spends nothing, or ""
+-- if there are none. The rows of an `open` entry also contain the account's other terms. `key` is the id of the API key
+-- that caused the release, or "". `holds` is the change of the tenant's number of open holds.
+local function journal(transition, release, mechanism, reason, amounts, subjects, key, holds)
+  local before = redis.call("HMGET", KEYS[1], "seq", "holds")
+  local seq = text((before[1] or 0) + 1)
   redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
-    "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts)
-  redis.call("HSET", KEYS[1], "seq", seq)
+    "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "subjects", subjects,
+    "key", key)
+  redis.call("HSET", KEYS[1], "seq", seq, "holds", text((before[2] or 0) + holds))
+end
+
+-- Returns the JSON texts of the rows of the tenant's own accounts and of subjects' accounts.
+local function rows_of(accounts, row)
+  local own, subjects = {}, {}
+  for _, a in ipairs(accounts) do
+    local rows = a.subject == "" and own or subjects
+    rows[#rows + 1] = row(a)
+  end
+  return "[" .. table.concat(own, ",") .. "]", #subjects > 0 and "[" .. table.concat(subjects, ",") .. "]" or ""
 end
 
 local function limit_text(limit)
@@ -157,27 +174,57 @@ local function limit_text(limit)
 end
 
 local function journal_openings(accounts)
-  local rows = {}
-  for i, a in ipairs(accounts) do
+  local own, subjects = rows_of(accounts, function(a)
     local divisions = {}
     for j, division in ipairs(a.divisions) do
       divisions[j] = limit_text(division)
     end
-    rows[i] = string.format("[%s,%s,%s,%s,%s,%s,%s,[%s]]", cjson.encode(a.unit), cjson.encode(a.subject),
+    return string.format("[%s,%s,%s,%s,%s,%s,%s,[%s]]", cjson.encode(a.unit), cjson.encode(a.subject),
       limit_text(a.limit), cjson.encode(a.adjacency), cjson.encode(a.guarantee), cjson.encode(a.orders),
       cjson.encode(a.plan), table.concat(divisions, ","))
-  end
-  journal("open", "", "", "", "[" .. table.concat(rows, ",") .. "]")
+  end)
+  journal("open", "", "", "", own, subjects, "", 0)
 end
 
 -- Writes the limit of each of `accounts` and records the change in the journal.
 local function write_limits(accounts, reason)
-  local rows = {}
-  for i, a in ipairs(accounts) do
-    rows[i] = string.format("[%s,%s,%s]", cjson.encode(a.unit), cjson.encode(a.subject), limit_text(a.limit))
-  end
-  journal("limit", "", "", reason, "[" .. table.concat(rows, ",") .. "]")
+  local own, subjects = rows_of(accounts, function(a)
+    return string.format("[%s,%s,%s]", cjson.encode(a.unit), cjson.encode(a.subject), limit_text(a.limit))
+  end)
+  journal("limit", "", "", reason, own, subjects, "", 0)
   for _, a in ipairs(accounts) do
     redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))
   end
+end
+
+-- The tenant's limits on what costs no epsilon (`TenantCaps` in core/ledger/ledger.py).
+
+-- A hold that is refunded, and a denial that is kept, use up one hour divided by the hourly number. The field
+-- `uncharged_until_ms` is the end of the time used up so far.
+local HOUR_MS = 3600000
+
+local function uncharged_until()
+  local step = math.ceil(HOUR_MS / integer(args.uncharged_per_hour_max))
+  local until_ms = tonumber(redis.call("HGET", KEYS[1], "uncharged_until_ms") or 0)
+  if until_ms - now > HOUR_MS + integer(args.holds_max) * step then
+    until_ms = now -- more than all open holds can use up: the clock of Redis was set back
+  end
+  return math.max(now, until_ms) + step
+end
+
+local function count_uncharged(until_ms)
+  redis.call("HSET", KEYS[1], "uncharged_until_ms", text(until_ms))
+end
+
+-- Returns the rows {end of a period, bytes of the responses that expire in it} of the periods that have not ended,
+-- and the sum of the bytes. A row counts until the end of its period, so the sum is never too small.
+local function stored_responses()
+  local found, rows, total = redis.call("GET", base .. "stored"), {}, 0
+  for _, row in ipairs(found and cmsgpack.unpack(found) or {}) do
+    if row[1] > now then
+      rows[#rows + 1] = row
+      total = total + row[2]
+    end
+  end
+  return rows, total
 end

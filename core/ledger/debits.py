@@ -128,12 +128,17 @@ class Debits:
             "losses": [_loss(events) for events in self._rows.values()],
         }
 
-    def amounts(self, orders: Mapping[Account, Orders], headroom: Sequence[Sequence[int]] | None = None) -> bytes:
-        """Return the rows that the script holds and the journal stores. `headroom`: how far each counter can grow."""
+    def amounts(
+        self, orders: Mapping[Account, Orders], headroom: Sequence[Sequence[int]] | None = None
+    ) -> tuple[bytes, bytes]:
+        """Return the rows of the tenant's own accounts, and those of subjects' accounts (b"" for none).
+
+        The script holds them and the journal stores them. `headroom`: how far each counter can grow.
+        """
         headrooms: Sequence[Sequence[int] | None] = headroom or [None] * len(self._rows)
-        return orjson.dumps(
-            [
-                [account[0].value, account[1], _vector(events, orders[account], None if left is None else tuple(left))]
-                for (account, events), left in zip(self._rows.items(), headrooms, strict=True)
-            ]
-        )
+        rows = [
+            [account[0].value, account[1], _vector(events, orders[account], None if left is None else tuple(left))]
+            for (account, events), left in zip(self._rows.items(), headrooms, strict=True)
+        ]
+        subjects = [row for row in rows if row[1]]
+        return orjson.dumps(rows[len(subjects) :]), orjson.dumps(subjects) if subjects else b""

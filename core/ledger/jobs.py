@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -22,7 +22,7 @@ from core.amounts import Amount
 from core.errors import HoldNotOpen, IdempotencyConflict, InvalidInput, JobFailed, JobQuotaExceeded, UnknownJob
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.ledger import TOMBSTONE_TTL_MS
+from core.ledger.ledger import TOMBSTONE_TTL_MS, TenantCaps
 from core.ledger.reader import LedgerReader
 
 # The numbers that a job may report. Each is public, or was released and paid for. No others may depend on private rows.
@@ -100,13 +100,15 @@ class JobStore:
         gateway: str,
         retention_ms: int = RETENTION_MS,
         tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
+        caps: TenantCaps | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        """`tombstone_ttl_ms` is the ledger's value. `clock` replaces the Redis time in tests."""
+        """`tombstone_ttl_ms` and `caps` are the ledger's values. `clock` replaces the Redis time in tests."""
         self._client = client
         self._gateway = gateway
         self._retention_ms = retention_ms
         self._tombstone_ttl_ms = tombstone_ttl_ms
+        self._caps = caps or TenantCaps()
         self._clock = clock
 
     async def create(
@@ -260,13 +262,17 @@ class JobStore:
         owners = [tenant.name for tenant in await LedgerReader(self._client).tenants()]
         found: list[JobRecord] = []
         for owner in (names.SHARED_OWNER, *owners):
-            ids = await self._client.call(
-                "ZRANGEBYSCORE", names.open_jobs_key(owner), "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH
-            )
-            for job_id in ids:
-                with contextlib.suppress(UnknownJob):
-                    found.append(await self.get(owner, job_id.decode()))
+            found += await self.unfinished(owner)
         return tuple(sorted((job for job in found if job.gateway == self._gateway), key=lambda job: job.created_ms))
+
+    async def unfinished(self, owner: str) -> list[JobRecord]:
+        """Return the owner's jobs that have not ended, on all gateways."""
+        key = names.open_jobs_key(owner)
+        found: list[JobRecord] = []
+        for job_id in await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH):
+            with contextlib.suppress(UnknownJob):
+                found.append(await self.get(owner, job_id.decode()))
+        return found
 
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:
         given = {name: value for name, value in args.items() if value is not None}
@@ -276,6 +282,7 @@ class JobStore:
             "job": job_id,
             "retention_ms": self._retention_ms,
             "tombstone_ttl_ms": self._tombstone_ttl_ms,
+            **asdict(self._caps),
         }
         if self._clock:
             fixed["now_ms"] = self._clock()

@@ -44,10 +44,14 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """An idempotency key and its request in the form that Redis stores: two HMACs in hex."""
+    """An idempotency key and its request in the form that Redis stores: two HMACs in hex.
+
+    The gateway generates a key for a request without one. A `generated` key is stored only with a hold and its result.
+    """
 
     scope: str
     fingerprint: str
+    generated: bool = False
 
 
 class MasterKey:
@@ -103,12 +107,13 @@ class MasterKey:
         """Return the subject in the form that Redis stores. Subjects cannot be linked across tenants."""
         return self.mac(Purpose.SUBJECT, tenant.encode(), subject.encode())
 
-    def claim(self, *, tenant: str, route: str, key: str, body: bytes) -> Claim:
+    def claim(self, *, tenant: str, route: str, key: str, body: bytes, generated: bool = False) -> Claim:
         """Return the claim of an Idempotency-Key `key` on `route` with the exact bytes `body`."""
         where = (tenant.encode(), route.encode(), key.encode())
         return Claim(
             scope=self.mac(Purpose.FINGERPRINT, b"scope", *where),
             fingerprint=self.mac(Purpose.FINGERPRINT, b"body", *where, body),
+            generated=generated,
         )
 
     def body_tag(self, *, tenant: str, route: str) -> Poly1305:

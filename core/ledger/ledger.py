@@ -7,8 +7,10 @@ Amounts are integers: nano-epsilon and femto-delta. Times are milliseconds since
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from core.accounting.events import Unit
@@ -23,6 +25,7 @@ from core.errors import (
     SubjectNotAllowed,
     SubjectRequired,
     TenantExists,
+    TenantLimitReached,
     UnknownAccount,
     UnknownTenant,
 )
@@ -65,6 +68,21 @@ _REFUSALS: dict[str, type[Exception]] = {
 }
 
 
+@dataclass(frozen=True)
+class TenantCaps:
+    """What one tenant may keep in Redis without spending epsilon. Beyond a cap `reserve` raises TenantLimitReached.
+
+    `holds_max` limits the holds that are open at a time. `uncharged_per_hour_max` limits the holds that are refunded
+    and the denials that are kept: each uses up one hour divided by this number, and the time used up never exceeds an
+    hour. `stored_bytes_max` limits the encrypted responses that are kept for replay. Responses to requests that were
+    admitted before the cap was reached are still stored, so the sum can exceed the cap by those of the open holds.
+    """
+
+    holds_max: int = 4096
+    uncharged_per_hour_max: int = 10_000
+    stored_bytes_max: int = 256 * 1024 * 1024
+
+
 class Ledger(LedgerReader):
     """The transitions of the ledger. `LedgerReader` has the reads.
 
@@ -82,6 +100,7 @@ class Ledger(LedgerReader):
         hold_ttl_ms: int = HOLD_TTL_MS,
         response_retention_ms: int = RESPONSE_RETENTION_MS,
         tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
+        caps: TenantCaps | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         if hold_ttl_ms <= 0:
@@ -92,7 +111,7 @@ class Ledger(LedgerReader):
         self._master_key = master_key
         self._hold_ttl_ms = hold_ttl_ms
         self._response_retention_ms = response_retention_ms
-        self._tombstone_ttl_ms = tombstone_ttl_ms
+        self._limits = {"tombstone_ttl_ms": tombstone_ttl_ms, **asdict(caps or TenantCaps())}
         self._clock = clock
         self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # the flag separates own accounts from subjects'
 
@@ -135,7 +154,13 @@ class Ledger(LedgerReader):
         return await self.tenant(name)
 
     async def reserve(
-        self, tenant: str, charges: Sequence[Charge], *, claim: Claim | None = None, hold_ttl_ms: int | None = None
+        self,
+        tenant: str,
+        charges: Sequence[Charge],
+        *,
+        claim: Claim | None = None,
+        key_id: str | None = None,
+        hold_ttl_ms: int | None = None,
     ) -> Reserved | Replay:
         """Hold the cost of a release, or return the result of an earlier release under the same claim.
 
@@ -143,11 +168,13 @@ class Ledger(LedgerReader):
         each subject's account and the tenant's quota must both admit the release. Either every account holds or none.
         `hold_ttl_ms` overrides the ledger's value, for work that takes longer than a request.
 
-        A `claim` is an Idempotency-Key with its body. Under a claim a denial repeats with the same numbers for as long
-        as its tombstone lives. A claim whose release was cancelled can be used again.
+        A `claim` is an Idempotency-Key with its body. Under a caller's key a denial repeats with the same numbers for
+        as long as its tombstone lives. A claim whose release was cancelled can be used again.
+
+        `key_id` is the id of the API key that causes the release. The journal entries of the release contain it.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
-        SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput.
+        SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput, TenantLimitReached.
         """
         if hold_ttl_ms is None:
             hold_ttl_ms = self._hold_ttl_ms
@@ -161,6 +188,8 @@ class Ledger(LedgerReader):
                 "release": release_id,
                 "scope": names.check_hex(claim.scope, length=64) if claim else "",
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
+                "key": names.check_hex(key_id, length=names.KEY_ID_LENGTH) if key_id else "",
+                "generated": claim is not None and claim.generated,
                 "mechanism": wire.mechanism_label(charges),
                 "hold_ttl_ms": hold_ttl_ms,
             },
@@ -220,7 +249,7 @@ class Ledger(LedgerReader):
     async def estimate(self, tenant: str, charges: Sequence[Charge]) -> Estimate:
         """Return what `reserve` would decide at this moment, computed by the same script. Writes nothing.
 
-        Raises the errors of `reserve`, except BudgetExhausted and the errors of a claim.
+        Raises the errors of `reserve`, except BudgetExhausted, TenantLimitReached and the errors of a claim.
         """
         debits = Debits(tenant, charges, self._master_key)
         found, _ = await self._priced(tenant, debits, {"estimate": True, "release": "", "scope": ""})
@@ -245,8 +274,10 @@ class Ledger(LedgerReader):
         headroom: list[list[int]] | None = None
         for _ in range(PRICINGS_MAX):
             orders = {account: self._orders_of(tenant, account) for account in debits.accounts}
-            blob = debits.amounts(orders, headroom)
-            found, stored = await self._transition("reserve", tenant, {**args, **debits.args(orders)}, blob)
+            own, subjects = debits.amounts(orders, headroom)
+            digest = hashlib.sha256(subjects).hexdigest() if subjects else ""
+            rows = {"subject_rows": subjects.decode(), "digest": digest}
+            found, stored = await self._transition("reserve", tenant, {**args, **rows, **debits.args(orders)}, own)
             if found["outcome"] == "counter-overflow":
                 headroom = found["headroom"]
             elif found["outcome"] == "other-orders":
@@ -278,7 +309,7 @@ class Ledger(LedgerReader):
         self, script: str, tenant: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
         """Run a script of this tenant. Raise the error that corresponds to a refusal."""
-        full = {**args, "tombstone_ttl_ms": self._tombstone_ttl_ms}
+        full = {**args, **self._limits}
         if self._clock:
             full["now_ms"] = self._clock()
         found, stored = await self._client.run(script, key=names.tenant_key(tenant), args=full, blob=blob)
@@ -287,6 +318,8 @@ class Ledger(LedgerReader):
             raise _REFUSALS[outcome]
         if outcome == "not-open":
             raise HoldNotOpen(state=found["state"])
+        if outcome == "tenant-limit":
+            raise TenantLimitReached(limit=found["limit"])
         if outcome == "plan-mismatch":
             raise PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
         if outcome == "denied":

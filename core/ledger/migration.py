@@ -3,6 +3,10 @@
 Version 1: accounts under metric adjacency keep only the basic arm. Earlier versions gave them Renyi and square arms.
 Those arms are no bound beyond distance 1 (`core.accounting.filters`), so such an account may already have counted more
 than its limit. It then admits no further release, the journal has an entry `limit` for it, and the audit lists it.
+
+Version 2: the journal has the amounts of subjects' accounts in a field of their own, and only in entries that spend
+them. Older entries and open holds remain valid, so nothing is converted. The number keeps earlier versions from opening
+a ledger that they would report as changed.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.client import LedgerClient
 
-VERSION = b"1"
+VERSION = b"2"
+_BASIC_ONLY_SINCE = b"1"
 _BATCH = 200
 
 
@@ -24,10 +29,10 @@ async def migrate(client: LedgerClient) -> int:
     found = await client.call("GET", names.VERSION_KEY)
     if found == VERSION:
         return 0
-    if found is not None:
+    if found not in (None, _BASIC_ONLY_SINCE):
         raise LedgerUnavailable("A newer version of the gateway has migrated this ledger.")
     lowered = 0
-    for tenant in await client.call("SMEMBERS", names.TENANTS_KEY):
+    for tenant in await client.call("SMEMBERS", names.TENANTS_KEY) if found is None else ():
         for unit in Unit:
             if ACCOUNT_ADJACENCY[unit] is Adjacency.METRIC:
                 lowered += await _basic_only(client, tenant.decode(), unit)

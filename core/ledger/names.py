@@ -17,6 +17,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16
 JOB_ID_LENGTH = 32
+KEY_ID_LENGTH = 16
 
 TENANTS_KEY = "tenants"
 # The owner of the operator's jobs. No tenant can have this name.
@@ -65,6 +66,11 @@ def journal_key(tenant: str) -> str:
 def accounts_key(tenant: str) -> str:
     """The names of the tenant's accounts, a sorted set without scores."""
     return f"{{{check_tenant(tenant)}}}:accounts"
+
+
+def release_key(tenant: str, release_id: str) -> str:
+    """The record of a release, a string: an open hold, or the tombstone of one that has ended."""
+    return f"{{{check_tenant(tenant)}}}:release:{release_id}"
 
 
 def overdue_key(tenant: str) -> str:
@@ -119,7 +125,7 @@ def open_jobs_key(owner: str) -> str:
 
 def api_key_key(key_id: str) -> str:
     """One API key, a hash. It is outside the tenant's slot, because it is read before the tenant is known."""
-    return f"api-key:{check_hex(key_id, length=16)}"
+    return f"api-key:{check_hex(key_id, length=KEY_ID_LENGTH)}"
 
 
 def account_name(unit: Unit, subject_hash: str | None) -> str:

@@ -90,10 +90,10 @@ def entry_number(raw: RawEntry) -> int:
     return int(raw[0].partition(b"-")[0])
 
 
-def readable_entry(tenant: str, raw: RawEntry) -> JournalEntry | None:
-    """Parse the entry. Returns None if it is not one that the ledger's scripts write."""
+def readable_entry(tenant: str, raw: RawEntry, *, subjects: bool = True) -> JournalEntry | None:
+    """Parse the entry as `wire.journal_entry` does. Returns None if it is not one that the ledger's scripts write."""
     try:
-        return wire.journal_entry(tenant, raw) if raw[0].endswith(b"-0") else None
+        return wire.journal_entry(tenant, raw, subjects=subjects) if raw[0].endswith(b"-0") else None
     except (KeyError, ValueError, IndexError, TypeError, AttributeError):
         return None
 

@@ -102,9 +102,17 @@ class LedgerReader:
         return states[0]
 
     async def journal(
-        self, tenant: str, account_id: str | None = None, *, cursor: int = 0, limit: int = 100
+        self,
+        tenant: str,
+        account_id: str | None = None,
+        *,
+        key_id: str | None = None,
+        cursor: int = 0,
+        limit: int = 100,
     ) -> JournalPage:
         """Return the entries after the number `cursor`, oldest first, of one account or of all accounts.
+
+        `key_id` selects the entries of releases that one API key caused.
 
         One call reads at most 10,000 entries of the tenant. Therefore a page of one account may be short or empty and
         still have a `next_cursor`. Raises UnknownAccount, UnknownTenant.
@@ -122,7 +130,9 @@ class LedgerReader:
                 if len(entries) == limit:
                     return JournalPage(tuple(entries), cursor)
                 cursor = entry.seq
-                if account_id is None or any(amount.account == account_id for amount in entry.amounts):
+                if key_id not in (None, entry.key_id):
+                    continue
+                if account_id is None or any(amount.account == account_id for amount in entry.all_amounts):
                     entries.append(entry)
             if not batch:
                 return JournalPage(tuple(entries), None)

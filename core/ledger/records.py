@@ -294,7 +294,13 @@ class EntryAmount:
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One transition: `open`, `limit`, `reserve`, `commit`, `cancel` or `expire`. Numbers `seq` are consecutive."""
+    """One transition: `open`, `limit`, `reserve`, `commit`, `cancel` or `expire`. Numbers `seq` are consecutive.
+
+    `amounts` are the parts of the tenant's own accounts. In entries of earlier versions they also contain those of
+    subjects' accounts. Otherwise `subjects` has the latter; it is empty for `reserve` and `cancel`, and if the reader
+    did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
+    debits subjects' accounts. `key_id` is the id of the API key that caused the release; None if it is unknown.
+    """
 
     seq: int
     at_ms: int
@@ -303,6 +309,13 @@ class JournalEntry:
     mechanism: str | None
     reason: str | None
     amounts: tuple[EntryAmount, ...]
+    subjects: tuple[EntryAmount, ...] = ()
+    subjects_digest: str | None = None
+    key_id: str | None = None
+
+    @property
+    def all_amounts(self) -> tuple[EntryAmount, ...]:
+        return self.subjects + self.amounts
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,16 @@
 -- Claims the idempotency key, checks every debit and holds all of them, or holds nothing.
 -- With `estimate` the script returns the decision that it would make and writes nothing.
 --
--- ARGV[2] is the JSON text of the debits, one row for each account: {unit, subject hash or "", vector}. The journal
--- stores this text unchanged. args.accounts contains, row by row, the orders of the vector's Renyi costs and the
--- signatures of the two plans that admit the release. args.subjects says whether "all", "some" or "none" of the charges
--- name a subject. If they do, the rows without a subject are the sums over all subjects. args.losses is stored for the
--- settlement.
+-- The debits are two JSON texts with one row for each account, {unit, subject hash or "", vector}: args.subject_rows for
+-- the accounts of subjects ("" for none), then ARGV[2] for the tenant's own. args.accounts contains, row by row, the
+-- orders of the vector's Renyi costs and the signatures of the two plans that admit the release. args.subjects says
+-- whether "all", "some" or "none" of the charges name a subject. If they do, the rows without a subject are the sums
+-- over all subjects. args.losses is stored for the settlement.
+--
+-- The journal stores ARGV[2] unchanged. Of args.subject_rows it stores the SHA-256, args.digest, until the release is
+-- spent: a hold that is refunded leaves nothing whose size depends on the number of its subjects. args.generated is set
+-- if the gateway generated the idempotency key. Such a key leaves nothing unless the release is spent. args.key is the id
+-- of the API key that caused the release, or "".
 local mode = redis.call("HGET", KEYS[1], "mode")
 if not mode then
   return answer({ outcome = "unknown-tenant" })
@@ -93,7 +98,7 @@ local function chosen_limit(divisions, cost)
   return divisions[division]
 end
 
--- Returns the account of a debit. The first release of a subject opens the subject's account on the terms that the
+-- Returns the account of a debit. The first hold of a subject creates the subject's account on the terms that the
 -- tenant was opened with. Any other account that does not exist is an error, never a fresh budget.
 local opened = {}
 local function account_for(unit, subject)
@@ -110,7 +115,10 @@ local function account_for(unit, subject)
   return a
 end
 
-local debits = cjson.decode(ARGV[2])
+local debits = args.subject_rows ~= "" and cjson.decode(args.subject_rows) or {}
+for _, debit in ipairs(cjson.decode(ARGV[2])) do
+  debits[#debits + 1] = debit
+end
 if #debits == 0 or #debits ~= #args.accounts then
   error("a release debits at least one account, on the terms of each")
 end
@@ -184,13 +192,36 @@ if args.estimate then
   return answer({ outcome = "estimate", accounts = states, costs = costs, fits = fits })
 end
 
+-- Returns the setting whose limit the tenant has reached, or nil.
+local own_key = args.scope ~= "" and not args.generated
+local function reached_limit()
+  if tonumber(redis.call("HGET", KEYS[1], "holds") or 0) >= integer(args.holds_max) then
+    return "holds_per_tenant_max"
+  end
+  if uncharged_until() - now > HOUR_MS then
+    return "uncharged_holds_per_hour_max"
+  end
+  if own_key then -- the response to a key of the caller is stored, so refuse it while that is free
+    local _, total = stored_responses()
+    if total >= integer(args.stored_bytes_max) then
+      return "stored_bytes_per_tenant_max"
+    end
+  end
+end
+
 local tombstone_ttl = integer(args.tombstone_ttl_ms)
+if refused and not own_key then
+  return answer(refused)
+end
+local limit_reached = reached_limit()
+if limit_reached then
+  return answer({ outcome = "tenant-limit", limit = limit_reached })
+end
 if refused then
   local denial = cmsgpack.pack(refused)
-  if args.scope ~= "" then
-    redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)
-    redis.call("PEXPIRE", claim_key, tombstone_ttl)
-  end
+  redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)
+  redis.call("PEXPIRE", claim_key, tombstone_ttl)
+  count_uncharged(uncharged_until())
   return { denial }
 end
 
@@ -203,22 +234,19 @@ for i, a in ipairs(accounts) do
 end
 local reserved = cmsgpack.pack({ outcome = "reserved", release = args.release, accounts = states })
 
-if #opened > 0 then
-  journal_openings(opened)
-  for _, a in ipairs(opened) do
-    write_new_account(a)
-  end
-end
 if #divided > 0 then
   write_limits(divided, "first-release")
 end
-journal("reserve", args.release, args.mechanism, "", ARGV[2])
+journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, 1)
+for _, a in ipairs(opened) do
+  write_new_account(a, true)
+end
 for i, a in ipairs(accounts) do
   redis.call("HSET", base .. "account:" .. a.name, "held", held[i])
 end
 redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack({ state = "held", at_ms = text(now),
-  scope = args.scope, mechanism = args.mechanism, amounts = ARGV[2], debits = debits, losses = args.losses,
-  reserved = reserved }))
+  scope = args.scope, generated = args.generated, key = args.key, mechanism = args.mechanism, amounts = ARGV[2],
+  subject_rows = args.subject_rows, digest = args.digest, debits = debits, losses = args.losses, reserved = reserved }))
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then
   redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)

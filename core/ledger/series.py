@@ -269,7 +269,7 @@ def _fold(tenant: str, raw: Sequence[Any], stored: Mapping[bytes, bytes], at_ms:
     changed: dict[str, Totals] = {}
     points: dict[tuple[int, str], dict[int, Totals]] = {}
     seq = 0
-    for entry in (wire.journal_entry(tenant, one) for one in raw):
+    for entry in (wire.journal_entry(tenant, one, subjects=False) for one in raw):
         seq = entry.seq
         at_ms = max(at_ms, entry.at_ms)
         for name, change in _changes(entry).items():
@@ -290,16 +290,19 @@ def _fold(tenant: str, raw: Sequence[Any], stored: Mapping[bytes, bytes], at_ms:
 
 
 def _changes(entry: JournalEntry) -> dict[str, Totals]:
-    """Return what an entry adds to each series. An `open` entry adds nothing."""
+    """Return what an entry adds to each series. An `open` entry adds nothing.
+
+    In a release that debits subjects' accounts, the tenant's own rows are the sums over those of all subjects.
+    """
     if entry.transition not in _EFFECTS:
         return {}
     committed, held, releases = _EFFECTS[entry.transition]
     sums: dict[tuple[Unit, bool], tuple[int, int]] = {}
-    for line in entry.amounts:  # up to a thousand, one for each subject and unit
-        key = (line.unit, line.subject_hash is None)
-        epsilon, delta = sums.get(key, (0, 0))
-        amount = line.amount
-        sums[key] = (epsilon + amount.epsilon_nano, delta + amount.delta_femto)
+    for line in entry.amounts:  # of an earlier version up to a thousand, one for each subject and unit
+        for own in (True, False) if entry.subjects_digest else (line.subject_hash is None,):
+            epsilon, delta = sums.get((line.unit, own), (0, 0))
+            amount = line.amount
+            sums[line.unit, own] = (epsilon + amount.epsilon_nano, delta + amount.delta_femto)
     return {
         f"{unit}:{entry.mechanism}:{SubjectClass.TENANT if own else SubjectClass.SUBJECT}": Totals(
             committed * epsilon, committed * delta, held * epsilon, held * delta, releases

@@ -13,8 +13,11 @@ local function plus_loss(packed_total, loss)
   return cmsgpack.pack(total)
 end
 
+-- A refunded hold without a key of the caller needs a tombstone only for a retry whose reply was lost.
+local RETRIED_FOR_MS = 600000
+
 -- Moves a hold to the final state `state`. `spends` says whether the hold is spent or refunded.
--- Returns the answer and, if this call ended the hold, the scope of the claim ("" for none).
+-- Returns the answer and, if this call ended the hold, its record.
 local function settle(transition, state, spends)
   local r = read_release(args.release)
   if not r then
@@ -27,14 +30,21 @@ local function settle(transition, state, spends)
     return answer({ outcome = "not-open", state = r.state })
   end
 
-  local accounts = {}
+  local accounts, opened = {}, {}
   for i, debit in ipairs(r.debits) do
-    local a = { key = base .. "account:" .. account_name(debit[1], debit[2]) }
-    local f = redis.call("HMGET", a.key, "committed", "held", "loss_x", "loss_y", "pure_epsilon")
+    local a = { name = account_name(debit[1], debit[2]) }
+    a.key = base .. "account:" .. a.name
+    local f = redis.call("HMGET", a.key, "committed", "held", "loss_x", "loss_y", "pure_epsilon", "pending")
     if not f[1] then
       error("the account of a hold is missing")
     end
-    a.held = cmsgpack.pack(sum(cmsgpack.unpack(f[2]), debit[3], -1))
+    local held = sum(cmsgpack.unpack(f[2]), debit[3], -1)
+    a.held = cmsgpack.pack(held)
+    a.disappears = not spends and f[6] == "1" and held[COUNT] == 0
+    if spends and f[6] == "1" then
+      opened[#opened + 1] = read_account(a.name)
+      opened[#opened].divisions = cmsgpack.unpack(opened[#opened].offered or cmsgpack.pack({}))
+    end
     if spends then
       a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))
       a.loss_x, a.loss_y = plus_loss(f[3], r.losses[i][1]), plus_loss(f[4], r.losses[i][2])
@@ -46,21 +56,39 @@ local function settle(transition, state, spends)
     accounts[i] = a
   end
   local tombstone_ttl = integer(args.tombstone_ttl_ms)
+  local own_key = r.scope ~= "" and not r.generated
+  local until_ms = not spends and uncharged_until()
 
-  journal(transition, args.release, r.mechanism, args.reason, r.amounts)
+  if #opened > 0 then
+    journal_openings(opened)
+  end
+  -- A hold of an earlier version has all of its rows in `amounts` and is not in the number of open holds.
+  journal(transition, args.release, r.mechanism, args.reason, r.amounts, spends and r.subject_rows or r.digest or "",
+    r.key or "", r.digest and -1 or 0)
+  for _, a in ipairs(opened) do
+    redis.call("HSET", base .. "account:" .. a.name, "pending", "")
+  end
   for _, a in ipairs(accounts) do
     if spends then
       redis.call("HSET", a.key, "committed", a.committed, "held", a.held, "loss_x", a.loss_x, "loss_y", a.loss_y,
         "pure_epsilon", a.pure_epsilon)
+    elseif a.disappears then
+      redis.call("PEXPIRE", a.key, 0) -- deletes it; the ledger's user may not send DEL
+      redis.call("ZREM", base .. "accounts", a.name)
     else
       redis.call("HSET", a.key, "held", a.held)
     end
   end
+  local kept_ms = (spends or own_key) and tombstone_ttl or math.min(RETRIED_FOR_MS, tombstone_ttl)
   local tombstone = { state = state, at_ms = text(now) }
-  redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack(tombstone), "PX", tombstone_ttl)
+  redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack(tombstone), "PX", kept_ms)
   redis.call("ZREM", base .. "overdue", args.release)
   if r.scope ~= "" then
-    redis.call("PEXPIRE", base .. "claim:" .. r.scope, tombstone_ttl) -- no other release could claim it before
+    -- no other release could claim it before; a generated key is free again
+    redis.call("PEXPIRE", base .. "claim:" .. r.scope, (spends or own_key) and tombstone_ttl or 0)
   end
-  return answer({ outcome = state, at_ms = text(now) }), r.scope
+  if not spends then
+    count_uncharged(until_ms)
+  end
+  return answer({ outcome = state, at_ms = text(now) }), r
 end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -100,10 +101,12 @@ def account_states(tenant: str, rows: Sequence[Sequence[Any]]) -> tuple[AccountS
     return tuple(account_state(tenant, row) for row in rows)
 
 
-def journal_entry(tenant: str, raw: Sequence[Any]) -> JournalEntry:
-    """Parse one entry as XRANGE returns it: an id and its fields."""
+def journal_entry(tenant: str, raw: Sequence[Any], *, subjects: bool = True) -> JournalEntry:
+    """Parse one entry as XRANGE returns it: an id and its fields. `subjects` parses the rows of subjects' accounts."""
     entry_id, fields = raw
     texts = {key.decode(): value.decode() for key, value in fields.items()}
+    rows = texts.get("subjects", "")  # entries of earlier versions lack the field
+    has_rows = rows.startswith("[")
     return JournalEntry(
         seq=int(entry_id.partition(b"-")[0]),
         at_ms=int(texts["at_ms"]),
@@ -111,14 +114,26 @@ def journal_entry(tenant: str, raw: Sequence[Any]) -> JournalEntry:
         release_id=texts["release"] or None,
         mechanism=texts["mechanism"] or None,
         reason=texts["reason"] or None,
-        amounts=tuple(
-            EntryAmount(
-                account=account_id(tenant, Unit(row[0]), row[1] or None),
-                unit=Unit(row[0]),
-                subject_hash=row[1] or None,
-                vector=tuple(row[2]),
-                divisions=tuple(map(tuple, row[7])) if len(row) > 7 else (),
-            )
-            for row in orjson.loads(texts["amounts"])
-        ),
+        amounts=_entry_amounts(tenant, texts["amounts"]),
+        subjects=_entry_amounts(tenant, rows) if has_rows and subjects else (),
+        subjects_digest=(hashlib.sha256(rows.encode()).hexdigest() if has_rows else rows) or None,
+        key_id=texts.get("key") or None,
+    )
+
+
+def subject_amounts(tenant: str, rows: bytes) -> tuple[EntryAmount, ...]:
+    """Parse the rows of subjects' accounts in the record of a hold."""
+    return _entry_amounts(tenant, rows)
+
+
+def _entry_amounts(tenant: str, rows: str | bytes) -> tuple[EntryAmount, ...]:
+    return tuple(
+        EntryAmount(
+            account=account_id(tenant, Unit(row[0]), row[1] or None),
+            unit=Unit(row[0]),
+            subject_hash=row[1] or None,
+            vector=tuple(row[2]),
+            divisions=tuple(map(tuple, row[7])) if len(row) > 7 else (),
+        )
+        for row in orjson.loads(rows)
     )

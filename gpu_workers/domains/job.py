@@ -23,7 +23,7 @@ from core.files.encrypted_file import decrypt, encrypt
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains.card import domain_card
 from gpu_workers.domains.public_text import Embedded, mean_by_document
-from gpu_workers.domains.spec import DomainSpec
+from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
@@ -130,7 +130,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
     spec: DomainSpec = order.spec
     shards = -(-len(found.chosen) // _SHARD_ROWS)
     parts: list[tuple[FloatArray, npt.NDArray[np.int64]]] = []
-    short = 0
+    short = sentences = 0
     dimension = source.dimension
     rest = corpus.chosen_lines(order.received(), found)
     for index in range(shards):
@@ -143,6 +143,8 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
         vectors, lengths, left_out = shard
         if len(lengths):
             dimension = vectors.shape[1]
+            check_memory(sentences=sentences + len(vectors), dimension=dimension, bytes_max=order.memory_bytes_max)
+            sentences += len(vectors)
             parts.append((vectors.astype(np.float32), lengths))
         short += left_out
         report("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))

@@ -19,20 +19,23 @@ class MemoryShares:
         self._owner_bytes_max = owner_bytes_max
         self._limit = limit
         self._used: Counter[str] = Counter()
+        self._total = 0
         self._lock = threading.RLock()
 
     def take(self, owner: str, size: int) -> None:
         """Raises QueueFull if all together would exceed the limit, TenantLimitReached if the owner would exceed its
         share. Nothing is counted then."""
         with self._lock:
-            if self._used.total() + size > self._bytes_max:
+            if self._total + size > self._bytes_max:
                 raise QueueFull
             if self._used[owner] + size > self._owner_bytes_max:
                 raise TenantLimitReached(limit=self._limit)
             self._used[owner] += size
+            self._total += size
 
     def give_back(self, owner: str, size: int) -> None:
         with self._lock:
             self._used[owner] -= size
+            self._total -= size
             if self._used[owner] == 0:
                 del self._used[owner]

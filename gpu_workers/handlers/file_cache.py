@@ -1,10 +1,14 @@
-"""A worker's cache for files of the data directory. Files are loaded on first use; the least recently used are
-evicted."""
+"""A worker's cache for files of the data directory. Files are loaded on first use.
+
+Each tenant's files are in a folder of their own. The least recently used file of the folder with most loaded files is
+evicted: a tenant that uses many files evicts its own, and the only file of another tenant stays.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from core.files.file_version import FileVersion
@@ -26,5 +30,14 @@ class FileCache(Generic[Loaded]):
             self._loaded[file] = self._load(file)
         self._loaded.move_to_end(file)
         while len(self._loaded) > self._loaded_max:
-            self._loaded.popitem(last=False)
+            self._evict()
         return self._loaded[file]
+
+    def _evict(self) -> None:
+        loaded = Counter(_folder(file) for file in self._loaded)
+        most = max(loaded.values())
+        del self._loaded[next(file for file in self._loaded if loaded[_folder(file)] == most)]
+
+
+def _folder(file: FileVersion) -> Path:
+    return Path(file.path).parent

@@ -34,6 +34,8 @@ class JobOrder:
     folder: holds the job's encrypted files, under `key`.
 
     spec: the parameters, in the form that the kind of job defines.
+
+    memory_bytes_max: what the process may allocate; 0 for no limit. See `gpu_workers/jobs/process.py`.
     """
 
     entry_point: str
@@ -41,6 +43,7 @@ class JobOrder:
     key: bytes = field(repr=False)
     spec: Any
     priority: Priority = "idle"
+    memory_bytes_max: int = 0
 
     def received(self) -> Iterator[bytes]:
         """Yield the uploaded data in chunks. Raises JobFilesLost."""

@@ -9,6 +9,7 @@ job's encrypted files. An exception is reported as a fixed word, and core dumps 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import logging
 import os
@@ -58,6 +59,24 @@ def yield_to_requests(priority: Priority) -> None:
         os.nice(_NICE[priority])
 
 
+def limit_memory(bytes_max: int) -> None:
+    """Let every allocation beyond `bytes_max` fail with an error, so that one job cannot use the machine's memory.
+
+    RLIMIT_DATA counts writable private memory: what Python, NumPy and torch allocate, and the stacks of threads. It
+    does not count mapped files (libraries, safetensors) or reserved addresses, of which torch with CUDA has more than
+    the machine has memory; RLIMIT_AS would count them. The memory of a GPU is not limited.
+    """
+    if bytes_max:
+        resource.setrlimit(resource.RLIMIT_DATA, (bytes_max, bytes_max))
+
+
+def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """torch raises RuntimeError: for its own allocations, and of the device a subclass of a known name."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return any(sign in str(error) for sign in ("can't allocate memory", "can't start new thread"))
+
+
 def _receive(connection: Connection, charged: threading.Event) -> None:
     """Read messages until the gateway closes the socket or dies, then exit the process."""
     with contextlib.suppress(Exception):
@@ -79,8 +98,13 @@ def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> S
         return Succeeded(job_function(order.entry_point)(order, report, charge))
     except JobFailed as problem:
         return Failed(problem)
-    except MemoryError:
-        return Failed(JobFailed(reason="out-of-memory"))
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            return Failed(JobFailed(reason=type(error).__name__.lower()[:40]))
+        return Failed(JobFailed("The job needs more memory than a job may use.", reason="out-of-memory"))
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return Failed(JobFailed(reason="storage-full" if full else type(error).__name__.lower()[:40]))
     except Exception as error:
         return Failed(JobFailed(reason=type(error).__name__.lower()[:40]))
 
@@ -92,6 +116,7 @@ def main() -> int:
     with contextlib.closing(Connection(int(sys.argv[1]))) as connection:
         try:
             order: JobOrder = connection.recv()
+            limit_memory(order.memory_bytes_max)
             yield_to_requests(order.priority)
             charged = threading.Event()
             threading.Thread(target=_receive, args=(connection, charged), daemon=True).start()

@@ -78,8 +78,13 @@ async def journal(
     settings: SettingsDep,
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
+    key_id: Annotated[
+        str | None, Query(pattern=r"^[0-9a-f]{16}$", description="Only entries of releases that this API key caused")
+    ] = None,
 ) -> dict[str, Any]:
-    page = await ledger.journal(caller.tenant, account, cursor=cursor, limit=min(limit, settings.journal_page_max))
+    page = await ledger.journal(
+        caller.tenant, account, key_id=key_id, cursor=cursor, limit=min(limit, settings.journal_page_max)
+    )
     return {
         "account": account,
         "entries": [
@@ -90,10 +95,11 @@ async def journal(
                 "release_id": entry.release_id,
                 "mechanism": entry.mechanism,
                 "reason": entry.reason,
+                "key_id": entry.key_id,
                 "amount": amount(line.amount),
             }
             for entry in page.entries
-            for line in entry.amounts
+            for line in entry.all_amounts
             if line.account == account
         ],
         "next_cursor": page.next_cursor,

@@ -28,6 +28,8 @@ class LocationSettings(BaseModel):
     data_dir: Path = Path(".data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    admin_port: int | None = Field(None, ge=0, le=65535)
+    admin_host: str = "127.0.0.1"
     trusted_proxies: str = Field(
         "127.0.0.1",
         validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
@@ -85,15 +87,21 @@ class JobSettings(BaseModel):
     jobs_waiting_max: int = Field(32, ge=1)
     jobs_per_tenant_max: int = Field(8, ge=1, le=1000)
     job_attempts_max: int = Field(3, ge=1)
+    job_seconds_max: float = Field(86400.0, gt=0)
+    job_memory_bytes_max: int = Field(8192 * MIB, ge=0)
     job_retention_s: float = Field(30 * 86400.0, ge=60)
     job_json_bytes_max: int = Field(64 * MIB, ge=1024)
     job_stream_bytes_max: int = Field(2048 * MIB, ge=1024)
+    tenant_disk_bytes_max: int = Field(16 * 1024 * MIB, ge=1024)
+    disk_free_bytes_min: int = Field(1024 * MIB, ge=0)
     job_threads: int = Field(0, ge=0)
     job_priority: Literal["idle", "low", "normal"] = "idle"
     domain_documents_max: int = Field(10_000, ge=100, le=100_000)
+    domains_per_tenant_max: int = Field(64, ge=1)
     domain_packs_loaded_max: int = Field(8, ge=1)
     infill_documents_max: int = Field(5_000, ge=20, le=100_000)
     infill_steps_max: int = Field(2_000, ge=1)
+    infill_models_per_tenant_max: int = Field(32, ge=1)
     infill_models_loaded_max: int = Field(4, ge=1)
     synthesis_rows_max: int = Field(1_000_000, ge=2, le=1 << 24)
     synthesis_columns_max: int = Field(1_024, ge=1, le=1_024)  # the schema takes no more
@@ -113,6 +121,9 @@ class LedgerSettings(BaseModel):
     response_retention_s: float = Field(3600.0, ge=1)
     response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    holds_per_tenant_max: int = Field(4096, ge=1)
+    uncharged_holds_per_hour_max: int = Field(10_000, ge=1, le=3_600_000)
+    stored_bytes_per_tenant_max: int = Field(256 * MIB, ge=0)
     reuse_retention_s: float = Field(0.0, ge=0)
     reuse_results_max: int = Field(250_000, ge=1)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
@@ -153,7 +164,10 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
+    stream_key_check_s: float = Field(2.0, gt=0, le=4)
+    auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)
+    hsts_max_age_s: int = Field(0, ge=0)
     ready_cache_s: float = Field(5.0, ge=0)
 
 

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gpu_workers.domains.spec import DomainSpec
-from service.config.data_dir import NAME
+from gpu_workers.domains.spec import DomainSpec, check_memory
+from gpu_workers.jobs.corpus import SENTENCES_USED
+from service.config.data_dir import NAME, names_in
 from service.config.settings import Settings
-from service.domains.store import pack_path
+from service.domains.store import domains_folder, pack_path
 from service.http.strict import Strict, exactly_one_of
 from service.jobs.kind import JobKind, Outputs
 
@@ -53,6 +54,7 @@ class DomainKind(JobKind):
     rows_description = 'Rows {"text"}, {"sentences"} or {"embeddings"}.'
     entry_point = "gpu_workers.domains.job:run"
     shared = True
+    kept_limit = "domains_per_tenant_max"
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -60,6 +62,19 @@ class DomainKind(JobKind):
     def rows(self, body: DomainRequest) -> Iterable[dict[str, Any]]:
         yield from ({"embeddings": vectors} for vectors in body.embeddings or [])
         yield from (row.model_dump(exclude_none=True) for row in body.documents or [])
+
+    def resolve(self, owner: str, fields: DomainFields) -> DomainFields:  # noqa: ARG002
+        """The fields. Raises BadCorpus for embeddings from which a pack cannot be built within a job's memory."""
+        limit = self._settings.job_memory_bytes_max
+        if isinstance(fields, DomainRequest) and limit:
+            documents = [row["embeddings"] for row in self.rows(fields) if "embeddings" in row]
+            dimension = len(documents[0][0]) if documents and documents[0] else 0
+            sentences = sum(min(len(document), SENTENCES_USED) for document in documents)
+            check_memory(sentences=sentences, dimension=dimension, bytes_max=limit)
+        return fields
+
+    def kept(self, owner: str) -> set[str]:
+        return names_in(domains_folder(self._settings.data_dir, owner))
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> DomainSpec:
         pack = pack_path(self._settings.data_dir, outputs.owner, fields["name"])

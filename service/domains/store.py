@@ -31,7 +31,11 @@ Checked = tuple[DomainPackInfo, str]  # a pack's facts, and the digest of its fi
 
 def pack_path(data_dir: Path, owner: str, name: str) -> Path:
     """The file of a domain's pack."""
-    return owner_folder(data_dir / "domains", owner) / f"{check_name(name)}.safetensors"
+    return domains_folder(data_dir, owner) / f"{check_name(name)}.safetensors"
+
+
+def domains_folder(data_dir: Path, owner: str) -> Path:
+    return owner_folder(data_dir / "domains", owner)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Domains:
 
     async def of_owner(self, owner: str, scope: str) -> list[dict[str, Any]]:
         """The domains that belong to `owner`."""
-        folder = owner_folder(self._data_dir / "domains", owner)
+        folder = domains_folder(self._data_dir, owner)
         rows: list[dict[str, Any]] = []
         for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.safetensors"))):
             file = file_version(path)

@@ -16,10 +16,11 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from core.credentials import same_credential
-from core.errors import RoleMissing
+from core.errors import LedgerUnavailable, RoleMissing
 from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
 from service import metrics
+from service.http.failure_limit import FailureLimit
 from service.http.rate_limit import RateLimit
 
 # For the API page only. `identify` reads the header itself.
@@ -43,10 +44,13 @@ class Admin:
 class Authenticator:
     """Maps the `Authorization` header of a request to an identity. Each of `admin_keys` identifies the operator."""
 
-    def __init__(self, keys: KeyStore, admin_keys: Sequence[str], rate_limit: RateLimit) -> None:
+    def __init__(
+        self, keys: KeyStore, admin_keys: Sequence[str], rate_limit: RateLimit, failure_limit: FailureLimit
+    ) -> None:
         self._keys = keys
         self._admin_keys = admin_keys
         self._rate_limit = rate_limit
+        self._failure_limit = failure_limit
 
     async def identity(self, authorization: str) -> Caller | Admin | None:
         """The identity that the header's credential belongs to. Raises LedgerUnavailable."""
@@ -62,12 +66,33 @@ class Authenticator:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
         return self._rate_limit.take(caller.tenant)
 
+    def rejected(self, authorization: str, address: str) -> HTTPException:
+        """Count a failed authentication; the answer to it: 401, or 429 for too many from this address."""
+        wait_s = self._failure_limit.failed(address) if authorization else None
+        reason = "limited" if wait_s is not None else "wrong" if authorization else "missing"
+        metrics.AUTH_FAILURES.labels(reason).inc()
+        if wait_s is not None:
+            return HTTPException(429, headers={"Retry-After": str(wait_s)})
+        return HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
+
+    async def refusal(self, caller: Caller) -> HTTPException | None:
+        """Why an answer to `caller` that is still open must end: its key has ended (401) or its tenant is beyond its
+        rate (429). None if it may continue, also while the ledger cannot be reached."""
+        try:
+            is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
+        except LedgerUnavailable:
+            return None
+        if not is_valid:
+            return HTTPException(401)
+        return HTTPException(429) if self._rate_limit.is_exceeded(caller.tenant) else None
+
 
 async def identify(request: Request) -> Caller | Admin:
     """The identity of a request, looked up once.
 
     Raises:
-        HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the tenant's rate.
+        HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the
+            tenant's rate, and for too many failures from one address.
         LedgerUnavailable: the key cannot be checked.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)
@@ -75,9 +100,10 @@ async def identify(request: Request) -> Caller | Admin:
         return known
     authenticator: Authenticator = request.app.state.authenticator
     with metrics.stage("authenticate"):
-        identity = await authenticator.identity(request.headers.get("authorization", ""))
+        authorization = request.headers.get("authorization", "")
+        identity = await authenticator.identity(authorization)
     if identity is None:
-        raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
+        raise authenticator.rejected(authorization, request.client.host if request.client else "")
     request.state.identity = identity
     request.state.headers = {}
     if isinstance(identity, Caller):

@@ -69,4 +69,4 @@ class BodyPace:
         try:
             await self.app(scope, in_time, noted)
         except SlowBody as error:  # while a body above its limit was being dropped
-            await problems.http_answer(error)(scope, receive, send)
+            await problems.from_status(error)(scope, receive, send)

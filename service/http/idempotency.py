@@ -12,6 +12,11 @@ from core.errors import InvalidInput
 _KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
 
 
+def is_generated(request: Request) -> bool:
+    """Whether `idempotency_key` generates the key of this request."""
+    return "idempotency-key" not in request.headers
+
+
 def idempotency_key(request: Request) -> str:
     """The request's key, else a fresh one. Either one is returned in a header and finds the same answer again.
 

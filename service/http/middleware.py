@@ -27,6 +27,18 @@ _TRACE_ID = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 _UNMATCHED = "unmatched"
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
 STREAM_PATH = "/sanitize/batch"
+_FIXED_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+}
+# An answer that is shown as a page loads nothing and runs nothing. A route that makes a page sets a policy of its own.
+_NO_PAGE_POLICY = "default-src 'none'; frame-ancestors 'none'"
+_API_PAGE = "/docs"  # the framework's page; it has an inline script and loads its files from the gateway
+_API_PAGE_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "frame-ancestors 'none'"
+)
 # A client may miss a 413 that arrives while it still sends. So many bodies' worth is read and dropped first.
 _DISCARD_FACTOR = 16
 
@@ -34,8 +46,11 @@ _DISCARD_FACTOR = 16
 class RequestContext:
     """Request id, fixed headers, access log, request metrics, and the handler of unexpected exceptions."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, hsts_max_age_s: int = 0) -> None:
         self.app = app
+        self._fixed = dict(_FIXED_HEADERS)
+        if hsts_max_age_s:
+            self._fixed["Strict-Transport-Security"] = f"max-age={hsts_max_age_s}; includeSubDomains"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,8 +71,10 @@ class RequestContext:
                 status, begun = message["status"], True
                 out = MutableHeaders(scope=message)
                 out["X-Request-ID"] = request_id
+                out.update(self._fixed)
                 out.setdefault("Cache-Control", "no-store")
-                out["X-Content-Type-Options"] = "nosniff"
+                is_page = scope["path"].startswith(_API_PAGE)
+                out.setdefault("Content-Security-Policy", _API_PAGE_POLICY if is_page else _NO_PAGE_POLICY)
                 for name, value in scope["state"].get("headers", {}).items():
                     out.setdefault(name, value)
             await send(message)

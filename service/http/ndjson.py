@@ -18,8 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from core.errors import InvalidInput, NotStarted
+from core.errors import InvalidInput
 from service.config.settings import Settings
+from service.http.open_streams import OpenStream
 
 MEDIA_TYPE = "application/x-ndjson"
 _GROUPS_AHEAD = (
@@ -60,28 +61,30 @@ class LineReader:
     def close(self) -> None:
         self._task.cancel()
 
-    async def take(self, count: int, *, stopping: asyncio.Event) -> list[Line]:
+    async def take(self, count: int, *, stream: OpenStream) -> list[Line]:
         """Up to `count` lines, as soon as there is one; none once the body has ended.
 
-        Raises HTTPException 408 when no line comes for `STREAM_IDLE_S`; InvalidInput for too many lines; NotStarted
-        once the gateway is `stopping`.
+        Raises HTTPException 408 when no line comes for `STREAM_IDLE_S`; InvalidInput for too many lines; the error of
+        `stream` once that must end.
         """
+        if stream.error is not None:
+            raise stream.error
         while not self._waiting:
             if self._failure is not None:
                 raise self._failure
             if self._ended:
                 return []
-            if stopping.is_set():
-                raise NotStarted("The gateway is stopping; this line and those after it were not read.")
             self._came.clear()
-            await self._next(stopping)
+            await self._next(stream.ended)
+            if stream.error is not None:
+                raise stream.error
         taken = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
         self._waiting_bytes -= sum(_size(line) for line in taken)
         self._not_full.set()
         return taken
 
-    async def _next(self, stopping: asyncio.Event) -> None:
-        either = {asyncio.create_task(self._came.wait()), asyncio.create_task(stopping.wait())}
+    async def _next(self, ended: asyncio.Event) -> None:
+        either = {asyncio.create_task(self._came.wait()), asyncio.create_task(ended.wait())}
         try:
             done, _ = await asyncio.wait(
                 either, timeout=self._settings.stream_idle_s, return_when=asyncio.FIRST_COMPLETED

@@ -181,7 +181,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged}
     elif isinstance(error, errors.RoleMissing):
         members = {"role": error.role}
-    elif isinstance(error, errors.TenantLimitReached):
+    elif isinstance(error, errors.TenantLimitReached | errors.StorageFull):
         members = {"released": False, "limit": error.limit}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}
@@ -233,12 +233,17 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     """HTTP errors of the framework and of the gateway. The status alone selects the wording."""
     if not isinstance(error, HTTPException):
         raise TypeError("handler for HTTPException")
-    return http_answer(error)
+    return from_status(error)
 
 
-def http_answer(error: HTTPException) -> Response:
+def from_status(error: HTTPException) -> Response:
     """The problem document of a plain HTTP status."""
     return _answer(http_block(error.status_code), error.headers)
+
+
+def block_of(error: errors.GatewayError | HTTPException) -> dict[str, Any]:
+    """The content of the problem document of either."""
+    return http_block(error.status_code) if isinstance(error, HTTPException) else error_block(error)
 
 
 def http_block(status: int) -> dict[str, Any]:

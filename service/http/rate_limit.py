@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 class _Bucket:
     tokens: float
     at: float
+    is_exceeded: bool = False
 
 
 class RateLimit:
@@ -23,6 +24,13 @@ class RateLimit:
         self._per_minute = per_minute
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
+
+    def is_exceeded(self, tenant: str) -> bool:
+        """Whether the last request of the tenant was refused and the next one would be, too."""
+        bucket = self._buckets.get(tenant)
+        if bucket is None or not bucket.is_exceeded:
+            return False
+        return bucket.tokens + (self._clock() - bucket.at) * self._per_minute / 60 < 1
 
     def take(self, tenant: str) -> dict[str, str]:
         """The `RateLimit` headers of the answer; none without a limit.
@@ -39,7 +47,8 @@ class RateLimit:
         bucket.at = now
         reset_s = math.ceil((self._per_minute - bucket.tokens + 1) / per_second)
         headers = {"RateLimit-Policy": f'"tenant";q={self._per_minute};w=60'}
-        if bucket.tokens < 1:
+        bucket.is_exceeded = bucket.tokens < 1
+        if bucket.is_exceeded:
             wait_s = math.ceil((1 - bucket.tokens) / per_second)
             raise HTTPException(
                 429, headers=headers | {"Retry-After": str(wait_s), "RateLimit": f'"tenant";r=0;t={wait_s}'}

@@ -11,7 +11,7 @@ from core.errors import InvalidInput
 from core.text.policy import K_DEFAULT
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED
-from service.config.data_dir import NAME
+from service.config.data_dir import NAME, names_in
 from service.config.settings import Settings
 from service.http.strict import Strict
 from service.jobs.kind import JobKind, Outputs
@@ -20,7 +20,7 @@ from service.sanitize.fills import check_options
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import mask_policy
 from service.sanitize.schemas import Mask, Terms
-from service.sanitize.tuned_models import model_path
+from service.sanitize.tuned_models import model_path, models_folder
 from service.workers import Workers
 
 ROUNDS_MAX = 3
@@ -59,6 +59,7 @@ class InfillKind(JobKind):
     body = InfillRequest
     rows_description = 'Rows {"text"} or {"sentences"}; mask and fill as JSON.'
     entry_point = "gpu_workers.infill.job:run"
+    kept_limit = "infill_models_per_tenant_max"
 
     def __init__(self, settings: Settings, *, policies: Policies, workers: Workers) -> None:
         self._settings = settings
@@ -93,6 +94,9 @@ class InfillKind(JobKind):
             mode=fields.fill.mode, k=fields.fill.k, scope=None, techniques=None, spans=False, k_max=settings.fill_k_max
         )
         return fields.model_copy(update={"mask": mask})
+
+    def kept(self, owner: str) -> set[str]:
+        return names_in(models_folder(self._settings.data_dir, owner))
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> InfillSpec:
         settings = self._settings

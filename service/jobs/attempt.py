@@ -16,6 +16,7 @@ from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
+from service.jobs.storage import Storage
 
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 _MODULE = "gpu_workers.jobs.process"
@@ -36,6 +37,15 @@ class Stopping:
     """The gateway is stopping."""
 
 
+@dataclass(frozen=True)
+class AttemptLimits:
+    """Of one process: its time, its memory (`gpu_workers/jobs/process.py`), and its scheduling priority."""
+
+    seconds_max: float
+    memory_bytes_max: int
+    priority: Priority
+
+
 Outcome = Succeeded | Failed | Died | Cancelled | Stopping
 
 
@@ -54,7 +64,7 @@ class Attempt:
         """End with this outcome, unless the process has ended before."""
         self._inbox.put_nowait(outcome)
 
-    async def outcome(self, files: JobFiles, kinds: JobKinds, *, priority: Priority) -> Outcome:
+    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
         """Start the process and wait for its end. The process has exited when this returns."""
         job = self._job
         try:
@@ -67,18 +77,25 @@ class Attempt:
             return Failed(JobFilesLost(reason="unknown-kind"))
         process = ChildProcess(
             _MODULE,
-            first=JobOrder(kind.entry_point, opened.folder, opened.key, spec, priority=priority),
+            first=JobOrder(
+                kind.entry_point,
+                opened.folder,
+                opened.key,
+                spec,
+                priority=limits.priority,
+                memory_bytes_max=limits.memory_bytes_max,
+            ),
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(Died()),
         )
         try:
-            return await self._listen(process)
+            return await self._listen(process, files.storage, limits.seconds_max)
         finally:
             process.kill()
             await process.stop()
 
-    async def _listen(self, process: ChildProcess) -> Outcome:
-        """Persist progress until the process exits or the job is cancelled.
+    async def _listen(self, process: ChildProcess, storage: Storage, seconds_max: float) -> Outcome:
+        """Persist progress until the process exits, the job is cancelled, its time ends, or the disk is almost full.
 
         When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
         """
@@ -87,6 +104,7 @@ class Attempt:
         save = partial(self._store.progress, job.owner, job.job_id, run=self._run)
         charging = False
         beat_at = time.monotonic() + _BEAT_S
+        ends_at = time.monotonic() + seconds_max
         while True:
             message: Any = None
             with contextlib.suppress(TimeoutError):
@@ -106,6 +124,10 @@ class Attempt:
             if time.monotonic() < beat_at:
                 continue
             beat_at = time.monotonic() + _BEAT_S
+            if time.monotonic() > ends_at:
+                return Failed(JobFailed("The job ran longer than a job may.", reason="time-limit"))
+            if await asyncio.to_thread(storage.is_low):
+                return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             try:
                 now = await save(stage=stage, fraction=fraction, metrics=metrics)
                 if charging and not (now.cancel_requested or now.status.ended):

@@ -16,9 +16,11 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus
-from service.deps import JobsDep, PagingDep, SubmissionDep
+from service.deps import JobsDep, OpenStreamDep, PagingDep, SubmissionDep
+from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
+from service.http.problems import documented
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
 
@@ -38,6 +40,7 @@ def creation_router(kinds: JobKinds) -> APIRouter:
             summary=kind.summary,
             description=kind.description,
             response_model=None,
+            responses=documented(s507="The upload exceeds the tenant's disk space or the free one."),
             openapi_extra={"requestBody": kind.openapi},
         )
     return created
@@ -95,11 +98,13 @@ async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep) -> dict[str, Any
 
 @router.get("/jobs/{job_id}/events", summary="The job's states as they change", response_class=EventSourceResponse)
 async def events(
-    runner: JobsDep, job: JobDep, last_event_id: Annotated[str | None, Header()] = None
+    runner: JobsDep, job: JobDep, open_: OpenStreamDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events `progress`, then one named as the end state; ids grow with each change of the job.
 
     Begins with the present state, unless `Last-Event-ID` is its id. Comments keep an idle connection open.
+
+    A stream whose key is revoked or expires ends with an event `problem`, whose data is a problem document.
     """
     sent = int(last_event_id) if last_event_id and last_event_id.isdigit() else -1
     while True:
@@ -108,6 +113,9 @@ async def events(
             name = job.status.value if job.status.ended else "progress"
             yield ServerSentEvent(event=name, id=str(job.seq), data=job_block(job))
         if job.status.ended or not await runner.changed():
+            return
+        if open_.error is not None:
+            yield ServerSentEvent(event="problem", data=problems.block_of(open_.error))
             return
         try:
             job = await runner.store.get(job.owner, job.job_id)

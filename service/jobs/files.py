@@ -1,6 +1,7 @@
 """Files of jobs: the input while it is received, its key, and the files that are removed with the job.
 
-    <data_dir>/jobs/<job_id>/        key (wrapped by the master key), spec, input, shards: all encrypted
+    <data_dir>/jobs/<job_id>/        key (wrapped by the master key), spec, input, shards: all encrypted;
+                                     owner: the tenant's name
     <data_dir>/artifacts/...         the output of jobs, for GET /jobs/{id}/artifact
 
 Guarantee: a job's folder is removed when the job ends. At start, folders without an unfinished job are removed.
@@ -29,6 +30,7 @@ from core.files.secret_file import sync_folder, write_secret
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
 from service.config.data_dir import owner_folder
+from service.jobs.storage import Allowance, Storage, full_disk, write_owner
 
 _SPEC = "spec"
 _KEY = "key"
@@ -50,35 +52,47 @@ class OpenJob:
 
 
 class Incoming:
-    """A job's input while it is received. `keep` or `discard` ends it."""
+    """A job's input while it is received. `keep` or `discard` ends it. Every method that writes raises StorageFull."""
 
-    def __init__(self, root: Path, job_id: str, master_key: MasterKey) -> None:
+    def __init__(self, root: Path, job_id: str, master_key: MasterKey, allowance: Allowance, *, owner: str) -> None:
+        self._allowance = allowance
         self._target = root / job_id
         self._folder = root / f"{_INCOMING}{secrets.token_hex(8)}"
-        self._folder.mkdir(mode=0o700)
         self._key = new_key()
-        write_secret(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
-        self._writer = EncryptedFileWriter(self._folder / INPUT, self._key, INPUT)
+        try:
+            with full_disk():
+                self._folder.mkdir(mode=0o700)
+                write_owner(self._folder, owner)
+                write_secret(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
+                self._writer = EncryptedFileWriter(self._folder / INPUT, self._key, INPUT)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         self._fingerprint = hmac.new(master_key.derive(Purpose.JOB_CLAIM), digestmod=hashlib.sha256)
         self.received = 0
 
     def write(self, data: bytes) -> None:
+        self._allowance.take(len(data))
         self.received += len(data)
         self._fingerprint.update(data)
-        self._writer.write(data)
+        with full_disk():
+            self._writer.write(data)
 
     def finish(self, fields: Mapping[str, Any]) -> str:
         """Close the input and store the fields; returns the fingerprint of both."""
         spec = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        self._allowance.take(len(spec))
         self._fingerprint.update(b"\0spec" + spec)
-        self._writer.close()
-        encrypt(self._folder / _SPEC, self._key, _SPEC, spec)
+        with full_disk():
+            self._writer.close()
+            encrypt(self._folder / _SPEC, self._key, _SPEC, spec)
         return self._fingerprint.hexdigest()
 
     def keep(self) -> bool:
         """Make this the folder of the job. Returns False if the job has a folder."""
         try:
-            self._folder.rename(self._target)
+            with full_disk():
+                self._folder.rename(self._target)
         except OSError:
             return False
         sync_folder(self._target.parent)
@@ -91,9 +105,10 @@ class Incoming:
 
 
 class JobFiles:
-    """The folders of the jobs of one gateway."""
+    """The folders of the jobs of one gateway. `storage` limits the disk space of uploads."""
 
-    def __init__(self, data_dir: Path, master_key: MasterKey) -> None:
+    def __init__(self, data_dir: Path, master_key: MasterKey, storage: Storage) -> None:
+        self.storage = storage
         self._root = data_dir / "jobs"
         self._artifacts = data_dir / "artifacts"
         self._master_key = master_key
@@ -109,8 +124,9 @@ class JobFiles:
     def unlock(self) -> None:
         self._lock.release()
 
-    def incoming(self, job_id: str) -> Incoming:
-        return Incoming(self._root, job_id, self._master_key)
+    def incoming(self, owner: str, job_id: str) -> Incoming:
+        """Raises StorageFull."""
+        return Incoming(self._root, job_id, self._master_key, Allowance(self.storage, owner), owner=owner)
 
     def open(self, job_id: str) -> OpenJob:
         """Raises JobFilesLost."""
@@ -128,8 +144,11 @@ class JobFiles:
     def remove(self, job_id: str) -> None:
         shutil.rmtree(self._root / job_id, ignore_errors=True)
 
-    def sweep_incoming(self) -> None:
-        """Remove unfinished uploads of an earlier gateway, and folders of stopped commands after a week."""
+    def sweep_unfinished(self) -> None:
+        """Remove what an earlier gateway left: unfinished uploads and drafts of artifacts at once, folders of stopped
+        commands after a week."""
+        for draft in self._artifacts.rglob("*.partial"):
+            draft.unlink(missing_ok=True)
         for folder in self._root.iterdir():
             old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
             if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
@@ -138,6 +157,11 @@ class JobFiles:
     def artifact(self, owner: str, job_id: str) -> Path:
         """The file of the job's artifact."""
         return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
+
+    def remove_artifact(self, owner: str, job_id: str) -> None:
+        """Remove what a job without a result has written for its artifact."""
+        for path in self.artifact(owner, job_id).parent.glob(f"{job_id}.*"):
+            path.unlink(missing_ok=True)
 
     def sweep_artifacts(self, *, retention_s: float) -> None:
         """Remove artifacts that are older than the retention of job records."""

@@ -59,6 +59,7 @@ class JobKind(ABC):
     entry_point: what the job's process runs, as `module:function`; a `gpu_workers.jobs.messages.JobFunction`.
     shared: whether the operator may create one with the admin key, for all tenants.
     estimate: the body that `POST /budget/estimate` takes, None for a kind that charges nothing.
+    kept_limit: the setting that limits how many results a tenant keeps by name, None where results have no names.
     marks: members of that body that no other endpoint's body has; the estimate distinguishes bodies by them.
     """
 
@@ -72,6 +73,7 @@ class JobKind(ABC):
     shared: ClassVar[bool] = False
     estimate: ClassVar[type[Strict] | None] = None
     marks: ClassVar[frozenset[str]] = frozenset()
+    kept_limit: ClassVar[str | None] = None
 
     @abstractmethod
     def rows(self, body: Any) -> Iterable[dict[str, Any]]:
@@ -88,6 +90,10 @@ class JobKind(ABC):
     async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice | None:  # noqa: ARG002
         """The price of a job of `owner` with these resolved fields; None for a kind that charges nothing."""
         return None
+
+    def kept(self, owner: str) -> set[str]:  # noqa: ARG002
+        """The names of the results that the owner keeps. Reads the disk."""
+        return set()
 
     @abstractmethod
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> Any:

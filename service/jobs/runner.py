@@ -1,4 +1,4 @@
-"""Runs the jobs of this gateway: one process a job, a few at a time, the rest wait.
+"""Runs the jobs of this gateway: one process a job, a few at a time, the rest wait in a `FairQueue`.
 
 Guarantee: a job ends once. A job whose process or gateway died is resumed from its checkpoints, up to `attempts_max`
 attempts; an orderly stop of the gateway is no attempt. At every end the job's files are removed. While Redis does not
@@ -18,11 +18,12 @@ from typing import Any
 
 from core.errors import JobAttemptsExhausted, JobQuotaExceeded, LedgerError, QueueFull, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
-from gpu_workers.jobs.messages import Failed, Priority, Succeeded
+from gpu_workers.jobs.messages import Failed, Succeeded
 from service import metrics
-from service.jobs.attempt import Attempt, Cancelled, Died, Stopping
+from service.jobs.attempt import Attempt, AttemptLimits, Cancelled, Died, Stopping
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds, Outputs
+from service.jobs.queue import FairQueue
 
 log = logging.getLogger("privacy_gateway.jobs")
 
@@ -32,13 +33,13 @@ _RECONCILE_S = 10.0
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """Settings of the runner. `priority`: the scheduling priority of job processes."""
+    """Settings of the runner. `attempt`: the limits of one process."""
 
     running_max: int
     waiting_max: int
     attempts_max: int
     retention_s: float
-    priority: Priority
+    attempt: AttemptLimits
 
 
 class JobRunner:
@@ -49,7 +50,7 @@ class JobRunner:
         self._files = files
         self._kinds = kinds
         self._limits = limits
-        self._queue: asyncio.Queue[JobRecord] = asyncio.Queue()
+        self._queue = FairQueue()
         self._arriving: list[tuple[str, str]] = []  # owner and id
         self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}
@@ -59,12 +60,18 @@ class JobRunner:
         self._locked = False
         self._streaming = True
 
-    async def open(self) -> None:
-        """Resume the unfinished jobs of this data directory. Raises DataDirInUse, LedgerUnavailable."""
+    async def claim_files(self) -> None:
+        """Become the only gateway of this data directory, and remove what an earlier one left unfinished.
+
+        This precedes the start of Redis, which cannot start on a full disk. Raises DataDirInUse.
+        """
         self._files.lock()
         self._locked = True
+        await asyncio.to_thread(self._files.sweep_unfinished)
+
+    async def open(self) -> None:
+        """Resume the unfinished jobs of this data directory. Raises LedgerUnavailable."""
         await self._reconcile()
-        await asyncio.to_thread(self._files.sweep_incoming)
         await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._limits.retention_s)
         self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
@@ -88,10 +95,10 @@ class JobRunner:
     async def receiving(self, owner: str, job_id: str, *, is_new: bool, open_max: int) -> AsyncIterator[Incoming]:
         """A place for an input, which is removed at the end of the block unless a job was created from it.
 
-        An arriving input counts as one of its owner's `open_max` unfinished jobs. Raises JobQuotaExceeded; QueueFull
-        when too many jobs of all owners are waiting or arriving.
+        An arriving input counts as one of its owner's `open_max` unfinished jobs. Raises JobQuotaExceeded, StorageFull;
+        QueueFull when too many jobs of all owners are waiting or arriving.
         """
-        if self._queue.qsize() + len(self._arriving) >= self._limits.waiting_max:
+        if len(self._queue) + len(self._arriving) >= self._limits.waiting_max:
             raise QueueFull
         earlier = sum(other == owner for other, _ in self._arriving)
         if earlier >= open_max:
@@ -100,7 +107,7 @@ class JobRunner:
         try:
             if is_new:
                 await self.store.check_quota(owner, open_max=open_max - earlier)
-            incoming = await asyncio.to_thread(self._files.incoming, job_id)
+            incoming = await asyncio.to_thread(self._files.incoming, owner, job_id)
             try:
                 yield incoming
             finally:
@@ -113,8 +120,8 @@ class JobRunner:
         if job.job_id in self._known:
             return
         self._known.add(job.job_id)
-        self._queue.put_nowait(job)
-        metrics.JOBS_WAITING.set(self._queue.qsize())
+        self._queue.put(job)
+        metrics.JOBS_WAITING.set(len(self._queue))
         self._notify()
 
     def discard(self, job_id: str) -> None:
@@ -131,9 +138,16 @@ class JobRunner:
         if job.status is JobStatus.RUNNING and job_id in self._attempts:
             self._attempts[job_id].interrupt(Cancelled())
         if job.status is JobStatus.CANCELLED and job_id not in self._attempts:
+            self._forget(job_id)
             await asyncio.to_thread(self._files.remove, job_id)
         self._notify()
         return job
+
+    def _forget(self, job_id: str) -> None:
+        """Free the place of a waiting job that has ended."""
+        if self._queue.remove(job_id):
+            self._known.discard(job_id)
+            metrics.JOBS_WAITING.set(len(self._queue))
 
     def end_streams(self) -> None:
         """End every stream of events, before the gateway stops."""
@@ -159,7 +173,7 @@ class JobRunner:
             if not waiting.done():
                 waiting.cancel()
                 return
-            metrics.JOBS_WAITING.set(self._queue.qsize())
+            metrics.JOBS_WAITING.set(len(self._queue))
             job = waiting.result()
             try:
                 await self._until_ended(job)
@@ -167,6 +181,7 @@ class JobRunner:
                 log.error("job-consumer", extra={"fields": {"kind": type(error).__name__}})
             finally:
                 self._known.discard(job.job_id)
+                self._queue.ended(job)
 
     async def _watch(self) -> None:
         """Find what a lost reply of Redis can leave behind: a job that is not queued, files without a job."""
@@ -181,7 +196,9 @@ class JobRunner:
                 log.warning("job-reconcile", extra={"fields": {"kind": type(error).__name__}})
 
     async def _reconcile(self) -> None:
-        """Queue the unfinished jobs that are not known, and remove folders without an unfinished job."""
+        """Queue the unfinished jobs that are not known, drop waiting ones that another gateway has cancelled, and
+        remove folders without an unfinished job."""
+        waited = self._queue.ids
         folders = await asyncio.to_thread(
             self._files.ids
         )  # listed before the jobs, so that no folder of a newer job is removed
@@ -190,6 +207,8 @@ class JobRunner:
         for job in unfinished:
             if job.job_id not in self._arriving_ids():
                 self.enqueue(job)  # a job without files fails when it starts
+        for ended in waited - {job.job_id for job in unfinished}:
+            self._forget(ended)
         for orphan in folders - arriving - {*self._arriving_ids(), *self._known} - {job.job_id for job in unfinished}:
             await asyncio.to_thread(self._files.remove, orphan)
 
@@ -222,7 +241,7 @@ class JobRunner:
             try:
                 if self._stopping.is_set():
                     attempt.interrupt(Stopping())
-                outcome = await attempt.outcome(self._files, self._kinds, priority=self._limits.priority)
+                outcome = await attempt.outcome(self._files, self._kinds, limits=self._limits.attempt)
             finally:
                 del self._attempts[job.job_id]
             if isinstance(outcome, Died):
@@ -256,6 +275,8 @@ class JobRunner:
 
     async def _ended(self, job: JobRecord) -> None:
         await asyncio.to_thread(self._files.remove, job.job_id)
+        if job.status is not JobStatus.SUCCEEDED:
+            await asyncio.to_thread(self._files.remove_artifact, job.owner, job.job_id)
         metrics.JOBS.labels(job.kind, job.status.value).inc()
         if job.started_ms is not None and job.ended_ms is not None:
             metrics.JOB_SECONDS.labels(job.kind).observe((job.ended_ms - job.started_ms) / 1000)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -18,15 +19,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.amounts import Amount
-from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseInFlight, UnknownJob
+from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseInFlight, TenantLimitReached, UnknownJob
 from core.ledger.jobs import JobHold, JobRecord
-from core.ledger.keys import MasterKey
+from core.ledger.keys import Claim, MasterKey
 from core.ledger.ledger import Ledger
+from core.ledger.names import SHARED_OWNER
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
+from service.http.auth import Caller
 from service.http.body import is_json, parse_json
 from service.http.body_memory import BodyMemory
-from service.http.idempotency import idempotency_key
+from service.http.idempotency import idempotency_key, is_generated
 from service.http.middleware import is_json_lines
 from service.http.strict import Strict
 from service.http.validation import invalid_request
@@ -59,9 +62,9 @@ class JobSubmission:
     async def submit(self, request: Request, owner: str, kind: JobKind) -> tuple[JobRecord, bool]:
         """The job that the request creates, or that an earlier one with its key created, and whether it is new.
 
-        Raises InvalidInput, BadCorpus (empty), QueueFull, JobQuotaExceeded, IdempotencyConflict, ReleaseInFlight,
-        LedgerUnavailable; for a job that charges, what `Ledger.reserve` raises; HTTPException 400 and 415;
-        RequestValidationError.
+        Raises InvalidInput, BadCorpus (empty), QueueFull, JobQuotaExceeded, TenantLimitReached, StorageFull,
+        IdempotencyConflict, ReleaseInFlight, LedgerUnavailable; for a job that charges, what `Ledger.reserve` raises;
+        HTTPException 400 and 415; RequestValidationError.
         """
         key = idempotency_key(request)
         request.state.headers["Idempotency-Key"] = key
@@ -76,7 +79,16 @@ class JobSubmission:
             fields = await receive(request, owner, kind, incoming)
             if incoming.received == 0:
                 raise BadCorpus("The corpus is empty.", reason="empty", count=0)
-            return await self._create(owner, job_id, kind, fields, incoming, key=key)
+            claim = partial(
+                self._master_key.claim,
+                tenant=owner,
+                route=f"/jobs/{kind.name}",
+                key=key,
+                generated=is_generated(request),
+            )
+            identity = request.state.identity
+            key_id = identity.key_id if isinstance(identity, Caller) else None
+            return await self._create(owner, job_id, kind, fields, incoming, claim_of=claim, key_id=key_id)
 
     async def _exists(self, owner: str, job_id: str) -> bool:
         try:
@@ -93,7 +105,8 @@ class JobSubmission:
         fields: Mapping[str, Any],
         incoming: Incoming,
         *,
-        key: str,
+        claim_of: Callable[..., Claim],
+        key_id: str | None,
     ) -> tuple[JobRecord, bool]:
         """From a received input to a queued job. A job that charges holds its cost first, and owns that hold."""
         price = await kind.price(owner, fields)
@@ -107,12 +120,13 @@ class JobSubmission:
         try:
             await self._store.get(owner, job_id)
         except UnknownJob:
+            await self._check_kept(owner, kind, fields["name"])
             if not await asyncio.to_thread(incoming.keep):
                 raise ReleaseInFlight from None
             hold = None
             try:
                 if price is not None:
-                    hold = await self._hold(owner, price.charge, kind, key=key, claim=claim)
+                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), key_id=key_id)
                 job, created = await self._store.create(owner, job_id, hold=hold, **terms)
             except Exception:
                 await self._withdraw(owner, job_id, hold)
@@ -125,12 +139,22 @@ class JobSubmission:
             return job, created
         return await self._store.create(owner, job_id, **terms)  # the same job, or a conflict with another body
 
-    async def _hold(self, owner: str, charge: Charge, kind: JobKind, *, key: str, claim: str) -> JobHold:
+    async def _check_kept(self, owner: str, kind: JobKind, name: str) -> None:
+        """Raises TenantLimitReached if the job would make one result more than a tenant keeps."""
+        if kind.kept_limit is None or owner == SHARED_OWNER:
+            return
+        names = await asyncio.to_thread(kind.kept, owner)
+        names |= {job.label for job in await self._store.unfinished(owner) if job.kind == kind.name}
+        if name not in names and len(names) >= getattr(self._settings, kind.kept_limit):
+            raise TenantLimitReached(limit=kind.kept_limit)
+
+    async def _hold(self, owner: str, charge: Charge, claim: Claim, *, key_id: str | None) -> JobHold:
         """Hold the job's cost. Until the job owns it, the hold ends as a request's does: a crash spends it."""
         outcome = await self._ledger.reserve(
             owner,
             [charge],
-            claim=self._master_key.claim(tenant=owner, route=f"/jobs/{kind.name}", key=key, body=claim.encode()),
+            claim=claim,
+            key_id=key_id,
             hold_ttl_ms=int(self._settings.hold_ttl_s * 1000),
         )
         if isinstance(outcome, Replay):

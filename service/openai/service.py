@@ -86,7 +86,7 @@ class OpenAIService:
         )
         price = await self._vectors.price_of_body(tenant, own)
         _check_dimensions(body, price.spec.output_dimension)
-        return self._vectors.release_at(tenant, own, await self._vectors.with_matrices(tenant, price))
+        return await self._vectors.release_at(tenant, own, price)
 
     def _preset(self, name: str) -> Preset:
         if name not in self._presets:

@@ -12,6 +12,7 @@ from service.deps import ReadinessDep
 from service.http import problems
 
 router = APIRouter(tags=["operation"])
+metrics_router = APIRouter(tags=["operation"])
 
 
 @router.get("/livez", summary="The process answers")
@@ -29,6 +30,6 @@ async def readyz(readiness: ReadinessDep) -> dict[str, Any] | Response:
     return {"status": "ready", "workers": stages}
 
 
-@router.get("/metrics", summary="Prometheus metrics")
+@metrics_router.get("/metrics", summary="Prometheus metrics")
 async def metrics() -> Response:
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -31,7 +31,8 @@ from gpu_workers.engine.protocol import Engine
 from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller
-from service.http.idempotency import idempotency_key
+from service.http.idempotency import idempotency_key, is_generated
+from service.preparation import Preparation
 from service.releases.budget_blocks import account_block, least_left
 from service.releases.request import JSON, Buffer, ReleaseRequest, Rendered
 from service.releases.reuse import Reuse
@@ -47,7 +48,14 @@ class ReleasePipeline:
     """Runs release requests against the ledger and the engine."""
 
     def __init__(
-        self, settings: Settings, *, ledger: Ledger, master_key: MasterKey, engine: Engine, reuse: ReuseStore | None
+        self,
+        settings: Settings,
+        *,
+        ledger: Ledger,
+        master_key: MasterKey,
+        engine: Engine,
+        reuse: ReuseStore | None,
+        preparation: Preparation,
     ) -> None:
         """`reuse`: where results are kept for repeats; None where no release is reused."""
         self._settings = settings
@@ -55,6 +63,7 @@ class ReleasePipeline:
         self._master_key = master_key
         self._engine = engine
         self._reuse = reuse
+        self._preparation = preparation
 
     async def release(self, request: Request, caller: Caller, release_request: ReleaseRequest) -> Response:
         """Run the release and answer. Raises the errors of `core.errors`; see `service/http/problems.py`."""
@@ -64,12 +73,12 @@ class ReleasePipeline:
             return await self._answer_free(request, caller, release_request)
 
         reuse = None
-        if "idempotency-key" not in request.headers:
+        if is_generated(request):
             reuse = await Reuse.of(self._reuse, caller.tenant, release_request)
         if reuse is not None:
             if not reuse.fresh:
                 del request.state.headers["Idempotency-Key"]  # nothing is claimed under it
-                return _answer(_body(await reuse.answer(self._ledger)), release_request)
+                return _answer(await self._body(caller, await reuse.answer(self._ledger)), release_request)
             release_request = reuse.fresh_release()
 
         claim = self._master_key.claim(
@@ -77,6 +86,7 @@ class ReleasePipeline:
             route=request.scope["route"].path,
             key=key,
             body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,
+            generated=is_generated(request),
         )
         outcome = await self._reserve(caller, release_request, claim)
         request.state.headers["Release-Id"] = outcome.release_id
@@ -122,7 +132,7 @@ class ReleasePipeline:
             results = await self._run(caller, release_request, client_disconnected)
             started = True  # an error in what follows is no reason for a refund, whatever its class
             rendered = release_request.render(release_request.collect(results), _with_guarantee(held, release_request))
-            body = _body(rendered)
+            body = await self._body(caller, rendered)
         except Exception as error:
             refund = isinstance(error, NotStarted) and not started
             reason = error.code if isinstance(error, GatewayError) else "internal"
@@ -148,16 +158,19 @@ class ReleasePipeline:
         except Started as error:
             error.charged = False
             raise
-        return _body(
-            release_request.render(release_request.collect(results), without_guarantee(release_request.privacy))
+        return await self._body(
+            caller, release_request.render(release_request.collect(results), without_guarantee(release_request.privacy))
         )
 
     async def _reserve(self, caller: Caller, release_request: ReleaseRequest, claim: Claim | None) -> Reserved | Replay:
         hold_ttl_ms = int(self._settings.hold_ttl_s * 1000)
         with metrics.stage("reserve"):
             return await self._ledger.reserve(
-                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim
+                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim, key_id=caller.key_id
             )
+
+    async def _body(self, caller: Caller, rendered: Rendered) -> list[Buffer]:
+        return await self._preparation.run(caller.tenant, _numbers(rendered), _encoded, rendered)
 
     async def _run(
         self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
@@ -233,7 +246,12 @@ def without_guarantee(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _body(rendered: Rendered) -> list[Buffer]:
+def _numbers(rendered: Rendered) -> int:
+    """About how many numbers an answer in JSON holds."""
+    return len(rendered.get("data", ())) * rendered.get("dimension", 1) if isinstance(rendered, dict) else 0
+
+
+def _encoded(rendered: Rendered) -> list[Buffer]:
     return [orjson.dumps(rendered, option=_ORJSON)] if isinstance(rendered, dict) else rendered
 
 

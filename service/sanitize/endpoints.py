@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
-from service.deps import PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
+from service.deps import OpenStreamDep, PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.middleware import STREAM_PATH, is_json_lines
@@ -55,7 +55,9 @@ async def sanitize(
     response_class=Response,
     openapi_extra=LINES,
 )
-async def sanitize_batch(request: Request, caller: ReleaseCallerDep, parts: StreamPartsDep) -> Response:
+async def sanitize_batch(
+    request: Request, caller: ReleaseCallerDep, parts: StreamPartsDep, open_: OpenStreamDep
+) -> Response:
     """The first line may hold the terms; any other holds a document. An error in the first line is a status code; an
     error in a later one is a problem of that line."""
     if not is_json_lines(request.headers.get("content-type", "")):
@@ -64,7 +66,7 @@ async def sanitize_batch(request: Request, caller: ReleaseCallerDep, parts: Stre
         raise InvalidInput("A stream is not kept, so it takes no Idempotency-Key.", field="Idempotency-Key")
     lines = LineReader(request, parts.settings)
     try:
-        first = await lines.take(1, stopping=parts.stopping)
+        first = await lines.take(1, stream=open_)
         if not first:
             raise InvalidInput("The body holds no line.", field="body")
         value = parse_line(first[0], depth_max=parts.settings.json_depth_max)
@@ -72,7 +74,7 @@ async def sanitize_batch(request: Request, caller: ReleaseCallerDep, parts: Stre
             terms = Terms()
         else:
             terms, first = _terms(value), []
-        stream = DocumentStream(parts, caller, parts.sanitize.applied(terms, caller.tenant), lines)
+        stream = DocumentStream(parts, caller, parts.sanitize.applied(terms, caller.tenant), lines, open_)
     except BaseException:
         lines.close()
         raise

@@ -8,7 +8,6 @@ of that line. An error that would stop every further document ends the stream, a
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from service.http import problems
 from service.http.auth import Caller
 from service.http.body import parse_json
 from service.http.ndjson import Line, LineReader
+from service.http.open_streams import OpenStream
 from service.http.validation import findings
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
@@ -38,13 +38,12 @@ from service.sanitize.service import SanitizeService, counts, row
 
 @dataclass(frozen=True)
 class StreamParts:
-    """What a stream of documents works with. `stopping` is set when the gateway is about to stop."""
+    """What a stream of documents works with."""
 
     settings: Settings
     sanitize: SanitizeService
     releases: ReleasePipeline
     engine: Engine
-    stopping: asyncio.Event
 
 
 def parse_line(line: Line, *, depth_max: int) -> Any:
@@ -74,11 +73,12 @@ class DocumentStream:
     Raises InvalidInput where no document could be sanitised by them.
     """
 
-    def __init__(self, parts: StreamParts, caller: Caller, terms: Terms, lines: LineReader) -> None:
+    def __init__(self, parts: StreamParts, caller: Caller, terms: Terms, lines: LineReader, stream: OpenStream) -> None:
         self._parts = parts
         self._caller = caller
         self._terms = terms
         self._lines = lines
+        self._stream = stream
         self._answers: dict[int, Buffer] = {}
         self._seen = 0
         self._written = 0
@@ -96,21 +96,19 @@ class DocumentStream:
         try:
             group = first or await self._take()
             while group:
-                stop = await self._work(group)
+                stop = await self._stream.finished(self._work(group), abandon=self._lines.client_disconnected.set)
                 yield b"".join(self._ready())
                 if stop is not None:
                     raise stop
                 group = await self._take()
-        except GatewayError as error:
-            problem = problems.error_block(error)
-        except HTTPException as error:
-            problem = problems.http_block(error.status_code)
+        except (GatewayError, HTTPException) as error:
+            problem = problems.block_of(error)
         finally:
             self._lines.close()
         yield self._summary(problem)
 
     async def _take(self) -> list[Line]:
-        return await self._lines.take(self._parts.settings.stream_group_max, stopping=self._parts.stopping)
+        return await self._lines.take(self._parts.settings.stream_group_max, stream=self._stream)
 
     async def _work(self, group: Sequence[Line]) -> GatewayError | None:
         """Process a group. Returns the error that ends the stream, if there is one."""

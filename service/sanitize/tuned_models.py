@@ -24,7 +24,11 @@ _FACTS = ("documents", "rounds", "steps")
 
 def model_path(data_dir: Path, tenant: str, name: str) -> Path:
     """The file of a tenant's model. Raises InvalidInput."""
-    return owner_folder(data_dir / "infill", tenant) / f"{check_name(name)}.safetensors"
+    return models_folder(data_dir, tenant) / f"{check_name(name)}.safetensors"
+
+
+def models_folder(data_dir: Path, tenant: str) -> Path:
+    return owner_folder(data_dir / "infill", tenant)
 
 
 class TunedModels:
@@ -42,7 +46,7 @@ class TunedModels:
 
     async def of_tenant(self, tenant: str) -> list[dict[str, Any]]:
         """The tenant's models with their facts. A broken file has its name only."""
-        folder = owner_folder(self._data_dir / "infill", tenant)
+        folder = models_folder(self._data_dir, tenant)
 
         def read() -> list[dict[str, Any]]:
             paths = sorted(path for path in folder.glob("*.safetensors") if re.fullmatch(NAME, path.stem))

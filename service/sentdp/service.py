@@ -30,6 +30,7 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import Settings
 from service.domains.store import Domain, Domains
+from service.preparation import Preparation
 from service.releases.limits import check_epsilon
 from service.releases.request import Part, Parts, Price, ReleaseRequest
 from service.sentdp.schemas import Document, SentDPRequest, Vector
@@ -45,10 +46,11 @@ class SentDPService:
 
     body = SentDPRequest
 
-    def __init__(self, settings: Settings, *, domains: Domains, workers: Workers) -> None:
+    def __init__(self, settings: Settings, *, domains: Domains, workers: Workers, preparation: Preparation) -> None:
         self._settings = settings
         self._domains = domains
         self._workers = workers
+        self._preparation = preparation
 
     async def price(self, tenant: str, body: SentDPRequest) -> Price:
         """What `body` costs. Looks at the parameters, the documents' forms and the domain's public facts, not at text.
@@ -71,7 +73,16 @@ class SentDPService:
         self._check_forms(body, domain)
         model = self._workers.encoder_name if domain.file is None else pack.encoder
         count = protection_of(body).count
-        tasks = tasks_of(body, self._settings, dimension=pack.dimension, event=event, pack=domain.file)
+        tasks = await self._preparation.run(
+            tenant,
+            _size(body),
+            tasks_of,
+            body,
+            self._settings,
+            dimension=pack.dimension,
+            event=event,
+            pack=domain.file,
+        )
 
         def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
             rows = zip(body.documents, tasks, results, strict=True)
@@ -220,6 +231,14 @@ def tasks_of(
     if total > settings.sentences_per_request_max:
         raise InvalidInput(f"at most {settings.sentences_per_request_max} {named} a call", field="documents")
     return tasks
+
+
+def _size(body: SentDPRequest) -> int:
+    """Characters and numbers in the documents."""
+    return sum(
+        len(document.text or "") + sum(map(len, document.sentences or ())) + sum(map(len, document.embeddings or ()))
+        for document in body.documents
+    )
 
 
 def _bounded(text: str, settings: Settings, place: str) -> str:

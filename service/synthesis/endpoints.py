@@ -16,9 +16,10 @@ from pydantic import Field
 
 from core.errors import InvalidInput, JobNotSucceeded
 from core.ledger.jobs import JobRecord, JobStatus
-from service.deps import JobsDep, SamplingDep, SettingsDep
+from service.deps import JobsDep, OpenStreamDep, SamplingDep, SettingsDep
 from service.http.body import JsonRoute
 from service.http.ndjson import MEDIA_TYPE, LineStream
+from service.http.open_streams import OpenStream
 from service.http.strict import Strict
 from service.jobs.endpoints import JobDep, existing
 from service.synthesis.job_kind import SynthesisKind
@@ -28,7 +29,7 @@ router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
 _BLOCK_NUMBERS = 20_000  # numbers that are drawn and written at once: 10 to 20 milliseconds of the front end
 # the page has no script and loads nothing
-_PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
 
 
 class SampleRequest(Strict):
@@ -52,7 +53,12 @@ SynthesisDep = Annotated[JobRecord, Depends(_succeeded)]
 
 @router.post("/jobs/{job_id}/sample", summary="Synthetic rows, as many as asked for; costs nothing")
 async def sample(
-    body: SampleRequest, job: SynthesisDep, runner: JobsDep, settings: SettingsDep, sampling: SamplingDep
+    body: SampleRequest,
+    job: SynthesisDep,
+    runner: JobsDep,
+    settings: SettingsDep,
+    sampling: SamplingDep,
+    open_: OpenStreamDep,
 ) -> Response:
     """JSON lines, or CSV with a header; streamed."""
     result = job.result or {}
@@ -65,14 +71,21 @@ async def sample(
     except ValueError:
         raise JobNotSucceeded("The artifact was removed or its file is broken.") from None
     media_type = MEDIA_TYPE if body.format == "jsonl" else "text/csv; charset=utf-8"
-    return LineStream(_written(rows, count, sampling), idle_s=settings.stream_idle_s, media_type=media_type)
+    return LineStream(_written(rows, count, sampling, open_), idle_s=settings.stream_idle_s, media_type=media_type)
 
 
-async def _written(rows: RowText, count: int, sampling: asyncio.Lock) -> AsyncGenerator[bytes, None]:
-    """The rows, a block at a time; blocks of all callers are drawn one after the other."""
+async def _written(
+    rows: RowText, count: int, sampling: asyncio.Lock, stream: OpenStream
+) -> AsyncGenerator[bytes, None]:
+    """The rows, a block at a time; blocks of all callers are drawn one after the other.
+
+    Raises the error of `stream` once that must end. The answer is then incomplete, and the connection closes.
+    """
     yield rows.head()
     step = max(1, _BLOCK_NUMBERS // len(rows.declared.schema.names))
     for start in range(0, count, step):
+        if stream.error is not None:
+            raise stream.error
         async with sampling:
             block = await asyncio.to_thread(rows.drawn, min(step, count - start))
         yield block

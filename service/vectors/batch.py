@@ -10,7 +10,7 @@ import numpy as np
 
 from core.errors import InvalidInput
 from core.mechanisms.vectors.spec import VectorSpec
-from gpu_workers.engine.arrays import ArrayPool, BlockArray
+from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from service.config.settings import Settings
 
 FLOAT32, FLOAT64 = "float32", "float64"
@@ -52,15 +52,16 @@ def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
     return dimension
 
 
-def array_batch(arrays: ArrayPool, rows: Sequence[Sequence[float]], spec: VectorSpec, *, tenant: str) -> VectorBatch:
-    """Vectors from lists of finite numbers, in float64: a cast would increase the distance of near vectors.
+def matrix_of(rows: Sequence[Sequence[float]]) -> Array:
+    """Lists of finite numbers in float64: a cast would increase the distance of near vectors."""
+    return np.asarray(rows, dtype=np.float64)
 
-    Raises QueueFull, TenantLimitReached.
-    """
-    matrix = np.asarray(rows, dtype=np.float64)
-    placed = BlockArray(arrays.block(matrix.nbytes, owner=tenant), FLOAT64, (len(rows), spec.dimension))
+
+def array_batch(arrays: ArrayPool, matrix: Array, spec: VectorSpec, *, tenant: str) -> VectorBatch:
+    """The vectors of `matrix_of`, in shared memory. Raises QueueFull, TenantLimitReached."""
+    placed = BlockArray(arrays.block(matrix.nbytes, owner=tenant), FLOAT64, (len(matrix), spec.dimension))
     placed.write_rows(matrix, 0)
-    return VectorBatch(len(rows), vectors=placed)
+    return VectorBatch(len(matrix), vectors=placed)
 
 
 async def file_batch(vectors: BlockArray) -> VectorBatch:

@@ -24,9 +24,10 @@ from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
 from service.config.settings import Settings
+from service.preparation import Preparation
 from service.releases.limits import check_epsilon
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered
-from service.vectors.batch import FLOAT32, VectorBatch, array_batch, rows_dimension, text_batch
+from service.vectors.batch import FLOAT32, VectorBatch, array_batch, matrix_of, rows_dimension, text_batch
 from service.vectors.constructions import NO_MATRICES, Constructions, Matrices
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorParameters, VectorRequest
@@ -66,12 +67,14 @@ class VectorService:
         projections: Projections,
         constructions: Constructions,
         arrays: ArrayPool,
+        preparation: Preparation,
     ) -> None:
         self._settings = settings
         self._workers = workers
         self._projections = projections
         self._constructions = constructions
         self._arrays = arrays
+        self._preparation = preparation
 
     async def price(self, tenant: str, body: VectorRequest) -> Price:
         """What `body` costs. Raises InvalidInput, and for texts WorkerCold."""
@@ -130,8 +133,7 @@ class VectorService:
     async def release_request(self, tenant: str, body: VectorRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull,
         TenantLimitReached."""
-        price = await self.with_matrices(tenant, await self.price_of_body(tenant, body))
-        return self.release_at(tenant, body, price)
+        return await self.release_at(tenant, body, await self.price_of_body(tenant, body))
 
     async def with_matrices(self, tenant: str, price: VectorPrice) -> VectorPrice:
         """The price with the matrices that a release needs, so that the worker need not compute them.
@@ -140,11 +142,14 @@ class VectorService:
         """
         return replace(price, matrices=await self._constructions.matrices(price.spec, tenant=tenant))
 
-    def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
+    async def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
         """As `release_request`, for a price that was computed before."""
+        price = await self.with_matrices(tenant, price)
         model = None if body.texts is None else self._workers.encoder_name
         if body.vectors is not None:
-            batch = array_batch(self._arrays, body.vectors, price.spec, tenant=tenant)
+            size = len(body.vectors) * price.spec.dimension
+            matrix = await self._preparation.run(tenant, size, matrix_of, body.vectors)
+            batch = array_batch(self._arrays, matrix, price.spec, tenant=tenant)
         else:
             batch = text_batch(body.texts or (), self._settings)
 

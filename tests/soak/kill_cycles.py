@@ -43,6 +43,8 @@ SETTINGS = {
     "PRIVACY_GATEWAY_HOLD_TTL_S": "21",  # what a killed gateway held is spent while the run goes on
     "PRIVACY_GATEWAY_EXPIRE_INTERVAL_S": "1",
     "PRIVACY_GATEWAY_RESPONSE_RETENTION_S": "86400",
+    "PRIVACY_GATEWAY_STORED_BYTES_PER_TENANT_MAX": str(1 << 40),
+    "PRIVACY_GATEWAY_UNCHARGED_HOLDS_PER_HOUR_MAX": "3600000",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 # The limits and the requests of each tenant. One that has run out is followed by another of its kind.

@@ -25,18 +25,22 @@ _WRITE_DENIED = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, 
 _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-account" })\n  end'
 _OTHER_PLAN = 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then'
 _DENY = "elseif not fits[i] and not refused then"
-_RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2])'
-_SETTLE_JOURNAL = "journal(transition, args.release, r.mechanism, args.reason, r.amounts)"
+_RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, 1)'
+_SETTLE_JOURNAL = "journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
+_SETTLED_SUBJECTS = 'spends and r.subject_rows or r.digest or "",'
+_KEPT_CLAIM = "(spends or own_key) and tombstone_ttl or 0)"
+_KEPT_RELEASE = "(spends or own_key) and tombstone_ttl or math.min"
 _REPEATED = "return answer({ outcome = state, at_ms = r.at_ms })"
 _NOT_HELD = 'if r.state ~= "held" then'
-_HELD_AFTER = "cmsgpack.pack(sum(cmsgpack.unpack(f[2]), debit[3], -1))"
-_TAKE_HOLD = f"a.held = {_HELD_AFTER}"
+_HELD_AFTER = "sum(cmsgpack.unpack(f[2]), debit[3], -1)"
+_HELD_BEFORE = "cmsgpack.unpack(f[2])"
+_TAKE_HOLD = f"local held = {_HELD_AFTER}"
 _SPEND = "a.committed = cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], 1))"
 _REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
 _WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
 _OUT_OF_RANGE = 'if number < 0 or number > LARGEST then\n      error("a counter'
 _ONLY_BASIC_ADMITS = 'if not admits(divisions[division], "", cost) and admits(divisions[BASIC], "", cost) then'
-_LIMIT_JOURNAL = 'journal("limit", "", "", reason, "[" .. table.concat(rows, ",") .. "]")'
+_LIMIT_JOURNAL = 'journal("limit", "", "", reason, own, subjects, "", 0)'
 _WRITE_LIMIT = 'redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))'
 _FORGET = "local tombstone = { state = state, at_ms = text(now) }"
 
@@ -182,18 +186,18 @@ IDEMPOTENCY = (
     ),
     bug("cancelled-key-is-gone", "reserve", ('if state ~= "cancelled" then', "if true then")),
     bug("response-without-ttl", "commit", (', "PX", retention)', ")")),
-    bug("response-stored-without-key", "commit", (' and scope and scope ~= ""', " and scope")),
-    bug("response-not-stored", "commit", ('if retention and scope and scope ~= "" then', "if false then")),
+    bug("response-stored-without-key", "commit", (' and r and r.scope ~= ""', " and r")),
+    bug("response-not-stored", "commit", ('if retention and r and r.scope ~= ""', "if false")),
     bug(
         "repeated-commit-replaces-the-response",
         "settle",
-        (_REPEATED, _REPEATED + ", r.scope"),
+        (_REPEATED, _REPEATED + ", r"),
         (_FORGET, _FORGET.replace("text(now) }", "text(now), scope = r.scope }")),
     ),
     bug(
         "claim-outlives-its-tombstone",
         "settle",
-        ('redis.call("PEXPIRE", base .. "claim:" .. r.scope, tombstone_ttl)', "local _ = 0"),
+        (_KEPT_CLAIM, "(spends or own_key) and 1000 * tombstone_ttl or 0)"),
     ),
     bug("opened-twice", "open", ("if opened_by == args.operation then", "if true then")),
     bug("opened-anew", "open", ("if opened_by then", "if false then")),
@@ -201,8 +205,10 @@ IDEMPOTENCY = (
 
 SETTLEMENT = (
     bug("cancel-adds-the-hold", "settle", (_TAKE_HOLD, _TAKE_HOLD.replace("-1", "spends and -1 or 1"))),
-    bug("cancel-keeps-the-hold", "settle", (_TAKE_HOLD, f"a.held = spends and {_HELD_AFTER} or f[2]")),
-    bug("commit-keeps-the-hold", "settle", (_TAKE_HOLD, f"a.held = not spends and {_HELD_AFTER} or f[2]")),
+    bug("cancel-keeps-the-hold", "settle", (_TAKE_HOLD, f"local held = spends and {_HELD_AFTER} or {_HELD_BEFORE}")),
+    bug(
+        "commit-keeps-the-hold", "settle", (_TAKE_HOLD, f"local held = not spends and {_HELD_AFTER} or {_HELD_BEFORE}")
+    ),
     bug("commit-spends-nothing", "settle", (_SPEND, "a.committed = f[1]")),
     bug("commit-refunds", "commit", ('settle("commit", "committed", true)', 'settle("commit", "committed", false)')),
     bug("expire-refunds", "expire", ('settle("expire", "spent", true)', 'settle("expire", "spent", false)')),
@@ -213,11 +219,8 @@ SETTLEMENT = (
         (_NOT_HELD, 'if r.state ~= "held" and not (r.state == "committed" and transition == "cancel") then'),
         (
             _TAKE_HOLD,
-            'if r.state == "committed" then\n      a.held, a.committed = f[2], '
-            + _REFUND
-            + "\n    else\n      "
-            + _TAKE_HOLD
-            + "\n      a.committed = f[1]\n    end",
+            f'local held = r.state == "committed" and {_HELD_BEFORE} or {_HELD_AFTER}\n    '
+            f'a.committed = r.state == "committed" and {_REFUND} or f[1]',
         ),
         (_WRITE_REFUND, _WRITE_REFUND.replace("a.held)", 'a.held, "committed", a.committed)')),
         (_FORGET, "local tombstone = r\n  r.state = state"),
@@ -260,12 +263,40 @@ RECORDS = (
     bug("hold-not-written", "reserve", (_WRITE_HELD, "")),
     bug("hold-not-journalled", "reserve", (_RESERVE_JOURNAL, "")),
     bug("hold-journalled-without-amounts", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("ARGV[2]", '"[]"'))),
-    bug("end-not-journalled", "settle", (_SETTLE_JOURNAL, "")),
+    bug("end-not-journalled", "settle", (_SETTLE_JOURNAL, "local _ = select(1,")),
     bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
+    bug("hold-journalled-without-its-key", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.key", '""'))),
+    bug("end-journalled-without-its-key", "settle", ('r.key or "",', '"",')),
+    bug("key-not-in-the-record", "reserve", ("key = args.key, ", "")),
+    bug("subjects-of-a-hold-not-bound", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.digest", '""'))),
+    bug(
+        "subjects-of-a-hold-journalled",
+        "reserve",
+        (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.digest", "args.subject_rows")),
+    ),
+    bug("spent-subjects-not-journalled", "settle", (_SETTLED_SUBJECTS, 'r.digest or "",')),
+    bug("refunded-subjects-journalled", "settle", (_SETTLED_SUBJECTS, 'r.subject_rows or r.digest or "",')),
+    bug("subjects-journalled-as-the-tenants", "common", ('a.subject == "" and own or subjects', "own")),
     bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r.amounts", '"[]"'))),
-    bug("subject-opening-not-journalled", "reserve", ("journal_openings(opened)", "")),
-    bug("journal-number-skipped", "common", ('"seq") or 0) + 1)', '"seq") or 0) + 2)')),
-    bug("journal-number-not-raised", "common", ('redis.call("HSET", KEYS[1], "seq", seq)', "")),
+    bug("subject-opening-not-journalled", "settle", ("journal_openings(opened)", "")),
+    bug("subject-opened-by-a-refund", "settle", ('if spends and f[6] == "1" then', 'if f[6] == "1" then')),
+    bug(
+        "subject-opened-without-divisions",
+        "settle",
+        ("opened[#opened].offered or cmsgpack.pack({})", "cmsgpack.pack({})"),
+    ),
+    bug(
+        "subject-opened-with-each-release",
+        "settle",
+        ('redis.call("HSET", base .. "account:" .. a.name, "pending", "")', ""),
+    ),
+    bug("subject-opened-by-a-hold", "reserve", ("write_new_account(a, true)", "write_new_account(a)")),
+    bug("refunded-account-stays", "settle", ("elseif a.disappears then", "elseif false then")),
+    bug("refunded-account-stays-listed", "settle", ('redis.call("ZREM", base .. "accounts", a.name)', "")),
+    bug("account-disappears-with-other-holds", "settle", (" and held[COUNT] == 0", "")),
+    bug("open-account-disappears", "settle", ('not spends and f[6] == "1" and held', "not spends and held")),
+    bug("journal-number-skipped", "common", ("(before[1] or 0) + 1)", "(before[1] or 0) + 2)")),
+    bug("journal-number-not-raised", "common", ('"seq", seq, "holds",', '"holds",')),
     bug("account-not-indexed", "common", ('redis.call("ZADD", base .. "accounts", 0, a.name)', "")),
     bug(
         "account-with-a-ttl",
@@ -277,11 +308,52 @@ RECORDS = (
         "reserve",
         (_WRITE_OVERDUE, _WRITE_OVERDUE + '\nredis.call("PEXPIRE", base .. "release:" .. args.release, tombstone_ttl)'),
     ),
-    bug("ended-release-without-a-ttl", "settle", (', "PX", tombstone_ttl)', ")")),
+    bug("ended-release-without-a-ttl", "settle", (', "PX", kept_ms)', ")")),
     bug("counters-may-go-negative", "common", (_OUT_OF_RANGE, _OUT_OF_RANGE.replace("number < 0 or ", ""))),
     bug("amounts-may-be-negative", "reserve", ("number < 0 or number > LARGEST", "number > LARGEST")),
     bug("amounts-may-be-inexact", "reserve", ("number > LARGEST or number % 1 ~= 0", "number > LARGEST")),
     bug("answer-shows-the-state-before", "reserve", ("state_of(a, sum(a.committed, debits[i][3], 1))", "state_of(a)")),
+)
+
+CAPS = (
+    bug("denial-kept-without-a-key", "reserve", ("if refused and not own_key then", "if false then")),
+    bug(
+        "denial-kept-for-a-generated-key",
+        "reserve",
+        ('args.scope ~= "" and not args.generated\n', 'args.scope ~= ""\n'),
+    ),
+    bug("key-not-marked-as-generated", "reserve", ("generated = args.generated, ", "")),
+    bug("refund-keeps-a-generated-key", "settle", (_KEPT_CLAIM, "tombstone_ttl)")),
+    bug("refund-forgets-the-callers-key", "settle", (_KEPT_CLAIM, "spends and tombstone_ttl or 0)")),
+    bug("refund-keeps-a-long-tombstone", "settle", (_KEPT_RELEASE, "true and tombstone_ttl or math.min")),
+    bug("refund-keeps-a-short-tombstone", "settle", (_KEPT_RELEASE, "spends and tombstone_ttl or math.min")),
+    bug("spend-keeps-a-short-tombstone", "settle", (_KEPT_RELEASE, "own_key and tombstone_ttl or math.min")),
+    bug("holds-one-too-many", "reserve", ("or 0) >= integer(args.holds_max)", "or 0) > integer(args.holds_max)")),
+    bug("holds-never-fewer", "settle", ("r.digest and -1 or 0)", "0)")),
+    bug("holds-of-version-1-counted", "settle", ("r.digest and -1 or 0)", "-1)")),
+    bug("holds-not-counted", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace(", 1)", ", 0)"))),
+    bug("refunds-unlimited", "reserve", ("if uncharged_until() - now > HOUR_MS then", "if false then")),
+    bug("refunds-one-too-few", "reserve", ("uncharged_until() - now > HOUR_MS", "uncharged_until() - now >= HOUR_MS")),
+    bug("refunds-not-counted", "settle", ("count_uncharged(until_ms)", "")),
+    bug(
+        "spends-counted-as-refunds",
+        "settle",
+        ("local until_ms = not spends and uncharged_until()", "local until_ms = uncharged_until()"),
+        ("if not spends then\n    count", "if true then\n    count"),
+    ),
+    bug("kept-denials-not-counted", "reserve", ("  count_uncharged(uncharged_until())\n", "")),
+    bug("allowance-saved-up", "common", ("return math.max(now, until_ms) + step", "return until_ms + step")),
+    bug("allowance-lost-with-the-clock", "common", ("until_ms = now --", "--")),
+    bug("stored-bytes-unlimited", "reserve", ("if total >= integer(args.stored_bytes_max) then", "if false then")),
+    bug("stored-bytes-refused-without-a-key", "reserve", ("if own_key then --", "if true then --")),
+    bug("stored-bytes-for-generated-keys-unlimited", "commit", ("total + #ARGV[2] > bytes_max", "false")),
+    bug("stored-bytes-refused-for-a-callers-key", "commit", ("not (r.generated and total", "not (total")),
+    bug("stored-bytes-never-fewer", "common", ("if row[1] > now then", "if true then")),
+    bug(
+        "stored-bytes-forgotten",
+        "commit",
+        ("rows[#rows][2] = rows[#rows][2] + #ARGV[2]", "rows[#rows][2] = #ARGV[2]"),
+    ),
 )
 
 READS = (
@@ -338,4 +410,4 @@ JOBS = (
     bug("job-charge-lost-is-refused", "job", ('return respond("charged")\nend', 'return respond("refused")\nend')),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *READS, *JOBS)
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS)

@@ -33,7 +33,7 @@ from core.ledger.embedded import EmbeddedRedis
 
 ROOT = Path(__file__).resolve().parents[2]
 # quick ones first: a run stops at the first failure
-TESTS = ("budget", "releases", "mutants", "filters", "machine")
+TESTS = ("budget", "releases", "growth", "mutants", "filters", "versions", "machine")
 TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),

@@ -81,7 +81,7 @@ class _Writer:
             "type": "entry",
             "tenant": tenant,
             "seq": seq,
-            "amounts": None if entry is None else [_amount(amount) for amount in entry.amounts],
+            "amounts": None if entry is None else [_amount(amount) for amount in entry.all_amounts],
             "stored": {
                 "id": _text(raw[0]),
                 "fields": {_text(name): _text(value) for name, value in raw[1].items()},

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Self
 
-from core.ledger.counters import COUNT, Vector
+from core.ledger.counters import COUNT, Vector, plus
 from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
 
-_Key = tuple[str, str]  # unit, subject hash or ""
+Key = tuple[str, str]  # unit, subject hash or ""
+_Terms = tuple[
+    tuple[EntryAmount, ...], str | None, str | None
+]  # amounts of a hold, digest of those of subjects' accounts, key
 LISTED_MAX = 1000
 METRIC_ADJACENCY = "metric-adjacency"  # the reason in the entries of basic_only.lua
 
 
-def _key(amount: EntryAmount) -> _Key:
+def key_of(amount: EntryAmount) -> Key:
+    """Return the account that an amount belongs to."""
     return amount.unit.value, amount.subject_hash or ""
 
 
@@ -37,13 +42,13 @@ class JournalReplay:
     faults: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     _compared_from: int | None = None
-    _seen: set[_Key] = field(default_factory=set)
-    _opened_at: dict[_Key, int] = field(default_factory=dict)
-    _counters: dict[_Key, dict[str, Vector]] = field(default_factory=dict)
-    _open: dict[str, tuple[EntryAmount, ...]] = field(default_factory=dict)
-    _names: dict[_Key, str] = field(default_factory=dict)
-    _divisions: dict[_Key, tuple[Vector, ...]] = field(default_factory=dict)
-    _lowered: set[_Key] = field(default_factory=set)
+    _seen: set[Key] = field(default_factory=set)
+    _opened_at: dict[Key, int] = field(default_factory=dict)
+    _counters: dict[Key, dict[str, Vector]] = field(default_factory=dict)
+    _open: dict[str, _Terms] = field(default_factory=dict)
+    _names: dict[Key, str] = field(default_factory=dict)
+    _divisions: dict[Key, tuple[Vector, ...]] = field(default_factory=dict)
+    _lowered: set[Key] = field(default_factory=set)
     _over: set[str] = field(default_factory=set)
 
     @classmethod
@@ -76,31 +81,34 @@ class JournalReplay:
         self.entries += 1
         if self.own_accounts_only:
             own = tuple(amount for amount in entry.amounts if amount.subject_hash is None)
-            entry = replace(entry, amounts=own)
+            entry = replace(entry, amounts=own, subjects=())
         release = entry.release_id or ""
+        terms = (entry.amounts, entry.subjects_digest, entry.key_id)
         if entry.transition == "open":
-            for opened in entry.amounts:
-                if _key(opened) in self._counters:
+            for opened in entry.all_amounts:
+                if key_of(opened) in self._counters:
                     self._fault(entry, "opens an account a second time")
                     continue
-                self._opened_at[_key(opened)] = entry.seq
+                self._opened_at[key_of(opened)] = entry.seq
                 nothing = (0,) * len(opened.vector)
-                self._counters[_key(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
-                self._names[_key(opened)] = opened.account
-                self._divisions[_key(opened)] = opened.divisions
+                self._counters[key_of(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
+                self._names[key_of(opened)] = opened.account
+                self._divisions[key_of(opened)] = opened.divisions
         elif entry.transition == "limit":
-            for changed in entry.amounts:
+            for changed in entry.all_amounts:
                 self._limit(entry, changed)
         elif entry.transition == "reserve":
             if release in self._open:
                 self._fault(entry, "reserves a release a second time")
-            self._open[release] = entry.amounts
+            self._open[release] = terms
             for held in entry.amounts:
                 self._add(entry, held, "held", 1)
         elif entry.transition in ("commit", "cancel", "expire"):
-            unknown_before = entry.amounts if self.own_accounts_only else None
-            if self._open.pop(release, unknown_before) != entry.amounts:
-                self._fault(entry, "ends a hold that is not open with these amounts")
+            unknown_before = terms if self.own_accounts_only else None
+            if self._open.pop(release, unknown_before) != terms:
+                self._fault(entry, "ends a hold that is not open with these amounts and this key")
+            for spent in entry.subjects:
+                self._add(entry, spent, "committed", 1)
             for ended in entry.amounts:
                 self._add(entry, ended, "held", -1)
                 if entry.transition != "cancel":
@@ -108,13 +116,26 @@ class JournalReplay:
         else:
             self._fault(entry, "has an unknown type")
 
-    def compare(self, accounts: Iterable[AccountState]) -> None:
-        """Compare accounts with the counters after the last applied entry."""
+    @property
+    def open_digests(self) -> dict[str, str]:
+        """The open releases that hold amounts of subjects' accounts, with the digests of those amounts."""
+        return {release: digest for release, (_, digest, _) in self._open.items() if digest}
+
+    def compare(
+        self, accounts: Iterable[AccountState], held_by_subjects: Mapping[Key, Vector] | None = MappingProxyType({})
+    ) -> None:
+        """Compare accounts with the counters after the last applied entry.
+
+        `held_by_subjects` are the sums over the releases in `open_digests`; None if they are unknown. The amounts held
+        of subjects' accounts are not compared then.
+        """
         if self._compared_from is None:
             self._compared_from = self.last_seq
         for state in accounts:
             self._seen.add((state.unit.value, state.subject_hash or ""))
-            self.differences += self.differences_of(state)[: max(0, LISTED_MAX - len(self.differences))]
+            self.differences += self.differences_of(state, held_by_subjects)[
+                : max(0, LISTED_MAX - len(self.differences))
+            ]
             if state.within_limit:
                 continue
             if (state.unit.value, state.subject_hash or "") in self._lowered:
@@ -122,12 +143,24 @@ class JournalReplay:
             else:
                 self.faults.append(f"{state.account} exceeds its limit")
 
-    def differences_of(self, state: AccountState) -> list[Difference]:
+    def differences_of(
+        self, state: AccountState, held_by_subjects: Mapping[Key, Vector] | None = MappingProxyType({})
+    ) -> list[Difference]:
         """Return the counters of one account that are not the sums of the entries applied so far."""
-        expected = self._counters.get((state.unit.value, state.subject_hash or ""), {})
+        key = (state.unit.value, state.subject_hash or "")
+        found, expected = _counters_of(state), dict(self._counters.get(key, {}))
+        held = (held_by_subjects or {}).get(key)
+        if not expected and held is not None:  # an account that exists for its open holds alone
+            expected = {"limit": state.limit_vector, "committed": (0,) * len(held), "held": (0,) * len(held)}
+        if held is not None and len(held) == len(expected["held"]):
+            expected["held"] = plus(expected["held"], held)
+        if held_by_subjects is None and state.subject_hash is not None:
+            del found["held"]
+            if not expected and not any(state.committed_vector):
+                return []
         return [
             Difference(state.account, counter, expected.get(counter, ()), vector)
-            for counter, vector in _counters_of(state).items()
+            for counter, vector in found.items()
             if expected.get(counter) != vector
         ]
 
@@ -152,7 +185,7 @@ class JournalReplay:
 
     def _limit(self, entry: JournalEntry, changed: EntryAmount) -> None:
         """Apply a change of limit. The migration lowers one, or an unused account selects one of its divisions."""
-        counters = self._counters.get(_key(changed))
+        counters = self._counters.get(key_of(changed))
         if counters is None:
             self._fault(entry, "changes an account that was not opened")
             return
@@ -160,17 +193,17 @@ class JournalReplay:
         counters["limit"] = after
         if entry.reason == METRIC_ADJACENCY:
             if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
-                self._lowered.add(_key(changed))
+                self._lowered.add(key_of(changed))
             else:
                 self._fault(entry, "raises a limit that it should lower")
             return
         if counters["committed"][COUNT] + counters["held"][COUNT] > 0:
             self._fault(entry, "changes the limit of an account that is in use")
-        if after not in self._divisions.get(_key(changed), ()):
+        if after not in self._divisions.get(key_of(changed), ()):
             self._fault(entry, "gives an account a limit that it was not opened with")
 
     def _add(self, entry: JournalEntry, change: EntryAmount, counter: str, sign: int) -> None:
-        counters = self._counters.get(_key(change))
+        counters = self._counters.get(key_of(change))
         if counters is None:
             self._fault(entry, "debits an account that was not opened")
             return

@@ -213,7 +213,7 @@ class Sealer:
             digest.add(batch)
             end = JournalDigest(batch[-1:])
             for raw in batch:
-                entry = readable_entry(tenant, raw)
+                entry = readable_entry(tenant, raw, subjects=False)
                 if entry is None:
                     raise LedgerNotTrusted(
                         f"Entry {entry_number(raw)} of the tenant {tenant} was not written by the ledger; {_AUDIT}."

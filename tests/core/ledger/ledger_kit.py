@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -11,9 +12,19 @@ from urllib.parse import urlsplit
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_nano
 from core.ledger.keys import MasterKey
+from core.ledger.ledger import TenantCaps
 from core.ledger.records import Charge, Limit
 
 MASTER_KEY = MasterKey(bytes(range(32)))
+# arguments of reserve.lua, for a test that runs the script itself
+RAW_TERMS = {
+    "subject_rows": "",
+    "digest": "",
+    "key": "",
+    "hold_ttl_ms": 1000,
+    "tombstone_ttl_ms": 1000,
+    **asdict(TenantCaps()),
+}
 
 
 def limits(

@@ -6,7 +6,7 @@ import asyncio
 
 import orjson
 import pytest
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import MASTER_KEY, RAW_TERMS, charge, claim, limits
 
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, NANO, Amount
@@ -85,11 +85,10 @@ def test_a_script_takes_nothing_but_integers_that_stay_exact(go, ledger, client,
         "scope": "",
         "fingerprint": "",
         "mechanism": "x",
-        "hold_ttl_ms": 1000,
-        "tombstone_ttl_ms": 1000,
+        **RAW_TERMS,
         **debits.args(at),
     }
-    [[_, _, vector]] = orjson.loads(debits.amounts(at))
+    [[_, _, vector]] = orjson.loads(debits.amounts(at)[0])
     for position in range(len(vector)):
         numbers = ",".join([*map(str, vector[:position]), amount, *map(str, vector[position + 1 :])])
         blob = f'[["token","",[{numbers}]]]'.encode()
@@ -226,6 +225,6 @@ def test_what_counts_has_no_time_to_live(go, ledger, admin):
     mortal = {key for key in go(admin.call("KEYS", "*")) if go(admin.call("PTTL", key)) >= 0}
     release = f"{{acme}}:release:{done.release_id}".encode()
     response = f"{{acme}}:response:{done.release_id}".encode()
-    assert mortal == {release, response, f"{{acme}}:claim:{claim('a').scope}".encode()}
+    assert mortal == {release, response, b"{acme}:stored", f"{{acme}}:claim:{claim('a').scope}".encode()}
     assert go(admin.call("PTTL", release)) > go(admin.call("PTTL", response))
     assert go(admin.call("PTTL", f"{{acme}}:release:{held.release_id}")) == -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import secrets
 from dataclasses import replace
@@ -12,7 +13,7 @@ from division_kit import division_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_audit_kit import audit
-from ledger_kit import limits
+from ledger_kit import RAW_TERMS, limits
 
 from core.accounting.divisions import Division, divisions, filter_arms
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
@@ -367,19 +368,19 @@ async def spend_as_earlier_version(client, tenant, *, subject, times):
     cost = cost_of(event("metric", 0.05))
     rho = [cost.rho_nano[FILTER_ORDERS.index(order)] for order in ORDERS]
     vector = [times, times * epsilon, 0, times * cost.square_nano, 0, 0, 0, *(times * each for each in rho)]
-    rows = [["vector", hashed, vector] for hashed in (subject, "")]
-    args = {
+    own, subjects = (orjson.dumps([["vector", hashed, vector]]) for hashed in ("", subject))
+    args = RAW_TERMS | {
         "release": release,
         "scope": "",
         "fingerprint": "",
         "mechanism": "laplace",
-        "hold_ttl_ms": 1000,
-        "tombstone_ttl_ms": 1000,
+        "subject_rows": subjects.decode(),
+        "digest": hashlib.sha256(subjects).hexdigest(),
         "accounts": [[" ".join(ORDERS), "laplace"]] * 2,
         "subjects": "all",
         "losses": [[[0.0] * 5, [0.0] * 5, epsilon]] * 2,
     }
-    answer, _ = await client.run("reserve", key=names.tenant_key(tenant), args=args, blob=orjson.dumps(rows))
+    answer, _ = await client.run("reserve", key=names.tenant_key(tenant), args=args, blob=own)
     assert answer["outcome"] == "reserved", answer
     await client.run(
         "expire",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import orjson
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import MASTER_KEY, RAW_TERMS, charge, claim, limits
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.accounting.filters import Arms, Sums, admits, cost_of
@@ -78,10 +78,9 @@ def test_a_release_debits_an_account_once(go, acme, client):
     args = debits.args(at)
     twice = {name: rows * 2 if name == "accounts" else rows for name, rows in args.items()}
     more = {"release": "0" * 32, "scope": "", "fingerprint": "", "mechanism": "x"}
-    times = {"hold_ttl_ms": 1000, "tombstone_ttl_ms": 1000}
-    rows = orjson.dumps(orjson.loads(debits.amounts(at)) * 2)
+    rows = orjson.dumps(orjson.loads(debits.amounts(at)[0]) * 2)
     with pytest.raises(LedgerUnavailable):
-        go(client.run("reserve", key="{acme}:tenant", args=twice | more | times, blob=rows))
+        go(client.run("reserve", key="{acme}:tenant", args=twice | more | RAW_TERMS, blob=rows))
     assert go(acme.account("acme", "acme/token")).reserved == Amount(0)
 
 

@@ -64,6 +64,12 @@ class History:
         return found
 
 
+def _sums(lines) -> dict[Unit, tuple[int, ...]]:
+    units = {line.unit for line in lines}
+    vectors = {unit: [line.vector for line in lines if line.unit is unit] for unit in units}
+    return {unit: tuple(map(sum, zip(*rows, strict=True))) for unit, rows in vectors.items()}
+
+
 def replayed(entries, *, until_ms):
     """Brute force: all series as they stood just before `until_ms`, where an entry's time never runs backwards."""
     totals: dict[tuple, list[int]] = {}
@@ -73,8 +79,12 @@ def replayed(entries, *, until_ms):
         if clock >= until_ms or entry.transition == "open":
             continue
         touched = set()
-        for line in entry.amounts:
-            kind = SubjectClass.SUBJECT if line.subject_hash else SubjectClass.TENANT
+        # A hold's subjects are not in the journal until it is spent: their sum is that of the tenant's own accounts.
+        kinds = list(SubjectClass) if entry.subjects_digest else [SubjectClass.TENANT]
+        if entry.subjects:
+            assert _sums(entry.subjects) == _sums(entry.amounts)
+        for line, kind in itertools.product(entry.amounts, kinds):
+            assert line.subject_hash is None
             key = (line.unit, entry.mechanism, kind)
             now = totals.setdefault(key, [0] * 5)
             pair = (line.amount.epsilon_nano, line.amount.delta_femto)

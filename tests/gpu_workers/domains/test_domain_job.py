@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from core.errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import job as domain_job
 from gpu_workers.domains.public_text import Embedded
+from gpu_workers.domains.spec import memory_bytes
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import JobOrder
 
@@ -217,3 +219,19 @@ def test_a_large_corpus_is_read_in_little_memory() -> None:
     tracemalloc.stop()
     assert found.rows == 100_000
     assert peak < 20e6
+
+
+def test_a_corpus_that_needs_too_much_memory_is_refused_before_it_is_built(tmp_path: Path) -> None:
+    wide = [{"embeddings": [[1.0, number, *[0.0] * 8190]] * 8} for number in range(110)]
+    order = replace(domain_order(tmp_path / "job", wide), memory_bytes_max=4 << 30)
+
+    with pytest.raises(BadCorpus) as refused:
+        domain_job.run(order, quiet, no_charge)
+
+    assert refused.value.reason == "out-of-memory"
+    assert not Path(order.spec.targets[0]).exists()
+
+
+def test_the_estimate_of_memory_grows_with_the_corpus_and_its_dimension() -> None:
+    assert memory_bytes(sentences=10, dimension=8) < memory_bytes(sentences=20, dimension=8)
+    assert memory_bytes(sentences=240_000, dimension=384) < 8 << 30 < memory_bytes(sentences=9_000, dimension=8192)

@@ -12,6 +12,7 @@ from job_kit import domain_order, no_charge, quiet
 from core.files.file_version import FileVersion
 from core.mechanisms.sentences.domain_pack import InvalidPack
 from gpu_workers.domains import job as domain_job
+from gpu_workers.handlers.file_cache import FileCache
 from gpu_workers.handlers.pack_cache import PackCache
 
 
@@ -34,3 +35,20 @@ def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: 
     assert cache.mechanism(first, "clipped_cosine", None)
     with pytest.raises(InvalidPack):
         cache.mechanism(FileVersion(first.path, "2"), "clipped_cosine", None)
+
+
+def test_a_tenant_with_many_files_evicts_its_own() -> None:
+    loads: list[str] = []
+
+    def load(file: FileVersion) -> str:
+        loads.append(file.path)
+        return file.path
+
+    cache = FileCache(load, loaded_max=4)
+    cache.get(FileVersion("tenants/quiet/law", "1"))
+    for number in range(20):
+        cache.get(FileVersion(f"tenants/busy/{number}", "1"))
+    cache.get(FileVersion("tenants/quiet/law", "1"))
+
+    assert loads.count("tenants/quiet/law") == 1
+    assert len(loads) == 21

@@ -128,3 +128,26 @@ def test_the_command_opens_plans_and_shows_them(tmp_path: Path) -> None:
     assert "two plans for one unit" in run(
         "tenant", "create", "x", "--epsilon", "10", "--plan", "clipped_cosine=1", "--plan", "deep_candidate=1"
     ).stderr  # fmt: skip
+
+
+def test_the_journal_names_the_key_of_each_release(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=50)
+    other = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys").json()["key"]
+    assert tenant.embed(epsilon=1).status_code == 200
+    body = {"documents": [{"text": DOCUMENT}], "epsilon": 2}
+    assert gateway.client(other).post("/embed/sentdp", json=body).status_code == 200
+    path = f"/budget/{tenant.name}/sentence/journal"
+    ids = [key.split("_")[1] for key in (tenant.key, other)]
+    entries = tenant.http.get(path).json()["entries"]
+    assert [entry["key_id"] for entry in entries if entry["release_id"]] == [ids[0], ids[0], ids[1], ids[1]]
+    listed = tenant.http.get(path, params={"key_id": ids[1]}).json()["entries"]
+    assert [(entry["transition"], entry["amount"]["epsilon"]) for entry in listed] == [
+        ("reserve", 2.0),
+        ("commit", 2.0),
+    ]
+    assert tenant.http.get(path, params={"key_id": "nothing"}).status_code == 422
+    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(gateway.data_dir)}
+    command = [COMMAND, "ledger", "spending", tenant.name, "--json"]
+    shown = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+    spent = {(row["key_id"], row["unit"]): row["epsilon"] for row in json.loads(shown.stdout)}
+    assert (spent[ids[0], "sentence"], spent[ids[1], "sentence"]) == (1.0, 2.0)

@@ -23,7 +23,7 @@ BIG = 64 * 1024 * 1024
 
 
 class App:
-    """Answers at once and reads no body. `/big`: more than the buffers of a connection hold."""
+    """Answers at once and reads no body. `/big`: more than the buffers of a connection hold. `/wait`: reads on."""
 
     def __init__(self) -> None:
         self.stream_ended = threading.Event()
@@ -32,7 +32,9 @@ class App:
         size = BIG if scope["path"] == "/big" else 2
         headers = [(b"content-length", str(size).encode())] if scope["path"] != "/stream" else []
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        if scope["path"] == "/stream":
+        if scope["path"] == "/wait":
+            await self._until_gone(receive)
+        elif scope["path"] == "/stream":
             await self._endless(receive, send)
         else:
             await send({"type": "http.response.body", "body": b"." * size})
@@ -155,6 +157,18 @@ def test_a_head_above_its_limits_gets_431(sent: bytes) -> None:
     with running() as server, server.connect() as client:
         client.sendall(sent)
         assert status_and_code(until_closed(client)) == (431, "headers-too-large")
+
+
+@pytest.mark.parametrize("endless", [b"1;a=", b"0\r\na: "], ids=["a chunk extension", "a trailer"])
+def test_what_a_body_has_beside_its_bytes_is_limited(endless: bytes) -> None:
+    with running() as server, server.connect() as client:
+        client.sendall(b"POST /wait HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n" + endless)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < BIG:
+                client.sendall(b"x" * 65536)
+                sent += 65536
+        assert sent < BIG
 
 
 def test_what_is_not_http_gets_a_problem_document() -> None:

@@ -15,7 +15,7 @@ from gpu_workers.engine.arrays import ArrayPool, BlockArray
 from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.handlers.tasks import VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
-from service.vectors.batch import array_batch
+from service.vectors.batch import array_batch, matrix_of
 
 
 def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
@@ -24,7 +24,7 @@ def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: 
     seen: list[np.ndarray] = []
     monkeypatch.setattr(metric, "add_l2_laplace", lambda values, **_: seen.append(values.copy()))
     released = BlockArray(arrays.block(4 * len(rows) * spec.output_dimension), "float32", (len(rows), 2))
-    batch = array_batch(arrays, rows, spec, tenant="acme")
+    batch = array_batch(arrays, matrix_of(rows), spec, tenant="acme")
     encoder: Any = SimpleNamespace(fingerprint="another encoder's")
     (count,) = VectorReleaser(encoder).prepare([VectorTask(spec, "a", released, vectors=batch.vectors)])()
     assert count == len(rows)
@@ -42,7 +42,9 @@ def test_vectors_reach_every_mechanism_as_they_were_sent(mechanism: str) -> None
     arrays = ArrayPool(MemoryBlock, bytes_max=1 << 20)
     rows = [[0.1, 1e-300], [3e300, -4e300]]
 
-    batch = array_batch(arrays, rows, vector_spec(mechanism=mechanism, dimension=2, epsilon=1), tenant="acme")
+    batch = array_batch(
+        arrays, matrix_of(rows), vector_spec(mechanism=mechanism, dimension=2, epsilon=1), tenant="acme"
+    )
 
     assert batch.vectors is not None
     assert batch.vectors.read().tolist() == rows

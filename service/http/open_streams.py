@@ -1,0 +1,183 @@
+"""Bodies and answers that take long, and what ends them early: their key, or the end of the gateway.
+
+Guarantee: an answer to a tenant is complete or cut off at most `interval_s` + `GRACE_S` seconds, and the time of one
+look-up in the ledger, after its key was revoked or has expired, or after a request of its tenant was refused for its
+rate. This includes answers whose client does not read. The same holds for a body that is still arriving when its key
+ends. While the ledger cannot be reached, both continue; nothing is released in that time.
+
+A streamed answer checks `OpenStream.error` between its parts and then writes its documented last line or event. Any
+other answer, and one that does not end within `GRACE_S`, is cut off: the connection closes. A request whose answer has
+not begun gets 401.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from core.errors import GatewayError
+from service.http import problems
+from service.http.auth import Caller
+
+log = logging.getLogger("privacy_gateway.streams")
+
+GRACE_S = 1.0
+Reason = GatewayError | HTTPException
+Refusal = Callable[[Caller], Awaitable[HTTPException | None]]
+Result = TypeVar("Result")
+
+
+class OpenStream:
+    """One answer. `ended` is set once it must end, and `error` is then the reason."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.error: Reason | None = None
+        self._at_once = False
+        self._abandoned: set[asyncio.Task[Any]] = set()
+
+    def end(self, error: Reason, *, at_once: bool) -> None:
+        """`at_once`: do not wait for work that has begun."""
+        if self.error is None:
+            self.error, self._at_once = error, at_once
+            self.ended.set()
+
+    async def finished(self, work: Coroutine[Any, Any, Result], *, abandon: Callable[[], None]) -> Result:
+        """The result of `work`. Raises `error` if the answer must end at once before that.
+
+        The work then continues without this answer, and `abandon` is called to drop what has not started.
+        """
+        task = asyncio.create_task(work)
+        ended = asyncio.create_task(self.ended.wait())
+        try:
+            await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and self._at_once and self.error is not None:
+                self._abandoned.add(task)
+                task.add_done_callback(self._forget)
+                abandon()
+                raise self.error
+            return await task
+        except asyncio.CancelledError:
+            if task not in self._abandoned:
+                task.cancel()
+            raise
+        finally:
+            ended.cancel()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._abandoned.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.info("abandoned-work-failed", extra={"fields": {"kind": type(error).__name__}})
+
+
+class OpenStreams:
+    """The answers that are open now. `refusal` says why the answers of a caller must end, or None."""
+
+    def __init__(self, refusal: Refusal, *, interval_s: float) -> None:
+        self.refusal = refusal
+        self.interval_s = interval_s
+        self._open: set[OpenStream] = set()
+
+    def end_all(self, error: Reason) -> None:
+        """End every answer that checks for it, once the work that it waits for is done."""
+        for stream in self._open:
+            stream.end(error, at_once=False)
+
+    def opened(self) -> OpenStream:
+        stream = OpenStream()
+        self._open.add(stream)
+        return stream
+
+    def closed(self, stream: OpenStream) -> None:
+        self._open.discard(stream)
+
+
+class StreamGuard:
+    """Middleware that watches every request which is not complete after `interval_s` seconds."""
+
+    def __init__(self, app: ASGIApp, *, streams: OpenStreams) -> None:
+        self.app = app
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await _Exchange(self._streams, scope).run(self.app, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+class _Exchange:
+    """One request and its answer. Work between the two is not cut off: it is charged already and ends by itself."""
+
+    def __init__(self, streams: OpenStreams, scope: Scope) -> None:
+        self._streams = streams
+        self._scope = scope
+        self._stream = streams.opened()
+        scope.setdefault("state", {})["open_stream"] = self._stream
+        self._is_receiving = False
+        self._is_received = False
+        self._is_answering = False
+        self._is_cut_off = False
+        self._running = asyncio.current_task()
+        # a timer, because almost every request is complete before it fires
+        self._watching: asyncio.TimerHandle | asyncio.Task[None]
+        self._watching = asyncio.get_running_loop().call_later(streams.interval_s, self._begin)
+
+    async def run(self, app: ASGIApp, receive: Receive, send: Send) -> None:
+        async def watched_receive() -> Message:
+            self._is_receiving = not self._is_received
+            message = await receive()
+            self._is_receiving = False
+            if message["type"] != "http.request" or not message.get("more_body"):
+                self._is_received = True
+            return message
+
+        async def watched_send(message: Message) -> None:
+            self._is_answering = True
+            await send(message)
+
+        try:
+            await app(self._scope, watched_receive, watched_send)
+        except asyncio.CancelledError:
+            if not self._is_cut_off or self._running is None:
+                raise
+            self._running.uncancel()  # an incomplete answer closes the connection
+        finally:
+            self._streams.closed(self._stream)
+            self._watching.cancel()
+        if self._is_cut_off and not self._is_answering and isinstance(self._stream.error, HTTPException):
+            await problems.from_status(self._stream.error)(self._scope, receive, send)
+
+    def _begin(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        error = await self._reason()
+        while error is None:
+            await asyncio.sleep(self._streams.interval_s)
+            error = await self._reason()
+        self._stream.end(error, at_once=True)
+        await asyncio.sleep(GRACE_S)
+        self._is_cut_off = True
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _reason(self) -> HTTPException | None:
+        """Why the request must end now. A rate that is exceeded ends answers only, not uploads."""
+        caller = self._scope["state"].get("identity")
+        if not isinstance(caller, Caller) or not (self._is_receiving or self._is_answering):
+            return None
+        error = await self._streams.refusal(caller)
+        return None if error is not None and error.status_code == 429 and not self._is_answering else error
+
+
+def open_stream(request: Request) -> OpenStream:
+    """The answer of this request, as a dependency."""
+    stream: OpenStream = request.state.open_stream
+    return stream

@@ -1,0 +1,118 @@
+"""Disk space of the data directory: what one tenant's files may take, and what stays free for Redis.
+
+By default, Redis stores the ledger on the same disk. When the disk is full, it accepts no write, and the gateway
+releases nothing for any tenant. So the gateway refuses an upload before it writes the bytes that would leave less than
+`disk_free_bytes_min`, and ends running jobs when half of that is used up by something else.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.errors import StorageFull
+from core.ledger.names import SHARED_OWNER
+from service.config.data_dir import owner_folder
+
+OWNER = "owner"  # the file in a job's folder that names its tenant
+_KINDS = ("artifacts", "domains", "infill")
+_COUNT_AGAIN_BYTES = 16 * 1024 * 1024
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+class Storage:
+    """The disk of one data directory. Methods read the disk: call them in a thread.
+
+    The operator's own files have no quota. Guarantee: `Allowance.take` returns only while the tenant's files and the
+    bytes that are about to be written are within `tenant_bytes_max`, and `free_bytes_min` stay free. Uploads of one
+    tenant that run at the same time may together exceed the quota by 16 MiB each, and a running job by its checkpoints.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        tenant_bytes_max: int,
+        free_bytes_min: int,
+        free_bytes: Callable[[Path], int] = _free_bytes,
+    ) -> None:
+        self._data_dir = data_dir
+        self._tenant_bytes_max = tenant_bytes_max
+        self._free_bytes_min = free_bytes_min
+        self._free_bytes = free_bytes
+
+    def used(self, owner: str) -> int:
+        """Bytes of the tenant's files: uploads, inputs and checkpoints of jobs, artifacts, domains, tuned models.
+
+        A file with several names counts once.
+        """
+        folders = [owner_folder(self._data_dir / kind, owner) for kind in _KINDS]
+        folders += [folder for folder in (self._data_dir / "jobs").iterdir() if _owner_of(folder) == owner]
+        sizes: dict[int, int] = {}
+        for folder in folders:
+            for path in folder.rglob("*"):
+                try:
+                    stat = path.stat()
+                except FileNotFoundError:  # removed meanwhile
+                    continue
+                sizes[stat.st_ino] = stat.st_size
+        return sum(sizes.values())
+
+    def check(self, owner: str, size: int, *, used: int) -> None:
+        """Raises StorageFull if `size` more bytes do not fit."""
+        if owner != SHARED_OWNER and used + size > self._tenant_bytes_max:
+            raise StorageFull(limit="tenant_disk_bytes_max")
+        if self._free_bytes(self._data_dir) - size < self._free_bytes_min:
+            raise StorageFull(limit="disk_free_bytes_min")
+
+    def is_low(self) -> bool:
+        """Whether less than half of the free space that is kept for Redis is left."""
+        return self._free_bytes(self._data_dir) < self._free_bytes_min / 2
+
+
+class Allowance:
+    """What one upload may write. Raises StorageFull from the start if nothing more fits."""
+
+    def __init__(self, storage: Storage, owner: str) -> None:
+        self._storage = storage
+        self._owner = owner
+        self._used = storage.used(owner)
+        self._since = 0
+        storage.check(owner, 0, used=self._used)
+
+    def take(self, size: int) -> None:
+        """Call this before writing `size` bytes. Raises StorageFull."""
+        self._storage.check(self._owner, size, used=self._used + self._since)
+        self._since += size
+        if self._since >= _COUNT_AGAIN_BYTES:  # other uploads of the tenant have grown meanwhile
+            own = self._used + self._since  # a part of it may not be on the disk yet
+            self._used, self._since = max(own, self._storage.used(self._owner)), 0
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Raises StorageFull for the system's error about a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        raise StorageFull(limit="disk_free_bytes_min") from None
+
+
+def write_owner(folder: Path, owner: str) -> None:
+    (folder / OWNER).write_text(owner)
+
+
+def _owner_of(folder: Path) -> str | None:
+    try:
+        return (folder / OWNER).read_text()
+    except OSError:
+        return None

@@ -1,0 +1,271 @@
+"""What a tenant that spends nothing leaves in Redis, and the caps on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgpack
+import pytest
+from ledger_audit_kit import audit
+from ledger_kit import MASTER_KEY, charge, claim, limits
+
+from core.amounts import NANO, Amount
+from core.errors import BudgetExhausted, HoldNotOpen, TenantLimitReached, UnknownAccount
+from core.ledger.jobs import JobHold, JobStore
+from core.ledger.ledger import Ledger, TenantCaps
+from core.ledger.records import Replay, Reserved
+
+HOUR_MS = 3600 * 1000
+
+
+@pytest.fixture
+def clinic(go, ledger):
+    go(ledger.open_tenant("clinic", limits=limits(1000), subject_limits=limits(2)))
+    return ledger
+
+
+@pytest.fixture
+def content(go, admin):
+    """Everything in Redis, as bytes by key."""
+    return lambda: {key: go(admin.call("DUMP", key)) for key in go(admin.call("KEYS", "*"))}
+
+
+def people(count, epsilon=1, first=0):
+    return [charge(epsilon, subject=f"person-{number}") for number in range(first, first + count)]
+
+
+def generated(key="made-up"):
+    return replace(claim(key, tenant="clinic"), generated=True)
+
+
+def keys(content, part):
+    return {key for key in content() if part in key}
+
+
+def capped(client, **caps):
+    now = [1_700_000_000_000]
+    return Ledger(client, MASTER_KEY, caps=TenantCaps(**caps), clock=lambda: now[0]), now
+
+
+@pytest.mark.parametrize("mine", [None, generated()], ids=["no-key", "generated-key"])
+def test_a_denial_without_a_key_of_the_caller_leaves_nothing(go, clinic, content, mine):
+    before = content()
+    for _ in range(3):
+        with pytest.raises(BudgetExhausted):
+            go(clinic.reserve("clinic", people(4, 3), claim=mine))
+    assert content() == before
+
+
+def test_a_refunded_hold_leaves_no_account_and_little_that_does_not_depend_on_its_subjects(go, clinic, content, admin):
+    journal = []
+    for count in (1, 256):
+        before = go(admin.call("MEMORY", "USAGE", "{clinic}:journal", "SAMPLES", 0))
+        hold = go(clinic.reserve("clinic", people(count), claim=generated(f"k{count}")))
+        assert len(go(clinic.accounts("clinic"))) == 4 + 2 * count
+        go(clinic.cancel("clinic", hold.release_id, reason="client-gone"))
+        journal.append(go(admin.call("MEMORY", "USAGE", "{clinic}:journal", "SAMPLES", 0)) - before)
+        assert len(go(clinic.accounts("clinic"))) == 4
+        assert keys(content, b"claim") == set()
+    assert journal[1] < journal[0] + 1024
+    assert len(keys(content, b"account")) == 5  # those of the tenant, and the list of them
+    assert keys(content, b"stored") == set()
+    for release in keys(content, b"release:"):
+        assert 0 < go(admin.call("PTTL", release)) <= 600_000
+
+
+def test_a_refund_under_a_key_of_the_caller_keeps_its_tombstone(go, clinic, content, admin):
+    mine = claim(tenant="clinic")
+    hold = go(clinic.reserve("clinic", people(1), claim=mine))
+    go(clinic.cancel("clinic", hold.release_id, reason="client-gone"))
+    (kept,) = keys(content, b"claim")
+    for key in (kept, f"{{clinic}}:release:{hold.release_id}"):
+        assert go(admin.call("PTTL", key)) > 600_000
+
+
+def test_an_open_hold_counts_against_a_subject_without_an_account(go, clinic):
+    first = go(clinic.reserve("clinic", people(1, 2)))
+    with pytest.raises(BudgetExhausted) as denied:
+        go(clinic.reserve("clinic", people(1, 1)))
+    assert denied.value.account.startswith("clinic/sentence/")
+    assert go(audit(clinic)).ok
+    go(clinic.cancel("clinic", first.release_id, reason="client-gone"))
+    go(clinic.reserve("clinic", people(1, 2)))
+
+
+def test_the_account_of_a_subject_disappears_with_the_last_hold_only(go, clinic):
+    first, second = (go(clinic.reserve("clinic", people(1, 1))) for _ in range(2))
+    go(clinic.cancel("clinic", first.release_id, reason="client-gone"))
+    subject = first.accounts[0].account
+    assert go(clinic.account("clinic", subject)).reserved == Amount(NANO)
+    with pytest.raises(BudgetExhausted):
+        go(clinic.reserve("clinic", people(1, 1.5)))
+    go(clinic.cancel("clinic", second.release_id, reason="client-gone"))
+    with pytest.raises(UnknownAccount):
+        go(clinic.account("clinic", subject))
+
+
+@pytest.mark.parametrize("ending", ["commit", "expire"])
+def test_a_spent_hold_opens_its_accounts_and_a_later_refund_keeps_them(go, clinic, ending):
+    spent, refunded = (go(clinic.reserve("clinic", people(2, 1))) for _ in range(2))
+    assert [entry.transition for entry in go(clinic.journal("clinic")).entries] == ["open", "reserve", "reserve"]
+    go(getattr(clinic, ending)("clinic", spent.release_id, **({} if ending == "commit" else {"reason": "died"})))
+    *_, opened, settled = go(clinic.journal("clinic")).entries
+    assert (opened.transition, settled.transition) == ("open", ending)
+    assert {amount.account for amount in opened.subjects} == {amount.account for amount in settled.subjects}
+    assert len(opened.subjects) == 4
+    go(clinic.cancel("clinic", refunded.release_id, reason="client-gone"))
+    assert go(clinic.account("clinic", spent.accounts[0].account)).committed == Amount(NANO)
+    again = go(clinic.reserve("clinic", people(2, 1)))
+    go(clinic.cancel("clinic", again.release_id, reason="client-gone"))
+    assert len(go(clinic.accounts("clinic"))) == 8
+
+
+def test_the_audit_reads_the_amounts_of_open_holds(go, clinic, admin):
+    hold = go(clinic.reserve("clinic", people(2)))
+    account = go(clinic.accounts("clinic"))[-1]
+    name = f"{{clinic}}:account:{account.unit.value}:{account.subject_hash}"
+    release = f"{{clinic}}:release:{hold.release_id}"
+    for key, field, broken, what in (
+        (name, "held", lambda vector: [vector[0], vector[1] - 1, *vector[2:]], "held"),
+        (name, "committed", lambda vector: [1, *vector[1:]], "committed"),
+    ):
+        stored = go(admin.call("HGET", key, field))
+        go(admin.call("HSET", key, field, msgpack.packb(broken(msgpack.unpackb(stored)))))
+        (difference,) = go(audit(clinic)).tenants[0].differences
+        assert (difference.account, difference.counter) == (account.account, what)
+        go(admin.call("HSET", key, field, stored))
+
+    record = go(admin.call("DUMP", release))
+    go(admin.call("DEL", release))
+    assert go(audit(clinic)).tenants[0].faults == (f"the record of the hold {hold.release_id} is missing",)
+    found = {b"state": b"held", b"subject_rows": b"[]"}
+    go(admin.call("SET", release, msgpack.packb(found)))
+    assert "does not have the amounts" in go(audit(clinic)).tenants[0].faults[0]
+    go(admin.call("RESTORE", release, 0, record, "REPLACE"))
+    assert go(audit(clinic)).ok
+
+
+def test_a_hold_with_other_rows_than_the_journal_is_found_when_it_is_spent(go, clinic, admin):
+    hold = go(clinic.reserve("clinic", people(2)))
+    release = f"{{clinic}}:release:{hold.release_id}"
+    stored = go(admin.call("GET", release))
+    record = msgpack.unpackb(stored, raw=True)
+    rows = record[b"subject_rows"].replace(b"[1,1000000000", b"[1,999999999", 1)
+    debits = [[*debit] for debit in record[b"debits"]]
+    debits[0][2][1] -= 1
+    forged = {**record, b"subject_rows": rows, b"debits": debits}
+    go(admin.call("SET", release, msgpack.packb(forged, use_bin_type=False)))
+    go(clinic.commit("clinic", hold.release_id))
+    assert "ends a hold that is not open with these amounts" in go(audit(clinic)).tenants[0].faults[0]
+    go(admin.call("FLUSHALL"))
+
+
+def test_open_holds_are_limited(go, clinic, client):
+    ledger, _ = capped(client, holds_max=3)
+    holds = [go(ledger.reserve("clinic", people(1, 0.1, number))) for number in range(3)]
+    with pytest.raises(TenantLimitReached) as refused:
+        go(ledger.reserve("clinic", people(1, 0.1, 9)))
+    assert refused.value.limit == "holds_per_tenant_max"
+    endings = [ledger.commit("clinic", holds[0].release_id)]
+    endings += [ledger.cancel("clinic", holds[1].release_id, reason="client-gone")]
+    endings += [ledger.expire("clinic", holds[2].release_id, reason="died")]
+    for ending in endings:
+        go(ending)
+    for number in range(3):
+        go(ledger.reserve("clinic", people(1, 0.1, number)))
+    with pytest.raises(TenantLimitReached):
+        go(ledger.reserve("clinic", people(1, 0.1, 9)))
+
+
+def test_refunds_and_kept_denials_are_limited_and_the_allowance_returns(go, clinic, client, content):
+    ledger, now = capped(client, uncharged_per_hour_max=4)
+
+    def refund(**terms):
+        hold = go(ledger.reserve("clinic", people(1, 0.1), **terms))
+        go(ledger.cancel("clinic", hold.release_id, reason="client-gone"))
+
+    for number in range(2):
+        refund(claim=claim(f"k{number}", tenant="clinic"))
+        refund()
+    before = content()
+    for mine in (None, claim("k3", tenant="clinic")):
+        with pytest.raises(TenantLimitReached) as refused:
+            go(ledger.reserve("clinic", people(1, 0.1), claim=mine))
+        assert refused.value.limit == "uncharged_holds_per_hour_max"
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("clinic", people(1, 3)))  # it keeps nothing
+    with pytest.raises(TenantLimitReached):
+        go(ledger.reserve("clinic", people(1, 3), claim=claim("k4", tenant="clinic")))  # its denial would be kept
+    assert content() == before
+
+    now[0] += HOUR_MS // 4
+    for number in range(3):  # what is spent uses nothing up
+        hold = go(ledger.reserve("clinic", people(1, 0.1)))
+        if number:
+            go(ledger.commit("clinic", hold.release_id))
+        else:
+            go(ledger.expire("clinic", hold.release_id, reason="died"))
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("clinic", people(1, 3), claim=claim("k5", tenant="clinic")))
+    with pytest.raises(TenantLimitReached):
+        go(ledger.reserve("clinic", people(1, 0.1)))
+    go(clinic.open_tenant("other", limits=limits(5)))
+    assert isinstance(go(ledger.reserve("other", [charge(1)])), Reserved)
+
+
+def test_the_refunds_of_jobs_count_too(go, clinic, client):
+    caps = TenantCaps(uncharged_per_hour_max=1)
+    ledger, store = Ledger(client, MASTER_KEY, caps=caps), JobStore(client, gateway="this", caps=caps)
+    hold = go(ledger.reserve("clinic", people(1)))
+    terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8}
+    go(store.create("clinic", "a" * 32, hold=JobHold(hold.release_id, Amount(NANO)), **terms))
+    go(ledger.expire_overdue())
+    go(store.cancel("clinic", "a" * 32))
+    with pytest.raises(TenantLimitReached):
+        go(ledger.reserve("clinic", people(1)))
+
+
+def test_a_clock_that_is_set_back_does_not_lock_a_tenant_out(go, clinic, client):
+    ledger, now = capped(client, uncharged_per_hour_max=4, holds_max=2)
+    hold = go(ledger.reserve("clinic", people(1, 0.1)))
+    go(ledger.cancel("clinic", hold.release_id, reason="client-gone"))
+    now[0] -= 24 * HOUR_MS
+    go(ledger.reserve("clinic", people(1, 0.1)))
+
+
+def test_stored_responses_are_limited(go, clinic, client, admin):
+    ledger, now = capped(client, stored_bytes_max=3000)
+    mine = [claim(f"k{number}", tenant="clinic") for number in range(4)]
+
+    def release(key, size=1000):
+        hold = go(ledger.reserve("clinic", people(1, 0.1), claim=key))
+        go(ledger.commit("clinic", hold.release_id, response=bytes(size)))
+        return hold.release_id
+
+    first = release(mine[0])
+    now[0] += 600_000
+    for key in mine[1:3]:
+        release(key)
+    before = go(clinic.account("clinic", "clinic/sentence"))
+    with pytest.raises(TenantLimitReached) as refused:
+        release(mine[3])
+    assert refused.value.limit == "stored_bytes_per_tenant_max"
+    assert go(clinic.account("clinic", "clinic/sentence")) == before  # nothing was charged
+    assert go(ledger.reserve("clinic", people(1, 0.1), claim=mine[0])) == Replay(first, bytes(1000))
+    for key in (None, generated("over")):  # answered and charged, and not stored
+        assert go(admin.call("EXISTS", f"{{clinic}}:response:{release(key)}")) == 0
+
+    now[0] += HOUR_MS  # a period after the first response expired
+    small = release(generated("under"), size=900)
+    assert go(admin.call("EXISTS", f"{{clinic}}:response:{small}")) == 1
+    release(mine[3])
+    assert 0 < go(admin.call("PTTL", "{clinic}:stored")) <= 2 * HOUR_MS
+
+
+def test_a_late_commit_of_a_refunded_hold_is_refused(go, clinic):
+    hold = go(clinic.reserve("clinic", people(1), claim=generated()))
+    first = go(clinic.cancel("clinic", hold.release_id, reason="client-gone"))
+    assert go(clinic.cancel("clinic", hold.release_id, reason="client-gone")) == first
+    with pytest.raises(HoldNotOpen):
+        go(clinic.commit("clinic", hold.release_id, response=b"x"))
+    assert isinstance(go(clinic.reserve("clinic", people(1), claim=generated())), Reserved)

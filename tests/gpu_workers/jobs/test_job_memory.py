@@ -1,0 +1,59 @@
+"""A job that allocates more than it may fails with a reason; it neither dies nor takes the machine's memory."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_workers.child_process import ChildProcess
+from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
+
+LIMIT_BYTES = 1024 * 1024 * 1024
+
+
+def ended(folder: Path, function: str, *, memory_bytes_max: int = LIMIT_BYTES) -> Any:
+    """The last message of a job's process that runs this function of `hungry_kit`."""
+
+    async def run() -> Any:
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+        order = JobOrder(
+            f"hungry_kit:{function}", folder, b"", None, priority="normal", memory_bytes_max=memory_bytes_max
+        )
+        process = ChildProcess(
+            "gpu_workers.jobs.process",
+            first=order,
+            on_message=messages.put_nowait,
+            on_death=lambda: messages.put_nowait(None),
+        )
+        try:
+            return await asyncio.wait_for(messages.get(), 120)
+        finally:
+            process.kill()
+            await process.stop()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("function", ["with_numpy", "with_torch", "with_python"])
+def test_too_much_memory_is_a_failure_with_its_reason(tmp_path: Path, function: str) -> None:
+    outcome = ended(tmp_path, function)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.problem.reason == "out-of-memory"
+
+
+def test_a_job_within_the_limit_runs(tmp_path: Path) -> None:
+    outcome = ended(tmp_path, "modest")
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.result == {"sum": 512.0**3}
+
+
+def test_another_fault_is_not_taken_for_it(tmp_path: Path) -> None:
+    outcome = ended(tmp_path, "other_fault")
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.problem.reason, "row" in outcome.problem.detail) == ("runtimeerror", False)

@@ -1,0 +1,47 @@
+"""Functions of jobs that use too much, for the limits of a job's process."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
+
+STEP_BYTES = 64 * 1024 * 1024
+
+
+def with_numpy(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
+    import numpy as np
+
+    kept = []
+    for _ in range(1000):
+        kept.append(np.ones(STEP_BYTES // 8))
+    return {"blocks": len(kept)}
+
+
+def with_torch(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
+    import torch
+
+    kept = []
+    for _ in range(1000):
+        kept.append(torch.ones(STEP_BYTES // 4))
+    return {"blocks": len(kept)}
+
+
+def with_python(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
+    return {"blocks": len([bytearray(STEP_BYTES) for _ in range(1000)])}
+
+
+def modest(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
+    import torch
+
+    return {"sum": float((torch.ones(512, 512) @ torch.ones(512, 512)).sum())}
+
+
+def endless(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
+    while True:
+        time.sleep(1)
+
+
+def other_fault(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
+    raise RuntimeError("something else, with text of a row")

@@ -1,0 +1,64 @@
+"""Failed authentications are limited by address. A valid key is accepted all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from gateway_kit import LEAN
+from inprocess_kit import Gateway
+
+from service.http.failure_limit import ADDRESSES_MAX, FailureLimit
+
+WRONG = f"pgw_{'0' * 16}_{'0' * 32}"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {"PRIVACY_GATEWAY_AUTH_FAILURES_PER_MINUTE": "3"}
+    running = Gateway(tmp_path_factory.mktemp("guarded") / "data", LEAN | settings)
+    yield running
+    running.stop()
+
+
+def failures(gateway: Gateway) -> dict[str, float]:
+    lines = [line for line in gateway.anyone.get("/metrics").text.splitlines() if "auth_failures_total{" in line]
+    return {line.split('"')[1]: float(line.rsplit(" ", 1)[1]) for line in lines}
+
+
+def test_too_many_wrong_keys_get_429_and_a_valid_key_still_passes(guarded: Gateway) -> None:
+    tenant = guarded.tenant()
+    before = failures(guarded)
+    answers = [guarded.client(WRONG).get("/budget") for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
+    assert answers[4].json()["code"] == "rate-limited"
+    assert int(answers[4].headers["retry-after"]) > 0
+    assert tenant.http.get("/budget").status_code == 200
+    assert guarded.admin.get("/admin/tenants").status_code == 200
+    assert guarded.anyone.get("/budget").status_code == 401, "no key is no attempt"
+    after = failures(guarded)
+    assert {reason: after[reason] - before.get(reason, 0) for reason in after} == {
+        "wrong": 3,
+        "limited": 2,
+        "missing": 1,
+    }
+
+
+def test_each_address_has_its_own_limit_which_refills() -> None:
+    now = 0.0
+    limit = FailureLimit(2, clock=lambda: now)
+    assert [limit.failed("192.0.2.1") for _ in range(3)] == [None, None, 30]
+    assert limit.failed("192.0.2.2") is None
+    assert [limit.failed(f"2001:db8::{host}") for host in range(3)] == [None, None, 30], "one network"
+    assert limit.failed("2001:db8:0:1::1") is None
+    now = 30.0
+    assert [limit.failed("192.0.2.1") for _ in range(2)] == [None, 30]
+    assert [FailureLimit(0).failed("192.0.2.1") for _ in range(100)] == [None] * 100
+
+
+def test_the_table_of_addresses_is_bounded() -> None:
+    limit = FailureLimit(1, clock=lambda: 0.0)
+    for number in range(ADDRESSES_MAX + 100):
+        limit.failed(f"10.{number >> 16}.{(number >> 8) & 255}.{number & 255}")
+    assert len(limit._left) == ADDRESSES_MAX
+    assert limit.failed("10.0.0.0") is None, "the oldest entry was dropped"

@@ -1,0 +1,217 @@
+"""A key that is revoked, has expired or is beyond its rate ends what it has open, by one mechanism for all streams."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from gateway_kit import LEAN, Tenant
+from inprocess_kit import Gateway
+from starlette.types import Message
+
+from core.ledger.jobs import JobRecord, JobStatus
+from service.app import create_app
+
+LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
+HANG_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {"PRIVACY_GATEWAY_STREAM_KEY_CHECK_S": "0.05", "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "20"}
+    running = Gateway(tmp_path_factory.mktemp("watched") / "data", LEAN | settings)
+    yield running
+    running.stop()
+
+
+class Exchange:
+    """One request over ASGI whose body and answer stay open. `began` is set by the first part of the answer."""
+
+    def __init__(self, gateway: Gateway, key: str, method: str, path: str, *, media_type: str = "") -> None:
+        self.began = asyncio.Event()
+        self.messages: list[Message] = []
+        self.body: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.reads = True
+        headers = [(b"authorization", f"Bearer {key}".encode()), (b"content-type", media_type.encode())]
+        scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b"", "state": {}}
+        scope |= {"raw_path": path.encode(), "http_version": "1.1", "scheme": "http", "client": ("192.0.2.1", 1)}
+        self.task = asyncio.create_task(create_app(gateway.service)(scope, self._receive, self._send))
+
+    async def _receive(self) -> Message:
+        part = await self.body.get()
+        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+
+    async def _send(self, message: Message) -> None:
+        self.messages.append(message)
+        if message["type"] == "http.response.body" and message.get("body"):
+            self.began.set()
+            if not self.reads:
+                await asyncio.Event().wait()
+
+    async def ended(self) -> bytes:
+        await asyncio.wait_for(self.task, HANG_S)
+        return b"".join(message.get("body", b"") for message in self.messages)
+
+    @property
+    def status(self) -> int:
+        return int(self.messages[0]["status"])
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.messages[-1].get("more_body", True)
+
+
+def new_key(gateway: Gateway, tenant: Tenant, **terms: Any) -> tuple[str, str]:
+    made = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json=terms).json()
+    return made["key"], made["key_id"]
+
+
+async def revoke(gateway: Gateway, tenant: Tenant, key_id: str) -> None:
+    await gateway.service.keys.revoke(tenant.name, key_id, by="operator")
+
+
+async def rotate(gateway: Gateway, tenant: Tenant, key_id: str) -> None:
+    await gateway.service.keys.rotate(tenant.name, key_id, by="operator", overlap_s=0)
+
+
+async def exceed_the_rate(gateway: Gateway, tenant: Tenant, key_id: str) -> None:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(create_app(gateway.service)),
+        base_url="http://gateway",
+        headers={"Authorization": f"Bearer {tenant.key}"},
+    ) as client:
+        while (await client.get("/keys")).status_code != 429:
+            pass
+
+
+ENDINGS = [(revoke, "unauthorized"), (rotate, "unauthorized"), (exceed_the_rate, "rate-limited")]
+
+
+@pytest.mark.parametrize(("end", "code"), ENDINGS)
+def test_a_stream_of_documents_ends_with_a_summary_that_says_why(watched: Gateway, end: Any, code: str) -> None:
+    tenant = watched.tenant()
+    key, key_id = new_key(watched, tenant)
+
+    async def ask() -> bytes:
+        exchange = Exchange(watched, key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
+        exchange.body.put_nowait(LINE)
+        await asyncio.wait_for(exchange.began.wait(), HANG_S)
+        await end(watched, tenant, key_id)
+        lines = await exchange.ended()
+        assert exchange.is_complete
+        return lines
+
+    *rows, last = (orjson.loads(line) for line in watched.on_loop(ask()).splitlines())
+    assert len(rows) == 1
+    assert last["summary"]["problem"]["code"] == code
+    assert (last["summary"]["complete"], last["summary"]["released"]) == (False, 1)
+
+
+def test_a_stream_ends_while_a_group_is_at_work(watched: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = watched.tenant()
+    key, key_id = new_key(watched, tenant)
+    at_work, released = asyncio.Event(), asyncio.Event()
+    run_free = watched.service.releases.run_free
+
+    async def slow(*arguments: Any) -> Any:
+        at_work.set()
+        await released.wait()
+        return await run_free(*arguments)
+
+    monkeypatch.setattr(watched.service.releases, "run_free", slow)
+
+    async def ask() -> bytes:
+        exchange = Exchange(watched, key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
+        exchange.body.put_nowait(LINE)
+        await asyncio.wait_for(at_work.wait(), HANG_S)
+        await revoke(watched, tenant, key_id)
+        answer = await exchange.ended()
+        released.set()
+        return answer
+
+    (last,) = (orjson.loads(line) for line in watched.on_loop(ask()).splitlines())
+    assert last["summary"]["problem"]["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize(("end", "code"), ENDINGS)
+def test_a_stream_of_events_ends_with_an_event_that_says_why(
+    watched: Gateway, monkeypatch: pytest.MonkeyPatch, end: Any, code: str
+) -> None:
+    tenant = watched.tenant()
+    key, key_id = new_key(watched, tenant)
+    store = watched.service.jobs.store
+
+    async def ask() -> str:
+        job_id = secrets.token_hex(16)
+        job, _ = await store.create(tenant.name, job_id, kind="domain", label="law", claim="c", open_max=8)
+        assert job.status is JobStatus.QUEUED
+
+        async def unchanged(*_: Any) -> JobRecord:
+            return job
+
+        monkeypatch.setattr(store, "get", unchanged)  # the runner would end a job without files
+        exchange = Exchange(watched, key, "GET", f"/jobs/{job_id}/events")
+        await asyncio.wait_for(exchange.began.wait(), HANG_S)
+        await end(watched, tenant, key_id)
+        text = (await exchange.ended()).decode()
+        assert exchange.is_complete
+        return text
+
+    last = watched.on_loop(ask()).strip().split("\n\n")[-1]
+    assert "event: problem" in last
+    assert f'"code":"{code}"' in last.replace('": "', '":"')
+
+
+def test_an_answer_that_nobody_reads_is_cut_off(watched: Gateway) -> None:
+    tenant = watched.tenant()
+    key, key_id = new_key(watched, tenant)
+
+    async def ask() -> None:
+        exchange = Exchange(watched, key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
+        exchange.reads = False
+        exchange.body.put_nowait(LINE)
+        await asyncio.wait_for(exchange.began.wait(), HANG_S)
+        await revoke(watched, tenant, key_id)
+        await exchange.ended()
+        assert not exchange.is_complete, "the server closes such a connection"
+
+    watched.on_loop(ask())
+
+
+def test_a_body_that_is_still_arriving_is_refused(watched: Gateway) -> None:
+    tenant = watched.tenant()
+    key, key_id = new_key(watched, tenant)
+
+    async def ask() -> tuple[int, bytes]:
+        exchange = Exchange(watched, key, "POST", "/embed/vector/safetensors", media_type="application/octet-stream")
+        exchange.body.put_nowait(bytes(1000))
+        while exchange.body.qsize():
+            await asyncio.sleep(0.01)
+            assert not exchange.task.done()
+        await revoke(watched, tenant, key_id)
+        content = await exchange.ended()
+        return exchange.status, content
+
+    status, content = watched.on_loop(ask())
+    assert (status, orjson.loads(content)["code"]) == (401, "unauthorized")
+
+
+def test_a_stream_of_a_valid_key_goes_on(watched: Gateway) -> None:
+    tenant = watched.tenant()
+
+    async def ask() -> bytes:
+        exchange = Exchange(watched, tenant.key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
+        for _ in range(3):
+            exchange.body.put_nowait(LINE)
+            await asyncio.sleep(0.2)
+        exchange.body.put_nowait(None)
+        return await exchange.ended()
+
+    *rows, last = (orjson.loads(line) for line in watched.on_loop(ask()).splitlines())
+    assert len(rows) == 3
+    assert last["summary"]["complete"]

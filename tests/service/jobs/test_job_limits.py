@@ -1,0 +1,208 @@
+"""Limits of jobs by tenant: whose job starts next, how long one runs, how many packs and models a tenant keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from corpus_kit import job, rows, submit, until
+from gateway_kit import LEAN, Tenant
+from inprocess_kit import Gateway
+
+from core.amounts import Amount
+from core.ledger.jobs import JobRecord, JobStatus
+from service.jobs.queue import FairQueue
+
+ZERO = Amount(0)
+RECORD = JobRecord(
+    owner="a",
+    job_id="0" * 32,
+    kind="domain",
+    label="law",
+    status=JobStatus.QUEUED,
+    stage="queued",
+    progress=0.0,
+    seq=0,
+    gateway="g",
+    attempts=0,
+    created_ms=0,
+    started_ms=None,
+    ended_ms=None,
+    cancel_requested=False,
+    reserved=ZERO,
+    spent=ZERO,
+    metrics=None,
+    problem=None,
+    result=None,
+)
+
+
+def waiting(*names: str) -> FairQueue:
+    """A queue of jobs such as `a1`, the first of tenant `a`, in this order of arrival."""
+    queue = FairQueue()
+    for name in names:
+        queue.put(replace(RECORD, owner=name[0], job_id=name))
+    return queue
+
+
+def order_of(queue: FairQueue, *, running: int) -> list[str]:
+    """How the jobs start while up to `running` of them run; the oldest ends first."""
+
+    async def run() -> list[str]:
+        started: list[JobRecord] = []
+        while len(queue):
+            if len(started) >= running:
+                queue.ended(started[len(started) - running])
+            started.append(await queue.get())
+        return [each.job_id for each in started]
+
+    return asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_three_tenants_start_in_turns() -> None:
+    queue = waiting("a1", "a2", "a3", "a4", "b1", "b2", "c1")
+
+    assert order_of(queue, running=1) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+
+
+def test_of_several_running_jobs_each_tenant_has_its_part() -> None:
+    queue = waiting("a1", "a2", "a3", "b1", "c1")
+
+    assert order_of(queue, running=3)[:3] == ["a1", "b1", "c1"]
+
+
+def test_a_tenant_that_always_comes_back_does_not_overtake_one_that_waits() -> None:
+    async def run() -> list[str]:
+        queue = waiting("b1", "b2", "b3")
+        started = []
+        for number in range(3):
+            queue.put(replace(RECORD, owner="a", job_id=f"a{number}"))
+            for _ in range(2):
+                found = await queue.get()
+                queue.ended(found)
+                started.append(found.job_id)
+        return started
+
+    assert asyncio.run(run()) == ["b1", "a0", "b2", "a1", "b3", "a2"]
+
+
+def test_a_removed_job_does_not_start() -> None:
+    queue = waiting("a1", "b1")
+
+    assert queue.remove("a1")
+    assert not queue.remove("a1")
+    assert order_of(queue, running=1) == ["b1"]
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {"JOBS_WAITING_MAX": "8", "JOBS_PER_TENANT_MAX": "6", "JOB_SECONDS_MAX": "8"}
+    settings |= {"DOMAINS_PER_TENANT_MAX": "2", "JOB_MEMORY_BYTES_MAX": str(4 << 30)}
+    running = Gateway(
+        tmp_path_factory.mktemp("limited") / "data",
+        LEAN | {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()},
+    )
+    yield running
+    running.stop()
+
+
+def submitted(tenant: Tenant, count: int = 2, **fields: Any) -> str:
+    created = submit(tenant.http, rows(count), **fields)
+    assert created.status_code == 202, created.text
+    found: str = created.json()["job_id"]
+    return found
+
+
+def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
+    first, second, third = (limited.tenant() for _ in range(3))
+    jobs = [(first, submitted(first, 300))]  # it runs while the others arrive
+    jobs += [(first, submitted(first)) for _ in range(3)]
+    jobs += [(second, submitted(second)) for _ in range(2)]
+    jobs += [(third, submitted(third))]
+
+    ended = [until(tenant.http, job_id) for tenant, job_id in jobs]
+
+    starts = sorted(range(len(jobs)), key=lambda number: ended[number]["started_ms"])
+    assert [jobs[number][0].name for number in starts] == [
+        each.name for each in (first, second, third, first, second, first, first)
+    ]
+
+
+def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(limited: Gateway) -> None:
+    tenant, other = limited.tenant(), limited.tenant()
+    long = submitted(tenant, 3000)
+    short = submitted(other)
+
+    assert until(other.http, short)["status"] == "failed"
+    ended = job(tenant.http, long)
+    assert (ended["status"], ended["problem"]["reason"]) == ("failed", "time-limit")
+
+
+def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
+    tenant, other = limited.tenant(), limited.tenant()
+    held = submitted(tenant, 3000)
+    until(tenant.http, held, "running")
+    for _ in range(10):
+        waits = submitted(tenant)
+        assert tenant.http.post(f"/jobs/{waits}/cancel").json()["status"] == "cancelled"
+
+    created = submit(other.http, rows(2))
+
+    assert created.status_code == 202, created.text
+    tenant.http.post(f"/jobs/{held}/cancel")
+
+
+def keep(gateway: Gateway, tenant: Tenant, kind: str, *names: str) -> None:
+    """Files as of earlier jobs."""
+    folder = gateway.data_dir / kind / "tenants" / tenant.name
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / f"{name}.safetensors").write_bytes(b"as if built")
+
+
+def over(answer: Any, limit: str) -> bool:
+    return (answer.status_code, answer.json()["code"], answer.json()["limit"]) == (429, "tenant-limit", limit)
+
+
+def test_a_tenant_keeps_so_many_domains(limited: Gateway) -> None:
+    tenant, other = limited.tenant(), limited.tenant()
+    keep(limited, tenant, "domains", "kept")
+    busy = submitted(other, 3000)  # so that the next job waits
+    until(other.http, busy, "running")
+    waits = submitted(tenant, name="waits")
+
+    refused = submit(tenant.http, rows(2), name="third")
+    accepted = [submit(tenant.http, rows(2), name=name).status_code for name in ("kept", "waits")]
+    of_other = submit(other.http, rows(2), name="third").status_code
+    tenant.http.post(f"/jobs/{waits}/cancel")
+    assert tenant.http.delete("/domains/kept").status_code == 204
+    other.http.post(f"/jobs/{busy}/cancel")
+
+    assert over(refused, "domains_per_tenant_max")
+    assert accepted == [202, 202]
+    assert of_other == 202
+    for running in tenant.http.get("/jobs").json()["jobs"]:
+        until(tenant.http, running["job_id"])
+    assert submit(tenant.http, rows(2), name="third").status_code == 202
+
+
+def test_a_tenant_keeps_so_many_fine_tuned_models(gateway: Gateway, tenant: Tenant) -> None:
+    most = gateway.settings.infill_models_per_tenant_max
+    keep(gateway, tenant, "infill", *(f"model-{number}" for number in range(most)))
+    body = {"name": "one-more", "documents": rows(20)}
+
+    assert over(tenant.http.post("/jobs/infill", json=body), "infill_models_per_tenant_max")
+
+
+def test_a_domain_that_needs_too_much_memory_is_refused_before_it_is_built(limited: Gateway) -> None:
+    tenant = limited.tenant()
+    body = {"name": "wide", "embeddings": [[[1.0] * 8192]] * 110}
+
+    refused = tenant.http.post("/jobs/domain", json=body)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad-corpus")
+    assert refused.json()["reason"] == "out-of-memory"
+    assert tenant.http.get("/jobs").json()["jobs"] == []

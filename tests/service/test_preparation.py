@@ -1,0 +1,83 @@
+"""Large work runs in one thread, with turns for tenants, and small work at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from core.errors import InvalidInput
+from service.preparation import IN_LOOP_SIZE_MAX, Preparation
+
+LARGE = IN_LOOP_SIZE_MAX + 1
+
+
+def test_large_work_leaves_the_event_loop_and_small_work_does_not() -> None:
+    async def main() -> None:
+        preparation = Preparation()
+        assert await preparation.run("a", IN_LOOP_SIZE_MAX, threading.current_thread) is threading.main_thread()
+        assert await preparation.run("a", LARGE, threading.current_thread) is not threading.main_thread()
+        preparation.close()
+
+    asyncio.run(main())
+
+
+def test_tenants_take_turns_and_one_function_runs_at_a_time() -> None:
+    order: list[str] = []
+    first, running = threading.Event(), threading.Semaphore()
+
+    def work(name: str) -> str:
+        assert running.acquire(blocking=False)
+        first.wait(60)
+        order.append(name)
+        running.release()
+        return name
+
+    async def main() -> None:
+        preparation = Preparation()
+        greedy = [asyncio.create_task(preparation.run("greedy", LARGE, work, f"greedy-{n}")) for n in range(20)]
+        await asyncio.sleep(0)
+        modest = asyncio.create_task(preparation.run("modest", LARGE, work, "modest"))
+        await asyncio.sleep(0)
+        first.set()
+        assert await modest == "modest"
+        await asyncio.gather(*greedy)
+        assert order.index("modest") <= 2
+        preparation.close()
+
+    asyncio.run(main())
+
+
+def test_work_whose_caller_leaves_while_it_waits_is_not_run() -> None:
+    held, ran = threading.Event(), list[str]()
+
+    async def main() -> None:
+        preparation = Preparation()
+        running = asyncio.create_task(preparation.run("a", LARGE, held.wait, 60))
+        leaving = asyncio.create_task(preparation.run("a", LARGE, ran.append, "leaving"))
+        leaving_at_work = running
+        await asyncio.sleep(0)
+        leaving.cancel()
+        leaving_at_work.cancel()
+        await asyncio.gather(leaving, running, return_exceptions=True)
+        held.set()
+        await preparation.run("a", LARGE, ran.append, "next")
+        assert ran == ["next"]
+        preparation.close()
+
+    asyncio.run(main())
+
+
+def test_errors_pass_through() -> None:
+    def refuse() -> None:
+        raise InvalidInput("too long")
+
+    async def main() -> None:
+        preparation = Preparation()
+        with pytest.raises(InvalidInput):
+            await preparation.run("a", LARGE, refuse)
+        assert await preparation.run("a", LARGE, int) == 0
+        preparation.close()
+
+    asyncio.run(main())
