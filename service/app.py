@@ -24,6 +24,7 @@ from service.http.open_streams import StreamGuard
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
 from service.openai.endpoints import router as openai
+from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
@@ -76,6 +77,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(audit)
 
 
 def _app(gateway: Gateway) -> FastAPI:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
+from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
@@ -45,6 +46,7 @@ def _part(of: Callable[[Gateway], Any]) -> Any:
 SettingsDep = Annotated[Settings, _part(lambda gateway: gateway.settings)]
 MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
+AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 

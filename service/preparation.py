@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from gpu_workers.engine.fair_queue import FairQueue
+from service.turns import Turns
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -21,22 +20,12 @@ Result = TypeVar("Result")
 IN_LOOP_SIZE_MAX = 64 * 1024  # about a millisecond
 
 
-@dataclass(eq=False)
-class _Waiting:
-    """Work that waits for its turn. `turn` is set when it may start."""
-
-    work: int
-    turn: asyncio.Future[None]
-    places: int = 1
-
-
 class Preparation:
     """Runs functions of one thread. Used on the event loop only, without locks."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="preparation")
-        self._waiting: FairQueue[_Waiting] = FairQueue()
-        self._busy = False
+        self._turns = Turns(1)
 
     def close(self) -> None:
         """Finish the running function. All others are cancelled."""
@@ -52,28 +41,9 @@ class Preparation:
         """
         if size <= IN_LOOP_SIZE_MAX:
             return function(*args, **kwargs)
+        await self._turns.wait(tenant, size)
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(size, loop.create_future())
-        self._waiting.append(tenant, waiting)
-        self._start_next()
-        try:
-            await waiting.turn
-        except asyncio.CancelledError:
-            if waiting.turn.done() and not waiting.turn.cancelled():  # it had its turn in the same moment
-                self._ended()
-            else:
-                self._waiting.keep(lambda entry: entry is not waiting)
-            raise
         running = self._thread.submit(function, *args, **kwargs)
         # The thread is busy until the function has returned, whether or not the caller still waits.
-        running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self._ended))
+        running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self._turns.end, tenant))
         return await asyncio.wrap_future(running)
-
-    def _start_next(self) -> None:
-        if not self._busy and self._waiting:
-            self._busy = True
-            self._waiting.take().turn.set_result(None)
-
-    def _ended(self) -> None:
-        self._busy = False
-        self._start_next()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -60,6 +61,21 @@ def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=None if isinstance(value, dict) and "key" in value else 2))
+
+
+@contextlib.contextmanager
+def destination(output: Path | None) -> Iterator[BinaryIO]:
+    """The file that a command writes to; standard output without one."""
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with output.open("wb") as file:
+            yield file
+    except OSError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 def draw_progress(fraction: float, stage: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from service.cli.common import AsJson, DataDir, print_json, with_parts
+from service.cli.common import AsJson, DataDir, destination, print_json, with_parts
+from service.cli.keys import BY_CLI
 
 if TYPE_CHECKING:
     from core.ledger.hash_chain.audit import LedgerAudit
@@ -104,7 +102,7 @@ def export(
     data_dir: DataDir = None,
 ) -> None:
     """Write journals and seals as JSON lines, for auditors. Exits 1 if a sealed entry was changed."""
-    with _destination(output) as file:
+    with destination(output) as file:
         ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False)
     raise typer.Exit(0 if ok else 1)
 
@@ -118,20 +116,6 @@ async def _write(parts: LedgerParts, tenant: str | None, file: BinaryIO) -> bool
     async for line in export_ledger(parts.client, parts.master_key, parts.epoch_file, tenant=tenant):
         file.write(orjson.dumps(line) + b"\n")
     return bool(line["ok"])  # the last line is the summary
-
-
-@contextlib.contextmanager
-def _destination(output: Path | None) -> Iterator[BinaryIO]:
-    if output is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with output.open("wb") as file:
-            yield file
-    except OSError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
 
 
 @ledger_app.command("accept-restore")
@@ -153,8 +137,17 @@ def accept_restore(
             err=True,
         )
         raise typer.Exit(1)
-    number = with_parts(data_dir, lambda parts: parts.sealer.accept_restore(), trusted=False)
+    number = with_parts(data_dir, _accept_restore, trusted=False)
     if number is None:
         typer.echo("nothing to accept: Redis continues from the epoch file")
     else:
         typer.echo(f"accepted; seal {number} says so. Restart the gateway.")
+
+
+async def _accept_restore(parts: LedgerParts) -> int | None:
+    number = await parts.sealer.accept_restore()
+    if number is not None:
+        await parts.keys.log.append(
+            by=BY_CLI, action="ledger.accept-restore", target="ledger", details={"seal": number}
+        )
+    return number

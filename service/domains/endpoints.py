@@ -7,9 +7,10 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from core.ledger.names import SHARED_OWNER
-from service.deps import DomainsDep
+from service.deps import AdminLogDep, DomainsDep
 from service.http.auth import OwnerDep, ReadingOwnerDep
 from service.http.body import JsonRoute
+from service.http.operator_log import log_if_shared
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
@@ -24,6 +25,7 @@ async def domains(owner: ReadingOwnerDep, domains: DomainsDep) -> dict[str, Any]
 @router.delete(
     "/domains/{name}", status_code=204, summary="Delete a domain of the tenant, or with the admin key a shared one"
 )
-async def remove_domain(name: str, owner: OwnerDep, domains: DomainsDep) -> Response:
+async def remove_domain(name: str, owner: OwnerDep, domains: DomainsDep, log: AdminLogDep) -> Response:
     await domains.remove(owner, name)
+    await log_if_shared(log, owner, action="domain.delete", name=name)
     return Response(status_code=204)

@@ -16,10 +16,11 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.jobs import JobRecord, JobStatus
-from service.deps import JobsDep, OpenStreamDep, PagingDep, SubmissionDep
+from service.deps import AdminLogDep, JobsDep, OpenStreamDep, PagingDep, SubmissionDep
 from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
+from service.http.operator_log import log_if_shared
 from service.http.problems import documented
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
@@ -61,10 +62,13 @@ def _creation(kind: JobKind) -> Any:
     async def create(
         request: Request,
         submission: SubmissionDep,
+        log: AdminLogDep,
         response: Response,
         owner: str = Depends(owner_of),  # a default: an annotation could not name a local variable
     ) -> dict[str, Any]:
         job, created = await submission.submit(request, owner, kind)
+        if created:
+            await log_if_shared(log, owner, action=f"job.{kind.name}", name=job.job_id)
         response.headers["Location"] = f"/jobs/{job.job_id}"
         response.headers["Idempotency-Replayed"] = str(not created).lower()
         return job_block(job)
@@ -92,8 +96,10 @@ async def one_job(job: JobDep) -> dict[str, Any]:
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job; one that has ended stays what it is")
-async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep) -> dict[str, Any]:
-    return job_block(await runner.cancel(owner, job_id))
+async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep, log: AdminLogDep) -> dict[str, Any]:
+    job = await runner.cancel(owner, job_id)
+    await log_if_shared(log, owner, action="job.cancel", name=job.job_id)
+    return job_block(job)
 
 
 @router.get("/jobs/{job_id}/events", summary="The job's states as they change", response_class=EventSourceResponse)

@@ -14,9 +14,9 @@ from gpu_workers.engine.protocol import GATEWAY
 from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, PagingDep, SettingsDep
 from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
+from service.http.operator_log import BY_OPERATOR
 from service.http.strict import Strict
 from service.releases.budget_blocks import page_block
-from service.tenants.keys import BY_OPERATOR
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])

@@ -14,13 +14,13 @@ from core.ledger.keystore import LIFE_S_MAX, OVERLAP_S_MAX, KeyRole, KeyStore, N
 from service.deps import KeysDep
 from service.http.auth import OPERATOR, AdminCallerDep, Caller
 from service.http.body import JsonRoute
+from service.http.operator_log import BY_OPERATOR
 from service.http.strict import Strict
 from service.tenants.service import key_block
 
 operator_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 tenant_router = APIRouter(route_class=JsonRoute, tags=["keys"])
 
-BY_OPERATOR = "operator"
 Lifetime = Annotated[int | None, Field(ge=1, le=LIFE_S_MAX, description="Seconds until the key expires.")]
 
 

@@ -15,6 +15,7 @@ from core.amounts import cost_nano, limit_femto, limit_nano
 from core.errors import InvalidInput
 from core.ledger.keystore import ApiKey, KeyStore, NewKey
 from core.ledger.ledger import Ledger
+from core.ledger.names import check_tenant
 from core.ledger.records import Limit, Plan, plan_signature
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.pricing import sentence_event
@@ -99,6 +100,7 @@ async def open_tenant(
         subjects = await _planned(dict.fromkeys(Unit, per_subject), events, certify)
     else:
         limits = await _planned(limits, events, certify)
+    check_tenant(terms.name)
     await keys.log.append(by=by, action="tenant.create", target=terms.name, details=_logged(terms))
     await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
     return await keys.create(terms.name, by=by)

@@ -50,7 +50,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Seal:
-    """`restored` is set if an operator accepted an older state: the last seal that the gateway had seen before."""
+    """`restored` is set if an operator accepted an older state: the last seal that the gateway had seen before.
+
+    `admin` is the end of the log of administrative actions at that time; None in seals of earlier versions.
+    """
 
     id: SealId
     body: bytes
@@ -60,6 +63,7 @@ class Seal:
     heads: str
     restored: SealId | None
     segments: tuple[Segment, ...]
+    admin: SealId | None = None
 
     def segment(self, tenant: str) -> Segment | None:
         return next((segment for segment in self.segments if segment.tenant == tenant), None)
@@ -140,6 +144,7 @@ def parse_seal(body: bytes, mac: str, master_key: MasterKey) -> Seal | None:
             Segment(tenant, first, last, digest, end, tuple(tuple(row) for row in rows))
             for tenant, first, last, digest, end, rows in found["tenants"]
         ),
+        admin=SealId(**found["admin"]) if found.get("admin") else None,
     )
 
 
@@ -204,6 +209,7 @@ class SealChain:
         ledger: str,
         at_ms: int,
         segments: tuple[Segment, ...],
+        admin: SealId,
         n: int | None = None,
         restored: SealId | None = None,
     ) -> ChainHead | None:
@@ -221,6 +227,7 @@ class SealChain:
                 "previous": {"n": after.id.n, "mac": after.id.mac},
                 "restored": {"n": restored.n, "mac": restored.mac} if restored else None,
                 "heads": heads_digest(heads),
+                "admin": {"n": admin.n, "mac": admin.mac},
                 "tenants": [[s.tenant, s.first, s.last, s.digest, s.end, s.accounts] for s in segments],
             }
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 from core.errors import InvalidInput, LedgerNotTrusted, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.hash_chain.chain import (
     ChainHead,
     Head,
@@ -47,6 +48,7 @@ class Sealer:
         self._client = client
         self._master_key = master_key
         self._chain = SealChain(client, master_key)
+        self._admin_log = AdminLog(client, master_key)
         self._file = EpochFile(epoch_file)
         self._ledger = ""
         self._head: ChainHead | None = None
@@ -160,7 +162,13 @@ class Sealer:
     ) -> ChainHead | None:
         at_ms = await self._client.now_ms()
         return await self._chain.append(
-            head, ledger=self._ledger, at_ms=at_ms, segments=segments, n=n, restored=restored
+            head,
+            ledger=self._ledger,
+            at_ms=at_ms,
+            segments=segments,
+            admin=await self._admin_log.end(),
+            n=n,
+            restored=restored,
         )
 
     async def _remember(self, head: ChainHead) -> None:

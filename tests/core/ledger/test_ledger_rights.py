@@ -111,6 +111,25 @@ def test_an_operator_without_a_password_is_nobody(server, tmp_path):
 
 
 @on_a_deployment
+def test_the_password_is_replaced_while_the_ledger_is_in_use(go, ledger, admin, server):
+    """The procedure of docs/operating/security.md."""
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    renewed = LedgerClient(connect(url=server.url.replace(REDIS_PASSWORD, "renewed")))
+    late = LedgerClient(connect(url=server.url))
+    try:
+        go(admin.call("ACL", "SETUSER", "gateway", ">renewed"))
+        assert go(Ledger(renewed, MASTER_KEY).accounts("acme")) == go(ledger.accounts("acme"))
+        go(admin.call("ACL", "SETUSER", "gateway", f"<{REDIS_PASSWORD}"))
+        with pytest.raises(LedgerUnavailable, match="credentials"):
+            go(late.call("PING"))
+        go(Ledger(renewed, MASTER_KEY).reserve("acme", [charge(1)]))
+    finally:
+        go(admin.call("ACL", "SETUSER", "gateway", f">{REDIS_PASSWORD}"))
+        go(renewed.close())
+        go(late.close())
+
+
+@on_a_deployment
 def test_everything_is_there_after_a_restart(go, ledger, server):
     """Redis 7.0 reads its file as the user `default`, and drops the transactions that this user may not run."""
     go(ledger.open_tenant("acme", limits=limits(5)))

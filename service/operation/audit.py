@@ -1,0 +1,25 @@
+"""The log of administrative actions, for the operator."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from service.deps import AdminLogDep, SettingsDep
+from service.http.auth import OPERATOR
+
+router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
+
+
+@router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
+async def audit(
+    log: AdminLogDep,
+    settings: SettingsDep,
+    cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
+    limit: Annotated[int, Query(ge=1)] = 100,
+) -> dict[str, Any]:
+    """`genuine` is false for an entry that the gateway did not write. `audit verify` checks the whole chain."""
+    page = await log.page(after=cursor, limit=min(limit, settings.journal_page_max))
+    return {"entries": [asdict(entry) for entry in page.entries], "next_cursor": page.next_cursor}

@@ -1,0 +1,123 @@
+"""The log of administrative actions: over HTTP and by the command, and what a writer of Redis cannot hide."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_kit import LEAN, run_command
+from inprocess_kit import Gateway
+
+from core.ledger import names
+from core.ledger.client import LedgerClient, connect
+from core.ledger.embedded import socket_path
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    running = Gateway(tmp_path_factory.mktemp("logged") / "data", LEAN)
+    yield running
+    running.stop()
+
+
+def entries(gateway: Gateway) -> list[dict[str, Any]]:
+    found, cursor = [], 0
+    while cursor is not None:
+        page = gateway.admin.get("/admin/audit", params={"cursor": cursor, "limit": 2}).json()
+        assert len(page["entries"]) <= 2
+        found += page["entries"]
+        cursor = page["next_cursor"]
+    return found
+
+
+def in_redis(gateway: Gateway, *command: str) -> Any:
+    async def call() -> Any:
+        client = LedgerClient(connect(socket_path=socket_path(gateway.data_dir)))
+        try:
+            return await client.call(*command)
+        finally:
+            await client.close()
+
+    return gateway.on_loop(call())
+
+
+def test_each_action_is_logged_with_who_did_it_and_no_secret(logged: Gateway, tmp_path: Path) -> None:
+    before = len(entries(logged))
+    tenant = logged.tenant("acme", epsilon=5)
+    made = logged.admin.post("/admin/tenants/acme/keys", json={"roles": ["admin"], "label": "self-service"}).json()
+    own = logged.client(made["key"])
+    second = own.post("/keys", json={"roles": ["read"]}).json()
+    rotated = own.post(f"/keys/{second['key_id']}/rotate", json={"overlap_s": 60}).json()
+    own.delete(f"/keys/{rotated['key_id']}")
+    by_command = run_command(logged.data_dir, "key", "create", "acme", "--role", "jobs", "--label", "by command")
+    assert by_command.returncode == 0, by_command.stderr
+    logged.admin.delete("/domains/nothing")
+
+    found = entries(logged)[before:]
+    by_key = f"key:{made['key_id']}"
+    assert [(each["by"], each["action"]) for each in found] == [
+        ("operator", "tenant.create"),
+        ("operator", "key.create"),
+        ("operator", "key.create"),
+        (by_key, "key.create"),
+        (by_key, "key.rotate"),
+        (by_key, "key.revoke"),
+        ("cli", "key.create"),
+    ]
+    assert [each["n"] for each in found] == list(range(before + 1, before + 8))
+    assert found[0]["target"] == "acme"
+    assert found[4]["details"]["replaces"] == second["key_id"]
+    assert found[6]["details"]["label"] == "by command"
+    assert all(each["genuine"] for each in found)
+    text = json.dumps(found)
+    for key in (tenant.key, made["key"], second["key"], rotated["key"]):
+        assert key.split("_")[2] not in text
+
+    listed = run_command(logged.data_dir, "key", "list", "acme").stdout
+    assert "by command" in listed
+    assert "jobs" in listed
+    exported = tmp_path / "audit.jsonl"
+    assert run_command(logged.data_dir, "audit", "export", "--output", str(exported)).returncode == 0
+    assert [json.loads(line) for line in exported.read_text().splitlines()][before:] == found
+
+
+def test_keys_by_command(logged: Gateway) -> None:
+    tenant = logged.tenant("clinic")
+    key_id = tenant.key.split("_")[1]
+    rotated = run_command(logged.data_dir, "key", "rotate", "clinic", key_id, "--overlap-s", "0", "--json")
+    assert rotated.returncode == 0, rotated.stderr
+    new = json.loads(rotated.stdout)["key"]
+    assert tenant.http.get("/budget").status_code == 401
+    assert logged.client(new).get("/budget").status_code == 200
+    states = {
+        key["key_id"]: key for key in json.loads(run_command(logged.data_dir, "key", "list", "clinic", "--json").stdout)
+    }
+    assert states[key_id]["expires_ms"] is not None
+    assert "expired" in run_command(logged.data_dir, "key", "list", "clinic").stdout
+    revoked = run_command(logged.data_dir, "key", "revoke", "clinic", new.split("_")[1])
+    assert (revoked.returncode, logged.client(new).get("/budget").status_code) == (0, 401)
+    wrong = run_command(logged.data_dir, "key", "create", "clinic", "--role", "owner")
+    assert wrong.returncode != 0
+    assert "release, read, jobs, admin" in wrong.stderr
+
+
+def test_only_the_operator_reads_the_log(logged: Gateway) -> None:
+    tenant = logged.tenant()
+    own = logged.admin.post(f"/admin/tenants/{tenant.name}/keys", json={"roles": ["admin"]}).json()["key"]
+    assert logged.client(own).get("/admin/audit").json()["code"] == "wrong-scope"
+
+
+def test_a_log_whose_end_was_cut_off_is_found_by_the_last_seal(logged: Gateway) -> None:
+    logged.tenant()
+    assert run_command(logged.data_dir, "ledger", "seal").returncode == 0
+    assert run_command(logged.data_dir, "audit", "verify").returncode == 0
+    last = entries(logged)[-1]["n"]
+
+    in_redis(logged, "XDEL", names.ADMIN_LOG_KEY, f"{last}-0")
+
+    found = run_command(logged.data_dir, "audit", "verify", "--json")
+    assert found.returncode == 1
+    assert json.loads(found.stdout)["faults"] == [f"the last seal covers entry {last}, which is missing"]
