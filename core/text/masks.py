@@ -73,21 +73,30 @@ def _trimmed(text: str, mask: Mask) -> Mask:
 
 def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
     """Join consecutive word masks (module docstring)."""
-    joined: list[Mask] = []
+    groups: list[list[Mask]] = []
     for mask in regions:
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and last.type not in _ENTITY_ORDER
-            and mask.type not in _ENTITY_ORDER
-            and not text[last.end : mask.start].strip(" \t")
-        ):
-            technique = min(last.technique, mask.technique, key=_TECHNIQUE_ORDER.__getitem__)
-            kind = NUMBER if last.type == mask.type == NUMBER else WORD
-            joined[-1] = replace(last, end=mask.end, type=kind, technique=technique)
+        if groups and _merges(text, groups[-1][-1], mask):
+            groups[-1].append(mask)
         else:
-            joined.append(mask)
-    return joined
+            groups.append([mask])
+    return [group[0] if len(group) == 1 else _merged(group) for group in groups]
+
+
+def _merges(text: str, last: Mask, mask: Mask) -> bool:
+    return (
+        last.type not in _ENTITY_ORDER
+        and mask.type not in _ENTITY_ORDER
+        and not text[last.end : mask.start].strip(" \t")
+    )
+
+
+def _merged(group: Sequence[Mask]) -> Mask:
+    return replace(
+        group[0],
+        end=group[-1].end,
+        type=NUMBER if all(mask.type == NUMBER for mask in group) else WORD,
+        technique=min((mask.technique for mask in group), key=_TECHNIQUE_ORDER.__getitem__),
+    )
 
 
 def find_masks(

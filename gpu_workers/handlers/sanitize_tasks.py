@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.text.policy import MODEL_FILLS, MaskPolicy, SanitizeTask
+from core.text.policy import METRIC_DP, MODEL_FILLS, MaskPolicy, SanitizeTask
 from core.text.recognised import WindowFinds
 from core.text.visible import visible
 from core.text.windows import windows
@@ -19,7 +19,8 @@ from gpu_workers.engine.protocol import Pieces, Task
 
 _CHARS_PER_TOKEN = 4
 _FILL_WORK = 3  # of a model fill, in units of reading the text once: each place is read with its surroundings
-_REST_SHARE = 16  # without recognisers and a model, a text takes at most 1/16 of the time of the tagger
+_REST_SHARE = 16  # without recognisers, a model or draws, a text takes at most 1/16 of the time of the tagger
+_DRAW_SHARE = 3  # the draws of `metric_dp` for a text of different words take 1/3 of that time
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class DocumentTask(SanitizeTask):
         """The estimated work, in tokens."""
         tokens = _tokens(self.text)
         reading = tokens if self.finds is None else tokens // _REST_SHARE + 1
-        return reading + (_FILL_WORK * tokens if self.fill in MODEL_FILLS else 0)
+        filling = _FILL_WORK * tokens if self.fill in MODEL_FILLS else 0
+        drawing = tokens // _DRAW_SHARE if self.fill == METRIC_DP else 0
+        return reading + filling + drawing
 
     def pieces(self, weight_max: int) -> Pieces | None:  # noqa: ARG002 - the masks must not depend on an engine's limits
         """The windows of a document that has more than one. See `gpu_workers.engine.protocol.Divisible`."""
