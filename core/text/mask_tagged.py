@@ -46,13 +46,15 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
 def join(text: str, parts: Sequence[Tagged]) -> Tagged:
     """Return the findings in the whole text. `parts`: those in each of `windows(text)`, in order.
 
-    Raises RecogniserFailed if the parts are not those of this text.
+    Raises RecogniserFailed if the parts are not those of this text, or a span is outside its window.
     """
     cut = windows(text)
-    if len(parts) != len(cut) or any(
-        part.text != text[window.start : window.end] for window, part in zip(cut, parts, strict=True)
-    ):
+    if len(parts) != len(cut):
         raise RecogniserFailed
+    for window, part in zip(cut, parts, strict=True):
+        inside = all(0 <= start < end <= len(part.text) for start, end, _, _ in part.found)
+        if not inside or part.text != text[window.start : window.end]:
+            raise RecogniserFailed
     found = {
         (*at, kind, score)
         for window, part in zip(cut, parts, strict=True)

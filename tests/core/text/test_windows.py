@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -183,6 +184,8 @@ def test_missing_and_foreign_finds_are_errors() -> None:
         (parts[1:], names[1:]),
         (parts, [names[1], *names[1:]]),
         (parts, [*names[:-1], None]),
+        (parts, [names[0], replace(names[1], found=((-1, 5, "PERSON", 0.9),)), *names[2:]]),
+        (parts, [names[0], replace(names[1], found=((5, OVERLAP + 99 * SIZE, "PERSON", 0.9),)), *names[2:]]),
         ([(), *parts[1:]], names),
     ):
         with pytest.raises(RecogniserFailed):
