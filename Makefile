@@ -6,11 +6,13 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 # Real evaluation data; only the benchmarks read it (see benchmarks/README.md).
 DATA ?= ../shared/data
+# Of `make fuzz`.
+REQUESTS ?= 100000
 
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants audit audit-quick clean
+.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants fuzz audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -55,7 +57,9 @@ format: setup
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
+	$(BIN)/python -m benchmarks.fairness
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
@@ -99,6 +103,10 @@ soak: setup
 ## mutants: seed bugs in the ledger's scripts and see that the tests catch each (2 minutes)
 mutants: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.mutants
+
+## fuzz: attack a gateway with REQUESTS requests of every kind, and look for unhandled errors, repeated text and stalls
+fuzz: setup
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m fuzz.campaign --requests $(REQUESTS)
 
 ## audit: attack every mechanism that carries a guarantee, plant bugs, write docs/reference/audits.md (30 to 60 minutes)
 audit: setup

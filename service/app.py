@@ -18,6 +18,7 @@ from service.budget.estimate import estimate_router
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
+from service.http.body import json_limits
 from service.http.body_pace import BodyPace
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
 from service.http.open_streams import StreamGuard
@@ -106,17 +107,23 @@ def _app(gateway: Gateway) -> FastAPI:
             HTTPException: problems.on_http_error,
         },
         responses=problems.documented(  # of every route
+            s401="No key, or one that is unknown, expired or revoked.",
+            s403="The key does not have the role that the route needs, or is for another kind of route.",
             s408="The body arrives too slowly; the connection is closed.",
             s429="Too many requests, or as much in work as one tenant may have.",
             s431="The head of the request is too large; the connection is closed.",
             s503="Too much is in work, or a part of the gateway is not ready.",
         ),
+        redirect_slashes=False,  # a redirect would repeat the path
         telemetry={"logs": False},  # the framework's own would export the text of exceptions
     )
     app.state.gateway = gateway
     app.state.authenticator = gateway.authenticator
-    app.state.json_depth_max = settings.json_depth_max
+    app.state.json_limits = json_limits(settings)
+    app.state.preparation = gateway.preparation
     app.state.body_memory = gateway.body_memory
+    app.state.large_requests = gateway.large_requests
+    app.state.preparation = gateway.preparation
     return app
 
 

@@ -27,6 +27,7 @@ from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.failure_limit import FailureLimit
+from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
 from service.jobs.attempt import AttemptLimits
@@ -116,24 +117,31 @@ class Gateway:
         )
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
-        self._preparation = Preparation()
+        self.preparation = Preparation()
+        self.large_requests = LargeRequests(
+            per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
+        )
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
         constructions = Constructions(
             self.calculations, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
         )
         self.projections = Projections(settings, constructions)
-        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self._preparation)
+        self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self.preparation)
         self.vectors = VectorService(
             settings,
             workers=self.workers,
             projections=self.projections,
             constructions=constructions,
             arrays=self.engine.arrays,
-            preparation=self._preparation,
+            preparation=self.preparation,
         )
         self.sanitize = SanitizeService(
-            settings, policies=self.policies, models=self.tuned_models, workers=self.workers
+            settings,
+            policies=self.policies,
+            models=self.tuned_models,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors)
         self.releases = ReleasePipeline(
@@ -142,9 +150,9 @@ class Gateway:
             master_key=self.master_key,
             engine=self.engine,
             reuse=_reuse_store(settings, ledger),
-            preparation=self._preparation,
+            preparation=self.preparation,
         )
-        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine)
+        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.preparation)
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
@@ -207,7 +215,7 @@ class Gateway:
     async def stop(self) -> None:
         """Stop everything that was started."""
         self.calculations.close()
-        self._preparation.close()
+        self.preparation.close()
         await self.jobs.close()
         await self.engine.stop()
         await self._maintenance.stop()

@@ -1,8 +1,9 @@
 """Work on large requests outside the event loop, one at a time, with turns for tenants.
 
-Segmenting a text, turning lists of numbers into an array and writing a large answer take up to hundreds of milliseconds
-of Python. On the event loop they would stop every other request. In several threads they would compete with it for the
-interpreter, so one thread does them all.
+Parsing a body, segmenting a text, turning lists of numbers into an array and writing a large answer take up to hundreds
+of milliseconds of Python. On the event loop they would stop every other request. In several threads they would compete
+with it for the interpreter, so one thread does them all. After each it rests for as long as it has worked, so that the
+event loop has at least half of the time.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ class Preparation:
         await self._turns.wait(tenant, size)
         loop = asyncio.get_running_loop()
         running = self._thread.submit(function, *args, **kwargs)
+        started = loop.time()
+
+        def rest() -> None:
+            loop.call_later(loop.time() - started, self._turns.end, tenant)
+
         # The thread is busy until the function has returned, whether or not the caller still waits.
-        running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self._turns.end, tenant))
+        running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(rest))
         return await asyncio.wrap_future(running)

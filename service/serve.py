@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import resource
 import signal
 import sys
@@ -71,6 +72,7 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
     try:
         await gateway.start()
         servers += _servers(gateway)
+        _spare_collector()
         progress = asyncio.create_task(_report_progress(servers, gateway, started))
         await asyncio.gather(*(server.serve() for server in servers))
         progress.cancel()
@@ -82,6 +84,16 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
         return 1
     finally:
         await gateway.stop()
+
+
+def _spare_collector() -> None:
+    """Exempt what was imported and made so far from garbage collection.
+
+    Parsing a large body makes many objects, and so starts many collections. Each would visit every module again: a
+    megabyte of empty lists took 300 milliseconds instead of 20.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _servers(gateway: Gateway) -> list[_Server]:
@@ -96,6 +108,7 @@ def _servers(gateway: Gateway) -> list[_Server]:
 def _server(gateway: Gateway, app: FastAPI, host: str, port: int) -> _Server:
     settings = gateway.settings
     limits = ConnectionLimits(**{field.name: getattr(settings, field.name) for field in fields(ConnectionLimits)})
+    app.openapi()  # kept; the first request of it would keep the event loop for half a second
     config = uvicorn.Config(
         app,
         http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=limits, open_by_address=Counter())),

@@ -32,6 +32,7 @@ SLOW_KINDS = {
     "training": "whole trainings and builds",
     "documentation": "every command of the documentation runs",
     "installation": "wheels, compilers, other processors",
+    "fuzzing": "a gateway is attacked with many generated requests",
     "grid": "a bound is compared with other computations over a grid of parameters",
 }
 

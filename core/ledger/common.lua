@@ -141,18 +141,55 @@ local function write_new_account(a, pending)
   redis.call("ZADD", base .. "accounts", 0, a.name)
 end
 
+-- The fields of the tenant's record that transitions use, read at once.
+local tenant_fields
+local function tenant()
+  if not tenant_fields then
+    local f = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored")
+    tenant_fields = {
+      mode = f[1], seq = tonumber(f[2] or 0), holds = tonumber(f[3] or 0), uncharged_until_ms = tonumber(f[4] or 0),
+      stored = f[5],
+    }
+  end
+  return tenant_fields
+end
+
 -- Appends one journal entry for a transition. Sequence numbers are consecutive, so a lost entry leaves a visible gap.
 -- `amounts` is the JSON text of a list of rows {unit, subject, vector} of the tenant's own accounts. `subjects` is the
 -- JSON text of such rows of subjects' accounts, or the SHA-256 of that text for a transition that spends nothing, or ""
 -- if there are none. The rows of an `open` entry also contain the account's other terms. `key` is the id of the API key
--- that caused the release, or "". `holds` is the change of the tenant's number of open holds.
-local function journal(transition, release, mechanism, reason, amounts, subjects, key, holds)
-  local before = redis.call("HMGET", KEYS[1], "seq", "holds")
-  local seq = text((before[1] or 0) + 1)
-  redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
-    "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "subjects", subjects,
-    "key", key)
-  redis.call("HSET", KEYS[1], "seq", seq, "holds", text((before[2] or 0) + holds))
+-- that caused the release, or "". `holds` is the change of the tenant's number of open holds. `field` and `value`
+-- are written to the tenant's record in the same command, if they are given. Returns the number of the entry.
+local function journal(transition, release, mechanism, reason, amounts, subjects, key, holds, field, value)
+  local t = tenant()
+  t.seq, t.holds = t.seq + 1, t.holds + holds
+  local seq, open = text(t.seq), text(t.holds)
+  if subjects == "" then -- most tenants have no subjects
+    redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
+      "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "key", key)
+  else
+    redis.call("XADD", base .. "journal", seq .. "-0", "transition", transition, "release", release,
+      "mechanism", mechanism, "reason", reason, "at_ms", text(now), "amounts", amounts, "key", key,
+      "subjects", subjects)
+  end
+  if field then
+    redis.call("HSET", KEYS[1], "seq", seq, "holds", open, field, value)
+  else
+    redis.call("HSET", KEYS[1], "seq", seq, "holds", open)
+  end
+  return seq
+end
+
+-- Adds entry `seq` to the index of each subject in `rows`. The index lists the entries in which a subject has rows.
+local function index_entry(seq, rows)
+  local seen = {}
+  for _, row in ipairs(rows) do
+    local subject = row[2]
+    if subject ~= "" and not seen[subject] then
+      seen[subject] = true
+      redis.call("ZADD", base .. "entries:" .. subject, seq, seq)
+    end
+  end
 end
 
 -- Returns the JSON texts of the rows of the tenant's own accounts and of subjects' accounts.
@@ -183,7 +220,7 @@ local function journal_openings(accounts)
       limit_text(a.limit), cjson.encode(a.adjacency), cjson.encode(a.guarantee), cjson.encode(a.orders),
       cjson.encode(a.plan), table.concat(divisions, ","))
   end)
-  journal("open", "", "", "", own, subjects, "", 0)
+  return journal("open", "", "", "", own, subjects, "", 0)
 end
 
 -- Writes the limit of each of `accounts` and records the change in the journal.
@@ -205,21 +242,17 @@ local HOUR_MS = 3600000
 
 local function uncharged_until()
   local step = math.ceil(HOUR_MS / integer(args.uncharged_per_hour_max))
-  local until_ms = tonumber(redis.call("HGET", KEYS[1], "uncharged_until_ms") or 0)
+  local until_ms = tenant().uncharged_until_ms
   if until_ms - now > HOUR_MS + integer(args.holds_max) * step then
     until_ms = now -- more than all open holds can use up: the clock of Redis was set back
   end
   return math.max(now, until_ms) + step
 end
 
-local function count_uncharged(until_ms)
-  redis.call("HSET", KEYS[1], "uncharged_until_ms", text(until_ms))
-end
-
 -- Returns the rows {end of a period, bytes of the responses that expire in it} of the periods that have not ended,
 -- and the sum of the bytes. A row counts until the end of its period, so the sum is never too small.
 local function stored_responses()
-  local found, rows, total = redis.call("GET", base .. "stored"), {}, 0
+  local found, rows, total = tenant().stored, {}, 0
   for _, row in ipairs(found and cmsgpack.unpack(found) or {}) do
     if row[1] > now then
       rows[#rows + 1] = row

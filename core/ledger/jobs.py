@@ -239,11 +239,7 @@ class JobStore:
 
     async def get(self, owner: str, job_id: str) -> JobRecord:
         """Return a job. Raises UnknownJob, also for another owner's job."""
-        try:
-            key = names.job_key(owner, job_id)
-        except ValueError:
-            raise UnknownJob from None
-        return _record(owner, job_id, _texts(await self._client.call("HGETALL", key)))
+        return _record(owner, job_id, _texts(await self._client.call("HGETALL", _job_key(owner, job_id))))
 
     async def page(self, owner: str, *, cursor: str | None, limit: int) -> JobsPage:
         """Return up to `limit` jobs after `cursor`, newest first. Raises InvalidInput for a malformed cursor."""
@@ -276,7 +272,7 @@ class JobStore:
 
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:
         given = {name: value for name, value in args.items() if value is not None}
-        names.job_key(owner, job_id)  # raises ValueError for a malformed id
+        _job_key(owner, job_id)
         fixed: dict[str, Any] = {
             "action": action,
             "job": job_id,
@@ -292,6 +288,14 @@ class JobStore:
         if found["outcome"] == "not-open":
             raise HoldNotOpen(state=found["state"])
         return found
+
+
+def _job_key(owner: str, job_id: str) -> str:
+    """The key of a job. Raises UnknownJob for a malformed id: a path may hold any text."""
+    try:
+        return names.job_key(owner, job_id)
+    except ValueError:
+        raise UnknownJob from None
 
 
 def problem_of(error: JobFailed) -> dict[str, Any]:

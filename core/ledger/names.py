@@ -73,6 +73,16 @@ def release_key(tenant: str, release_id: str) -> str:
     return f"{{{check_tenant(tenant)}}}:release:{release_id}"
 
 
+def account_key(tenant: str, name: str) -> str:
+    """One account, a hash, by its name within the tenant."""
+    return f"{{{check_tenant(tenant)}}}:account:{name}"
+
+
+def subject_entries_key(tenant: str, subject_hash: str) -> str:
+    """The numbers of the entries in which a subject has rows, a sorted set."""
+    return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
+
+
 def overdue_key(tenant: str) -> str:
     """The open holds by deadline in ms, a sorted set."""
     return f"{{{check_tenant(tenant)}}}:overdue"

@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
-from core.ledger import names, wire
+from core.ledger import names
 from core.ledger.client import LedgerClient
+from core.ledger.journal_pages import JournalEntries
 from core.ledger.pages import OWN_ACCOUNTS, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
-    JournalEntry,
     JournalPage,
     Tenant,
     TenantMode,
 )
 
 PAGE_LIMIT_MAX = 1000
+PAGE_ROWS_MAX = 10_000
 ACCOUNTS_PAGE_MAX = 200
-SCAN_BATCH = 1000
-SCANS_A_PAGE_MAX = 10
 
 
 class LedgerReader:
@@ -109,38 +108,24 @@ class LedgerReader:
         key_id: str | None = None,
         cursor: int = 0,
         limit: int = 100,
+        rows_max: int = PAGE_ROWS_MAX,
     ) -> JournalPage:
         """Return the entries after the number `cursor`, oldest first, of one account or of all accounts.
 
-        `key_id` selects the entries of releases that one API key caused.
-
-        One call reads at most 10,000 entries of the tenant. Therefore a page of one account may be short or empty and
-        still have a `next_cursor`. Raises UnknownAccount, UnknownTenant.
+        `key_id` selects the entries of releases that one API key caused. One call reads entries with about `rows_max`
+        rows of charges, and at most 10,000 entries. Therefore a page may be short or empty and still have a
+        `next_cursor`. The entries are parsed in a thread. Entries of a tenant's own account lack the rows of subjects.
+        Raises UnknownAccount, UnknownTenant.
         """
-        if not (0 < limit <= PAGE_LIMIT_MAX and cursor >= 0):
+        if not (0 < limit <= PAGE_LIMIT_MAX and cursor >= 0 and rows_max > 0):
             raise ValueError(f"a page has 1 to {PAGE_LIMIT_MAX} entries after a cursor of at least 0")
+        subject = None
         if account_id is None:
             await self.tenant(tenant)
         else:
-            await self.account(tenant, account_id)
-        entries: list[JournalEntry] = []
-        for _ in range(SCANS_A_PAGE_MAX):
-            batch = await self._entries(tenant, after=cursor, count=SCAN_BATCH if account_id else limit + 1)
-            for entry in batch:
-                if len(entries) == limit:
-                    return JournalPage(tuple(entries), cursor)
-                cursor = entry.seq
-                if key_id not in (None, entry.key_id):
-                    continue
-                if account_id is None or any(amount.account == account_id for amount in entry.all_amounts):
-                    entries.append(entry)
-            if not batch:
-                return JournalPage(tuple(entries), None)
-        return JournalPage(tuple(entries), cursor)
-
-    async def _entries(self, tenant: str, *, after: int, count: int) -> list[JournalEntry]:
-        raw = await self._raw_entries(tenant, after=after, count=count)
-        return [wire.journal_entry(tenant, entry) for entry in raw]
+            subject = (await self.account(tenant, account_id)).subject_hash
+        entries = JournalEntries(self._client, tenant, account_id, subject, key_id)
+        return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
         end = "+" if last is None else str(last)

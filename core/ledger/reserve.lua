@@ -11,7 +11,7 @@
 -- spent: a hold that is refunded leaves nothing whose size depends on the number of its subjects. args.generated is set
 -- if the gateway generated the idempotency key. Such a key leaves nothing unless the release is spent. args.key is the id
 -- of the API key that caused the release, or "".
-local mode = redis.call("HGET", KEYS[1], "mode")
+local mode = tenant().mode
 if not mode then
   return answer({ outcome = "unknown-tenant" })
 end
@@ -195,7 +195,7 @@ end
 -- Returns the setting whose limit the tenant has reached, or nil.
 local own_key = args.scope ~= "" and not args.generated
 local function reached_limit()
-  if tonumber(redis.call("HGET", KEYS[1], "holds") or 0) >= integer(args.holds_max) then
+  if tenant().holds >= integer(args.holds_max) then
     return "holds_per_tenant_max"
   end
   if uncharged_until() - now > HOUR_MS then
@@ -221,7 +221,7 @@ if refused then
   local denial = cmsgpack.pack(refused)
   redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)
   redis.call("PEXPIRE", claim_key, tombstone_ttl)
-  count_uncharged(uncharged_until())
+  redis.call("HSET", KEYS[1], "uncharged_until_ms", text(uncharged_until()))
   return { denial }
 end
 

@@ -17,8 +17,8 @@ end
 local RETRIED_FOR_MS = 600000
 
 -- Moves a hold to the final state `state`. `spends` says whether the hold is spent or refunded.
--- Returns the answer and, if this call ended the hold, its record.
-local function settle(transition, state, spends)
+-- For a hold that this call spends, `keep(r)` may return a field of the tenant's record and its new value.
+local function settle(transition, state, spends, keep)
   local r = read_release(args.release)
   if not r then
     return answer({ outcome = "not-open", state = "unknown" })
@@ -57,16 +57,28 @@ local function settle(transition, state, spends)
   end
   local tombstone_ttl = integer(args.tombstone_ttl_ms)
   local own_key = r.scope ~= "" and not r.generated
-  local until_ms = not spends and uncharged_until()
+  local field, value
+  if not spends then
+    field, value = "uncharged_until_ms", text(uncharged_until())
+  elseif keep then
+    field, value = keep(r)
+  end
 
   if #opened > 0 then
-    journal_openings(opened)
+    local opening, rows = journal_openings(opened), {}
+    for i, a in ipairs(opened) do
+      rows[i] = { a.unit, a.subject }
+    end
+    index_entry(opening, rows)
   end
   -- A hold of an earlier version has all of its rows in `amounts` and is not in the number of open holds.
-  journal(transition, args.release, r.mechanism, args.reason, r.amounts, spends and r.subject_rows or r.digest or "",
-    r.key or "", r.digest and -1 or 0)
+  local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,
+    spends and r.subject_rows or r.digest or "", r.key or "", r.digest and -1 or 0, field, value)
+  if spends and r.subject_rows ~= "" then
+    index_entry(seq, r.debits)
+  end
   for _, a in ipairs(opened) do
-    redis.call("HSET", base .. "account:" .. a.name, "pending", "")
+    redis.call("HSET", base .. "account:" .. a.name, "pending", "", "indexed", "1") -- from its first entry on
   end
   for _, a in ipairs(accounts) do
     if spends then
@@ -87,8 +99,5 @@ local function settle(transition, state, spends)
     -- no other release could claim it before; a generated key is free again
     redis.call("PEXPIRE", base .. "claim:" .. r.scope, (spends or own_key) and tombstone_ttl or 0)
   end
-  if not spends then
-    count_uncharged(until_ms)
-  end
-  return answer({ outcome = state, at_ms = text(now) }), r
+  return answer({ outcome = state, at_ms = text(now) })
 end

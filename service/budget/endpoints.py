@@ -83,7 +83,12 @@ async def journal(
     ] = None,
 ) -> dict[str, Any]:
     page = await ledger.journal(
-        caller.tenant, account, key_id=key_id, cursor=cursor, limit=min(limit, settings.journal_page_max)
+        caller.tenant,
+        account,
+        key_id=key_id,
+        cursor=cursor,
+        limit=min(limit, settings.journal_page_max),
+        rows_max=settings.journal_rows_max,
     )
     return {
         "account": account,

@@ -21,6 +21,14 @@ from service.config.checkpoints import checkpoint_folder, is_pinned
 MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 
+# The lengths of lists that the models of JSON bodies take. The settings below may only be smaller.
+DOCUMENTS_TAKEN = 4096
+SENTENCES_TAKEN = 4096
+TEXTS_TAKEN = 65_536
+VECTORS_TAKEN = 131_072
+DIMENSIONS_TAKEN = 8192
+ROWS_TAKEN = 125_000  # of a job; JSON lines hold more
+
 
 class LocationSettings(BaseModel):
     """Addresses, folders, files and secrets."""
@@ -138,29 +146,32 @@ class RequestLimits(BaseModel):
 
     body_bytes_max: int = Field(8 * MIB, ge=1024)
     json_depth_max: int = Field(16, ge=4, le=1000)
-    documents_max: int = Field(256, ge=1)
+    json_values_max: int = Field(1_000_000, ge=1000)
+    documents_max: int = Field(256, ge=1, le=DOCUMENTS_TAKEN)
     document_chars_max: int = Field(1_000_000, ge=1)
     stream_lines_max: int = Field(1_000_000, ge=1)
     stream_line_bytes_max: int = Field(8 * MIB, ge=1024)
     stream_group_max: int = Field(64, ge=1)
     stream_idle_s: float = Field(60.0, gt=0)
-    sentences_per_document_max: int = Field(2048, ge=1, le=4096)  # the mechanisms take no more
+    sentences_per_document_max: int = Field(2048, ge=1, le=SENTENCES_TAKEN)  # the mechanisms take no more
     sentences_per_request_max: int = Field(8192, ge=1)
     vectors_bytes_max: int = Field(256 * MIB, ge=1024)
     vectors_max: int = Field(100_000, ge=1)
     codebook_vectors_max: int = Field(8192, ge=1)
-    vector_texts_max: int = Field(2048, ge=1)
-    vector_dimension_max: int = Field(4096, ge=1, le=8192)
+    vector_texts_max: int = Field(2048, ge=1, le=TEXTS_TAKEN)
+    vector_dimension_max: int = Field(4096, ge=1, le=DIMENSIONS_TAKEN)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
     vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
     vector_matrices_bytes_max: int = Field(256 * MIB, ge=0)
     bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
+    large_requests_per_tenant_max: int = Field(8, ge=1)
     bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)
     fill_k_max: int = Field(100, ge=1)
     fill_slots_max: int = Field(2048, ge=1)
     epsilon_min: float = Field(0.001, gt=0)
     epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
     journal_page_max: int = Field(1000, ge=1, le=1000)
+    journal_rows_max: int = Field(10_000, ge=1)
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)

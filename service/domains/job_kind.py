@@ -10,9 +10,9 @@ from pydantic import Field
 from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs.corpus import SENTENCES_USED
 from service.config.data_dir import NAME, names_in
-from service.config.settings import Settings
+from service.config.settings import ROWS_TAKEN, TEXTS_TAKEN, Settings
 from service.domains.store import domains_folder, pack_path
-from service.http.strict import Strict, exactly_one_of
+from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.jobs.kind import JobKind, Outputs
 
 UNSTATED = "not stated"
@@ -22,8 +22,8 @@ class CorpusRow(Strict):
     """One public document, as exactly one of the three."""
 
     text: str | None = None
-    sentences: list[str] | None = None
-    embeddings: list[list[float]] | None = None
+    sentences: Annotated[list[str], AtMost(TEXTS_TAKEN)] | None = None
+    embeddings: Annotated[list[Vector], AtMost(TEXTS_TAKEN)] | None = None
 
     _one_form = exactly_one_of("text", "sentences", "embeddings")
 
@@ -37,8 +37,10 @@ class DomainFields(Strict):
 class DomainRequest(DomainFields):
     """Body of `POST /jobs/domain` as JSON; `embeddings` holds one list of sentence embeddings a document."""
 
-    documents: list[CorpusRow] | None = None
-    embeddings: list[Annotated[list[list[float]], Field(min_length=1)]] | None = None
+    documents: Annotated[list[CorpusRow], AtMost(ROWS_TAKEN)] | None = None
+    embeddings: (
+        Annotated[list[Annotated[list[Vector], AtMost(TEXTS_TAKEN), Field(min_length=1)]], AtMost(ROWS_TAKEN)] | None
+    ) = None
 
     _one_corpus = exactly_one_of("documents", "embeddings")
 

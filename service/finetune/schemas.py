@@ -8,17 +8,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from core.finetune.hyperparameters import PIECES, PIECES_MAX, PIECES_MIN, RANK, RANK_MAX
-from core.finetune.rows import PUBLIC
+from core.finetune.rows import LABELS_MAX, PUBLIC
 from gpu_workers.finetune.spec import BUNDLED
 from service.config.data_dir import NAME
-from service.http.strict import Strict
+from service.config.settings import ROWS_TAKEN
+from service.http.strict import AtMost, Strict
 
 
 class FinetuneFields(Strict):
     """Everything but the texts. All of it is public: it must not be derived from the private rows."""
 
     name: str = Field(pattern=rf"^{NAME}$")
-    labels: list[Annotated[str, Field(max_length=256)]] = Field(description="The names of the labels, declared.")
+    labels: Annotated[list[Annotated[str, Field(max_length=256)]], AtMost(LABELS_MAX)] = Field(
+        description="The names of the labels, declared."
+    )
     pairs: bool = Field(False, description="Whether a row is a pair, `text` and `text_pair`.")
     method: Literal["lora", "rgp", "full"] = "lora"
     model: str = Field(BUNDLED, max_length=64, description="The encoder: one of `finetune` in GET /models.")
@@ -53,8 +56,8 @@ class LabelledRow(Strict):
 class FinetuneRequest(FinetuneFields):
     """Body of `POST /jobs/finetune` as JSON."""
 
-    private: list[LabelledRow]
-    public: list[LabelledRow] = Field(default_factory=list)
+    private: Annotated[list[LabelledRow], AtMost(ROWS_TAKEN)]
+    public: Annotated[list[LabelledRow], AtMost(ROWS_TAKEN)] = Field(default_factory=list)
 
     def all_rows(self) -> Iterator[dict[str, Any]]:
         """The rows of both splits, as JSON lines have them."""
@@ -65,5 +68,5 @@ class FinetuneRequest(FinetuneFields):
 class FinetuneEstimate(FinetuneFields):
     """The same body for its price; rows are not read."""
 
-    private: list[dict[str, Any]] | None = None
-    public: list[dict[str, Any]] | None = None
+    private: Annotated[list[dict[str, Any]], AtMost(ROWS_TAKEN)] | None = None
+    public: Annotated[list[dict[str, Any]], AtMost(ROWS_TAKEN)] | None = None

@@ -1,13 +1,15 @@
 """JSON bodies: one route class for every endpoint that takes one.
 
-`orjson` refuses NaN, Infinity and trailing text. The nesting is bounded before parsing. Any other media type gets 415.
+A body is measured before it is parsed: a scan of its brackets and commas bounds the nesting, the number of values and
+the number of arrays and objects, so that neither the parser nor the models of a body can be made to work or to
+allocate beyond a known bound. `orjson` refuses NaN, Infinity and trailing text. Any other media type gets 415.
 The models derive from `service/http/strict.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,40 +18,100 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from core.errors import InvalidInput
 from core.ledger.names import SHARED_OWNER
+from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of
 from service.http.body_memory import BodyMemory, CountedBody
+from service.http.large_requests import LargeRequests
+from service.preparation import Preparation
 
-# A string, terminated or not. A pattern without the second case would backtrack at every quote inside the string.
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP_BYTES = 1024 * 1024  # scanned at once: other threads run between two steps
+_VALUES_PER_CONTAINER = 8
+
+_NOT_STRUCTURAL = bytes(set(range(256)) - set(b'"[]{},:'))
+_QUOTE = ord('"')
+_NESTING = np.zeros(256, dtype=np.int8)
+_NESTING[[ord("["), ord("{")]] = 1
+_NESTING[[ord("]"), ord("}")]] = -1
+_BEFORE_A_VALUE = np.zeros(256, dtype=bool)
+_BEFORE_A_VALUE[[ord(sign) for sign in "[{,:"]] = True
 
 
-def nesting(raw: bytes) -> int:
-    """The deepest nesting of arrays and objects in a JSON text."""
-    brackets = np.frombuffer(_STRING.sub(b"", raw).translate(None, _NOT_BRACKETS), dtype=np.uint8)
-    if brackets.size == 0:
-        return 0
-    opening = (brackets == ord("[")) | (brackets == ord("{"))
-    return int(np.cumsum(np.where(opening, 1, -1)).max())
+@dataclass(frozen=True)
+class JsonLimits:
+    """Limits of one JSON text. Keys count as values; there may be an eighth as many arrays and objects as values."""
+
+    depth_max: int
+    values_max: int
+
+    @property
+    def containers_max(self) -> int:
+        return self.values_max // _VALUES_PER_CONTAINER
 
 
-def parse_json(raw: bytes, *, depth_max: int) -> Any:
-    """The value of a JSON text. Raises HTTPException 400 for a deeper nesting, orjson.JSONDecodeError."""
-    if nesting(raw) > depth_max:
-        raise HTTPException(400)
+def json_limits(settings: Settings) -> JsonLimits:
+    """The limits of a body, and of a line of a stream."""
+    return JsonLimits(settings.json_depth_max, settings.json_values_max)
+
+
+def check_json(raw: bytes, limits: JsonLimits) -> None:
+    """Check the nesting and the number of values of a JSON text, without parsing it.
+
+    Time is linear in its bytes, and memory is a few megabytes. A text that is not JSON may pass; the parser refuses it.
+
+    Raises HTTPException 400 for a deeper nesting, InvalidInput for more values, arrays or objects.
+    """
+    depth = values = containers = 0
+    inside = False  # of a string
+    carried = b""  # a backslash whose escaped character is in the next step
+    for start in range(0, len(raw), _STEP_BYTES):
+        text = carried + raw[start : start + _STEP_BYTES]
+        carried = b"\\" if (len(text) - len(text.rstrip(b"\\"))) % 2 else b""
+        text = text[: len(text) - len(carried)].replace(b"\\\\", b"").replace(b'\\"', b"")
+        signs = np.frombuffer(text.translate(None, _NOT_STRUCTURAL), dtype=np.uint8)
+        within = np.logical_xor.accumulate(np.concatenate(([inside], signs == _QUOTE)))
+        inside = bool(within[-1])
+        outside = signs[~within[1:] & (signs != _QUOTE)]
+        if outside.size == 0:
+            continue
+        steps = _NESTING[outside]
+        depths = depth + np.cumsum(steps, dtype=np.int64)
+        depth = int(depths[-1])
+        values += int(np.count_nonzero(_BEFORE_A_VALUE[outside]))
+        containers += int(np.count_nonzero(steps == 1))
+        if int(depths.max()) > limits.depth_max:
+            raise HTTPException(400)
+        if values > limits.values_max or containers > limits.containers_max:
+            raise InvalidInput(
+                f"a JSON text holds at most {limits.values_max} values, and {limits.containers_max} arrays and objects",
+                field="body",
+            )
+
+
+def parse_json(raw: bytes, limits: JsonLimits) -> Any:
+    """The value of a JSON text. Raises orjson.JSONDecodeError, and as `check_json`."""
+    check_json(raw, limits)
     return orjson.loads(raw)
 
 
 class JsonRequest(Request):
-    """A request whose `json()` bounds nesting and refuses what is not JSON."""
+    """A request whose body is received and measured before `json()` parses it."""
 
-    async def receive_body(self, body: CountedBody) -> None:
-        """Read the body, so that `body()` and `json()` have it."""
+    async def receive_body(self, body: CountedBody, *, owner: str) -> None:
+        """Read the body, so that `body()` and `json()` have it. Raises as `CountedBody.read` and `check_json`."""
         self._body = await body.read(self)
+        self._owner = owner
+        await self._prepared(check_json, self._body, self.app.state.json_limits)
 
     async def json(self) -> Any:
-        return parse_json(await self.body(), depth_max=self.app.state.json_depth_max)
+        if not hasattr(self, "_json"):
+            self._json = await self._prepared(orjson.loads, self._body)
+        return self._json
+
+    async def _prepared(self, work: Callable[..., Any], raw: bytes, *arguments: Any) -> Any:
+        preparation: Preparation = self.app.state.preparation
+        return await preparation.run(self._owner, len(raw), work, raw, *arguments)
 
 
 class JsonRoute(APIRoute):
@@ -75,10 +137,13 @@ class JsonRoute(APIRoute):
             content_type = request.headers.get("content-type", "")
             if (needs_body or content_type) and not is_json(content_type):
                 raise HTTPException(415)
+            owner = identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
             memory: BodyMemory = request.app.state.body_memory
-            with memory.of(identity.tenant if isinstance(identity, Caller) else SHARED_OWNER) as body:
-                await json_request.receive_body(body)
-                return await handler(json_request)
+            large: LargeRequests = request.app.state.large_requests
+            async with large.place(owner, request.headers):
+                with memory.of(owner) as body:
+                    await json_request.receive_body(body, owner=owner)
+                    return await handler(json_request)
 
         return handle
 

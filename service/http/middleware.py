@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import metrics
 from service.http import problems
+from service.http.numbers import whole_number
 
 access_log = logging.getLogger("privacy_gateway.access")
 
@@ -130,8 +131,8 @@ class BodyLimit:
             return
         headers = Headers(scope=scope)
         bytes_max = self._bytes_max(scope["path"], headers.get("content-type", ""))
-        announced = headers.get("content-length", "")
-        if announced.isdigit() and int(announced) > bytes_max:
+        announced = whole_number(headers.get("content-length"))
+        if announced is not None and announced > bytes_max:
             await self._discard(receive, 0)
             await problems.too_large()(scope, receive, send)
             return

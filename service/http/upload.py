@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from core.errors import ClientGone
 from gpu_workers.engine.arrays import ArrayPool, Block
+from service.http.numbers import whole_number
 
 _STEP_BYTES = 1024 * 1024  # passed to a thread at once
 
@@ -31,8 +32,8 @@ async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, owner: st
     TenantLimitReached if the pool has too little free memory, ClientGone. `BodyLimit` refuses a body above `bytes_max`,
     `BodyPace` one that arrives too slowly.
     """
-    announced = request.headers.get("content-length", "")
-    size_max = min(int(announced), bytes_max) if announced.isdigit() else bytes_max
+    announced = whole_number(request.headers.get("content-length"))
+    size_max = bytes_max if announced is None else min(announced, bytes_max)
     block, charge = pool.arriving(size_max, owner=owner)
     size = 0
 

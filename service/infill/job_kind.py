@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,8 +12,8 @@ from core.text.policy import K_DEFAULT
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED
 from service.config.data_dir import NAME, names_in
-from service.config.settings import Settings
-from service.http.strict import Strict
+from service.config.settings import ROWS_TAKEN, Settings
+from service.http.strict import AtMost, Strict
 from service.jobs.kind import JobKind, Outputs
 from service.jobs.schemas import TextRow
 from service.sanitize.fills import check_options
@@ -46,7 +46,7 @@ class InfillFields(Strict):
 class InfillRequest(InfillFields):
     """Body of `POST /jobs/infill` as JSON."""
 
-    documents: list[TextRow]
+    documents: Annotated[list[TextRow], AtMost(ROWS_TAKEN)]
 
 
 class InfillKind(JobKind):

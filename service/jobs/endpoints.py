@@ -20,6 +20,7 @@ from service.deps import AdminLogDep, JobsDep, OpenStreamDep, PagingDep, Submiss
 from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
+from service.http.numbers import whole_number
 from service.http.operator_log import log_if_shared
 from service.http.problems import documented
 from service.jobs.blocks import job_block
@@ -112,7 +113,7 @@ async def events(
 
     A stream whose key is revoked or expires ends with an event `problem`, whose data is a problem document.
     """
-    sent = int(last_event_id) if last_event_id and last_event_id.isdigit() else -1
+    sent = whole_number(last_event_id)
     while True:
         if job.seq != sent or job.status.ended:
             sent = job.seq

@@ -9,7 +9,7 @@ from collections import Counter
 from core.ledger.jobs import JobRecord
 
 
-class FairQueue:
+class JobQueue:
     """Jobs start in turns of their owners: how many jobs an owner has waiting does not delay another owner's.
 
     The next job is of the owner with the fewest running jobs; among those, of the one whose last start is longest ago;

@@ -1,4 +1,4 @@
-"""Runs the jobs of this gateway: one process a job, a few at a time, the rest wait in a `FairQueue`.
+"""Runs the jobs of this gateway: one process a job, a few at a time, the rest wait in a `JobQueue`.
 
 Guarantee: a job ends once. A job whose process or gateway died is resumed from its checkpoints, up to `attempts_max`
 attempts; an orderly stop of the gateway is no attempt. At every end the job's files are removed. While Redis does not
@@ -23,7 +23,7 @@ from service import metrics
 from service.jobs.attempt import Attempt, AttemptLimits, Cancelled, Died, Stopping
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds, Outputs
-from service.jobs.queue import FairQueue
+from service.jobs.queue import JobQueue
 
 log = logging.getLogger("privacy_gateway.jobs")
 
@@ -50,7 +50,7 @@ class JobRunner:
         self._files = files
         self._kinds = kinds
         self._limits = limits
-        self._queue = FairQueue()
+        self._queue = JobQueue()
         self._arriving: list[tuple[str, str]] = []  # owner and id
         self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}

@@ -27,7 +27,7 @@ from core.ledger.names import SHARED_OWNER
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
 from service.http.auth import Caller
-from service.http.body import is_json, parse_json
+from service.http.body import is_json, json_limits, parse_json
 from service.http.body_memory import BodyMemory
 from service.http.idempotency import idempotency_key, is_generated
 from service.http.middleware import is_json_lines
@@ -182,7 +182,7 @@ class JobSubmission:
     async def _receive_json(self, request: Request, owner: str, kind: JobKind, incoming: Incoming) -> Mapping[str, Any]:
         def parsed(raw: bytes) -> dict[str, Any]:
             try:
-                body = kind.body.model_validate(parse_json(raw, depth_max=self._settings.json_depth_max))
+                body = kind.body.model_validate(parse_json(raw, json_limits(self._settings)))
             except orjson.JSONDecodeError:
                 raise HTTPException(400) from None
             except ValidationError as error:

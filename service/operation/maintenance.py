@@ -1,4 +1,7 @@
-"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series."""
+"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series.
+
+It also measures how late the event loop is.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
 from service import metrics
 from service.config.settings import Settings
+from service.operation.loop_lag import measure_loop_lag
 
 log = logging.getLogger("privacy_gateway.maintenance")
 
 
 class Maintenance:
-    """The background tasks of a gateway's ledger."""
+    """The background tasks of a gateway and its ledger."""
 
     def __init__(
         self, settings: Settings, *, client: LedgerClient, ledger: Ledger, sealer: Sealer, series: LedgerSeries
@@ -45,6 +49,7 @@ class Maintenance:
         self._sealing = True
 
     def start(self) -> None:
+        self.run(measure_loop_lag())
         metrics.LEDGER_DURABLE.set(1)
         self.run(_regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
         self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))

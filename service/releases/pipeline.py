@@ -80,6 +80,8 @@ class ReleasePipeline:
                 del request.state.headers["Idempotency-Key"]  # nothing is claimed under it
                 return _answer(await self._body(caller, await reuse.answer(self._ledger)), release_request)
             release_request = reuse.fresh_release()
+        if "idempotency-key" not in request.headers:  # otherwise it may be a replay, which needs no worker
+            await self._check_capacity(caller, release_request)
 
         claim = self._master_key.claim(
             tenant=caller.tenant,
@@ -168,6 +170,12 @@ class ReleasePipeline:
             return await self._ledger.reserve(
                 caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim, key_id=caller.key_id
             )
+
+    async def _check_capacity(self, caller: Caller, release_request: ReleaseRequest) -> None:
+        """Refuse what the queue would refuse, before anything is held. Raises QueueFull, TenantLimitReached."""
+        await self._engine.wait_for_capacity(
+            release_request.role, release_request.tasks, tenant=caller.tenant, timeout_s=0
+        )
 
     async def _body(self, caller: Caller, rendered: Rendered) -> list[Buffer]:
         return await self._preparation.run(caller.tenant, _numbers(rendered), _encoded, rendered)

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from core.errors import InvalidInput
 from service.deps import OpenStreamDep, PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
-from service.http.body import JsonRoute
+from service.http.body import JsonRoute, json_limits
 from service.http.middleware import STREAM_PATH, is_json_lines
 from service.http.ndjson import MEDIA_TYPE, LineReader, LineStream
 from service.http.validation import invalid_request
@@ -69,7 +69,7 @@ async def sanitize_batch(
         first = await lines.take(1, stream=open_)
         if not first:
             raise InvalidInput("The body holds no line.", field="body")
-        value = parse_line(first[0], depth_max=parts.settings.json_depth_max)
+        value = await parse_line(first[0], json_limits(parts.settings), parts.preparation, tenant=caller.tenant)
         if isinstance(value, dict) and "text" in value:
             terms = Terms()
         else:

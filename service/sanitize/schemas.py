@@ -11,8 +11,9 @@ from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
 from core.text.languages import ENGLISH, entities_of
 from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TECHNIQUES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
+from service.config.settings import DOCUMENTS_TAKEN
 from service.http.choices import FillMechanism, FillMode, FillScope, Technique
-from service.http.strict import Strict
+from service.http.strict import AtMost, Strict
 
 
 class TextDocument(Strict):
@@ -31,8 +32,10 @@ Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIE
 class Mask(Strict):
     """What is masked. Techniques combine by union. `language`: the language of the documents."""
 
-    techniques: list[Technique] = Field(default=["entity"], min_length=1, max_length=len(TECHNIQUES))
-    entities: list[str] | None = Field(None, max_length=64, description="Default: the catalogue at GET /entities.")
+    techniques: Annotated[list[Technique], AtMost(len(TECHNIQUES))] = Field(default=["entity"], min_length=1)
+    entities: Annotated[list[str], AtMost(64)] | None = Field(
+        None, description="Default: the catalogue at GET /entities."
+    )
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
     thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
@@ -98,4 +101,4 @@ class Terms(Strict):
 class SanitizeRequest(Terms):
     """Body of `POST /sanitize`."""
 
-    documents: list[TextDocument] = Field(min_length=1)
+    documents: Annotated[list[TextDocument], AtMost(DOCUMENTS_TAKEN)] = Field(min_length=1)

@@ -10,6 +10,7 @@ from core.text.policy import DP, Sanitised
 from gpu_workers.engine.protocol import Task
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
+from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
 from service.sanitize.fills import infill_facts, role_of, tuned_model
 from service.sanitize.policies import Policies
@@ -24,11 +25,20 @@ class SanitizeService:
 
     body = SanitizeRequest
 
-    def __init__(self, settings: Settings, *, policies: Policies, models: TunedModels, workers: Workers) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        policies: Policies,
+        models: TunedModels,
+        workers: Workers,
+        preparation: Preparation,
+    ) -> None:
         self._settings = settings
         self._policies = policies
         self._models = models
         self._workers = workers
+        self._preparation = preparation
 
     async def price(self, tenant: str, body: SanitizeRequest) -> Price:
         """What `body` costs. Raises InvalidInput, also for a fill that costs nothing; PolicyEnforced, WorkerCold."""
@@ -40,7 +50,8 @@ class SanitizeService:
     async def release_request(self, tenant: str, body: SanitizeRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price` and `prepare`."""
         applied = self._policies.applied(body, tenant)
-        cost, tasks = self.prepare(tenant, applied)
+        size = sum(len(document.text) for document in applied.documents)
+        cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied)
 
         def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
             rows = enumerate(zip(applied.documents, results, strict=True))

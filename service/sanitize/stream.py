@@ -25,10 +25,11 @@ from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
-from service.http.body import parse_json
+from service.http.body import JsonLimits, json_limits, parse_json
 from service.http.ndjson import Line, LineReader
 from service.http.open_streams import OpenStream
 from service.http.validation import findings
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
 from service.sanitize.fills import role_of
@@ -44,14 +45,15 @@ class StreamParts:
     sanitize: SanitizeService
     releases: ReleasePipeline
     engine: Engine
+    preparation: Preparation
 
 
-def parse_line(line: Line, *, depth_max: int) -> Any:
-    """The JSON value of a line. Raises HTTPException 413 and 400."""
+async def parse_line(line: Line, limits: JsonLimits, preparation: Preparation, *, tenant: str) -> Any:
+    """The JSON value of a line. Raises HTTPException 413 and 400, InvalidInput as `check_json`."""
     if line.content is None:
         raise HTTPException(413)
     try:
-        return parse_json(line.content, depth_max=depth_max)
+        return await preparation.run(tenant, len(line.content), parse_json, line.content, limits)
     except orjson.JSONDecodeError:
         raise HTTPException(400) from None
 
@@ -88,6 +90,7 @@ class DocumentStream:
         self._results: list[Any] = []  # of the current group
         self._budget: dict[str, Any] | None = None
         self._role = role_of(terms.fill.mode)
+        self._limits = json_limits(parts.settings)
         self._cost = self._priced(TextDocument(text="text"))[0]
 
     async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
@@ -116,8 +119,10 @@ class DocumentStream:
         for line in group:
             index, self._seen = self._seen, self._seen + 1
             try:
-                document = TextDocument.model_validate(parse_line(line, depth_max=self._parts.settings.json_depth_max))
-                cost, tasks = self._priced(document)
+                document = TextDocument.model_validate(await self._parsed(line))
+                cost, tasks = await self._parts.preparation.run(
+                    self._caller.tenant, len(document.text), self._priced, document
+                )
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))
             except ValidationError as error:
@@ -133,6 +138,9 @@ class DocumentStream:
         except GatewayError as error:
             return error
         return None
+
+    async def _parsed(self, line: Line) -> Any:
+        return await parse_line(line, self._limits, self._parts.preparation, tenant=self._caller.tenant)
 
     def _priced(self, document: TextDocument) -> tuple[Price, list[DocumentTask]]:
         """Price and task of one document, as of a call of `/sanitize` with this document alone."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from core.mechanisms.sentences.protection import Form, Segmentation
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
+from service.config.settings import DOCUMENTS_TAKEN, SENTENCES_TAKEN
 from service.domains.store import DEFAULT_NAME
 from service.http.choices import SentenceMechanism
-from service.http.strict import Strict, exactly_one_of
-
-Vector = list[float]
+from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 
@@ -26,10 +25,10 @@ class Document(Strict):
         description="Raw text, which the gateway segments. By sentences it is protected for one sentence and for no "
         "single token; by words for one word.",
     )
-    sentences: list[str] | None = Field(
+    sentences: Annotated[list[str], AtMost(SENTENCES_TAKEN)] | None = Field(
         None, description="The text as sentences: protected for one of them, and for one token inside one."
     )
-    embeddings: list[Vector] | None = Field(
+    embeddings: Annotated[list[Vector], AtMost(SENTENCES_TAKEN)] | None = Field(
         None, description="An embedding of each sentence, of unit length: protected for one of them."
     )
     subject: str | None = _SUBJECT
@@ -46,7 +45,7 @@ class Document(Strict):
 class SentDPRequest(Strict):
     """Body of `POST /embed/sentdp`, and of `POST /budget/estimate` for its price."""
 
-    documents: list[Document] = Field(min_length=1)
+    documents: Annotated[list[Document], AtMost(DOCUMENTS_TAKEN)] = Field(min_length=1)
     epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
     mechanism: SentenceMechanism = "sentence_codes"
     domain: str = Field(DEFAULT_NAME, max_length=64)
@@ -62,3 +61,13 @@ class SentDPRequest(Strict):
     )
     normalize: bool = Field(False, description="Scale the caller's sentence embeddings to unit length.")
     encoding_format: Literal["float", "base64"] = "float"
+
+    @property
+    def size(self) -> int:
+        """The characters of all texts and sentences, and the numbers of all embeddings."""
+        return sum(
+            len(document.text or "")
+            + sum(map(len, document.sentences or ()))
+            + sum(map(len, document.embeddings or ()))
+            for document in self.documents
+        )

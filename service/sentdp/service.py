@@ -30,10 +30,11 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import Settings
 from service.domains.store import Domain, Domains
+from service.http.strict import Vector
 from service.preparation import Preparation
 from service.releases.limits import check_epsilon
 from service.releases.request import Part, Parts, Price, ReleaseRequest
-from service.sentdp.schemas import Document, SentDPRequest, Vector
+from service.sentdp.schemas import Document, SentDPRequest
 from service.workers import Workers
 
 _NORM_TOLERANCE = 1e-3
@@ -66,16 +67,16 @@ class SentDPService:
         return (await self._domains.find(tenant, domain)).info.dimension
 
     async def release_request(self, tenant: str, body: SentDPRequest) -> ReleaseRequest:
-        """The release that `body` describes. Raises as `price`, and InvalidInput as `tasks_of`; WorkerCold."""
+        """The release that `body` describes. Raises as `price`, and InvalidInput as `tasks_of`; WorkerCold for a
+        domain of one's own. A replay of the general domain needs no worker."""
         domain = await self._domains.find(tenant, body.domain)
         pack = domain.info
         event = event_of(body, self._settings, pack)
         self._check_forms(body, domain)
-        model = self._workers.encoder_name if domain.file is None else pack.encoder
         count = protection_of(body).count
         tasks = await self._preparation.run(
             tenant,
-            _size(body),
+            body.size,
             tasks_of,
             body,
             self._settings,
@@ -87,7 +88,7 @@ class SentDPService:
         def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
             rows = zip(body.documents, tasks, results, strict=True)
             return {
-                "model": model,
+                "model": self._workers.encoder_name if domain.file is None else pack.encoder,
                 "dimension": pack.dimension,
                 "data": [
                     _row(index, document, task, result, body.encoding_format, count)
@@ -231,14 +232,6 @@ def tasks_of(
     if total > settings.sentences_per_request_max:
         raise InvalidInput(f"at most {settings.sentences_per_request_max} {named} a call", field="documents")
     return tasks
-
-
-def _size(body: SentDPRequest) -> int:
-    """Characters and numbers in the documents."""
-    return sum(
-        len(document.text or "") + sum(map(len, document.sentences or ())) + sum(map(len, document.embeddings or ()))
-        for document in body.documents
-    )
 
 
 def _bounded(text: str, settings: Settings, place: str) -> str:

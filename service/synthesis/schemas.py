@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from service.config.data_dir import NAME
-from service.http.strict import Strict
+from service.config.settings import ROWS_TAKEN
+from service.http.strict import AtMost, Strict
 
 
 class SynthesisFields(Strict):
@@ -35,10 +36,10 @@ class SynthesisFields(Strict):
 class SynthesisRequest(SynthesisFields):
     """Body of `POST /jobs/synthesis` as JSON."""
 
-    rows: list[dict[str, Any]]
+    rows: Annotated[list[dict[str, Any]], AtMost(ROWS_TAKEN)]
 
 
 class SynthesisEstimate(SynthesisFields):
     """The same body for its price; rows are not read."""
 
-    rows: list[dict[str, Any]] | None = None
+    rows: Annotated[list[dict[str, Any]], AtMost(ROWS_TAKEN)] | None = None

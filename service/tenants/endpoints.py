@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -15,7 +15,7 @@ from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, Paging
 from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR
-from service.http.strict import Strict
+from service.http.strict import AtMost, Strict
 from service.releases.budget_blocks import page_block
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
@@ -47,7 +47,7 @@ class NewTenant(LimitBody):
     sentence: LimitBody | None = None
     vector: LimitBody | None = None
     record: LimitBody | None = None
-    plans: dict[str, float] = Field(default_factory=dict, max_length=16)
+    plans: Annotated[dict[str, float], AtMost(16)] = Field(default_factory=dict)
     subject_epsilon: float | None = Field(None, gt=0)
 
 

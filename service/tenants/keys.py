@@ -15,7 +15,7 @@ from service.deps import KeysDep
 from service.http.auth import OPERATOR, AdminCallerDep, Caller
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR
-from service.http.strict import Strict
+from service.http.strict import AtMost, Strict
 from service.tenants.service import key_block
 
 operator_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -27,7 +27,9 @@ Lifetime = Annotated[int | None, Field(ge=1, le=LIFE_S_MAX, description="Seconds
 class KeyTerms(Strict):
     """Body for a new key. Without it the key has the roles `release`, `read` and `jobs` and does not expire."""
 
-    roles: list[Annotated[KeyRole, Field(strict=False)]] | None = Field(None, min_length=1, max_length=len(KeyRole))
+    roles: Annotated[list[Annotated[KeyRole, Field(strict=False)]], AtMost(len(KeyRole))] | None = Field(
+        None, min_length=1
+    )
     expires_s: Lifetime = None
     label: str = Field("", max_length=64)
 

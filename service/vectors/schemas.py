@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from service.config.settings import TEXTS_TAKEN, VECTORS_TAKEN
 from service.http.choices import Projection, VectorMechanism
-from service.http.strict import Strict, exactly_one_of
+from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 
 
 class VectorParameters(Strict):
@@ -31,11 +32,16 @@ class VectorParameters(Strict):
 class VectorRequest(VectorParameters):
     """Body of `POST /embed/vector`, and of `POST /budget/estimate` for its price."""
 
-    texts: list[str] | None = Field(None, min_length=1)
-    vectors: list[list[float]] | None = Field(None, min_length=1)
+    texts: Annotated[list[str], AtMost(TEXTS_TAKEN)] | None = Field(None, min_length=1)
+    vectors: Annotated[list[Vector], AtMost(VECTORS_TAKEN)] | None = Field(None, min_length=1)
     encoding_format: Literal["float", "base64"] = "float"
 
     _one_form = exactly_one_of("texts", "vectors")
+
+    @property
+    def size(self) -> int:
+        """The characters of all texts, or the numbers of all vectors."""
+        return sum(map(len, self.texts or self.vectors or ()))
 
     @property
     def rows(self) -> int:

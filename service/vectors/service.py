@@ -151,7 +151,7 @@ class VectorService:
             matrix = await self._preparation.run(tenant, size, matrix_of, body.vectors)
             batch = array_batch(self._arrays, matrix, price.spec, tenant=tenant)
         else:
-            batch = text_batch(body.texts or (), self._settings)
+            batch = await self._preparation.run(tenant, body.size, text_batch, body.texts or (), self._settings)
 
         def render(released: Array, common: dict[str, Any]) -> Rendered:
             rows = [_shown(row, body.encoding_format) for row in released]

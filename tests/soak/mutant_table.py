@@ -26,7 +26,7 @@ _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-accoun
 _OTHER_PLAN = 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then'
 _DENY = "elseif not fits[i] and not refused then"
 _RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, 1)'
-_SETTLE_JOURNAL = "journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
+_SETTLE_JOURNAL = "local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
 _SETTLED_SUBJECTS = 'spends and r.subject_rows or r.digest or "",'
 _KEPT_CLAIM = "(spends or own_key) and tombstone_ttl or 0)"
 _KEPT_RELEASE = "(spends or own_key) and tombstone_ttl or math.min"
@@ -186,14 +186,9 @@ IDEMPOTENCY = (
     ),
     bug("cancelled-key-is-gone", "reserve", ('if state ~= "cancelled" then', "if true then")),
     bug("response-without-ttl", "commit", (', "PX", retention)', ")")),
-    bug("response-stored-without-key", "commit", (' and r and r.scope ~= ""', " and r")),
-    bug("response-not-stored", "commit", ('if retention and r and r.scope ~= ""', "if false")),
-    bug(
-        "repeated-commit-replaces-the-response",
-        "settle",
-        (_REPEATED, _REPEATED + ", r"),
-        (_FORGET, _FORGET.replace("text(now) }", "text(now), scope = r.scope }")),
-    ),
+    bug("response-stored-without-key", "commit", (' and r.scope ~= "" and not', " and not")),
+    bug("response-not-stored", "commit", ("stores = retention and", "stores = false and")),
+    bug("repeated-commit-replaces-the-response", "commit", ("if stores then", "if retention then")),
     bug(
         "claim-outlives-its-tombstone",
         "settle",
@@ -210,7 +205,7 @@ SETTLEMENT = (
         "commit-keeps-the-hold", "settle", (_TAKE_HOLD, f"local held = not spends and {_HELD_AFTER} or {_HELD_BEFORE}")
     ),
     bug("commit-spends-nothing", "settle", (_SPEND, "a.committed = f[1]")),
-    bug("commit-refunds", "commit", ('settle("commit", "committed", true)', 'settle("commit", "committed", false)')),
+    bug("commit-refunds", "commit", ('settle("commit", "committed", true,', 'settle("commit", "committed", false,')),
     bug("expire-refunds", "expire", ('settle("expire", "spent", true)', 'settle("expire", "spent", false)')),
     bug("cancel-spends", "cancel", ('settle("cancel", "cancelled", false)', 'settle("cancel", "cancelled", true)')),
     bug(
@@ -263,7 +258,11 @@ RECORDS = (
     bug("hold-not-written", "reserve", (_WRITE_HELD, "")),
     bug("hold-not-journalled", "reserve", (_RESERVE_JOURNAL, "")),
     bug("hold-journalled-without-amounts", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("ARGV[2]", '"[]"'))),
-    bug("end-not-journalled", "settle", (_SETTLE_JOURNAL, "local _ = select(1,")),
+    bug(
+        "end-not-journalled",
+        "settle",
+        (_SETTLE_JOURNAL, 'local seq = select(2, "", redis.call("HGET", KEYS[1], "seq"),'),
+    ),
     bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
     bug("hold-journalled-without-its-key", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.key", '""'))),
     bug("end-journalled-without-its-key", "settle", ('r.key or "",', '"",')),
@@ -278,7 +277,7 @@ RECORDS = (
     bug("refunded-subjects-journalled", "settle", (_SETTLED_SUBJECTS, 'r.subject_rows or r.digest or "",')),
     bug("subjects-journalled-as-the-tenants", "common", ('a.subject == "" and own or subjects', "own")),
     bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r.amounts", '"[]"'))),
-    bug("subject-opening-not-journalled", "settle", ("journal_openings(opened)", "")),
+    bug("subject-opening-not-journalled", "settle", ("journal_openings(opened), {}", '"1", {}')),
     bug("subject-opened-by-a-refund", "settle", ('if spends and f[6] == "1" then', 'if f[6] == "1" then')),
     bug(
         "subject-opened-without-divisions",
@@ -288,15 +287,31 @@ RECORDS = (
     bug(
         "subject-opened-with-each-release",
         "settle",
-        ('redis.call("HSET", base .. "account:" .. a.name, "pending", "")', ""),
+        ('redis.call("HSET", base .. "account:" .. a.name, "pending", "", "indexed", "1")', ""),
     ),
     bug("subject-opened-by-a-hold", "reserve", ("write_new_account(a, true)", "write_new_account(a)")),
+    bug("opening-not-in-the-index", "settle", ("index_entry(opening, rows)", "")),
+    bug("spent-entry-not-in-the-index", "settle", ("index_entry(seq, r.debits)", "")),
+    bug("refunds-in-the-index", "settle", ('if spends and r.subject_rows ~= "" then', "if true then")),
+    bug(
+        "only-the-first-subject-in-the-index",
+        "common",
+        ('if subject ~= "" and not seen[subject] then', 'if subject ~= "" and not next(seen) then'),
+    ),
     bug("refunded-account-stays", "settle", ("elseif a.disappears then", "elseif false then")),
     bug("refunded-account-stays-listed", "settle", ('redis.call("ZREM", base .. "accounts", a.name)', "")),
     bug("account-disappears-with-other-holds", "settle", (" and held[COUNT] == 0", "")),
     bug("open-account-disappears", "settle", ('not spends and f[6] == "1" and held', "not spends and held")),
-    bug("journal-number-skipped", "common", ("(before[1] or 0) + 1)", "(before[1] or 0) + 2)")),
-    bug("journal-number-not-raised", "common", ('"seq", seq, "holds",', '"holds",')),
+    bug("journal-number-skipped", "common", ("t.seq + 1, t.holds", "t.seq + 2, t.holds")),
+    bug(
+        "journal-number-not-raised",
+        "common",
+        (
+            'if field then\n    redis.call("HSET", KEYS[1], "seq", seq,',
+            'if field then\n    redis.call("HSET", KEYS[1],',
+        ),
+        ('\n  else\n    redis.call("HSET", KEYS[1], "seq", seq,', '\n  else\n    redis.call("HSET", KEYS[1],'),
+    ),
     bug("account-not-indexed", "common", ('redis.call("ZADD", base .. "accounts", 0, a.name)', "")),
     bug(
         "account-with-a-ttl",
@@ -328,20 +343,27 @@ CAPS = (
     bug("refund-keeps-a-long-tombstone", "settle", (_KEPT_RELEASE, "true and tombstone_ttl or math.min")),
     bug("refund-keeps-a-short-tombstone", "settle", (_KEPT_RELEASE, "spends and tombstone_ttl or math.min")),
     bug("spend-keeps-a-short-tombstone", "settle", (_KEPT_RELEASE, "own_key and tombstone_ttl or math.min")),
-    bug("holds-one-too-many", "reserve", ("or 0) >= integer(args.holds_max)", "or 0) > integer(args.holds_max)")),
-    bug("holds-never-fewer", "settle", ("r.digest and -1 or 0)", "0)")),
-    bug("holds-of-version-1-counted", "settle", ("r.digest and -1 or 0)", "-1)")),
+    bug("holds-one-too-many", "reserve", ("holds >= integer(args.holds_max)", "holds > integer(args.holds_max)")),
+    bug("holds-never-fewer", "settle", ("r.digest and -1 or 0,", "0,")),
+    bug("holds-of-version-1-counted", "settle", ("r.digest and -1 or 0,", "-1,")),
     bug("holds-not-counted", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace(", 1)", ", 0)"))),
     bug("refunds-unlimited", "reserve", ("if uncharged_until() - now > HOUR_MS then", "if false then")),
     bug("refunds-one-too-few", "reserve", ("uncharged_until() - now > HOUR_MS", "uncharged_until() - now >= HOUR_MS")),
-    bug("refunds-not-counted", "settle", ("count_uncharged(until_ms)", "")),
+    bug(
+        "refunds-not-counted",
+        "settle",
+        ('field, value = "uncharged_until_ms", text(uncharged_until())', "field = nil"),
+    ),
     bug(
         "spends-counted-as-refunds",
         "settle",
-        ("local until_ms = not spends and uncharged_until()", "local until_ms = uncharged_until()"),
-        ("if not spends then\n    count", "if true then\n    count"),
+        ("if not spends then\n    field", "if true then\n    field"),
     ),
-    bug("kept-denials-not-counted", "reserve", ("  count_uncharged(uncharged_until())\n", "")),
+    bug(
+        "kept-denials-not-counted",
+        "reserve",
+        ('redis.call("HSET", KEYS[1], "uncharged_until_ms", text(uncharged_until()))', ""),
+    ),
     bug("allowance-saved-up", "common", ("return math.max(now, until_ms) + step", "return until_ms + step")),
     bug("allowance-lost-with-the-clock", "common", ("until_ms = now --", "--")),
     bug("stored-bytes-unlimited", "reserve", ("if total >= integer(args.stored_bytes_max) then", "if false then")),

@@ -33,7 +33,17 @@ from core.ledger.embedded import EmbeddedRedis
 
 ROOT = Path(__file__).resolve().parents[2]
 # quick ones first: a run stops at the first failure
-TESTS = ("budget", "releases", "growth", "mutants", "filters", "versions", "machine")
+TESTS = (
+    "budget",
+    "releases",
+    "growth",
+    "keys_of_releases",
+    "journal_pages",
+    "mutants",
+    "filters",
+    "versions",
+    "machine",
+)
 TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),

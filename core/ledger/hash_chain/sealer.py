@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from core.ledger.hash_chain.chain import (
     ChainHead,
     Head,
     JournalDigest,
+    RawEntry,
     Seal,
     SealChain,
     SealId,
@@ -218,16 +219,13 @@ class Sealer:
         first = replay.last_seq + 1
         digest, end = JournalDigest(), JournalDigest()
         async for batch in raw_entries(self._client, tenant, after=replay.last_seq, last=page.seq):
-            digest.add(batch)
+            # In a thread, because an entry may have a thousand rows and the event loop serves requests.
+            unreadable = await asyncio.to_thread(_apply, replay, digest, batch)
+            if unreadable is not None:
+                raise LedgerNotTrusted(
+                    f"Entry {unreadable} of the tenant {tenant} was not written by the ledger; {_AUDIT}."
+                )
             end = JournalDigest(batch[-1:])
-            for raw in batch:
-                entry = readable_entry(tenant, raw, subjects=False)
-                if entry is None:
-                    raise LedgerNotTrusted(
-                        f"Entry {entry_number(raw)} of the tenant {tenant} was not written by the ledger; {_AUDIT}."
-                    )
-                replay.apply(entry)
-            await asyncio.sleep(0)  # let the event loop serve requests
         replay.compare(page.states)
         if not replay.report(last_seq=page.seq).ok:
             since = f"since seal {sealed.n}" if sealed else "from its beginning"
@@ -249,6 +247,17 @@ class Sealer:
         raise LedgerNotTrusted(
             f"Entry {segment.last} of the tenant {tenant} is not the one that seal {sealed.n} sealed; {_AUDIT}."
         )
+
+
+def _apply(replay: JournalReplay, digest: JournalDigest, batch: Sequence[RawEntry]) -> int | None:
+    """Apply the entries. Returns the number of the first that cannot be read."""
+    digest.add(batch)
+    for raw in batch:
+        entry = readable_entry(replay.tenant, raw, subjects=False)
+        if entry is None:
+            return entry_number(raw)
+        replay.apply(entry)
+    return None
 
 
 @contextmanager

@@ -68,7 +68,6 @@ def test_a_refunded_hold_leaves_no_account_and_little_that_does_not_depend_on_it
         assert keys(content, b"claim") == set()
     assert journal[1] < journal[0] + 1024
     assert len(keys(content, b"account")) == 5  # those of the tenant, and the list of them
-    assert keys(content, b"stored") == set()
     for release in keys(content, b"release:"):
         assert 0 < go(admin.call("PTTL", release)) <= 600_000
 
@@ -79,6 +78,14 @@ def test_a_refund_under_a_key_of_the_caller_keeps_its_tombstone(go, clinic, cont
     go(clinic.cancel("clinic", hold.release_id, reason="client-gone"))
     (kept,) = keys(content, b"claim")
     for key in (kept, f"{{clinic}}:release:{hold.release_id}"):
+        assert go(admin.call("PTTL", key)) > 600_000
+
+
+@pytest.mark.parametrize("mine", [None, generated()], ids=["no-key", "generated-key"])
+def test_a_spent_hold_keeps_its_tombstone(go, clinic, content, admin, mine):
+    hold = go(clinic.reserve("clinic", people(1), claim=mine))
+    go(clinic.expire("clinic", hold.release_id, reason="died"))
+    for key in (*keys(content, b"claim"), f"{{clinic}}:release:{hold.release_id}"):
         assert go(admin.call("PTTL", key)) > 600_000
 
 
@@ -118,6 +125,17 @@ def test_a_spent_hold_opens_its_accounts_and_a_later_refund_keeps_them(go, clini
     again = go(clinic.reserve("clinic", people(2, 1)))
     go(clinic.cancel("clinic", again.release_id, reason="client-gone"))
     assert len(go(clinic.accounts("clinic"))) == 8
+
+
+def test_the_journal_opens_a_subject_with_the_limits_that_its_first_release_selected_from(go, ledger, client):
+    go(ledger.open_tenant("clinic", limits=limits(1000, 10**9), subject_limits=limits(20, 10**9)))
+    hold = go(ledger.reserve("clinic", people(1)))
+    go(ledger.commit("clinic", hold.release_id))
+    account = go(ledger.account("clinic", hold.accounts[0].account))
+    opened = go(ledger.journal("clinic", account.account)).entries[0]
+    (line,) = (line for line in opened.subjects if line.account == account.account)
+    assert (line.vector, line.divisions) == (account.limit_vector, account.divisions)
+    assert line.vector in line.divisions
 
 
 def test_the_audit_reads_the_amounts_of_open_holds(go, clinic, admin):
@@ -259,7 +277,6 @@ def test_stored_responses_are_limited(go, clinic, client, admin):
     small = release(generated("under"), size=900)
     assert go(admin.call("EXISTS", f"{{clinic}}:response:{small}")) == 1
     release(mine[3])
-    assert 0 < go(admin.call("PTTL", "{clinic}:stored")) <= 2 * HOUR_MS
 
 
 def test_a_late_commit_of_a_refunded_hold_is_refused(go, clinic):

@@ -63,6 +63,13 @@ def test_it_opens_and_goes_on(go, old, client, tmp_path):
     go(sealer.seal(always=True))
     report = go(audit_ledger(client, MASTER_KEY, tmp_path / "epoch"))
     assert report.ok, report
+    # the journal of an old account has its old and its new entries; that of a new one begins with its opening
+    p0, newcomer = (account for account in (spent.accounts[0].account, spent.accounts[4].account))
+    listed = [entry.transition for entry in go(old.journal("people", p0)).entries]
+    assert listed == ["open", *["reserve", "commit"] * 1, *["reserve"] * 3, "commit", "cancel", "expire", "commit"]
+    assert [entry.transition for entry in go(old.journal("people", newcomer)).entries] == ["open", "commit"]
+    assert go(old.journal("people", p0)).entries[1].key_id is None
+
     states = {state.account: state for state in go(old.accounts("people"))}
     assert states["people/sentence"].reserved == Amount(0)
     assert states["people/sentence"].committed == Amount((3 + 1 + 2 + 2 + 3) * NANO)

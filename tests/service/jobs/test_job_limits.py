@@ -14,7 +14,7 @@ from inprocess_kit import Gateway
 
 from core.amounts import Amount
 from core.ledger.jobs import JobRecord, JobStatus
-from service.jobs.queue import FairQueue
+from service.jobs.queue import JobQueue
 
 ZERO = Amount(0)
 RECORD = JobRecord(
@@ -40,15 +40,15 @@ RECORD = JobRecord(
 )
 
 
-def waiting(*names: str) -> FairQueue:
+def waiting(*names: str) -> JobQueue:
     """A queue of jobs such as `a1`, the first of tenant `a`, in this order of arrival."""
-    queue = FairQueue()
+    queue = JobQueue()
     for name in names:
         queue.put(replace(RECORD, owner=name[0], job_id=name))
     return queue
 
 
-def order_of(queue: FairQueue, *, running: int) -> list[str]:
+def order_of(queue: JobQueue, *, running: int) -> list[str]:
     """How the jobs start while up to `running` of them run; the oldest ends first."""
 
     async def run() -> list[str]:

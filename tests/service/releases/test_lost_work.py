@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from gateway_kit import DOCUMENT, LEAN, Tenant
 from inprocess_kit import Gateway
 
-from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.protocol import Role, RoleStatus
 
 
 def transitions(tenant: Tenant, unit: str) -> list[str]:
@@ -49,7 +50,10 @@ def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> No
     small = Gateway(tmp_path / "data", settings)
     try:
         tenant = small.tenant()
-        refused = tenant.embed([{"text": "One."}] * 5)
+        unnamed = tenant.embed([{"text": "One."}] * 5)
+        assert (unnamed.status_code, unnamed.json()["code"]) == (503, "queue-full")
+        assert transitions(tenant, "sentence") == ["open"], "without a key it cannot be a replay, so nothing is held"
+        refused = tenant.embed([{"text": "One."}] * 5, headers={"Idempotency-Key": "named"})
         assert (refused.status_code, refused.json()["code"]) == (503, "queue-full")
         assert refused.json()["released"] is False
         assert "retry-after" in refused.headers
@@ -57,3 +61,12 @@ def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> No
         assert transitions(tenant, "sentence") == ["open", "reserve", "cancel"]
     finally:
         small.stop()
+
+
+def test_a_replay_needs_no_worker(gateway: Gateway, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = {"Idempotency-Key": "before the restart"}
+    first = tenant.embed(headers=headers)
+    loading = RoleStatus(ready=False, stage="loading", queued=0, facts=None)
+    monkeypatch.setattr(gateway.service.engine, "status", lambda role: loading)
+    assert tenant.embed(headers=headers).content == first.content
+    assert tenant.committed() == 1.0

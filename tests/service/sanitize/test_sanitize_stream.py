@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -304,6 +305,29 @@ def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_m
     assert transitions.count("commit") == 3
 
 
+def test_a_revoked_key_ends_its_stream_and_spends_no_more(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+    talk = Conversation(real_gateway, real_tenant)
+    talk.say(METRIC)
+    talk.say({"id": "d", "text": "one two three"})
+    talk.row()
+    revoked = real_gateway.admin.delete(f"/admin/tenants/{real_tenant.name}/keys/{real_tenant.key.split('_')[1]}")
+    assert revoked.status_code == 200
+
+    answer: dict[str, Any] = {}
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        for _ in range(1000):  # far longer than a revoked key can go on
+            talk.say({"id": "d", "text": "one two three"})
+            answer = talk.row()
+            if "summary" in answer:
+                break
+            time.sleep(0.05)
+    assert answer["summary"]["problem"]["code"] == "unauthorized"
+    spent = answer["summary"]["charged"] * 2.5
+    budgets = real_gateway.admin.get(f"/admin/tenants/{real_tenant.name}/budgets").json()["accounts"]
+    (vector,) = (account for account in budgets if account["unit"] == "vector")
+    assert vector["committed"]["epsilon"] + vector["reserved"]["epsilon"] <= spent
+
+
 @pytest.mark.slow("crash")
 def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway: RealGateway) -> None:
     tenant = real_gateway.tenant(epsilon=1e6)
@@ -377,3 +401,20 @@ def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> 
         assert small.process.wait(60) == 0
     finally:
         small.stop()
+
+
+def test_blank_lines_count_before_they_are_skipped(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "data", {"PRIVACY_GATEWAY_STREAM_LINES_MAX": "5", "PRIVACY_GATEWAY_INFILL": "off"})
+    try:
+        tenant = gateway.tenant()
+        refused = post(tenant, b"\n" * 6)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+        assert "at most 5 lines" in refused.json()["detail"]
+
+        rows, summary = stream(tenant, {"text": "x"}, b"\n" * 4)
+        assert (len(rows), summary["complete"]) == (1, True)
+        rows, summary = stream(tenant, {"text": "x"}, b" \n" * 1000, {"text": "x"})
+        assert (summary["complete"], summary["problem"]["code"]) == (False, "invalid-input")
+        assert len(rows) <= 1
+    finally:
+        gateway.stop()

@@ -1,0 +1,64 @@
+"""Large requests of one tenant beyond its places wait; small ones and those of other tenants do not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.datastructures import Headers
+
+from core.errors import TenantLimitReached
+from service.http.large_requests import LargeRequests
+
+LARGE = Headers({"content-length": "1000000"})
+SMALL = Headers({"content-length": "100"})
+CHUNKED = Headers({"transfer-encoding": "chunked"})
+EMPTY = Headers({})
+
+
+def test_a_tenant_beyond_its_places_waits_and_nobody_else_does() -> None:
+    async def main() -> None:
+        requests = LargeRequests(per_tenant_max=2, wait_s=60)
+        entered: list[str] = []
+        leave = asyncio.Event()
+
+        async def request(name: str, owner: str, headers: Headers) -> None:
+            async with requests.place(owner, headers):
+                entered.append(name)
+                await leave.wait()
+
+        calls = [
+            asyncio.create_task(request(name, owner, headers))
+            for name, owner, headers in (
+                ("first", "greedy", LARGE),
+                ("second", "greedy", CHUNKED),
+                ("third", "greedy", LARGE),
+                ("small", "greedy", SMALL),
+                ("empty", "greedy", EMPTY),
+                ("other", "modest", LARGE),
+            )
+        ]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert entered == ["first", "second", "small", "empty", "other"]
+        leave.set()
+        await asyncio.gather(*calls)
+        assert entered[-1] == "third"
+        assert not requests._tenants, "nothing is kept of a tenant without large requests"
+
+    asyncio.run(main())
+
+
+def test_a_request_that_waits_too_long_is_refused_and_frees_nothing() -> None:
+    async def main() -> None:
+        requests = LargeRequests(per_tenant_max=1, wait_s=0.01)
+        async with requests.place("tenant", LARGE):
+            for _ in range(2):
+                with pytest.raises(TenantLimitReached) as error:
+                    async with requests.place("tenant", LARGE):
+                        pytest.fail("it has no place")
+                assert error.value.limit == "large_requests_per_tenant_max"
+        async with requests.place("tenant", LARGE):
+            pass
+
+    asyncio.run(main())
