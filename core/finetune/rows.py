@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import BadCorpus, InvalidInput
+from core.errors import InvalidInput
+from core.job_errors import BadCorpus
 
 PRIVATE, PUBLIC = "private", "public"
 LABELS_MAX = 1_000

@@ -19,7 +19,8 @@ from typing import Any
 import orjson
 
 from core.amounts import Amount
-from core.errors import HoldNotOpen, IdempotencyConflict, InvalidInput, JobFailed, JobQuotaExceeded, UnknownJob
+from core.errors import HoldNotOpen, IdempotencyConflict, InvalidInput, JobQuotaExceeded, UnknownJob
+from core.job_errors import JobFailed
 from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.ledger import TOMBSTONE_TTL_MS, TenantCaps

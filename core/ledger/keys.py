@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from core.errors import JobFilesLost, LedgerUnavailable
+from core.errors import LedgerUnavailable
 from core.files.secret_file import read_secret, write_secret
+from core.job_errors import JobFilesLost
 
 KEY_BYTES = 32
 NONCE_BYTES = 12

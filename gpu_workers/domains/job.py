@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import decrypt, encrypt
+from core.job_errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains.card import domain_card
 from gpu_workers.domains.public_text import Embedded, mean_by_document

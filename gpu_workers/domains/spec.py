@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.errors import BadCorpus
+from core.job_errors import BadCorpus
 
 # Measured with `VmData`: building a pack allocates 0.45 GB at least, and no more than this for larger corpora.
 _BASE_BYTES = 512 * 1024 * 1024

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import decrypt, encrypt
+from core.job_errors import BadCorpus, JobFilesLost
 from core.text.policy import GUARANTEE
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.jobs import corpus

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from core.errors import BadCorpus
 from core.files.lines import LineTooLong, lines
+from core.job_errors import BadCorpus
 from core.mechanisms.sentences.pack_facts import DIMENSION_MAX
 from core.text.segment import sentences
 

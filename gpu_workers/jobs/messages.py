@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from core.errors import JobFailed
 from core.files.encrypted_file import read_encrypted
+from core.job_errors import JobFailed
 
 INPUT = "input"  # the file that holds the uploaded data
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.

@@ -21,8 +21,8 @@ import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 
-from core.errors import JobFailed
 from core.files.file_lock import FileLock
+from core.job_errors import JobFailed
 from gpu_workers.jobs.messages import (
     Charged,
     ChargeRequested,

@@ -109,7 +109,7 @@ async def _watched(order: JobOrder) -> Succeeded | Failed:
     """Run the job's process and draw its progress."""
     import asyncio
 
-    from core.errors import JobFailed
+    from core.job_errors import JobFailed
     from gpu_workers.child_process import ChildProcess
     from gpu_workers.jobs.messages import Failed, Progress
 

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from core.errors import DataDirInUse, JobFailed, JobFilesLost
+from core.errors import DataDirInUse
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.files.file_lock import FileLock
 from core.files.secret_file import write_secret
+from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.keys import MasterKey
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from service.config.secrets import load_master_key

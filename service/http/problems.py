@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import errors
+from core import errors, job_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import openai_errors
@@ -36,9 +36,9 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UnknownKey, 404),
     (errors.UnknownJob, 404),
     (errors.JobQuotaExceeded, 429),
-    (errors.JobNotSucceeded, 409),
-    (errors.BadCorpus, 422),
-    (errors.JobFailed, 500),
+    (job_errors.JobNotSucceeded, 409),
+    (job_errors.BadCorpus, 422),
+    (job_errors.JobFailed, 500),
     (errors.RoleMissing, 403),
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
@@ -172,7 +172,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         }
     elif isinstance(error, errors.InvalidInput) and error.field is not None:
         members = {"errors": [{"field": error.field, "message": error.detail}]}
-    elif isinstance(error, errors.JobFailed):
+    elif isinstance(error, job_errors.JobFailed):
         facts = {"reason": error.reason, "line": error.line, "count": error.count}
         members = {name: value for name, value in facts.items() if value is not None}
     elif isinstance(error, errors.InfillFailed):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
+from core.errors import HoldNotOpen, InvalidInput, LedgerError
+from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.jobs import JobRecord, JobStore
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded

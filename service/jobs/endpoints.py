@@ -14,7 +14,8 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from core.errors import JobNotSucceeded, LedgerError, UnknownJob
+from core.errors import LedgerError, UnknownJob
+from core.job_errors import JobNotSucceeded
 from core.ledger.jobs import JobRecord, JobStatus
 from service.deps import AdminLogDep, JobsDep, OpenStreamDep, PagingDep, SubmissionDep
 from service.http import problems

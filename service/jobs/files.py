@@ -23,10 +23,11 @@ from typing import Any
 
 import orjson
 
-from core.errors import DataDirInUse, JobFilesLost
+from core.errors import DataDirInUse
 from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new_key
 from core.files.file_lock import FileLock
 from core.files.secret_file import sync_folder, write_secret
+from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
 from service.config.data_dir import owner_folder

@@ -16,7 +16,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import JobAttemptsExhausted, JobQuotaExceeded, LedgerError, QueueFull, UnknownJob
+from core.errors import JobQuotaExceeded, LedgerError, QueueFull, UnknownJob
+from core.job_errors import JobAttemptsExhausted
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
 from gpu_workers.jobs.messages import Failed, Succeeded
 from service import metrics

@@ -19,7 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.amounts import Amount
-from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseInFlight, TenantLimitReached, UnknownJob
+from core.errors import ClientGone, LedgerError, ReleaseInFlight, TenantLimitReached, UnknownJob
+from core.job_errors import BadCorpus
 from core.ledger.jobs import JobHold, JobRecord
 from core.ledger.keys import Claim, MasterKey
 from core.ledger.ledger import Ledger

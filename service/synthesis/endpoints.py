@@ -14,7 +14,8 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import FileResponse
 from pydantic import Field
 
-from core.errors import InvalidInput, JobNotSucceeded
+from core.errors import InvalidInput
+from core.job_errors import JobNotSucceeded
 from core.ledger.jobs import JobRecord, JobStatus
 from service.deps import JobsDep, OpenStreamDep, SamplingDep, SettingsDep
 from service.http.body import JsonRoute

@@ -15,7 +15,7 @@ from core.files.secret_file import write_secret
 def write_comparison(path: Path, data: Path, artifact: Path, result: dict[str, Any], *, outside: str) -> None:
     """Write the page. `result`: of the job. Raises ValueError for rows that do not belong to the job, OSError."""
     # imported late: scipy and scikit-learn
-    from core.errors import BadCorpus
+    from core.job_errors import BadCorpus
     from core.synthesis.declared import DeclaredTable
     from core.synthesis.encoding import ROWS_MAX, Outside
     from gpu_workers.synthesis.artifact import load_source

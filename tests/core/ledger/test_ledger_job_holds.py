@@ -9,7 +9,8 @@ from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
 
 from core.accounting.events import Unit
 from core.amounts import Amount
-from core.errors import BudgetExhausted, HoldNotOpen, JobAttemptsExhausted, JobQuotaExceeded
+from core.errors import BudgetExhausted, HoldNotOpen, JobQuotaExceeded
+from core.job_errors import JobAttemptsExhausted
 from core.ledger.client import LedgerClient, connect
 from core.ledger.jobs import JobHold, JobRecord, JobStatus, JobStore
 from core.ledger.ledger import Ledger

@@ -9,15 +9,8 @@ import secrets
 import pytest
 from ledger_kit import MASTER_KEY, ReplyDropper, limits
 
-from core.errors import (
-    IdempotencyConflict,
-    InvalidInput,
-    JobAttemptsExhausted,
-    JobFailed,
-    JobQuotaExceeded,
-    LedgerUnavailable,
-    UnknownJob,
-)
+from core.errors import IdempotencyConflict, InvalidInput, JobQuotaExceeded, LedgerUnavailable, UnknownJob
+from core.job_errors import JobAttemptsExhausted, JobFailed
 from core.ledger.client import LedgerClient, connect
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
 from core.ledger.ledger import Ledger

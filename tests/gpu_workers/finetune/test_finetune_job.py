@@ -14,12 +14,12 @@ from finetune_kit import LABELS, checkpoint, labelled
 
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
-from core.errors import BadCorpus, JobFailed, JobFilesLost
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import replace_one_epsilon
 from core.finetune.pricing import budget_of, training_budget
 from core.finetune.rows import RowTerms, read_splits
+from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from gpu_workers.finetune import job as finetune_job
 from gpu_workers.finetune.artifact import load_classifier
 from gpu_workers.finetune.gradients import PrivateGradient

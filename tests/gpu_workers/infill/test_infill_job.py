@@ -10,9 +10,10 @@ import torch
 from corpus_kit import PLANTED, embedding_rows, json_lines, rows
 from job_kit import no_charge
 
-from core.errors import BadCorpus, InfillBroken, InvalidInput, JobFilesLost
+from core.errors import InfillBroken, InvalidInput
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.files.file_version import FileVersion, file_version
+from core.job_errors import BadCorpus, JobFilesLost
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.infill import job as infill_job

@@ -13,8 +13,8 @@ import pytest
 from corpus_kit import json_lines
 from synthesis_kit import SHOP, shop_rows
 
-from core.errors import BadCorpus, JobFilesLost
 from core.files.encrypted_file import EncryptedFileWriter, new_key
+from core.job_errors import BadCorpus, JobFilesLost
 from core.synthesis import marginals_release, pearl_release
 from core.synthesis.declared import declared_table
 from core.synthesis.encoding import Outside, encode_rows

@@ -64,7 +64,7 @@ def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> No
 
 
 def test_a_replay_needs_no_worker(gateway: Gateway, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    headers = {"Idempotency-Key": "before the restart"}
+    headers = {"Idempotency-Key": "restarted"}
     first = tenant.embed(headers=headers)
     loading = RoleStatus(ready=False, stage="loading", queued=0, facts=None)
     monkeypatch.setattr(gateway.service.engine, "status", lambda role: loading)
