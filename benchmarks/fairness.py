@@ -46,6 +46,10 @@ def attacks() -> dict[str, Attack]:
     """The requests that the attacking clients send in turn."""
     numbers = random.Random(1)
     rows = [[round(numbers.gauss(0, 0.05), 6) for _ in range(384)] for _ in range(1800)]
+    wide = [
+        {"vectors": [[0.1] * n], "mechanism": "codebook", "dimension": n, "epsilon": 10.0} for n in range(1024, 992, -1)
+    ]
+    deep = [{"vectors": [[0.1] * n], "dimension": 1024, "epsilon": 0.01} for n in range(4096, 4064, -1)]
     lines = b"\n".join(json.dumps({"text": MEGABYTE[:100_000]}).encode() for _ in range(200))
     found: dict[str, Attack] = {
         "sanitize, 1 MB": [("/sanitize", {"documents": [{"text": MEGABYTE}] * 2})],
@@ -53,6 +57,7 @@ def attacks() -> dict[str, Attack]:
         "sentdp, documents of 200 kB": [sentdp(4, 200_000)],
         "vector, 1,800 rows": [("/embed/vector", {"vectors": rows, "epsilon": 0.01})],
         "vector, 2,048 texts": [("/embed/vector", {"texts": [SENTENCE * 10] * 2048, "epsilon": 0.01})],
+        "vector, new codebooks and projections": [("/embed/vector", body) for body in (*wide, *deep)],
         "compare": [("/accounting/compare", {"mechanism": SLOW_PLAN, "steps": 10**7, "delta": 1e-5})],
         "calibrate": [("/accounting/calibrate", {"target": {"epsilon": 1.0, "delta": 1e-6}, "steps": 50_000})],
         "stream": [("/sanitize/batch", lines)],

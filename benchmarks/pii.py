@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 import torch
 
 from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
 from gpu_workers.domains.public_text import json_lines
 from gpu_workers.handlers.entity_tagger import NameFinder
+from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.encoder import fastest_dtype
@@ -99,10 +99,9 @@ def presidio(tagger: EntityTagger | None) -> Any:
 def ours(texts: Sequence[str]) -> Iterator[list[Find]]:
     finder, lists = NameFinder(TAGGER_BUNDLED, device="cpu"), AllowLists()
     policy = MaskPolicy().completed(tuple(finder.types))
-    tagged = finder.find({index: SanitizeTask(text, policy) for index, text in enumerate(texts)})
-    for index, text in enumerate(texts):
-        names = tagged[index]
-        found = inspect(text, policy, lists, names if isinstance(names, Tagged) else None)
+    tasks = [SanitizeTask(text, policy) for text in texts]
+    for text, task, finds in zip(texts, tasks, recognise(tasks, finder), strict=True):
+        found = inspect(text, policy, lists, joined(task, finds))
         if found.text != text:
             raise ValueError("positions would differ: the text holds invisible characters")
         yield [Find(mask.start, mask.end, mask.type) for mask in found.masks]

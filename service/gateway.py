@@ -50,6 +50,7 @@ from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
+from service.vectors.constructions import Constructions
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorRequest
 from service.vectors.service import VectorService
@@ -122,12 +123,16 @@ class Gateway:
         )
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
-        self.projections = Projections(settings)
+        constructions = Constructions(
+            self.calculations, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
+        )
+        self.projections = Projections(settings, constructions)
         self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self.preparation)
         self.vectors = VectorService(
             settings,
             workers=self.workers,
             projections=self.projections,
+            constructions=constructions,
             arrays=self.engine.arrays,
             preparation=self.preparation,
         )

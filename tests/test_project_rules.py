@@ -47,7 +47,7 @@ FOLDERS = {
     "service.infill": {"config", "http", "jobs", "sanitize"},  # a kind of job that masks as `/sanitize` does
     "service.synthesis": {"config", "http", "releases", "jobs"},  # a kind of job
     "service.sentdp": {"config", "http", "releases", "domains"},  # releases are made from a domain's pack
-    "service.vectors": {"config", "http", "releases"},
+    "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
     "service.sanitize": {"config", "http", "releases"},
     "service.openai": {"config", "http", "releases", "domains", "sentdp", "vectors"},  # another shape of both endpoints
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections

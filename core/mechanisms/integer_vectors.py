@@ -14,6 +14,7 @@ Cost of the rounding: about 1e-3 in a cosine.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -25,6 +26,8 @@ _FINE = 2.0**14
 _COORDINATE_MAX = 4.0
 DIMENSION_MAX = 1 << 16
 _EXTREME_ROWS = 64
+_FACTOR_MAX = 1 << 20
+_COMBINED_AT_ONCE = 4096  # codes in float64, so that they stay in the cache
 
 
 def code_scale(dimension: int) -> int:
@@ -120,17 +123,17 @@ class CodeMatrix:
         Exact products are the same in every batch, so row independence needs no further test. The check covers the
         arithmetic at sizes for which libraries choose different kernels.
         """
+        return self._is_exact([self._check_rows(rows) for rows in (1, 3, 16, 33, 128)])
+
+    def _check_rows(self, rows: int) -> torch.Tensor:
         dimension = self.dimension
-        for rows in (1, 3, 16, 33, 128):
-            codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (rows, dimension), dtype=torch.int64)
-            # Codes have about unit length times the scale; the check stays inside the proven range.
-            codes = (codes.double() * (code_scale(dimension) / codes.double().norm(dim=1, keepdim=True))).round()
-            codes = codes.clamp(-CODE_MAX, CODE_MAX).to(torch.int8)
-            codes[0] = 0
-            codes[0, :: max(1, dimension // 4)] = CODE_MAX  # the largest code, in as many places as the length allows
-            if not self.is_exact_for(codes):
-                return False
-        return True
+        codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (rows, dimension), dtype=torch.int64)
+        # Codes have about unit length times the scale; the check stays inside the proven range.
+        codes = (codes.double() * (code_scale(dimension) / codes.double().norm(dim=1, keepdim=True))).round()
+        small: torch.Tensor = codes.clamp(-CODE_MAX, CODE_MAX).to(torch.int8)
+        small[0] = 0
+        small[0, :: max(1, dimension // 4)] = CODE_MAX  # the largest code, in as many places as the length allows
+        return small
 
     @property
     def dimension(self) -> int:
@@ -138,6 +141,19 @@ class CodeMatrix:
 
     def is_exact_for(self, codes: torch.Tensor) -> bool:
         """Whether the device's products of these int8 rows are exact."""
-        # float64 holds every partial sum exactly and multiplies faster than int64
-        expected = codes.to(torch.float64) @ self._transposed.to("cpu", torch.float64)
-        return torch.equal(self.dots(codes.to(self._transposed.device)).to("cpu", torch.float64), expected)
+        return self._is_exact([codes])
+
+    def _is_exact(self, batches: Sequence[torch.Tensor]) -> bool:
+        """Whether the device's products of each batch of int8 rows are exact.
+
+        All products are computed, and a random combination of each row's products is compared: a wrong row passes with
+        probability 2^-20 at most (Freivalds 1977). Computing them again would take seconds for the largest codebooks.
+        """
+        found = torch.cat([self.dots(batch.to(self._transposed.device)).to("cpu") for batch in batches])
+        factors = torch.randint(_FACTOR_MAX, (found.shape[1],), dtype=torch.int64)
+        combined = torch.zeros(self.dimension, dtype=torch.float64)  # exact: 127 * 2^20 for each of up to 2^26 codes
+        for start in range(0, len(factors), _COMBINED_AT_ONCE):
+            part = slice(start, start + _COMBINED_AT_ONCE)
+            combined += self._transposed[:, part].to("cpu", torch.float64) @ factors[part].to(torch.float64)
+        rows = torch.cat(list(batches)).to("cpu", torch.int64)
+        return torch.equal(found.to(torch.int64) @ factors, rows @ combined.to(torch.int64))

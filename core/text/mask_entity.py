@@ -2,19 +2,23 @@
 
 The technique fails closed: a requested entity without a recogniser, a recogniser that raises and a pattern that times
 out are errors. Nothing is skipped with a log line.
+
+Recognisers run in windows of a long text (`core.text.windows`). `find` runs them in one window after another; `search`
+and `join` are for windows that run as separate tasks.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.lists import AllowLists
 from core.text.policy import ENTITIES, Mask, MaskPolicy
-from core.text.recogniser import Recogniser
+from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.tokens import Token
+from core.text.windows import Window, place, windows
 
 
 @cache
@@ -27,7 +31,7 @@ def recognisers() -> dict[str, tuple[Recogniser, ...]]:
     return table
 
 
-def _run(recogniser: Recogniser, text: str, threshold: float, digits: int) -> list[Mask]:
+def _hits(recogniser: Recogniser, text: str, threshold: float, digits: int) -> Hits:
     failed = False
     try:
         hits = recogniser.hits(text, threshold=threshold, digits=digits)
@@ -35,22 +39,56 @@ def _run(recogniser: Recogniser, text: str, threshold: float, digits: int) -> li
         failed = True
     if failed:
         raise RecogniserFailed(entity=recogniser.entity)
-    return [Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score) for hit in hits]
+    return hits
 
 
-def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:  # noqa: ARG001
-    """Return what patterns find. `core.text.mask_tagged` handles names.
-
-    Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
-    """
+def _requested(policy: MaskPolicy) -> list[tuple[Recogniser, float]]:
+    """Return the recognisers that the policy needs, with their thresholds. Raises InvalidInput if an entity has
+    none."""
     requested = {name: score for name, score in policy.requested().items() if not ENTITIES[name].tagged}
     table = recognisers()
     if not requested.keys() <= table.keys():
         supported = ", ".join(name for name in ENTITIES if name in table)
         raise InvalidInput(f"An entity has no recogniser. Supported: {supported}.", field="entities")
+    return [(recogniser, score) for entity, score in requested.items() for recogniser in table[entity]]
+
+
+def search(text: str, policy: MaskPolicy) -> tuple[Hits, ...]:
+    """Return what each recogniser that the policy needs finds in one window. Names: see `core.text.mask_tagged`.
+
+    Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
+    """
+    requested = _requested(policy)
     digits = sum(map(str.isdecimal, text))
-    found: list[Mask] = []
-    for entity, threshold in requested.items():
-        for recogniser in table[entity]:
-            found.extend(_run(recogniser, text, threshold, digits))
-    return found
+    return tuple(_hits(recogniser, text, threshold, digits) for recogniser, threshold in requested)
+
+
+def join(text: str, policy: MaskPolicy, found: Sequence[tuple[Hits, ...]]) -> list[Mask]:
+    """Return the masks of the whole text. `found`: the results of `search` for each of `windows(text)`, in order.
+
+    Raises RecogniserFailed if a result is missing.
+    """
+    requested, cut = _requested(policy), windows(text)
+    if len(found) != len(cut) or any(len(each) != len(requested) for each in found):
+        raise RecogniserFailed
+    masks: list[Mask] = []
+    for (recogniser, _), parts in zip(requested, zip(*found, strict=True), strict=True):
+        hits = Hits(
+            list(_placed(text, cut, [part.passed for part in parts])),
+            list(_placed(text, cut, [part.weak for part in parts])),
+        )
+        masks += [Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score) for hit in hits.masked(text)]
+    return masks
+
+
+def _placed(text: str, cut: Sequence[Window], parts: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
+    """Yield the hits that touch the cores of their windows, with offsets of `text`."""
+    for window, part in zip(cut, parts, strict=True):
+        for hit in part:
+            if at := place(text, window, hit.start, hit.end):
+                yield Hit(*at, hit.score)
+
+
+def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:  # noqa: ARG001
+    """Return what patterns find in the text. Raises as `search`."""
+    return join(text, policy, [search(text[window.start : window.end], policy) for window in windows(text)])

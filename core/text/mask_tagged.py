@@ -6,10 +6,12 @@ only a tagger finds and that no tagger looked for, results for another text, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from core.errors import RecogniserFailed
 from core.text.policy import ENTITIES, Mask, MaskPolicy
+from core.text.windows import place, windows
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,24 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
         if kind in requested and score >= requested[kind]:
             masks.append(Mask(start, end, kind, "entity", score))
     return masks
+
+
+def join(text: str, parts: Sequence[Tagged]) -> Tagged:
+    """Return the findings in the whole text. `parts`: those in each of `windows(text)`, in order.
+
+    Raises RecogniserFailed if the parts are not those of this text, or a span is outside its window.
+    """
+    cut = windows(text)
+    if len(parts) != len(cut):
+        raise RecogniserFailed
+    for window, part in zip(cut, parts, strict=True):
+        inside = all(0 <= start < end <= len(part.text) for start, end, _, _ in part.found)
+        if not inside or part.text != text[window.start : window.end]:
+            raise RecogniserFailed
+    found = {
+        (*at, kind, score)
+        for window, part in zip(cut, parts, strict=True)
+        for start, end, kind, score in part.found
+        if (at := place(text, window, start, end))
+    }
+    return Tagged(text, frozenset.intersection(*(part.types for part in parts)), tuple(sorted(found)))

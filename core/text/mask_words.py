@@ -25,9 +25,12 @@ def _kept(word: str, holds: Callable[[str], bool]) -> bool:
 
 def outside(text: str, tokens: Sequence[Token], holds: Callable[[str], bool], technique: str) -> list[Mask]:
     """Return one mask for each token of `text` for which `holds` (called with the normalised token) is false."""
+    types: dict[str, str | None] = {}  # of each distinct token, None for one that is kept
     found = []
     for start, end in tokens:
         token = text[start:end]
-        if not _kept(normal(token), holds):
-            found.append(Mask(start, end, WORD if has_letter(token) else NUMBER, technique, 0.0))
+        if token not in types:
+            types[token] = None if _kept(normal(token), holds) else WORD if has_letter(token) else NUMBER
+        if kind := types[token]:
+            found.append(Mask(start, end, kind, technique, 0.0))
     return found

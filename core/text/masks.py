@@ -19,8 +19,8 @@ from importlib import import_module
 
 from core.text import mask_tagged
 from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
 from core.text.policy import ENTITIES, NUMBER, TECHNIQUES, WORD, Mask, MaskPolicy
+from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.tokens import Token
 
 _TECHNIQUE_ORDER = {name: place for place, name in enumerate(TECHNIQUES)}
@@ -73,34 +73,46 @@ def _trimmed(text: str, mask: Mask) -> Mask:
 
 def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
     """Join consecutive word masks (module docstring)."""
-    joined: list[Mask] = []
+    groups: list[list[Mask]] = []
     for mask in regions:
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and last.type not in _ENTITY_ORDER
-            and mask.type not in _ENTITY_ORDER
-            and not text[last.end : mask.start].strip(" \t")
-        ):
-            technique = min(last.technique, mask.technique, key=_TECHNIQUE_ORDER.__getitem__)
-            kind = NUMBER if last.type == mask.type == NUMBER else WORD
-            joined[-1] = replace(last, end=mask.end, type=kind, technique=technique)
+        if groups and _merges(text, groups[-1][-1], mask):
+            groups[-1].append(mask)
         else:
-            joined.append(mask)
-    return joined
+            groups.append([mask])
+    return [group[0] if len(group) == 1 else _merged(group) for group in groups]
+
+
+def _merges(text: str, last: Mask, mask: Mask) -> bool:
+    return (
+        last.type not in _ENTITY_ORDER
+        and mask.type not in _ENTITY_ORDER
+        and not text[last.end : mask.start].strip(" \t")
+    )
+
+
+def _merged(group: Sequence[Mask]) -> Mask:
+    return replace(
+        group[0],
+        end=group[-1].end,
+        type=NUMBER if all(mask.type == NUMBER for mask in group) else WORD,
+        technique=min((mask.technique for mask in group), key=_TECHNIQUE_ORDER.__getitem__),
+    )
 
 
 def find_masks(
-    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None
+    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED
 ) -> list[Mask]:
-    """Return the masked regions of `text`, including those from a tagger.
+    """Return the masked regions of `text`. Runs the patterns of the technique `entity` unless `recognised` has their
+    result.
 
     Raises InvalidInput, RecogniserFailed.
     """
-    names = mask_tagged.find(text, policy, tagged)
+    names = mask_tagged.find(text, policy, recognised.tagged)
     found: list[Mask] = []
     for technique in TECHNIQUES:
-        if technique in policy.techniques:
+        if technique == "entity" and recognised.patterns is not None:
+            found.extend(recognised.patterns)
+        elif technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))
     if names:
         found.extend(beside(text, names, [mask for mask in found if mask.type in ENTITIES]))

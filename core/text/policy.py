@@ -253,6 +253,11 @@ class SanitizeTask:
             raise InvalidInput("The scope `document` needs the technique `all` and no other.", field="scope")
         check_text(self.text)
 
+    @property
+    def needs_recognisers(self) -> bool:
+        """Whether masking runs recognisers: the policy asks for entities, and some words may stay unmasked."""
+        return bool(self.policy.requested()) and not (self.fill in PRICED_FILLS and self.policy.whole)
+
 
 @dataclass(frozen=True)
 class Mask:

@@ -1,7 +1,7 @@
 """The interface of an entity recogniser, and a regular-expression recogniser that fails closed.
 
 A recogniser has a name, a scan and context words. `hits` returns every hit with its score after context. It either
-examined the whole text or raised. Presidio's own loops skip a pattern whose match times out, and its engine ignores
+examines the whole text or raises. Presidio's own loops skip a pattern whose match times out, and its engine ignores
 a recogniser that raises. Both would treat unexamined text as clean, so this project has its own loops.
 """
 
@@ -26,6 +26,27 @@ class Hit(NamedTuple):
     score: float
 
 
+class Hits(NamedTuple):
+    """The hits of one recogniser: those that reach the threshold, and the others."""
+
+    passed: Sequence[Hit]
+    weak: Sequence[Hit]
+
+    def masked(self, text: str) -> list[Hit]:
+        """Return the hits to mask in `text`, in order of position.
+
+        If a string passes once, all its occurrences pass: an occurrence without a context word would otherwise reveal
+        what the first mask hides.
+        """
+        known = {text[hit.start : hit.end]: hit.score for hit in self.passed}
+        repeats = [
+            Hit(start, end, known[string])
+            for start, end, _ in self.weak
+            if known and (string := text[start:end]) in known
+        ]
+        return sorted({*self.passed, *repeats})
+
+
 class Pattern(NamedTuple):
     regex: regex.Pattern[str]
     score: float
@@ -48,27 +69,16 @@ class Recogniser:
     context: regex.Pattern[str] | None = None
     digits_min: int = 0
 
-    def hits(self, text: str, *, threshold: float, digits: int) -> list[Hit]:
-        """Return hits of at least `threshold`, including context, in order of position.
-
-        If a string passes once, all its occurrences pass: an occurrence without a context word would otherwise reveal
-        what the first mask hides.
-        """
-        if digits < self.digits_min:
-            return []
+    def hits(self, text: str, *, threshold: float, digits: int) -> Hits:
+        """Return all hits with their scores after context. `digits`: the number of decimal digits of `text`."""
         passed: list[Hit] = []
         weak: list[Hit] = []
-        for hit in self.scan(text):
-            if hit.score < threshold:
-                hit = self._with_context(text, hit)
-            (passed if hit.score >= threshold else weak).append(hit)
-        if weak and passed:
-            known = {text[hit.start : hit.end]: hit.score for hit in passed}
-            for start, end, _ in weak:
-                score = known.get(text[start:end])
-                if score is not None:
-                    passed.append(Hit(start, end, score))
-        return sorted(passed)
+        if digits >= self.digits_min:
+            for hit in self.scan(text):
+                if hit.score < threshold:
+                    hit = self._with_context(text, hit)
+                (passed if hit.score >= threshold else weak).append(hit)
+        return Hits(passed, weak)
 
     def _with_context(self, text: str, hit: Hit) -> Hit:
         if self.context is None:

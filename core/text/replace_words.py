@@ -24,13 +24,15 @@ from itertools import islice
 
 from core.mechanisms.words.laplace import WordMechanism
 from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
 from core.text.policy import WORD, Mask, MaskPolicy, Sanitised, check_text
+from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.sanitize import Inspected, fill_in, inspect
 from core.text.tokens import tokenize
 
 
-def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None) -> Inspected:
+def inspect_words(
+    text: str, policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED
+) -> Inspected:
     """Return the regions of `text` to replace: as `core.text.sanitize.inspect`, which documents the errors. With the
     technique `all` the result is the bare words, as one region."""
     technique = "+".join(policy.techniques)
@@ -38,7 +40,7 @@ def inspect_words(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagg
         check_text(text)
         bare = " ".join(text[start:end] for start, end in tokenize(text))
         return Inspected(bare, tokenize(bare), [Mask(0, len(bare), WORD, technique)] if bare else [])
-    found = inspect(text, policy, lists, tagged)
+    found = inspect(text, policy, lists, recognised)
     return replace(found, masks=[replace(mask, type=WORD, technique=technique) for mask in found.masks])
 
 

@@ -8,20 +8,16 @@ region are not copied to the output, and the result object contains no original 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
 from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
 from core.text.masks import find_masks
 from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, Span, check_fill, check_text
+from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.tokens import Token, tokenize
-
-# Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
-# reader. In other places (emoji, joining scripts) they have a meaning and stay.
-_HIDDEN = re.compile(r"(?<=[!-~])[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+(?=[!-~])")
+from core.text.visible import visible
 
 
 @dataclass(frozen=True)
@@ -33,15 +29,10 @@ class Inspected:
     masks: Sequence[Mask]
 
 
-def visible(text: str) -> str:
-    """Return the text without invisible characters inside visible ones: the text that inspection and taggers use."""
-    return _HIDDEN.sub("", text)
-
-
-def inspect(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagged | None = None) -> Inspected:
+def inspect(text: str, policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED) -> Inspected:
     """Return the masked regions of `visible(text)`. Deterministic for given results of a tagger.
 
-    `tagged`: results for `visible(text)`; needed for entities that only a tagger finds.
+    `recognised`: results for `visible(text)`. Those of a tagger are needed for entities that only a tagger finds.
 
     Raises InvalidInput (unknown list or entity, text too long; before any text is read), RecogniserFailed.
     """
@@ -50,7 +41,7 @@ def inspect(text: str, policy: MaskPolicy, lists: AllowLists, tagged: Tagged | N
         lists.words(policy.allow_list)
     text = visible(text)
     tokens = tokenize(text)
-    return Inspected(text, tokens, find_masks(text, tokens, policy, lists, tagged))
+    return Inspected(text, tokens, find_masks(text, tokens, policy, lists, recognised))
 
 
 def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
@@ -79,15 +70,24 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
     return Sanitised("".join(pieces), tuple(spans), _masked_tokens(found.tokens, found.masks), len(found.tokens))
 
 
+def fill_masks(found: Inspected, policy: MaskPolicy, fill: str, lists: AllowLists) -> Sanitised:
+    """Return the text with its masks filled by one of `FILLS`. Raises TaskFailed if a fill would restore what it
+    replaces."""
+    return fill_in(found, import_module(FILLS[fill]).fill(found.text, found.masks, policy, lists))
+
+
 def sanitize(
-    text: str, policy: MaskPolicy, fill: str, *, lists: AllowLists | None = None, tagged: Tagged | None = None
+    text: str,
+    policy: MaskPolicy,
+    fill: str,
+    *,
+    lists: AllowLists | None = None,
+    recognised: Recognised = NOT_RECOGNISED,
 ) -> Sanitised:
     """Mask and fill a text. Masking is deterministic; `surrogate` draws new values for every call.
 
-    Raises InvalidInput (unknown fill, and as `inspect`), RecogniserFailed, TaskFailed if a fill would restore what it
-    replaces.
+    Raises InvalidInput (unknown fill, and as `inspect`), RecogniserFailed, and TaskFailed as `fill_masks`.
     """
     check_fill(fill)
     lists = lists or AllowLists()
-    found = inspect(text, policy, lists, tagged)
-    return fill_in(found, import_module(FILLS[fill]).fill(found.text, found.masks, policy, lists))
+    return fill_masks(inspect(text, policy, lists, recognised), policy, fill, lists)

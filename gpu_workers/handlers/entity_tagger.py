@@ -1,18 +1,17 @@
-"""The tagger of a sanitise worker: which documents it reads, and how it fails.
+"""The tagger of a sanitise worker: which texts it reads, and how it fails.
 
-If a request asks for names in a document, the document is read completely or becomes an error. A tagger that raises, or
-returns numbers that are not finite, lets no text through.
+If a request asks for names in a text, the text is read completely or becomes an error. A tagger that raises, or returns
+numbers that are not finite, lets no text through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import RecogniserFailed
 from core.text.mask_tagged import Tagged
-from core.text.policy import ENTITIES, PRICED_FILLS, SanitizeTask
-from core.text.sanitize import visible
+from core.text.policy import ENTITIES, MaskPolicy
 from gpu_workers.facts import TaggerFacts
 from gpu_workers.models.sources import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
@@ -27,7 +26,7 @@ class NamesMissed(RuntimeError):
 
 
 class NameFinder:
-    """Finds the entities `types` of `core.text.policy.ENTITIES` in the documents whose policy requests them."""
+    """Finds the entities `types` of `core.text.policy.ENTITIES`. Give it visible text (`core.text.visible`)."""
 
     def __init__(self, source: str, *, device: str) -> None:
         """`source`: `bundled`, or the folder of a token classifier.
@@ -55,34 +54,26 @@ class NameFinder:
         if self._bundled and not CANARY_NAMES.items() <= named:
             raise NamesMissed("the tagger missed names of the canary")
 
-    def wanted(self, task: SanitizeTask) -> bool:
-        """Whether to look for names: the policy requests a name entity, and some words may stay unmasked."""
-        if task.fill in PRICED_FILLS and task.policy.whole:
-            return False
-        return not self.types.isdisjoint(task.policy.requested())
+    def wanted(self, policy: MaskPolicy) -> bool:
+        """Whether the policy requests a name entity."""
+        return not self.types.isdisjoint(policy.requested())
 
-    def find(self, tasks: Mapping[int, SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
-        """Return the entities in each task's visible text. All texts are read together.
+    def find(self, texts: Sequence[str]) -> list[Tagged | RecogniserFailed]:
+        """Return the entities in each text. All texts are read together.
 
-        If that fails, the texts are read one by one, so that one document does not fail the others.
+        If that fails, the texts are read one by one, so that one text does not fail the others.
         """
         try:
-            return self._read(tasks)
+            return [*self._read(texts)]
         except Exception:  # noqa: S110 - its message and frames may hold the text; the code below reports the failure
             pass
-        if len(tasks) == 1:
-            return {index: RecogniserFailed() for index in tasks}
-        answers: dict[int, Tagged | RecogniserFailed] = {}
-        for index, task in tasks.items():
-            answers |= self.find({index: task})
-        return answers
+        if len(texts) == 1:
+            return [RecogniserFailed()]
+        return [answer for text in texts for answer in self.find([text])]
 
-    def _read(self, tasks: Mapping[int, SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
-        texts = [visible(task.text) for task in tasks.values()]
+    def _read(self, texts: Sequence[str]) -> list[Tagged]:
         found = self._tagger.tag(texts) if texts else []
-        return {
-            index: Tagged(
-                text, self.types, tuple((e.start, e.end, e.type, e.score) for e in own if e.type in self.types)
-            )
-            for index, text, own in zip(tasks, texts, found, strict=True)
-        }
+        return [
+            Tagged(text, self.types, tuple((e.start, e.end, e.type, e.score) for e in own if e.type in self.types))
+            for text, own in zip(texts, found, strict=True)
+        ]

@@ -1,8 +1,8 @@
 """The handler that a worker process runs for `POST /sanitize`.
 
 `warm_up` loads every list and recogniser, and prevents a worker that misses planted data from serving. A batch returns
-one result or one error for each document, in order. Errors hold no text, and a document that fails does not affect the
-others.
+one result or one error for each document, or window of a document, in order. Errors hold no text, and a document that
+fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import GatewayError, RecogniserFailed, TaskFailed
+from core.errors import GatewayError, TaskFailed
 from core.guarded import guarded
 from core.mechanisms.words import vocabulary
 from core.mechanisms.words.exponential import ExponentialWords
 from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
 from core.text.policy import (
     ENTITIES,
     FILLS,
@@ -32,10 +31,13 @@ from core.text.policy import (
     SanitizeTask,
     supported,
 )
+from core.text.recognised import WindowFinds
 from core.text.replace_words import inspect_words, replace_words
-from core.text.sanitize import Inspected, inspect, sanitize
+from core.text.sanitize import Inspected, fill_masks, inspect, sanitize
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
+from gpu_workers.handlers.recognition import Finds, joined, recognise
+from gpu_workers.handlers.sanitize_tasks import WindowTask
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ CANARY_VALUES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
+Result = Sanitised | WindowFinds | GatewayError
+
 _CANARY_EPSILON_NANO = 10**9
 _MODEL = "model"  # a key beside the names of the word mechanisms
 _PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
@@ -140,39 +144,38 @@ class Sanitiser:
             if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
                 raise CanaryMissed("the output contains a word outside the public vocabulary")
 
-    def run(self, tasks: Sequence[SanitizeTask]) -> list[Sanitised | GatewayError]:
+    def run(self, tasks: Sequence[SanitizeTask | WindowTask]) -> list[Result]:
         """Return one answer for each task, in order."""
         return self.prepare(tasks)()
 
-    def prepare(self, tasks: Sequence[SanitizeTask]) -> Callable[[], list[Sanitised | GatewayError]]:
-        """See `Handler.prepare`. Three steps run once for the whole batch: the tagger reads all documents, each word
+    def prepare(self, tasks: Sequence[SanitizeTask | WindowTask]) -> Callable[[], list[Result]]:
+        """See `Handler.prepare`. Three steps run once for the whole batch: the tagger reads all windows, each word
         mechanism draws for all its `metric_dp` tasks, and the model fills the blanks of all its tasks."""
-        answers: dict[int, Sanitised | GatewayError] = {}
-        alone: dict[int, Tagged | None] = {}
+        answers: dict[int, Result] = {}
+        alone: dict[int, Inspected] = {}
         found: dict[str, dict[int, Inspected]] = {}
-        tagged = self._tagged(tasks)
-        for index, task in enumerate(tasks):
-            names = tagged.get(index)
-            if isinstance(names, RecogniserFailed):
-                answers[index] = names
+        for index, (task, finds) in enumerate(zip(tasks, recognise(tasks, self._names), strict=True)):
+            if isinstance(task, WindowTask):
+                (answers[index],) = finds
+                continue
+            inspected = guarded(self._inspected, task, finds)
+            if isinstance(inspected, GatewayError):
+                answers[index] = inspected
             elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
-                inspector = inspect_words if task.fill in PRICED_FILLS else inspect
-                inspected = guarded(inspector, task.text, task.policy, self._lists, names)
-                if isinstance(inspected, GatewayError):
-                    answers[index] = inspected
-                else:
-                    found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
+                found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
             else:
-                alone[index] = names
+                alone[index] = inspected
+        documents = {index: task for index, task in enumerate(tasks) if isinstance(task, SanitizeTask)}
         by_model = found.pop(_MODEL, {})
-        fill = self._by_model({index: tasks[index] for index in by_model}, by_model)
+        fill = self._by_model({index: documents[index] for index in by_model}, by_model)
 
-        def draw() -> list[Sanitised | GatewayError]:
-            for index, names in alone.items():
-                answers[index] = guarded(self._filled, tasks[index], names)
+        def draw() -> list[Result]:
+            for index, inspected in alone.items():
+                task = documents[index]
+                answers[index] = guarded(fill_masks, inspected, task.policy, task.fill, self._lists)
             answers.update(fill())
             for mechanism, own in found.items():
-                epsilons = [tasks[index].epsilon_nano or 0 for index in own]
+                epsilons = [documents[index].epsilon_nano or 0 for index in own]
                 replaced = guarded(replace_words, list(own.values()), epsilons, self._words[mechanism])
                 if isinstance(replaced, GatewayError):
                     answers.update(dict.fromkeys(own, replaced))
@@ -182,14 +185,9 @@ class Sanitiser:
 
         return draw
 
-    def _tagged(self, tasks: Sequence[SanitizeTask]) -> dict[int, Tagged | RecogniserFailed]:
-        """Return what the tagger found in all documents, read together. A task that requests no names has no entry."""
-        if self._names is None:
-            return {}
-        return self._names.find({index: task for index, task in enumerate(tasks) if self._names.wanted(task)})
-
-    def _filled(self, task: SanitizeTask, names: Tagged | None) -> Sanitised:
-        return sanitize(task.text, task.policy, task.fill, lists=self._lists, tagged=names)
+    def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected:
+        inspector = inspect_words if task.fill in PRICED_FILLS else inspect
+        return inspector(task.text, task.policy, self._lists, joined(task, finds))
 
     def _by_model(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]

@@ -92,10 +92,20 @@ class Encoded:
 
 
 @dataclass(frozen=True)
+class PublicProjection:
+    """A projection that was computed elsewhere: `core.mechanisms.vectors.projection.Projection` without its names."""
+
+    matrix: BlockArray
+    spectral_norm_bound: float
+
+
+@dataclass(frozen=True)
 class VectorTask:
     """Vectors to release with one spec: `texts` to encode, or `vectors` float16, float32 or float64 `[n, d]`.
 
-    The worker writes them to `released`, float32 or float16 `[n, m]`. Its result is the number of rows.
+    The worker writes them to `released`, float32 or float16 `[n, m]`. Its result is the number of rows. `projection`
+    and `codebook` (codes int8 `[N, m]`) are public matrices of the spec and the tenant. The worker computes what is
+    None, which takes seconds for a large one.
     """
 
     spec: VectorSpec
@@ -103,11 +113,14 @@ class VectorTask:
     released: BlockArray
     texts: tuple[str, ...] | None = None
     vectors: BlockArray | None = None
+    projection: PublicProjection | None = None
+    codebook: BlockArray | None = None
 
     @property
     def blocks(self) -> list[Block]:
         """The memory that the worker needs. Each block is listed once."""
-        arrays = [self.released] if self.vectors is None else [self.released, self.vectors]
+        matrix = None if self.projection is None else self.projection.matrix
+        arrays = [array for array in (self.released, self.vectors, matrix, self.codebook) if array is not None]
         return list({id(array.block): array.block for array in arrays}.values())
 
     @property

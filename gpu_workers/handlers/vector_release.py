@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import numpy as np
+import torch
 
+from core.byte_cache import ByteCache
 from core.errors import GatewayError, TaskFailed
 from core.guarded import guarded
 from core.mechanisms.sentences.pack_facts import InvalidPack
+from core.mechanisms.vectors.codebook import Codebook
 from core.mechanisms.vectors.mechanism import vector_mechanism
-from core.mechanisms.vectors.projection import spec_projection
+from core.mechanisms.vectors.projection import Projection, spec_projection
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, VectorSpec, vector_spec
 from core.mechanisms.vectors.threads import share_blocks
@@ -26,7 +28,9 @@ from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import VECTOR_PACK
 
 _NUMBERS_AT_ONCE = 1 << 20  # for each thread, so that intermediate results stay in the cache
-_MECHANISMS_KEPT = 16
+_KEPT_BYTES_MAX = 1 << 29  # of mechanisms, and of codebooks
+_OTHER_BYTES = 1 << 16
+_FLOAT32_BYTES = 4  # of a code on a processor without int8 products
 _FLOAT16 = np.finfo(np.float16)
 _CANARY_ROWS = 4
 _CANARY_DIMENSION = 8
@@ -39,13 +43,29 @@ class VectorReleaser:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._mechanism = lru_cache(maxsize=_MECHANISMS_KEPT)(self._made)
+        self._mechanisms: ByteCache[tuple[VectorSpec, str], VectorMechanism] = ByteCache(_KEPT_BYTES_MAX)
+        self._codebooks: ByteCache[tuple[int, int], Codebook] = ByteCache(_KEPT_BYTES_MAX)
         self.pack: VectorPack | None = None
         with contextlib.suppress(InvalidPack):  # the shipped pack is made for another encoder than the operator's
             self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.fingerprint)
 
-    def _made(self, spec: VectorSpec, tenant: str) -> VectorMechanism:
-        return vector_mechanism(spec, spec_projection(spec, tenant=tenant), self.pack)
+    def _mechanism(self, task: VectorTask) -> VectorMechanism:
+        key = (task.spec, task.tenant)
+        made = self._mechanisms.get(key)
+        if made is None:
+            made = vector_mechanism(task.spec, _projection(task), self.pack, self._codebook(task))
+            self._mechanisms.put(key, made, _mechanism_bytes(made))
+        return made
+
+    def _codebook(self, task: VectorTask) -> Codebook | None:
+        """Return the codebook that the task brings. Its check takes a second for a large one, so it is kept."""
+        if task.codebook is None:
+            return None
+        made = self._codebooks.get(task.codebook.shape)
+        if made is None:
+            made = Codebook(torch.from_numpy(task.codebook.read().copy()))
+            self._codebooks.put(task.codebook.shape, made, _FLOAT32_BYTES * task.codebook.nbytes)
+        return made
 
     def check(self) -> None:
         """Release a canary by every mechanism. Raises RuntimeError if a release is not finite."""
@@ -54,7 +74,8 @@ class VectorReleaser:
             specs.append(vector_spec(mechanism="codebook", dimension=PACK_DIMENSION, epsilon=1, projection="pca"))
         for spec in specs:
             vectors = np.eye(_CANARY_ROWS, spec.dimension, dtype=np.float32)
-            if not np.isfinite(self._mechanism(spec, _CANARY_TENANT).release(vectors)).all():
+            mechanism = vector_mechanism(spec, spec_projection(spec, tenant=_CANARY_TENANT), self.pack)
+            if not np.isfinite(mechanism.release(vectors)).all():
                 raise RuntimeError("the canary release of a vector is not finite")
 
     def prepare(self, tasks: Sequence[VectorTask]) -> Callable[[], list[int | GatewayError]]:
@@ -83,7 +104,7 @@ class VectorReleaser:
         vectors = encoded if task.vectors is None else task.vectors.read()
         if task.released.shape != (len(vectors), task.spec.output_dimension):
             raise TaskFailed(reason="shape")
-        mechanism = self._mechanism(task.spec, task.tenant)
+        mechanism = self._mechanism(task)
         step = max(1, _NUMBERS_AT_ONCE // task.spec.dimension)
 
         def work(share: list[slice]) -> None:
@@ -93,6 +114,19 @@ class VectorReleaser:
 
         share_blocks(work, [slice(start, start + step) for start in range(0, len(vectors), step)])
         return len(vectors)
+
+
+def _projection(task: VectorTask) -> Projection | None:
+    spec, given = task.spec, task.projection
+    if given is None:
+        return spec_projection(spec, tenant=task.tenant)
+    matrix = given.matrix.read()
+    return Projection(spec.projection, spec.dimension, spec.output_dimension, matrix, given.spectral_norm_bound)
+
+
+def _mechanism_bytes(made: VectorMechanism) -> int:
+    """The memory of a mechanism, about: a projection in float32 and transposed in float64. Codebooks are shared."""
+    return _OTHER_BYTES + (0 if made.projection is None else 3 * made.projection.matrix.nbytes)
 
 
 def _put(place: BlockArray, rows: Vectors, start: int) -> None:

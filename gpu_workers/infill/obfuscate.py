@@ -18,6 +18,7 @@ from core.text.lists import AllowLists
 from core.text.policy import TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected, inspect
 from gpu_workers.handlers.entity_tagger import NameFinder
+from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.encoder import fastest_dtype
@@ -74,16 +75,11 @@ class Obfuscator:
         return top_k(found.masks, self._policy, self._lists, count=self._spec.k, considered=considered)
 
     def _inspected(self, texts: Sequence[str]) -> list[Inspected]:
-        tasks = {index: SanitizeTask(text, self._policy) for index, text in enumerate(texts)}
-        wanted = {index: task for index, task in tasks.items() if self._names and self._names.wanted(task)}
-        names = self._names.find(wanted) if self._names else {}
-        inspected = []
-        for index, text in enumerate(texts):
-            tagged = names.get(index)
-            if isinstance(tagged, Exception):
-                raise tagged
-            inspected.append(inspect(text, self._policy, self._lists, tagged))
-        return inspected
+        tasks = [SanitizeTask(text, self._policy) for text in texts]
+        return [
+            inspect(task.text, self._policy, self._lists, joined(task, finds))
+            for task, finds in zip(tasks, recognise(tasks, self._names), strict=True)
+        ]
 
 
 def _text(document: Sanitised | GatewayError) -> str:

@@ -31,6 +31,8 @@ _MODULES = {
     "calibrate_steps": "core.accounting.calibrate",
     "largest_count": "core.accounting.certificate",
     "training_budget": "core.finetune.pricing",
+    "build_projection": "core.mechanisms.vectors.projection",
+    "codebook_codes": "core.mechanisms.vectors.codebook",
 }
 
 

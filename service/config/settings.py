@@ -162,6 +162,7 @@ class RequestLimits(BaseModel):
     vector_dimension_max: int = Field(4096, ge=1, le=DIMENSIONS_TAKEN)
     vectors_memory_bytes_max: int = Field(2048 * MIB, ge=1024)
     vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
+    vector_matrices_bytes_max: int = Field(256 * MIB, ge=0)
     bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
     large_requests_per_tenant_max: int = Field(8, ge=1)
     bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)

@@ -18,8 +18,6 @@ from gpu_workers.facts import InfillFacts
 from service.sanitize.tuned_models import TunedModels
 from service.workers import Workers
 
-_WORK_OF_A_PLACE = 4  # a place is read with its surroundings
-
 GUESSED = "the model has not read what was masked, and may guess it; kept text is unprotected"
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
@@ -89,8 +87,3 @@ def check_places(texts: Sequence[str], *, whole: bool, places_max: int) -> None:
             what = "words a call" if whole else "words a document"
             raise InvalidInput(f"by `{DP}` at most {places_max} {what}", field=f"documents.{index}.text")
         left -= words if whole else 0
-
-
-def weight_of(text: str, mode: str) -> int:
-    """The estimated work of a text, in tokens."""
-    return (len(text) // 4 + 1) * (_WORK_OF_A_PLACE if mode in MODEL_FILLS else 1)

@@ -16,8 +16,9 @@ from core.files.file_version import FileVersion
 from core.ledger.records import Charge
 from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
-from core.text.policy import DP, K_DEFAULT, MODEL_FILLS, MaskPolicy, SanitizeTask, check_epsilon
+from core.text.policy import DP, K_DEFAULT, MODEL_FILLS, MaskPolicy, check_epsilon
 from gpu_workers.facts import InfillFacts
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.releases import limits
 from service.releases.request import Price
@@ -78,7 +79,7 @@ def tasks_of(
     allow_lists: Sequence[str],
     tagger_types: Sequence[str],
     model: FileVersion | None = None,
-) -> list[SanitizeTask]:
+) -> list[DocumentTask]:
     """The documents as tasks for the workers. Raises InvalidInput for a limit, an empty text, an unknown list, or an
     entity without a recogniser."""
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
@@ -93,7 +94,7 @@ def tasks_of(
                 f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
             )
         tasks.append(
-            SanitizeTask(
+            DocumentTask(
                 document.text,
                 policy,
                 body.fill.mode,

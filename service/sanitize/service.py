@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.errors import InvalidInput
-from core.text.policy import DP, Sanitised, SanitizeTask
+from core.text.policy import DP, Sanitised
 from gpu_workers.engine.protocol import Task
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
-from service.sanitize.fills import infill_facts, role_of, tuned_model, weight_of
+from service.sanitize.fills import infill_facts, role_of, tuned_model
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
@@ -64,7 +65,7 @@ class SanitizeService:
         return ReleaseRequest(
             charges=cost.charges,
             role=role_of(applied.fill.mode),
-            tasks=[engine_task(task) for task in tasks],
+            tasks=[Task(task, task.weight) for task in tasks],
             render=render,
             privacy=cost.facts,
         )
@@ -73,7 +74,7 @@ class SanitizeService:
         """Terms with the policy that applies to this tenant. Raises InvalidInput, PolicyEnforced."""
         return self._policies.applied(terms, tenant)
 
-    def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[SanitizeTask]]:
+    def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[DocumentTask]]:
         """Price and tasks of a body whose policy has been applied.
 
         Raises InvalidInput as `price` and `tasks_of`; WorkerCold.
@@ -91,11 +92,6 @@ class SanitizeService:
 
     def _price(self, body: SanitizeRequest) -> Price:
         return price(body, self._settings, infill_facts(self._workers, body.fill.mode))
-
-
-def engine_task(task: SanitizeTask) -> Task:
-    """The task as the engine batches it."""
-    return Task(task, weight_of(task.text, task.fill))
 
 
 def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from starlette.exceptions import HTTPException
 
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.ledger.names import parse_account_id
-from core.text.policy import Sanitised, SanitizeTask
+from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Engine, Task
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
@@ -33,7 +34,7 @@ from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
 from service.sanitize.fills import role_of
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
-from service.sanitize.service import SanitizeService, counts, engine_task, row
+from service.sanitize.service import SanitizeService, counts, row
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class _Part:
     line: int
     document: TextDocument = field(repr=False)
     cost: Price
-    tasks: Sequence[SanitizeTask] = field(repr=False)
+    tasks: Sequence[DocumentTask] = field(repr=False)
 
 
 class DocumentStream:
@@ -141,7 +142,7 @@ class DocumentStream:
     async def _parsed(self, line: Line) -> Any:
         return await parse_line(line, self._limits, self._parts.preparation, tenant=self._caller.tenant)
 
-    def _priced(self, document: TextDocument) -> tuple[Price, list[SanitizeTask]]:
+    def _priced(self, document: TextDocument) -> tuple[Price, list[DocumentTask]]:
         """Price and task of one document, as of a call of `/sanitize` with this document alone."""
         body = SanitizeRequest.model_construct(
             _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
@@ -156,7 +157,7 @@ class DocumentStream:
         release_request = ReleaseRequest(
             charges=[charge for part in parts for charge in part.cost.charges],
             role=self._role,
-            tasks=[engine_task(task) for part in parts for task in part.tasks],
+            tasks=[Task(task, task.weight) for part in parts for task in part.tasks],
             render=lambda results, common: self._rendered(parts, results, common),
             privacy=parts[0].cost.facts,
             isolate_failures=True,

@@ -20,6 +20,7 @@ from service.deps import ArraysDep, MasterKeyDep, ProjectionsDep, ReleasesDep, S
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.middleware import VECTOR_FILE_PATH
+from service.http.problems import documented
 from service.http.upload import Upload, receive
 from service.http.validation import invalid_request
 from service.releases.request import Rendered
@@ -32,6 +33,7 @@ projections_router = APIRouter(tags=["catalogue"])
 
 _PARAMETERS = "request"  # the member of the file's metadata that holds them
 _MEDIA_TYPES = (MEDIA_TYPE, "application/octet-stream")
+_NOT_COMPUTED = "The projection or codebook was not computed in time, or the work did not finish in time."
 _FILE_BODY = {
     "required": True,
     "content": {
@@ -48,7 +50,9 @@ _FILE_BODY = {
 Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
 
 
-@router.post("/embed/vector", summary="Private vectors, from texts or vectors")
+@router.post(
+    "/embed/vector", summary="Private vectors, from texts or vectors", responses=documented(s504=_NOT_COMPUTED)
+)
 async def embed_vector(
     body: VectorRequest, request: Request, caller: ReleaseCallerDep, vectors: VectorsDep, releases: ReleasesDep
 ) -> Response:
@@ -59,6 +63,7 @@ async def embed_vector(
     VECTOR_FILE_PATH,
     summary="Private vectors, a safetensors file in and out",
     response_class=Response,
+    responses=documented(s504=_NOT_COMPUTED),
     openapi_extra={"requestBody": _FILE_BODY},
 )
 async def embed_vector_file(
@@ -80,6 +85,7 @@ async def embed_vector_file(
     params = _parameters(header)
     rows, dimension = header.shape
     price = await vectors.vector_price(caller.tenant, params, rows=rows, dimension=dimension)
+    price = await vectors.with_matrices(caller.tenant, price)
     with metrics.stage("check"):
         batch = await file_batch(BlockArray(upload.block, header.dtype, header.shape, header.offset))
 
@@ -123,6 +129,7 @@ def _parameters(header: MatrixHeader) -> FileParameters:
     "/models/projections/{kind}-{dimension}-{output_dimension}",
     summary="A public projection of private vectors, as a safetensors file",
     response_class=Response,
+    responses=documented(s504=_NOT_COMPUTED),
 )
 async def projection(
     kind: Literal["orthonormal", "gaussian", "pca"],

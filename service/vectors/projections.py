@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from core.errors import InvalidInput
-from core.mechanisms.vectors.projection import Projection, projection, spec_norm_bound
+from core.mechanisms.vectors.projection import Projection, spec_norm_bound
 from core.mechanisms.vectors.spec import PACK_AXES, PACK_DIMENSION, PROJECTED_MAX, VectorSpec
 from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.packs import VECTOR_PACK
 from service.config.settings import Settings
+from service.vectors.constructions import Constructions
 from service.vectors.safetensors_header import header_of
 
 KINDS = ("orthonormal", "gaussian", "pca")
@@ -23,22 +24,24 @@ RECIPE = (
 
 
 class Projections:
-    """Computes projections in a thread, one at a time: a large one takes seconds of every core."""
+    """Prices by a projection, and its file."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, constructions: Constructions) -> None:
         self._settings = settings
-        self._computing = asyncio.Lock()
+        self._constructions = constructions
 
     async def norm_bound_of(self, spec: VectorSpec, *, tenant: str) -> float:
-        """The spectral norm bound that a release by `spec` is priced by."""
+        """The spectral norm bound that a release by `spec` is priced by. Raises as `Constructions.projection`."""
         if spec.projection != "gaussian":
             return spec_norm_bound(spec, tenant=tenant)
-        async with self._computing:
-            return await asyncio.to_thread(spec_norm_bound, spec, tenant=tenant)
+        found = await self._constructions.projection(
+            tenant=tenant, kind=spec.projection, dimension=spec.dimension, output_dimension=spec.output_dimension
+        )
+        return found.spectral_norm_bound
 
     async def file(self, *, tenant: str, kind: str, dimension: int, output_dimension: int) -> bytes:
         """A safetensors file with the tensor `projection` float32 `[m, d]`; `id` and `stretch` (the spectral norm
-        bound) are in its metadata. Raises InvalidInput."""
+        bound) are in its metadata. Raises InvalidInput, and as `Constructions.projection`."""
         dimension_max = self._settings.vector_dimension_max
         if not 1 <= dimension <= dimension_max:
             raise InvalidInput(f"at most {dimension_max} dimensions a vector", field="dimension")
@@ -52,11 +55,10 @@ class Projections:
                 raise InvalidInput(f"there are {PACK_AXES} axes of {PACK_DIMENSION} dimensions", field="dimension")
             pack = await asyncio.to_thread(VectorPack.load, VECTOR_PACK)
             return _file(pack.projection(output_dimension))
-        async with self._computing:
-            found = await asyncio.to_thread(
-                projection, tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
-            )
-        return _file(found)
+        found = await self._constructions.projection(
+            tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
+        )
+        return await asyncio.to_thread(_file, found)
 
 
 def _file(found: Projection) -> bytes:

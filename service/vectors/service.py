@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from service.preparation import Preparation
 from service.releases.limits import check_epsilon
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered
 from service.vectors.batch import FLOAT32, VectorBatch, array_batch, matrix_of, rows_dimension, text_batch
+from service.vectors.constructions import NO_MATRICES, Constructions, Matrices
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorParameters, VectorRequest
 from service.workers import Workers
@@ -39,11 +40,15 @@ _OF_VECTORS = {"units": ["vector"], "public": ["number of vectors"]}
 
 @dataclass(frozen=True)
 class VectorPrice:
-    """A spec, the events that each vector costs, and what an answer's privacy block says beside them."""
+    """A spec, the events that each vector costs, and what an answer's privacy block says beside them.
+
+    `matrices`: the public matrices of a release, see `VectorService.with_matrices`.
+    """
 
     spec: VectorSpec
     events: tuple[PrivacyEvent, ...]
     facts: dict[str, Any]
+    matrices: Matrices = NO_MATRICES
 
     def charges(self, *, rows: int, subject: str | None) -> list[Charge]:
         return [Charge(event, subject, times=rows) for event in self.events]
@@ -60,12 +65,14 @@ class VectorService:
         *,
         workers: Workers,
         projections: Projections,
+        constructions: Constructions,
         arrays: ArrayPool,
         preparation: Preparation,
     ) -> None:
         self._settings = settings
         self._workers = workers
         self._projections = projections
+        self._constructions = constructions
         self._arrays = arrays
         self._preparation = preparation
 
@@ -128,8 +135,16 @@ class VectorService:
         TenantLimitReached."""
         return await self.release_at(tenant, body, await self.price_of_body(tenant, body))
 
+    async def with_matrices(self, tenant: str, price: VectorPrice) -> VectorPrice:
+        """The price with the matrices that a release needs, so that the worker need not compute them.
+
+        Raises as `Constructions.matrices`.
+        """
+        return replace(price, matrices=await self._constructions.matrices(price.spec, tenant=tenant))
+
     async def release_at(self, tenant: str, body: VectorRequest, price: VectorPrice) -> ReleaseRequest:
         """As `release_request`, for a price that was computed before."""
+        price = await self.with_matrices(tenant, price)
         model = None if body.texts is None else self._workers.encoder_name
         if body.vectors is not None:
             size = len(body.vectors) * price.spec.dimension
@@ -170,7 +185,15 @@ class VectorService:
         size = batch.rows * price.spec.output_dimension * np.dtype(dtype).itemsize
         block = self._arrays.block(size, owner=tenant)
         released = BlockArray(block, dtype, shape)
-        task = VectorTask(price.spec, tenant, released, texts=batch.texts, vectors=batch.vectors)
+        task = VectorTask(
+            price.spec,
+            tenant,
+            released,
+            texts=batch.texts,
+            vectors=batch.vectors,
+            projection=price.matrices.projection,
+            codebook=price.matrices.codebook,
+        )
 
         def parts(texts: Sequence[str]) -> Parts:
             charges = price.charges(rows=1, subject=subject)

@@ -45,20 +45,32 @@ _CHUNK = 1024  # codebook vectors derived from one name
 class CodebookMechanism(VectorMechanism):
     """The module docstring has guarantee and source."""
 
-    def __init__(self, spec: VectorSpec, projection: Projection | None) -> None:
-        """Raises RuntimeError if this machine's integer products are wrong."""
+    def __init__(self, spec: VectorSpec, projection: Projection | None, codebook: Codebook | None = None) -> None:
+        """`codebook`: that of the spec, derived if it is not given.
+
+        Raises RuntimeError if this machine's integer products are wrong, ValueError for another codebook.
+        """
         super().__init__(spec, projection)
         self.size = codebook_size(dimension=spec.output_dimension, epsilon_nano=spec.epsilon_nano)
-        self._codes, self.vectors = spherical_codebook(spec.output_dimension, self.size.vectors)
+        if codebook is None:
+            codebook = spherical_codebook(spec.output_dimension, self.size.vectors)
+        if codebook.codes.shape != (self.size.vectors, spec.output_dimension):
+            raise ValueError("the codebook does not match the spec")
+        self.codebook = codebook
         self._projection: CodeMatrix | None = None
         if projection is not None:
             self._projection = _checked(_direction(projection.matrix))
+
+    @property
+    def vectors(self) -> Vectors:
+        """All vectors of the codebook, float32 `[N, d]`."""
+        return self.codebook.vectors(np.arange(self.size.vectors))
 
     def _release(self, vectors: Rows, blocks: list[slice], released: Vectors) -> None:
         for block in blocks:
             subsets = self.subsets(vectors[block])
             size, epsilon = self.size.vectors, self.spec.epsilon_nano
-            released[block] = self.vectors[subset_selection(subsets, size=size, epsilon_nano=epsilon)]
+            released[block] = self.codebook.vectors(subset_selection(subsets, size=size, epsilon_nano=epsilon))
 
     def subsets(self, vectors: Rows) -> IntArray:
         """Return the nearest codebook vectors of each row. Without noise: not private. int64 `[n, neighbours]`."""
@@ -67,20 +79,39 @@ class CodebookMechanism(VectorMechanism):
             codes = _direction(vectors[part])
             if self._projection is not None:
                 codes = codes_of(self._projection.dots(codes).to(torch.float64))
-            nearest[part] = self._codes.nearest(codes, self.size.neighbours).numpy()
+            nearest[part] = self.codebook.matrix.nearest(codes, self.size.neighbours).numpy()
         return nearest
 
 
+class Codebook:
+    """A codebook by its codes, int8 `[N, d]`."""
+
+    def __init__(self, codes: torch.Tensor) -> None:
+        """Raises RuntimeError if this machine's integer products are wrong."""
+        self.codes = codes
+        self.matrix = _checked(codes)
+
+    def vectors(self, indices: IntArray) -> npt.NDArray[np.float32]:
+        """Return the unit vectors with these numbers, float32 `[n, d]`.
+
+        A squared length is an integer below 2^24, hence exact in float32, so a vector is the same in every call.
+        """
+        return torch.nn.functional.normalize(self.codes[torch.from_numpy(indices)].to(torch.float32), dim=1).numpy()
+
+
 @lru_cache(maxsize=4)
-def spherical_codebook(dimension: int, size: int) -> tuple[CodeMatrix, npt.NDArray[np.float32]]:
-    """Return the codebook's codes and its unit vectors, float32 `[size, dimension]`."""
-    parts = []
+def spherical_codebook(dimension: int, size: int) -> Codebook:
+    """Return the codebook, derived in this process: 3 s for 65,536 vectors of 1,024 dimensions."""
+    return Codebook(torch.from_numpy(codebook_codes(dimension, size)))
+
+
+def codebook_codes(dimension: int, size: int) -> npt.NDArray[np.int8]:
+    """Derive the codes of a codebook, int8 `[size, dimension]`: the same at every call, on every machine."""
+    codes = np.empty((size, dimension), dtype=np.int8)
     for i in range(size // _CHUNK):
         normals = derived_normals(f"privacy-gateway/codebook/1\n{dimension}\n{i}", _CHUNK * dimension)
-        parts.append(_direction(normals.reshape(_CHUNK, dimension).astype(np.float32)))
-    codes = torch.cat(parts)
-    vectors = torch.nn.functional.normalize(codes.to(torch.float32), dim=1).numpy()
-    return _checked(codes), vectors
+        codes[i * _CHUNK : (i + 1) * _CHUNK] = _direction(normals.reshape(_CHUNK, dimension).astype(np.float32))
+    return codes
 
 
 def _direction(vectors: Rows) -> torch.Tensor:

@@ -75,6 +75,11 @@ def spec_norm_bound(spec: VectorSpec, *, tenant: str) -> float:
 
 @lru_cache(maxsize=16)
 def projection(*, tenant: str, kind: str, dimension: int, output_dimension: int) -> Projection:
+    """Return `build_projection` of the arguments, and keep the last results."""
+    return build_projection(tenant, kind, dimension, output_dimension)
+
+
+def build_projection(tenant: str, kind: str, dimension: int, output_dimension: int) -> Projection:
     """Return the tenant's projection of this kind and shape: the same at every call, on every machine.
 
     Takes milliseconds at 384 to 64 dimensions, seconds at 8,192 to 1,024. Raises ValueError for an unknown kind or

@@ -45,3 +45,20 @@ def test_products_are_exact_at_the_extremes() -> None:
     matrix = CodeMatrix(codes, CPU)
     for count in (1, 2, 7, 40):
         assert torch.equal(matrix.dots(codes[:count]).long(), codes[:count].long() @ codes.long().t())
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (-1, -1), (1, 4097)])
+def test_one_wrong_product_is_found(row: int, column: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = torch.randint(-CODE_MAX, CODE_MAX + 1, (9_000, DIMENSION), dtype=torch.int8)
+    matrix = CodeMatrix(codes, CPU)
+    assert matrix.self_check()
+    dots = matrix.dots
+
+    def wrong(rows: torch.Tensor) -> torch.Tensor:
+        found = dots(rows).clone()
+        if len(rows) == 128:
+            found[row, column] += 1
+        return found
+
+    monkeypatch.setattr(matrix, "dots", wrong)
+    assert not matrix.self_check()

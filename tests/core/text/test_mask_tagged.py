@@ -6,6 +6,7 @@ from core.errors import RecogniserFailed
 from core.text.mask_tagged import Tagged
 from core.text.masks import beside
 from core.text.policy import Mask, MaskPolicy
+from core.text.recognised import Recognised
 from core.text.sanitize import sanitize
 
 TEXT = "Maria left Lisbon"
@@ -18,7 +19,7 @@ RIGHT = Tagged(TEXT, TYPES, FOUND)
 
 
 def run(policy: MaskPolicy = NAMES, tagged: Tagged | None = RIGHT) -> str:
-    return sanitize(TEXT, policy, "class_marker", tagged=tagged).text
+    return sanitize(TEXT, policy, "class_marker", recognised=Recognised(None, tagged)).text
 
 
 def test_finds_of_requested_types_over_their_threshold_are_masked():
@@ -51,7 +52,7 @@ def test_a_pattern_keeps_its_place_and_the_rest_of_a_name_around_it_is_masked():
     text = "Call 4111 1111 1111 1111 or jo@example.org Lisbon . . now"
     everything = MaskPolicy(entities=("CREDIT_CARD", "EMAIL_ADDRESS", "LOCATION"))
     found = ((0, 53, "LOCATION", 0.9),)
-    result = sanitize(text, everything, "class_marker", tagged=Tagged(text, TYPES, found))
+    result = sanitize(text, everything, "class_marker", recognised=Recognised(None, Tagged(text, TYPES, found)))
 
     assert result.text == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] now"
 

@@ -116,14 +116,12 @@ def test_a_worker_without_a_tagger_refuses_names_that_reach_it() -> None:
 def test_no_text_is_read_for_names_of_which_no_word_stays(
     sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(_finder: NameFinder, tasks: object) -> dict[int, object]:
-        assert not tasks
-        return {}
+    def read(_finder: NameFinder, texts: object) -> list[object]:
+        raise AssertionError(texts)
 
     monkeypatch.setattr(NameFinder, "find", read)
     whole = MaskPolicy(techniques=("all", "entity"), entities=("PERSON",))
     task = SanitizeTask(f"Ask {SECRET}.", whole, "metric_dp", epsilon_nano=10**9)
     assert isinstance(sanitiser.run([task])[0], Sanitised)
-    finder = NameFinder(TAGGER_BUNDLED, device="cpu")
-    assert not finder.wanted(SanitizeTask("Ask.", whole, "dp", epsilon_nano=10**9))
-    assert finder.wanted(SanitizeTask("Ask.", NAMES, "dp", epsilon_nano=10**9))
+    assert not SanitizeTask("Ask.", whole, "dp", epsilon_nano=10**9).needs_recognisers
+    assert SanitizeTask("Ask.", NAMES, "dp", epsilon_nano=10**9).needs_recognisers

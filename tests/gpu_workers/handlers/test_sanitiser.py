@@ -70,7 +70,7 @@ def test_an_unexpected_exception_says_nothing(monkeypatch):
     def explode(text, *args, **kwargs):
         raise ValueError(text)
 
-    monkeypatch.setattr(sanitiser, "sanitize", explode)
+    monkeypatch.setattr(sanitiser, "fill_masks", explode)
     (answer,) = Sanitiser().run([SanitizeTask(SECRET, MaskPolicy(), "marker")])
     assert isinstance(answer, TaskFailed)
     assert answer.__context__ is None

@@ -15,7 +15,6 @@ from audit_kit import RUNS, epsilon_bound
 from randomgen import AESCounter
 from scipy.special import log_ndtr
 
-from core.mechanisms.integer_vectors import CodeMatrix
 from core.mechanisms.samplers import discrete_noise
 from core.mechanisms.vectors import codebook, metric
 from core.mechanisms.vectors.codebook_size import CodebookSize
@@ -76,9 +75,9 @@ def privunit_case() -> Case:
 def codebook_case(monkeypatch: pytest.MonkeyPatch) -> Case:
     """Eight vectors, one of which counts as near."""
     axes = np.concatenate([np.eye(4), -np.eye(4)]).astype(np.float32)
-    codes = CodeMatrix(torch.tensor(axes * 50).to(torch.int8), torch.device("cpu"))
+    made = codebook.Codebook(torch.tensor(axes * 50).to(torch.int8))
     monkeypatch.setattr(codebook, "codebook_size", lambda **_: CodebookSize(8, 1))
-    monkeypatch.setattr(codebook, "spherical_codebook", lambda *_: (codes, axes))
+    monkeypatch.setattr(codebook, "spherical_codebook", lambda *_: made)
     mechanism = mechanism_of("codebook", 1.0, dimension=4)
     return Case(mechanism, axes[:1], 1.0, lambda released: released[:, 0] == 1.0)
 

@@ -121,7 +121,7 @@ def test_a_codebook_release_is_one_of_its_vectors_and_mostly_a_near_one() -> Non
     rows = np.repeat(unit_rows(1, 300), 20_000, axis=0)
     released = codebook.release(rows)
 
-    index = {row.tobytes(): i for i, row in enumerate(codebook.vectors)}
+    index = {row.tobytes(): i for i, row in enumerate(codebook.codebook.vectors(np.arange(size)))}
     drawn = np.array([index[row.tobytes()] for row in released])
     members = codebook.subsets(rows[:1])[0]
 

@@ -1,0 +1,45 @@
+"""What recognisers found in a text, as a whole or in its windows (`core.text.windows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from core.errors import RecogniserFailed
+from core.text import mask_entity, mask_tagged
+from core.text.mask_tagged import Tagged
+from core.text.policy import Mask, MaskPolicy
+from core.text.recogniser import Hits
+
+
+@dataclass(frozen=True)
+class WindowFinds:
+    """The finds in one window: `hits` of the patterns (`mask_entity.search`), and `tagged`, if a tagger read it."""
+
+    hits: tuple[Hits, ...]
+    tagged: Tagged | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The finds in a whole text: the masks of `patterns`, None if they have not run, and the results of a tagger."""
+
+    patterns: Sequence[Mask] | None
+    tagged: Tagged | None = field(repr=False)
+
+
+NOT_RECOGNISED = Recognised(None, None)
+
+
+def join(text: str, policy: MaskPolicy, finds: Sequence[WindowFinds]) -> Recognised:
+    """Return what was found in `text`, from the finds in each of its windows, in order.
+
+    Raises RecogniserFailed if the finds are not those of the windows of this text.
+    """
+    tagged = [each.tagged for each in finds if each.tagged is not None]
+    if tagged and len(tagged) != len(finds):
+        raise RecogniserFailed
+    return Recognised(
+        mask_entity.join(text, policy, [each.hits for each in finds]),
+        mask_tagged.join(text, tagged) if tagged else None,
+    )

@@ -1,0 +1,63 @@
+"""Runs the recognisers of the technique `entity` on windows of documents, the tagger on many of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from core.errors import GatewayError
+from core.guarded import guarded
+from core.text.mask_entity import search
+from core.text.policy import SanitizeTask
+from core.text.recognised import NOT_RECOGNISED, Recognised, WindowFinds, join
+from core.text.visible import visible
+from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask, window_tasks
+
+if TYPE_CHECKING:
+    from gpu_workers.handlers.entity_tagger import NameFinder
+
+
+Finds = Sequence[WindowFinds | GatewayError]
+
+
+def recognise(tasks: Sequence[SanitizeTask | WindowTask], names: NameFinder | None) -> list[Finds]:
+    """Return for each task the finds in its windows, or the error of a window's recognisers. A task that needs no
+    recognisers has none. The windows of a document are not read again if they were read as tasks of their own.
+
+    `names`: the tagger, None if none runs. It reads the windows whose policy requests names.
+    """
+    known = {index: task.finds for index, task in enumerate(tasks) if isinstance(task, DocumentTask) and task.finds}
+    windows = {
+        index: [task] if isinstance(task, WindowTask) else window_tasks(task)
+        for index, task in enumerate(tasks)
+        if index not in known
+    }
+    found = iter(_read([window for own in windows.values() for window in own], names))
+    return [known.get(index) or list(islice(found, len(windows[index]))) for index in range(len(tasks))]
+
+
+def joined(task: SanitizeTask, finds: Finds) -> Recognised:
+    """Return what was found in the whole document. Raises the first error of a window, so that no document is filled
+    that was not completely inspected; RecogniserFailed if the finds are not those of its windows."""
+    found: list[WindowFinds] = []
+    for each in finds:
+        if isinstance(each, GatewayError):
+            raise each
+        found.append(each)
+    return join(visible(task.text), task.policy, found) if task.needs_recognisers else NOT_RECOGNISED
+
+
+def _read(tasks: Sequence[WindowTask], names: NameFinder | None) -> list[WindowFinds | GatewayError]:
+    read = [index for index, task in enumerate(tasks) if names and names.wanted(task.policy)]
+    found = names.find([tasks[index].text for index in read]) if names and read else []
+    tagged = dict(zip(read, found, strict=True))
+    answers: list[WindowFinds | GatewayError] = []
+    for index, task in enumerate(tasks):
+        own = tagged.get(index)
+        if isinstance(own, GatewayError):
+            answers.append(own)
+            continue
+        hits = guarded(search, task.text, task.policy)
+        answers.append(hits if isinstance(hits, GatewayError) else WindowFinds(hits, own))
+    return answers

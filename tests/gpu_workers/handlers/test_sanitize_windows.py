@@ -1,0 +1,145 @@
+"""Long documents: their windows as tasks of the engine, and the same answer as from one task."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from core.errors import RecogniserFailed
+from core.text import mask_entity
+from core.text.policy import DP, METRIC_DP, TOP_1, MaskPolicy, Sanitised
+from gpu_workers.engine.inline import InlineEngine
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers.sanitiser import Sanitiser
+from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
+
+SECRET = "jo.doe@corp.internal"
+EMAIL = MaskPolicy(entities=("EMAIL_ADDRESS",))
+LONG = f"nothing happened {SECRET} then " * 2_000
+SHORT = DocumentTask("Write to jo@example.org", EMAIL)
+
+
+class Recording:
+    """The handler of the sanitise role. Keeps the payloads of each batch. Text with `poison` fails recognition."""
+
+    def __init__(self) -> None:
+        self._handler = Sanitiser()
+        self.batches: list[list[Any]] = []
+
+    def warm_up(self) -> WorkerFacts:
+        return self._handler.warm_up()
+
+    def prepare(self, tasks: Sequence[Any]) -> Callable[[], Sequence[Any]]:
+        self.batches.append(list(tasks))
+        return self._handler.prepare(tasks)
+
+
+def run(*groups: tuple[str, DocumentTask]) -> tuple[list[Any], list[list[Any]]]:
+    """Submit each task for its tenant, in order. Return the results, errors included, and the batches."""
+    handler = Recording()
+
+    async def main() -> list[Any]:
+        engine = InlineEngine({Role.SANITIZE: lambda: handler})
+        await engine.start()
+        try:
+            return await asyncio.gather(
+                *(
+                    engine.run(
+                        Role.SANITIZE,
+                        [Task(task, task.weight)],
+                        tenant=tenant,
+                        timeout_s=60,
+                        client_disconnected=asyncio.Event(),
+                    )
+                    for tenant, task in groups
+                ),
+                return_exceptions=True,
+            )
+        finally:
+            await engine.stop()
+
+    return asyncio.run(main()), handler.batches
+
+
+def test_a_document_in_pieces_is_masked_as_in_one_task() -> None:
+    ((answer,),), batches = run(("a", DocumentTask(LONG, EMAIL)))
+    (whole,) = Sanitiser().run([DocumentTask(LONG, EMAIL)])
+
+    assert sum(isinstance(task, WindowTask) for batch in batches for task in batch) > 3
+    assert isinstance(answer, Sanitised)
+    assert answer == whole
+    assert SECRET not in answer.text
+    assert answer.text.count("[EMAIL_ADDRESS]") == 2_000
+
+
+def test_a_short_document_of_another_tenant_runs_between_windows() -> None:
+    (_, (short,)), batches = run(("a", DocumentTask(LONG, EMAIL)), ("b", SHORT))
+
+    assert isinstance(short, Sanitised)
+    place = next(number for number, batch in enumerate(batches) if SHORT in batch)
+    assert any(isinstance(task, WindowTask) for batch in batches[place + 1 :] for task in batch)
+
+
+def test_a_window_that_fails_fails_its_document_alone_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scan(text: str) -> Any:
+        if "poison" in text:
+            raise ValueError(text)
+        yield from ()
+
+    table = {**mask_entity.recognisers(), "URL": (mask_entity.Recogniser("URL", scan),)}
+    monkeypatch.setattr("gpu_workers.handlers.sanitiser.CANARY_VALUES", {})
+    monkeypatch.setattr(mask_entity, "recognisers", lambda: table)
+    policy = MaskPolicy(entities=("URL",))
+    (failed, (short,)), _ = run(("a", DocumentTask(LONG + "poison", policy)), ("b", SHORT))
+
+    assert isinstance(failed, RecogniserFailed)
+    assert SECRET.encode() not in pickle.dumps(failed)
+    assert isinstance(short, Sanitised)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        DocumentTask("word " * 3_200, EMAIL),
+        DocumentTask(LONG, MaskPolicy(techniques=("allow_list",))),
+        DocumentTask(LONG, MaskPolicy(techniques=("all", "entity")), METRIC_DP, 10**9),
+    ],
+)
+def test_a_document_of_one_window_or_without_recognisers_is_not_cut(task: DocumentTask) -> None:
+    assert task.pieces(512) is None
+
+
+@pytest.mark.parametrize("fill", [METRIC_DP, TOP_1, DP])
+def test_the_task_that_follows_has_the_whole_text_and_the_fill_and_is_not_cut_again(fill: str) -> None:
+    task = DocumentTask(LONG, EMAIL, fill, None if fill == TOP_1 else 10**9)
+    pieces = task.pieces(512)
+    assert pieces is not None
+    finds = Sanitiser().run([piece.payload for piece in pieces.tasks])
+    rest = pieces.join(finds)
+
+    assert isinstance(rest, Task)
+    assert (rest.payload.text, rest.payload.fill, rest.payload.epsilon_nano) == (LONG, fill, task.epsilon_nano)
+    assert rest.payload.pieces(512) is None
+    assert rest.weight < task.weight
+    assert SECRET not in repr(rest) + repr(pieces.tasks)
+
+
+def test_finds_of_another_document_are_not_used() -> None:
+    pieces = DocumentTask(LONG, EMAIL).pieces(512)
+    assert pieces is not None
+    rest = pieces.join(Sanitiser().run([piece.payload for piece in pieces.tasks])[1:])
+    assert isinstance(rest, Task)
+    (answer,) = Sanitiser().run([rest.payload])
+    assert isinstance(answer, RecogniserFailed)
+
+
+def test_invisible_characters_are_removed_before_the_text_is_cut() -> None:
+    hidden = LONG.replace("doe", "d\u200boe")
+    ((answer,),), _ = run(("a", DocumentTask(hidden, EMAIL)))
+    assert answer.text.count("[EMAIL_ADDRESS]") == 2_000
+    assert "corp" not in answer.text
