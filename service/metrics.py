@@ -31,7 +31,7 @@ LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required se
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 
 EVENT_LOOP_LAG = Histogram(
-    "privacy_gateway_event_loop_lag_seconds",
+    "gateway_event_loop_lag_seconds",
     "By how much the event loop was late for a task that was due",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )

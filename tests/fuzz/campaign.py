@@ -50,7 +50,7 @@ SETTINGS = {
     "PRIVACY_GATEWAY_STREAM_IDLE_S": "5",
     "PRIVACY_GATEWAY_AUTH_FAILURES_PER_MINUTE": "0",  # all callers have one address
 }
-_LAG = "privacy_gateway_event_loop_lag_seconds"
+_LAG = "gateway_event_loop_lag_seconds"
 # Headers that repeat what the caller chose, by design.
 _REPEATED = ("idempotency-key", "x-request-id")
 

@@ -47,19 +47,26 @@ def _crash_around(owner: type, name: str) -> None:
     setattr(owner, name, wrapped)
 
 
+class _CrashAfterSend:
+    """Middleware around all others."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def sending(message: Any) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                _crash_at("after-send")
+
+        await self._app(scope, receive, sending)
+
+
 def _crash_around_send(create_app: Callable[..., Any]) -> Callable[..., Any]:
     def create(*args: Any) -> Any:
-        inner = create_app(*args)
-
-        async def outer(scope: Any, receive: Any, send: Any) -> None:
-            async def sending(message: Any) -> None:
-                await send(message)
-                if message["type"] == "http.response.body" and not message.get("more_body"):
-                    _crash_at("after-send")
-
-            await inner(scope, receive, sending)
-
-        return outer
+        created = create_app(*args)
+        created.add_middleware(_CrashAfterSend)
+        return created
 
     return create
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_kit import find_kits
 
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
@@ -35,6 +36,11 @@ def ended(folder: Path, function: str, *, memory_bytes_max: int = LIMIT_BYTES) -
             await process.stop()
 
     return asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def _kits(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_kits(monkeypatch)
 
 
 @pytest.mark.parametrize("function", ["with_numpy", "with_torch", "with_python"])

@@ -94,7 +94,12 @@ def crashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crashing]:
     crash_at = folder / "crash-at"
     gateway = Gateway(
         folder / "data",
-        LEAN | {"CRASH_AT": str(crash_at), "PRIVACY_GATEWAY_QUEUE_TASKS_MAX": str(QUEUE)},
+        LEAN
+        | {
+            "CRASH_AT": str(crash_at),
+            "PRIVACY_GATEWAY_QUEUE_TASKS_MAX": str(QUEUE),
+            "PRIVACY_GATEWAY_QUEUE_TENANT_SHARE": "1",
+        },
         command=(sys.executable, str(KITS / "crashing_gateway.py")),
     )
     yield Crashing(gateway, crash_at)
