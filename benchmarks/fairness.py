@@ -65,12 +65,14 @@ def attacks() -> dict[str, Attack]:
     return found | {"all of these": [request for requests in found.values() for request in requests]}
 
 
-def send(connection: http.client.HTTPConnection, key: str, path: str, body: bytes) -> int:
+def send(connection: http.client.HTTPConnection, key: str, path: str, body: bytes) -> str:
+    """The status of the answer, and of a refusal the limit that it names."""
     media = "application/x-ndjson" if path.endswith("/batch") else "application/json"
     connection.request("POST", path, body, {"Authorization": f"Bearer {key}", "Content-Type": media})
     answer = connection.getresponse()
-    answer.read()
-    return answer.status
+    content = answer.read()
+    limit = json.loads(content).get("limit", "") if answer.status == 429 else ""
+    return f"{answer.status} {limit}".strip()
 
 
 def attack(port: int, keys: list[str], clients: int, requests: Attack, stop: Event, report: Any) -> None:
@@ -86,7 +88,7 @@ def attack(port: int, keys: list[str], clients: int, requests: Attack, stop: Eve
             path, body = bodies[turn % len(bodies)]
             turn += 1
             try:
-                status = str(send(connection, keys[number % len(keys)], path, body))
+                status = send(connection, keys[number % len(keys)], path, body)
             except (OSError, http.client.HTTPException) as error:
                 status = type(error).__name__
                 connection.close()
@@ -112,7 +114,7 @@ def latencies(gateway: Gateway, victim: Tenant, *, seconds: float, rate: float) 
         if not hasattr(local, "connection"):
             local.connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=120)
         try:
-            status = str(send(local.connection, victim.key, "/embed/sentdp", body))
+            status = send(local.connection, victim.key, "/embed/sentdp", body)
         except (OSError, http.client.HTTPException) as error:
             status = type(error).__name__
             local.connection.close()

@@ -32,6 +32,11 @@ from gpu_workers.engine.protocol import Role, Task
 # takes no more than that from a tenant, so that a short task of one is not part of a batch that is full of another's.
 PIECES_PER_BATCH = 8
 
+# While several tenants are active, a batch takes about this time on a slow device, so that the next task of another
+# tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
+CROWDED_BATCH_S = 0.06
+ACTIVE_S = 1.0
+
 
 @dataclass(frozen=True)
 class QueueLimits:
@@ -70,6 +75,8 @@ class TaskQueue:
         self._in_pieces = in_pieces
         self._waiting: FairQueue[PendingTask] = FairQueue()
         self._shrunk = asyncio.Event()
+        self._arrivals: dict[str, float] = {}  # the last one of each active tenant
+        self._tokens_per_s = math.inf
         self._open = False
 
     def __len__(self) -> int:
@@ -93,9 +100,27 @@ class TaskQueue:
         return (self._limits.piece_tokens_max if self._is_large(head) else head.work) <= tokens
 
     @property
+    def budget(self) -> int:
+        """The token budget of the next batch."""
+        full = self._limits.batch_tokens_max
+        earliest = time.monotonic() - ACTIVE_S
+        self._arrivals = {tenant: at for tenant, at in self._arrivals.items() if at > earliest}
+        others = sum(1 for tenant in self._arrivals if self._waiting.held(tenant) == (0, 0))
+        if self._waiting.tenants + others < 2 or self._tokens_per_s * CROWDED_BATCH_S >= full:
+            return full
+        return max(self._limits.piece_tokens_max, int(self._tokens_per_s * CROWDED_BATCH_S))
+
+    def measured(self, tokens: int, seconds: float) -> None:
+        """Record the time that a worker took for a batch. Small batches say little about the speed of large ones."""
+        if tokens >= self._limits.piece_tokens_max and seconds > 0:
+            speed = tokens / seconds
+            known = math.isfinite(self._tokens_per_s)
+            self._tokens_per_s = 0.8 * self._tokens_per_s + 0.2 * speed if known else speed
+
+    @property
     def fills_a_batch(self) -> bool:
         """Whether the queued tasks reach the token budget of a batch."""
-        return self._waiting.work >= self._limits.batch_tokens_max
+        return self._waiting.work >= self.budget
 
     def open(self) -> None:
         """Start to admit tasks."""
@@ -160,10 +185,9 @@ class TaskQueue:
         """
         now = time.monotonic()
         batch: list[PendingTask] = []
-        budget = min(tokens_max or self._limits.batch_tokens_max, self._limits.batch_tokens_max)
+        own_max = budget = min(tokens_max or self.budget, self.budget)
         weight = 0
         by_tenant: dict[str, int] = {}
-        shared = False
         while self._waiting:
             tenant, pending = self._waiting.next()
             if pending.withdrawn:  # another task has failed and ended the whole group
@@ -171,11 +195,12 @@ class TaskQueue:
                 continue
             if self._cut(tenant, pending):
                 continue
-            shared = shared or self._waiting.tenants > 1
+            if self._waiting.tenants > 1:
+                own_max = self._limits.piece_tokens_max
             own = by_tenant.get(tenant, 0)
             if batch and weight + pending.work > budget:
                 break
-            if batch and shared and own + pending.work > self._limits.piece_tokens_max:
+            if batch and own + pending.work > own_max:
                 break
             batch.append(self._waiting.take())
             weight += pending.work
@@ -242,6 +267,7 @@ class TaskQueue:
         now = time.monotonic()
         for index, task in enumerate(tasks):
             self._waiting.append(tenant, group.pending(index, task, admitted_at=now))
+        self._arrivals[tenant] = now
         self._changed()
         self._on_admitted()
         return group

@@ -130,12 +130,12 @@ class WorkerPool:
         if not free:
             return None
         slot = min(free, key=lambda slot: len(slot.in_flight))
-        limits = self._options.limits
+        budget = self.queue.budget
         if not slot.in_flight:
-            return slot, limits.batch_tokens_max
-        left = limits.batch_tokens_max + limits.piece_tokens_max - slot.tokens
+            return slot, budget
+        left = budget + self._options.limits.piece_tokens_max - slot.tokens
         # Behind a running batch, queue only a full one: a batch that is not full may still grow.
-        return (slot, left) if left > 0 and self.queue.fills(min(left, limits.batch_tokens_max)) else None
+        return (slot, left) if left > 0 and self.queue.fills(min(left, budget)) else None
 
     def _hand_over(self, slot: _Slot, process: WorkerProcess, tokens_max: int) -> None:
         if not (batch := self.queue.start_batch(tokens_max)):
@@ -183,6 +183,7 @@ class WorkerPool:
             case Done(batch_id, results, seconds):
                 _, batch = slot.in_flight.pop(batch_id)
                 metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
+                self.queue.measured(sum(pending.work for pending in batch), seconds)
                 for pending, result in zip(batch, results, strict=True):
                     pending.finish(result)
             case _:

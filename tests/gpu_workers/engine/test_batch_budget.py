@@ -1,0 +1,46 @@
+"""The token budget of a batch on a slow device, alone and beside other tenants."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gpu_workers.engine import task_queue
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.engine.task_queue import CROWDED_BATCH_S, QueueLimits, TaskQueue
+
+LIMITS = QueueLimits(batch_tokens_max=4096)
+SLOW, FAST = 10_000, 10_000_000  # tokens a second
+
+
+@pytest.mark.parametrize("speed", [SLOW, FAST])
+def test_other_active_tenants_shorten_the_batches_of_a_slow_device(speed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_queue, "ACTIVE_S", 3600.0)
+
+    async def main() -> None:
+        queue = TaskQueue(Role.EMBED, LIMITS, on_admitted=lambda: None)
+        queue.open()
+        running: list[asyncio.Task[object]] = []
+
+        async def submit(tenant: str, tasks: int) -> None:
+            group = [Task(None, 64) for _ in range(tasks)]
+            left = asyncio.Event()
+            running.append(asyncio.create_task(queue.run(group, tenant=tenant, timeout_s=60, client_disconnected=left)))
+            await asyncio.sleep(0)
+
+        def next_batch() -> int:
+            return sum(pending.work for pending in queue.start_batch())
+
+        await submit("greedy", 1000)
+        assert next_batch() == 4096
+        queue.measured(4096, 4096 / speed)
+        assert next_batch() == 4096, "nobody else is active"
+        await submit("modest", 1)
+        next_batch()  # has the task of the other tenant
+        assert queue.budget == (4096 if speed == FAST else int(SLOW * CROWDED_BATCH_S))
+        assert queue.budget - 64 < next_batch() <= queue.budget
+        for task in running:
+            task.cancel()
+
+    asyncio.run(main())
