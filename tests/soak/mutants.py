@@ -99,7 +99,7 @@ def run_tests(mutant: Mutant | None, limit_s: float | None = None) -> Outcome:
     """The tests of a mutant's script against it, or all of them against the ledger as it is."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
         copy = Path(directory)
-        for part in ("core", "tests", "deploy"):
+        for part in ("core", "gpu_workers", "service", "tests", "deploy"):
             shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
         if mutant is not None:
