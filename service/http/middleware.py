@@ -1,7 +1,8 @@
 """Pure ASGI middleware, outermost first as `service/app.py` lists them.
 
 `RequestContext` assigns the request id, sets the headers that every answer has, writes the access log line and updates
-the metrics. It turns an unexpected exception into a 500 without details and logs its type only.
+the metrics. It turns an unexpected exception into a 500 without details, and logs its type and where it was raised,
+never its message.
 `BodyLimit` refuses a body that is too large with 413, whether or not the client announced its length.
 """
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 import logging
 import re
 import time
+import traceback
 import uuid
+from pathlib import Path
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
@@ -40,6 +43,7 @@ _API_PAGE_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'"
 )
+_POSITIONS_LOGGED = 6
 # A client may miss a 413 that arrives while it still sends. So many bodies' worth is read and dropped first.
 _DISCARD_FACTOR = 16
 
@@ -83,15 +87,15 @@ class RequestContext:
         try:
             await self.app(scope, receive, send_with_headers)
         except Exception as error:
-            access_log.error("unforeseen", extra={"fields": {"request_id": request_id, "kind": type(error).__name__}})
+            raised = {"request_id": request_id, "kind": type(error).__name__, "at": _positions(error)}
+            access_log.error("unforeseen", extra={"fields": raised})
             if begun:
                 raise RuntimeError("an answer broke off") from None
             await problems.internal_error()(scope, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - started
-            route = getattr(
-                scope.get("route"), "path", _UNMATCHED
-            )  # the route's template, because a path may contain text
+            # The route's template, because a path may contain text.
+            route = getattr(scope.get("route"), "path", _UNMATCHED)
             metrics.REQUESTS.labels(route, str(status)).inc()
             metrics.REQUEST_SECONDS.labels(route).observe(seconds)
             fields = {
@@ -165,6 +169,12 @@ class BodyLimit:
             if message["type"] != "http.request" or not message.get("more_body"):
                 return
             received += len(message.get("body", b""))
+
+
+def _positions(error: BaseException) -> list[str]:
+    """File, line and function of the innermost calls: source text only, no value of a variable."""
+    frames = traceback.extract_tb(error.__traceback__)[-_POSITIONS_LOGGED:]
+    return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
 
 
 def is_json_lines(content_type: str) -> bool:

@@ -123,6 +123,7 @@ class Attack:
             if ratio > 1 + MEMORY_GROWTH_MAX:
                 self.findings.report("memory growth", f"{process}: {ratio:.2f} of its memory after the warm-up")
         self._look_for_canaries()
+        self._explain_unhandled_errors()
         return {
             "requests": sum(self.findings.kinds.values()),
             "seconds": round(seconds),
@@ -260,6 +261,13 @@ class Attack:
             places.append("/metrics")
         for place in places:
             self.findings.report("canary kept", place)
+
+    def _explain_unhandled_errors(self) -> None:
+        """Add where each kind of unhandled error was raised, from the gateway's log, to the findings."""
+        for line in self.gateway.log_path.read_text(errors="replace").splitlines():
+            if '"event":"unforeseen"' in line:
+                fields = json.loads(line)
+                self.findings.report(f"log: {fields['kind']} at {fields['at'][-1]}", ", ".join(fields["at"]))
 
 
 def _resident(pid: int) -> int:

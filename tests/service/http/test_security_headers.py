@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from gateway_kit import LEAN
 from inprocess_kit import Gateway
+
+from service.http.middleware import JsonLines
 
 HSTS = "max-age=31536000; includeSubDomains"
 
@@ -51,15 +54,21 @@ def assert_fixed(answer: Any) -> None:
     assert answer.headers["strict-transport-security"] == HSTS
 
 
-def test_an_unforeseen_error_has_them(secured: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_error_has_them_and_its_place_is_logged_without_its_message(
+    secured: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError
+        raise RuntimeError("Dr. Brown")
 
     monkeypatch.setattr(secured.service.ledger, "accounts_page", broken)
     answer = secured.tenant().http.get("/budget")
     assert answer.status_code == 500
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert_fixed(answer)
+    (line,) = [JsonLines().format(record) for record in caplog.records if record.getMessage() == "unforeseen"]
+    assert "RuntimeError" in line
+    assert re.search(r"test_security_headers\.py:\d+ broken", line)
+    assert "Brown" not in line
 
 
 def test_the_api_page_may_run_its_own_script_and_nothing_from_elsewhere(secured: Gateway) -> None:

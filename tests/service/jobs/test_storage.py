@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from core.errors import StorageFull
 from core.ledger.keys import MasterKey
 from core.ledger.names import SHARED_OWNER
 from service.jobs.files import Incoming, JobFiles
-from service.jobs.storage import Storage
+from service.jobs.storage import Storage, write_owner
 
 MIB = 1024 * 1024
 QUOTA = 40 * MIB
@@ -61,6 +64,27 @@ def test_every_file_of_a_tenant_counts_once(tmp_path: Path) -> None:
     assert files.storage.used("other") == 1000
     files.remove("a" * 32)
     assert files.storage.used("acme") == 3000
+
+
+def test_files_that_vanish_while_they_are_counted_are_no_error(tmp_path: Path) -> None:
+    storage = files_of(tmp_path).storage
+    ended = threading.Event()
+
+    def come_and_go() -> None:
+        for number in itertools.takewhile(lambda _: not ended.is_set(), itertools.count()):
+            folder = tmp_path / "jobs" / f".incoming-{number}"
+            (folder / "inputs").mkdir(parents=True)
+            write_owner(folder, "acme")
+            shutil.rmtree(folder)
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        sizes = {storage.used("acme") for _ in range(3000)}
+    finally:
+        ended.set()
+        thread.join()
+    assert sizes <= {0, len("acme")}
 
 
 def fill(*uploads: Incoming) -> tuple[int, str]:
