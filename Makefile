@@ -11,6 +11,8 @@ REQUESTS ?= 100000
 
 export PRIVACY_GATEWAY_DATA_DIR := $(DATA_DIR)
 export HF_HUB_OFFLINE := 1
+# Each test that starts a process would compile the project again if the environment switched the cache off.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants fuzz audit audit-quick clean
 

@@ -75,6 +75,7 @@ def reader(real_gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> d
     return environment | {"PATH": f"{commands}:{os.environ['PATH']}", "KEY": key_file.read_text().strip()}
 
 
+@pytest.mark.slow("documentation")
 @pytest.mark.parametrize("limits", [None, {"epsilon": 10, "delta": 1e-4}, {"epsilon": 30, "delta": 1e-3}])
 def test_a_newcomer_can_fine_tune(
     real_gateway: Gateway, reader: dict[str, str], limits: dict[str, float] | None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 from corpus_kit import json_lines
 from finetune_kit import LABELS, labelled
-from gateway_kit import Tenant
+from gateway_kit import Gateway, Tenant
+from tiny_models import checkpoint
+from transformers import AutoModel
 
 NOTHING = {"epsilon": 0.0, "delta": 0.0}
 RECORD = {"epsilon": 200.0, "delta": 4e-3, "basic_delta": 4e-3}
@@ -20,6 +23,12 @@ def terms(**fields: Any) -> dict[str, Any]:
     body = {"name": "towns", "labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 40, "batch": 8, "steps": 6}
     found = body | fields
     return {name: value for name, value in found.items() if value is not None}
+
+
+def tiny_encoder(gateway: Gateway) -> Path:
+    """The checkpoint of the model `tiny` in the settings of `gateway`, written on the first call."""
+    folder = Path(json.loads(gateway.environment["PRIVACY_GATEWAY_FINETUNE_MODELS"])["tiny"])
+    return folder if any(folder.iterdir()) else checkpoint(folder, "bert", AutoModel)
 
 
 def submit(tenant: Tenant, *, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:

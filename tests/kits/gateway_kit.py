@@ -111,12 +111,6 @@ def until_ended(pid: int, within_s: float = 10.0) -> None:
     assert not command_line(pid)
 
 
-def run_command(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`privacy-gateway` with these arguments, beside the gateway of `data_dir` or alone on it."""
-    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(data_dir)}
-    return subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, env=environment, timeout=120)
-
-
 def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
     """What `serve` says when these settings keep it from starting; it ends with 1 and without a traceback."""
     refused = subprocess.run(

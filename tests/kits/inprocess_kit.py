@@ -73,7 +73,8 @@ def _factory(role: Role, options: WorkerOptions) -> Callable[[], _LoadedOnce]:
     return lambda: _handler(role, options)
 
 
-def _inline_engine(settings: Settings) -> InlineEngine:
+def inline_engine(settings: Settings) -> InlineEngine:
+    """An engine with the real handlers, which every gateway of this process shares."""
     return InlineEngine(
         {role: _factory(role, *factories[0].args[1:]) for role, factories in handler_factories(settings).items()},
         limits=queue_limits(settings),
@@ -129,7 +130,7 @@ class Gateway(Tenants):
         self._transport = _LoopTransport(self.app, self.loop)
 
     async def _start(self) -> ServiceGateway:
-        gateway = ServiceGateway(self.settings, engine=_inline_engine(self.settings))
+        gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings))
         await gateway.start()
         for role in gateway.engine.roles:
             status = gateway.engine.status(role)

@@ -10,7 +10,7 @@ import numpy as np
 import openai
 import pytest
 from corpus_kit import embedding_rows, rows, until
-from finetune_http_kit import RECORD, submit
+from finetune_http_kit import RECORD, submit, tiny_encoder
 from finetune_http_kit import terms as training
 from gateway_kit import DOCUMENT, Gateway, Tenant
 from safetensors.numpy import load, save
@@ -131,8 +131,9 @@ def test_a_table_is_synthesised_and_sampled(real_gateway: Gateway, method: str) 
 
 def test_a_classifier_is_trained_privately(real_gateway: Gateway) -> None:
     tenant = real_gateway.tenant(record=RECORD)
-    estimate = tenant.http.post("/budget/estimate", json=training()).json()
-    done = succeeded(tenant, submit(tenant))
+    tiny_encoder(real_gateway)
+    estimate = tenant.http.post("/budget/estimate", json=training(model="tiny")).json()
+    done = succeeded(tenant, submit(tenant, model="tiny"))
 
     assert done["spent"] == estimate["accounts"][0]["cost"]
     assert tenant.http.get(f"/jobs/{done['job_id']}/card").status_code == 200

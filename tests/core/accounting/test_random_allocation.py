@@ -115,7 +115,10 @@ def losses(gradients: Gradients, *, steps: int, noise: float, draws: int) -> Arr
 
 
 @pytest.mark.parametrize("gradients", [opposite, orthogonal, one_is_zero, adaptive])
-@pytest.mark.parametrize(("steps", "noise", "largest"), [(3, 0.8, 4.0), (10, 0.6, 3.0), (30, 1.5, 0.8)])
+@pytest.mark.parametrize(
+    ("steps", "noise", "largest"),
+    [(3, 0.8, 4.0), (10, 0.6, 3.0), pytest.param(30, 1.5, 0.8, marks=pytest.mark.slow("grid"))],
+)
 def test_no_gradients_exceed_the_bound_and_opposite_ones_attain_it(
     gradients: Gradients, steps: int, noise: float, largest: float
 ) -> None:
@@ -143,7 +146,10 @@ PLD_ACCOUNTING = [
 ]
 
 
-@pytest.mark.parametrize(("plan", "lower", "upper"), PLD_ACCOUNTING)
+@pytest.mark.parametrize(
+    ("plan", "lower", "upper"),
+    [*PLD_ACCOUNTING[:2], *(pytest.param(*row, marks=pytest.mark.slow("grid")) for row in PLD_ACCOUNTING[2:])],
+)
 def test_the_certificate_agrees_with_another_library(
     plan: tuple[int, int, float, float], lower: float, upper: float
 ) -> None:

@@ -62,6 +62,7 @@ def test_replacing_a_row_costs_more_than_adding_one_and_less_than_two(plan: Priv
 ALLOCATED = {"rows": 5_000, "batch": 249, "steps": 60, "sampling": Sampling.RANDOM_ALLOCATION}
 
 
+@pytest.mark.slow("grid")
 def test_random_allocation_is_certified_by_the_epoch() -> None:
     allocated = plan_training(epsilon=4.0, delta=1e-5, **ALLOCATED)
     event = allocated.event(PlanAdjacency.REPLACE_ONE)

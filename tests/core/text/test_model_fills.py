@@ -231,14 +231,17 @@ def audit(event: tuple[str, ...], one: str, other: str, *, epsilon: float, runs:
 EVENT, ONE, OTHER = ("wife", "quartz"), "wife quartz", "wife the"
 
 
+@pytest.mark.slow("statistics")
 def test_an_audit_of_the_whole_fill_stays_under_its_claim() -> None:
     assert 1.2 < audit(EVENT, ONE, OTHER, epsilon=2.0, runs=RUNS // 10) <= 2.0
 
 
+@pytest.mark.slow("planted bug")
 def test_the_audit_finds_half_the_price() -> None:
     assert audit(EVENT, ONE, OTHER, epsilon=4.0, runs=RUNS // 20) > 2.0
 
 
+@pytest.mark.slow("planted bug")
 def test_the_audit_finds_a_slot_that_reads_the_original_to_its_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: the first slot's own token is taken from both slots, so that one word moves two draws."""
 

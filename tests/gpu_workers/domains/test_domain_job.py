@@ -203,6 +203,7 @@ def test_the_same_corpus_makes_the_same_pack(tmp_path: Path) -> None:
     assert np.array_equal(packs[0].candidates, packs[1].candidates)
 
 
+@pytest.mark.slow("training")
 def test_a_large_corpus_is_read_in_little_memory() -> None:
     """200 MB of rows; memory does not grow with them."""
     import tracemalloc

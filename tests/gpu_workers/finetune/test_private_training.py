@@ -155,7 +155,9 @@ def read_rows(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("die_at", [None, 1, 5, 7, 8, 9, 13, 23])
+@pytest.mark.parametrize(
+    "die_at", [None, 1, 9, *(pytest.param(step, marks=pytest.mark.slow("crash")) for step in (5, 7, 8, 13, 23))]
+)
 def test_random_allocation_reads_each_row_once_an_epoch_through_a_crash(
     folder: Path,
     allocated: PrivacyPlan,
@@ -244,6 +246,7 @@ def test_a_finished_training_makes_no_step_more(folder: Path, plan: PrivacyPlan,
     assert all(torch.equal(tensor, again.tensors[name]) for name, tensor in first.tensors.items())
 
 
+@pytest.mark.slow("training")
 def test_it_learns_where_the_noise_lets_it(folder: Path, plan: PrivacyPlan) -> None:
     quiet = replace(plan, noise_multiplier=0.05, batch=ROWS, steps=40)
 

@@ -43,7 +43,11 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
+# Processors without matrix units for bfloat16 use float32.
+DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow("installation"))]
+
+
+@pytest.fixture(scope="module", params=DTYPES, ids=str)
 def encoder(request: pytest.FixtureRequest) -> Encoder:
     return Encoder(dtype=request.param)
 
@@ -65,7 +69,7 @@ def moved(encoder: Encoder, sentences: Sequence[str], sizes: Sequence[int]) -> i
     return count
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_vectors_ignore_their_companions_bitwise(dtype: torch.dtype) -> None:
     encoder = Encoder(dtype=dtype)
     if not encoder.self_check():

@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import COMMAND, Tenant, clean_environment, command_line
+from command_kit import Finished, run_command
+from gateway_kit import Tenant, command_line
 from inprocess_kit import Gateway
 
 from core.accounting.contract import Kind
@@ -196,9 +197,8 @@ if __name__ == "__main__":
         time.sleep(0.1)
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    line = [str(COMMAND), "accounting", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, env=clean_environment(), timeout=100)
+def command(*arguments: str) -> Finished:
+    return run_command(None, "accounting", *arguments)
 
 
 def test_the_command_prints_a_table(tmp_path: Path) -> None:

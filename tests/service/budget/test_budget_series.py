@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import COMMAND, LEAN, Tenant, clean_environment
+from command_kit import run_command
+from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
 SETTINGS = LEAN | {
@@ -166,9 +166,7 @@ def test_budgets_come_in_pages(folding: Gateway) -> None:
     assert [len(page) for page in pages(tenant.http, "/budget", limit=1000)] == [6, 6, 6, 2]
     assert pages(folding.admin, f"/admin/tenants/{tenant.name}/budgets") == found
 
-    arguments = ("budget", "show", tenant.name, "--json")
-    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(folding.data_dir)}
-    shown = subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, env=environment, check=True)
+    shown = run_command(folding.data_dir, "budget", "show", tenant.name, "--json")
     assert json.loads(shown.stdout)["accounts"] == accounts
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
-from gateway_kit import COMMAND, DOCUMENT, clean_environment
+from command_kit import Finished, run_command
+from gateway_kit import DOCUMENT
 from inprocess_kit import Gateway
 
 
@@ -111,9 +111,8 @@ def test_terms_that_make_no_account_open_no_tenant(gateway: Gateway, terms: dict
 
 
 def test_the_command_opens_plans_and_shows_them(tmp_path: Path) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(tmp_path / "data")}
-        return subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, env=environment, timeout=120)
+    def run(*arguments: str) -> Finished:
+        return run_command(tmp_path / "data", *arguments)
 
     done = run(
         "tenant", "create", "lab", "--epsilon", "10", "--delta", "1e-6", "--plan", "clipped_cosine=0.1",
@@ -146,8 +145,6 @@ def test_the_journal_names_the_key_of_each_release(gateway: Gateway) -> None:
         ("commit", 2.0),
     ]
     assert tenant.http.get(path, params={"key_id": "nothing"}).status_code == 422
-    environment = clean_environment() | {"PRIVACY_GATEWAY_DATA_DIR": str(gateway.data_dir)}
-    command = [COMMAND, "ledger", "spending", tenant.name, "--json"]
-    shown = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+    shown = run_command(gateway.data_dir, "ledger", "spending", tenant.name, "--json")
     spent = {(row["key_id"], row["unit"]): row["epsilon"] for row in json.loads(shown.stdout)}
     assert (spent[ids[0], "sentence"], spent[ids[1], "sentence"]) == (1.0, 2.0)

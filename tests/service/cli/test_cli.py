@@ -7,7 +7,8 @@ import stat
 from pathlib import Path
 
 import httpx
-from gateway_kit import Gateway, run_command
+from command_kit import run_command
+from gateway_kit import Gateway
 
 
 def test_a_data_directory_without_a_gateway(tmp_path: Path) -> None:

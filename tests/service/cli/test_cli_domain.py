@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_kit import Finished, run_command
 from corpus_kit import PLANTED, documents, embedding_rows, json_lines, rows
 from gateway_kit import COMMAND, Gateway, Tenant, clean_environment
 
@@ -18,10 +19,8 @@ def command(data_dir: Path, *arguments: str) -> list[str]:
     return [str(COMMAND), "domain", *arguments, "--data-dir", str(data_dir)]
 
 
-def run(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(data_dir, *arguments), capture_output=True, text=True, env=clean_environment(), timeout=120
-    )
+def run(data_dir: Path, *arguments: str) -> Finished:
+    return run_command(None, "domain", *arguments, "--data-dir", str(data_dir))
 
 
 @pytest.fixture
@@ -31,6 +30,7 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow("training")
 def test_build_list_remove(tmp_path: Path, corpus: Path) -> None:
     data = tmp_path / "data"
     built = run(data, "build", "--corpus", str(corpus), "--name", "law", "--source", "court | site", "--json")

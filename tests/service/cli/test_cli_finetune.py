@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from command_kit import Finished, run_command
 from corpus_kit import json_lines
 from finetune_kit import LABELS, labelled
-from gateway_kit import COMMAND, Gateway, clean_environment
+from gateway_kit import Gateway
 
 from gpu_workers.finetune.artifact import load_classifier
 
 RECORD = {"epsilon": 60.0, "delta": 2e-3, "basic_delta": 2e-3}
 
 
-def run(gateway: Gateway, key: str, folder: Path, **options: str) -> subprocess.CompletedProcess[str]:
+def run(gateway: Gateway, key: str, folder: Path, **options: str) -> Finished:
     terms = {
         "epsilon": "50",
         "delta": "1e-3",
@@ -30,9 +30,7 @@ def run(gateway: Gateway, key: str, folder: Path, **options: str) -> subprocess.
     given = {**files, **terms, **options}
     arguments = [str(part) for name, value in given.items() for part in (f"--{name}", value)]
     arguments += [part for label in LABELS for part in ("--label", label)]
-    environment = clean_environment() | {"PRIVACY_GATEWAY_API_KEY": key}
-    command = [str(COMMAND), "finetune", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    return run_command(None, "finetune", *arguments, environment={"PRIVACY_GATEWAY_API_KEY": key})
 
 
 @pytest.mark.slow("training")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 from pathlib import Path
 
 import orjson
 import pytest
-from gateway_kit import COMMAND, Gateway, clean_environment
+from command_kit import Finished, run_command
+from gateway_kit import Gateway
 from synthesis_kit import SHOP, shop_rows
 
 from core.synthesis.declared import DeclaredTable, declared_table
@@ -24,15 +24,11 @@ WARNING = "Private: made from your real rows. Not covered by the guarantee. Do n
 RECORD = {"epsilon": 1.5, "delta": 1e-4, "basic_delta": 1e-4}
 
 
-def run(
-    gateway: Gateway, key: str, folder: Path, data: Path, *flags: str, **options: str
-) -> subprocess.CompletedProcess[str]:
+def run(gateway: Gateway, key: str, folder: Path, data: Path, *flags: str, **options: str) -> Finished:
     terms = {"method": "marginals", "epsilon": "1", "delta": "1e-5", "row-count": "public", "out": str(folder / "out")}
     given = {"schema": str(folder / "shop.json"), "data": str(data), "url": gateway.url} | terms | options
     arguments = [part for name, value in given.items() for part in (f"--{name}", value)]
-    environment = clean_environment() | {"PRIVACY_GATEWAY_API_KEY": key}
-    command = [str(COMMAND), "synthesize", *arguments, *flags]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    return run_command(None, "synthesize", *arguments, *flags, environment={"PRIVACY_GATEWAY_API_KEY": key})
 
 
 def write_csv(path: Path, rows: list[dict[str, object]]) -> Path:

@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_models
 from corpus_kit import files_holding, until, until_deleted
-from finetune_http_kit import NOTHING, RECORD, costs, events, stream, submit, terms, transitions, until_reported
+from finetune_http_kit import (
+    NOTHING,
+    RECORD,
+    costs,
+    events,
+    stream,
+    submit,
+    terms,
+    tiny_encoder,
+    transitions,
+    until_reported,
+)
 from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
-from transformers import AutoModel
 
 from core.finetune.hyperparameters import Hyperparameters
 from gpu_workers.finetune.artifact import load_classifier
@@ -33,8 +42,7 @@ def owner(real_gateway: Gateway) -> Tenant:
 @pytest.fixture(scope="module")
 def tiny(real_gateway: Gateway) -> Path:
     """The operator's encoder `tiny`, in place."""
-    folder = Path(json.loads(real_gateway.environment["PRIVACY_GATEWAY_FINETUNE_MODELS"])["tiny"])
-    return tiny_models.checkpoint(folder, "bert", AutoModel)
+    return tiny_encoder(real_gateway)
 
 
 @pytest.mark.slow("training")

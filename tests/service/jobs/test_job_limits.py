@@ -116,6 +116,7 @@ def submitted(tenant: Tenant, count: int = 2, **fields: Any) -> str:
     return found
 
 
+@pytest.mark.slow("training")
 def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
     first, second, third = (limited.tenant() for _ in range(3))
     jobs = [(first, submitted(first, 300))]  # it runs while the others arrive

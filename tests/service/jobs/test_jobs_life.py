@@ -50,6 +50,7 @@ def events_of(http: httpx.Client, job_id: str, **headers: str) -> list[dict]:
     return found
 
 
+@pytest.mark.slow("training")
 def test_from_public_text_to_a_private_release(real_tenant: Tenant) -> None:
     created = submit(real_tenant.http, rows(140))
     assert created.status_code == 202
@@ -201,6 +202,7 @@ def test_a_shared_domain_serves_every_tenant_and_ones_own_comes_first(
     assert admin.delete("/domains/common").status_code == 204
 
 
+@pytest.mark.slow("training")
 def test_a_tenant_named_shared_has_no_shared_domains(real_gateway: Gateway, real_tenant: Tenant) -> None:
     answer = real_gateway.admin.post("/admin/tenants", json={"name": "shared", "epsilon": 10.0})
     impostor = Tenant("shared", answer.json()["key"], real_gateway.client(answer.json()["key"]))

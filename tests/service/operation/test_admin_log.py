@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_kit import LEAN, run_command
+from command_kit import run_command
+from gateway_kit import LEAN
 from inprocess_kit import Gateway
 
 from core.ledger import names

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gateway_kit import LEAN, Gateway, refused_start, run_command
+from command_kit import run_command
+from gateway_kit import LEAN, Gateway, refused_start
 
 
 def until(condition: Callable[[], bool], *, timeout_s: float = 30) -> None:
@@ -106,6 +107,7 @@ def test_seals_and_export_beside_a_running_gateway(real_gateway: Gateway, tmp_pa
     assert run_command(real_gateway.data_dir, "ledger", "export", "--tenant", "nobody").returncode == 1
 
 
+@pytest.mark.slow("crash")
 def test_an_orderly_end_seals_what_is_left(tmp_path: Path) -> None:
     epoch_file = tmp_path / "other-disk" / "ledger.epoch"
     settings = LEAN | {"PRIVACY_GATEWAY_EPOCH_FILE": str(epoch_file), "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "3600"}

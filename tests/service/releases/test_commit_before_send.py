@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from gateway_kit import DOCUMENT
+from inprocess_kit import inline_engine
 
 from core.amounts import epsilon_of
 from core.errors import GatewayError
@@ -103,7 +104,7 @@ def test_the_first_message_leaves_after_the_commit(tmp_path: Path, monkeypatch: 
     settings = Settings(data_dir=tmp_path, stream_group_max=2)
 
     async def scenario() -> None:
-        gateway = Gateway(settings)
+        gateway = Gateway(settings, engine=inline_engine(settings))
         second = Ledger(LedgerClient(connect(socket_path=socket_path(tmp_path))), gateway.master_key)
 
         async def amounts() -> tuple[float, float]:

@@ -56,6 +56,7 @@ def others_are_served_while_the_model_does_not_answer(gateway: Gateway, server: 
     assert "parcel" in filled.json()["data"][0]["text"]
 
 
+@pytest.mark.slow("outage")
 def test_a_gateway_whose_endpoint_is_down_masks_and_fills_as_soon_as_it_is_up(over_there: Gateway) -> None:
     tenant = over_there.tenant()
 

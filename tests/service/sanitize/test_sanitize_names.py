@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +17,8 @@ from gateway_kit import Gateway as RealGateway
 from inprocess_kit import Gateway
 from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+from service.http.middleware import JsonLines
 
 NAMES = {"PERSON", "LOCATION", "ORGANIZATION"}
 # the accents are separate code points; the family is one picture of five characters
@@ -103,20 +106,23 @@ POISON = "perth"  # the model's vector of this word is not a number
 
 
 @pytest.fixture(scope="module")
-def own_tagger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
-    folder = tmp_path_factory.mktemp("own")
-    path = checkpoint(folder / "model", "bert", AutoModelForTokenClassification, teach=True)
+def own_settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    path = checkpoint(tmp_path_factory.mktemp("own") / "model", "bert", AutoModelForTokenClassification, teach=True)
     model = AutoModelForTokenClassification.from_pretrained(path)
     poisoned = AutoTokenizer.from_pretrained(path).convert_tokens_to_ids(POISON)
     model.bert.embeddings.word_embeddings.weight.data[poisoned] = float("nan")
     model.save_pretrained(path)
-    running = RealGateway(folder / "data", {"PRIVACY_GATEWAY_TAGGER": str(path), "PRIVACY_GATEWAY_INFILL": "off"})
+    return LEAN | {"PRIVACY_GATEWAY_TAGGER": str(path)}
+
+
+@pytest.fixture(scope="module")
+def own_tagger(tmp_path_factory: pytest.TempPathFactory, own_settings: dict[str, str]) -> Iterator[Gateway]:
+    running = Gateway(tmp_path_factory.mktemp("own") / "data", own_settings)
     yield running
     running.stop()
 
 
-@pytest.mark.slow("training")
-def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: RealGateway) -> None:
+def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: Gateway) -> None:
     tenant = own_tagger.tenant()
     text = "the parcel that alice sent to bob@example.org went from lima to oslo"
 
@@ -128,7 +134,7 @@ def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: 
     assert names == {"PERSON", "LOCATION"}
 
 
-def test_an_entity_that_the_checkpoint_does_not_know_is_refused(own_tagger: RealGateway) -> None:
+def test_an_entity_that_the_checkpoint_does_not_know_is_refused(own_tagger: Gateway) -> None:
     answer = sanitize(own_tagger.tenant(), "alice went", mask={"entities": ["PERSON", "ORGANIZATION"]})
 
     assert answer.status_code == 422
@@ -137,7 +143,9 @@ def test_an_entity_that_the_checkpoint_does_not_know_is_refused(own_tagger: Real
     assert "alice" not in answer.text
 
 
-def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(own_tagger: RealGateway) -> None:
+def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(
+    own_tagger: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
     tenant = own_tagger.tenant()
     answer = sanitize(tenant, "alice went from lima", f"bob went to {POISON}")
 
@@ -145,14 +153,24 @@ def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(own_tagger: Re
     assert answer.json()["code"] == "recogniser-failed"
     for word in ("alice", "bob", "lima", POISON):
         assert word not in answer.text
-        assert word not in own_tagger.log_path.read_text()
+        assert word not in "".join(JsonLines().format(record) for record in caplog.records)
     assert masked(tenant, "bob went")["text"] == "[PERSON] went"
 
 
 @pytest.mark.slow("crash")
-def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: RealGateway) -> None:
-    tenant = own_tagger.tenant()
-    worker = own_tagger.pid_of("gpu_workers.engine.local.worker sanitize")
+def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(
+    tmp_path: Path, own_settings: dict[str, str]
+) -> None:
+    gateway = RealGateway(tmp_path / "data", own_settings)
+    try:
+        check_a_dying_worker(gateway)
+    finally:
+        gateway.stop()
+
+
+def check_a_dying_worker(gateway: RealGateway) -> None:
+    tenant = gateway.tenant()
+    worker = gateway.pid_of("gpu_workers.engine.local.worker sanitize")
     answers: list[httpx.Response] = []
     os.kill(worker, signal.SIGSTOP)
     asking = threading.Thread(target=lambda: answers.append(sanitize(tenant, "alice went from lima")))
@@ -164,7 +182,11 @@ def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: R
     assert "alice" not in answers[0].text
     assert "lima" not in answers[0].text
     assert answers[0].status_code == 502 or answers[0].json()["data"][0]["text"] == "[PERSON] went from [LOCATION]"
-    own_tagger.wait_ready()
+    gateway.wait_ready()
+    failing = sanitize(tenant, f"bob went to {POISON}")
+    assert failing.json()["code"] == "recogniser-failed"
+    for word in ("alice", "bob", "lima", POISON):
+        assert word not in gateway.log_path.read_text()
 
 
 # ------------------------------------------------------------------ no tagger

@@ -256,6 +256,7 @@ def epsilon_lower(case: Case, epsilon: float, runs: int) -> float:
     return epsilon_bound(often, seldom, runs)
 
 
+@pytest.mark.slow("statistics")
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_the_empirical_bound_stays_under_the_claim(case: Case, epsilon: float) -> None:
     bound = epsilon_lower(case, epsilon, RUNS)
@@ -304,6 +305,7 @@ def data_dependent_size(case: Case, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DocumentSelection, "subsets", broken)
 
 
+@pytest.mark.slow("planted bug")
 @pytest.mark.parametrize("bug", [double_epsilon, off_by_one, data_dependent_size])
 def test_planted_bugs_are_caught(
     case: Case, bug: Callable[[Case, pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

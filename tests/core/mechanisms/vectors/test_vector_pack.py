@@ -135,6 +135,7 @@ def test_a_saved_pack_comes_back_whatever_its_memory_looks_like(tmp_path: Path, 
     assert np.array_equal(again.space.directions, pack.space.directions)
 
 
+@pytest.mark.slow("statistics")
 def test_a_code_is_kept_as_often_as_promised_and_else_uniform(pack: VectorPack) -> None:
     epsilon = 5.0
     mechanism = trained(pack, epsilon)

@@ -86,7 +86,9 @@ def test_the_exact_path_has_the_same_law(monkeypatch: pytest.MonkeyPatch) -> Non
     assert fits(draws(ExponentialWords(vocabulary), "f", 3.0, 5_000), vocabulary, expected)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 20.0, 1000.0, 2e6])
+@pytest.mark.parametrize(
+    "epsilon", [20.0, *(pytest.param(value, marks=pytest.mark.slow("grid")) for value in (0.5, 1000.0, 2e6))]
+)
 def test_floats_decide_as_all_digits_would(monkeypatch: pytest.MonkeyPatch, epsilon: float) -> None:
     vocabulary = vocabulary_of({f"w{i}": tuple(code) for i, code in enumerate(shipped().codes[:40].tolist())})
     squares = vocabulary.squared_distances(vocabulary.rows(["w7"]))[0]

@@ -1,0 +1,38 @@
+"""The `privacy-gateway` command, run in the process of the test: as the shell runs it, without the start of Python.
+
+`tests/test_wheel.py`, `tests/docs` and the tests of signals run the installed command in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from gateway_kit import clean_environment
+from typer.testing import CliRunner
+
+from service.cli.main import app
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_command(data_dir: Path | None, *arguments: str, environment: Mapping[str, str] | None = None) -> Finished:
+    """Run the command on `data_dir`, beside its gateway or alone. An exception that a shell would show is raised."""
+    variables = clean_environment() | dict(environment or {})
+    if data_dir is not None:
+        variables["PRIVACY_GATEWAY_DATA_DIR"] = str(data_dir)
+    with mock.patch.dict(os.environ, variables, clear=True):
+        outcome = CliRunner().invoke(app, arguments)
+    if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
+        raise outcome.exception
+    return Finished(outcome.exit_code, outcome.stdout, outcome.stderr)
