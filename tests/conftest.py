@@ -31,8 +31,9 @@ SLOW_KINDS = {
     "planted bug": "a bug is seeded and must be found",
     "training": "whole trainings and builds",
     "documentation": "every command of the documentation runs",
-    "installation": "wheels, compilers, other processors",
+    "installation": "wheels, compilers, other processors, an installed Redis",
     "fuzzing": "a gateway is attacked with many generated requests",
+    "process": "a property of processes of their own: environment, port, memory, time",
     "grid": "a bound is compared with other computations over a grid of parameters",
 }
 

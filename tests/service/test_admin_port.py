@@ -5,9 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 from gateway_kit import LEAN, Gateway, free_port
+from inprocess_kit import Gateway as InProcessGateway
+
+from service.app import create_admin_app
 
 
+def test_each_application_has_routes_of_its_own(tmp_path: Path) -> None:
+    gateway = InProcessGateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_ADMIN_PORT": str(free_port())})
+
+    async def answers() -> list[int]:
+        transport = httpx.ASGITransport(create_admin_app(gateway.service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://admin") as admin:
+            return [(await admin.get(path)).status_code for path in ("/metrics", "/livez", "/admin/tenants", "/budget")]
+
+    try:
+        assert gateway.on_loop(answers()) == [200, 200, 401, 404]
+        paths = ("/metrics", "/livez", "/admin/tenants", "/budget")
+        assert [gateway.anyone.get(path).status_code for path in paths] == [404, 200, 404, 401]
+    finally:
+        gateway.stop()
+
+
+@pytest.mark.slow("process")
 def test_the_admin_port_serves_administration_and_the_other_port_does_not(tmp_path: Path) -> None:
     port = free_port()
     gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_ADMIN_PORT": str(port)})

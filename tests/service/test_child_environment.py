@@ -34,6 +34,7 @@ def environment_of(pid: int) -> dict[str, str]:
     return dict(pair.partition("=")[::2] for pair in pairs if pair)
 
 
+@pytest.mark.slow("process")
 def test_every_child_of_a_running_gateway_has_allowed_variables_alone(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path / "data", LEAN | SECRETS)
     try:

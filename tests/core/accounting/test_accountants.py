@@ -100,6 +100,7 @@ class TestContract:
             fresh().compose(STEP).epsilon(delta)
 
     @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+    @pytest.mark.slow("grid")
     def test_a_bound_is_never_under_the_optimistic_value(
         self, fresh: Callable[[], Accountant], event: PlanEvent
     ) -> None:

@@ -1,4 +1,4 @@
-"""Two real redis-servers; every test runs on both, starts with an empty ledger and ends with an audit of it.
+"""Two real redis-servers; every test runs on the first, with --all on both, and ends with an audit of its ledger.
 
 `embedded-socket` is the bundled server as the gateway embeds it. `debian-tcp` is an installed one by the files in
 deploy/: the ledger is its user `gateway`, over TCP with a password, so each test also shows that the rights suffice.
@@ -18,6 +18,11 @@ from redis_kit import DeployedServer, EmbeddedServer, RedisProcess, installed_se
 from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 
+SERVERS = [
+    pytest.param(EmbeddedServer, id="embedded-socket"),
+    pytest.param(DeployedServer, id="debian-tcp", marks=pytest.mark.slow("installation")),
+]
+
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
@@ -31,7 +36,7 @@ def go(runner: asyncio.Runner) -> Callable[[Coroutine[Any, Any, Any]], Any]:
     return runner.run
 
 
-@pytest.fixture(scope="module", params=[EmbeddedServer, DeployedServer], ids=["embedded-socket", "debian-tcp"])
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request, tmp_path_factory) -> Iterator[RedisProcess]:
     if request.param is DeployedServer and installed_server() is None:
         pytest.skip("no redis-server of version 7 or later is installed")

@@ -169,7 +169,7 @@ def test_a_clipped_sum_is_the_same_in_any_order_and_division() -> None:
         assert torch.equal(total(torch.randperm(5_000, generator=generator), size), expected)
 
 
-@pytest.mark.parametrize(("family", "pairs"), [*FORMS, (None, True)])
+@pytest.mark.parametrize(("family", "pairs"), [*FORMS, pytest.param(None, True, marks=pytest.mark.slow("planted bug"))])
 def test_a_device_on_which_a_rows_place_matters_takes_rows_one_by_one(
     folder: Path, family: str | None, pairs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

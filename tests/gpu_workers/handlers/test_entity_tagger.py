@@ -25,6 +25,7 @@ def sanitiser() -> Sanitiser:
     return Sanitiser(tagger=TAGGER_BUNDLED)
 
 
+@pytest.mark.slow("installation")
 def test_the_bundled_tagger_needs_no_transformers_and_none_no_torch() -> None:
     """Every gateway's start would wait for them."""
     code = (

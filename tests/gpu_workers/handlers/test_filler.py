@@ -207,6 +207,7 @@ def test_a_document_whose_logits_fail_by_what_it_drew_is_not_drawn_again(
     assert sorted(drawn) == ["house", "parcel", "she", "the", "to", "went"], "once a slot, and none after a failure"
 
 
+@pytest.mark.slow("installation")
 def test_the_bundled_model_fills_without_transformers() -> None:
     code = (
         "import sys; from gpu_workers.models.infill_sources import infill_model;"

@@ -43,7 +43,13 @@ def _kits(monkeypatch: pytest.MonkeyPatch) -> None:
     find_kits(monkeypatch)
 
 
-@pytest.mark.parametrize("function", ["with_numpy", "with_torch", "with_python"])
+MANNERS = [
+    "with_torch",
+    *(pytest.param(name, marks=pytest.mark.slow("process")) for name in ("with_numpy", "with_python")),
+]
+
+
+@pytest.mark.parametrize("function", ["with_torch", *OTHERS])
 def test_too_much_memory_is_a_failure_with_its_reason(tmp_path: Path, function: str) -> None:
     outcome = ended(tmp_path, function)
 

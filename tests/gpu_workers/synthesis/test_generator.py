@@ -58,6 +58,7 @@ def test_rows_are_those_of_the_schema(generator: Generator) -> None:
     assert row["label"] in ("no", "yes")
 
 
+@pytest.mark.slow("statistics")
 def test_two_columns_go_together_as_they_did(generator: Generator, release: PearlRelease) -> None:
     """Of the rest, red is in the lower half and green in the upper one."""
     draw = np.random.default_rng(1)

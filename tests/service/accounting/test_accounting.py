@@ -175,6 +175,7 @@ def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
     assert lines["rdp"].kind is Kind.BOUND
 
 
+@pytest.mark.slow("crash")
 def test_a_killed_gateway_leaves_no_calculation_behind() -> None:
     """The gateway prints the process ids of its pool before it is killed."""
     program = """

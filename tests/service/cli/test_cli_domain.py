@@ -120,6 +120,7 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, corpus: Path) -> Non
     assert not list(tmp_path.glob("data/domains/**/*.safetensors"))
 
 
+@pytest.mark.slow("training")
 def test_beside_a_running_gateway(real_gateway: Gateway, real_tenant: Tenant, corpus: Path) -> None:
     """What the command builds is there at once."""
     built = run(

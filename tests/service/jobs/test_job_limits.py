@@ -132,6 +132,7 @@ def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
     ]
 
 
+@pytest.mark.slow("process")
 def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(limited: Gateway) -> None:
     tenant, other = limited.tenant(), limited.tenant()
     long = submitted(tenant, 3000)

@@ -107,6 +107,7 @@ def owner(real_gateway: Gateway) -> tuple[Tenant, str]:
     return tenant, created.json()["job_id"]
 
 
+@pytest.mark.slow("training")
 def test_vectors_of_the_callers_own_encoder(owner: tuple[Tenant, str]) -> None:
     tenant, job_id = owner
     assert until(tenant.http, job_id)["result"]["dimension"] == 16
@@ -316,6 +317,7 @@ def test_text_is_nowhere_but_encrypted(real_gateway: Gateway, real_tenant: Tenan
     assert PLANTED not in real_tenant.http.get("/metrics").text
 
 
+@pytest.mark.slow("process")
 def test_a_jobs_process_knows_no_settings(real_gateway: Gateway, real_tenant: Tenant) -> None:
     job_id = submit(real_tenant.http, rows(3000), name="nice").json()["job_id"]
     until(real_tenant.http, job_id, "running")

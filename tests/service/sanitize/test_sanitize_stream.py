@@ -230,6 +230,7 @@ def test_a_policy_holds_for_a_stream(gateway: Gateway, tenant: Tenant) -> None:
     assert post(tenant, line({"policy": "clinical"})).status_code == 422
 
 
+@pytest.mark.slow("process")
 def test_a_long_stream_holds_little_memory(real_gateway: RealGateway, real_tenant: Tenant) -> None:
     filling = b" " * 65_000
 
