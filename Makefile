@@ -103,7 +103,7 @@ bench-finetune: setup
 soak: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.kill_cycles --cycles 200
 
-## mutants: seed bugs in the ledger's scripts and see that the tests catch each (2 minutes)
+## mutants: seed bugs in the ledger's scripts and see that the tests catch each (20 minutes)
 mutants: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.mutants
 

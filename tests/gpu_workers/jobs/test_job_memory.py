@@ -43,10 +43,7 @@ def _kits(monkeypatch: pytest.MonkeyPatch) -> None:
     find_kits(monkeypatch)
 
 
-MANNERS = [
-    "with_torch",
-    *(pytest.param(name, marks=pytest.mark.slow("process")) for name in ("with_numpy", "with_python")),
-]
+OTHERS = [pytest.param(name, marks=pytest.mark.slow("process")) for name in ("with_numpy", "with_python")]
 
 
 @pytest.mark.parametrize("function", ["with_torch", *OTHERS])
