@@ -67,6 +67,7 @@ def tenant_caps(settings: Settings) -> TenantCaps:
         holds_max=settings.holds_per_tenant_max,
         uncharged_per_hour_max=settings.uncharged_holds_per_hour_max,
         stored_bytes_max=settings.stored_bytes_per_tenant_max,
+        jobs_max=settings.job_records_per_tenant_max,
     )
 
 

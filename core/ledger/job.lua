@@ -70,12 +70,15 @@ if args.action == "create" then
   if #open >= args.open_max then
     return answer({ outcome = "quota" })
   end
+  args.prune_after = string.format("%013d", 10 ^ 13 - now + integer(args.retention_ms))
+  prune()
+  if redis.call("ZCARD", base .. "jobs") >= integer(args.jobs_max) then
+    return answer({ outcome = "too-many" })
+  end
   local hold = args.release and read_release(args.release)
   if args.release and not (hold and hold.state == "held") then
     return answer({ outcome = "not-open", state = hold and hold.state or "unknown" })
   end
-  args.prune_after = string.format("%013d", 10 ^ 13 - now + integer(args.retention_ms))
-  prune()
   write({
     kind = args.kind, label = args.label, status = "queued", stage = "queued", progress = "0", gateway = args.gateway,
     claim = args.claim, operation = args.operation, created_ms = text(now), attempts = "0", reserved = args.reserved, spent = "0 0", run = "",

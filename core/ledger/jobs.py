@@ -19,7 +19,14 @@ from typing import Any
 import orjson
 
 from core.amounts import Amount
-from core.errors import HoldNotOpen, IdempotencyConflict, InvalidInput, JobQuotaExceeded, UnknownJob
+from core.errors import (
+    HoldNotOpen,
+    IdempotencyConflict,
+    InvalidInput,
+    JobQuotaExceeded,
+    TenantLimitReached,
+    UnknownJob,
+)
 from core.job_errors import JobFailed
 from core.ledger import names
 from core.ledger.client import LedgerClient
@@ -128,7 +135,7 @@ class JobStore:
         `label` is displayed with the job. A job that charges passes its open `hold`, and a new job owns it from then
         on: the hold does not expire while the job waits, `charge` spends it, and a job that ends without a charge
         refunds it. Raises IdempotencyConflict for another claim, JobQuotaExceeded if `open_max` jobs have not ended,
-        HoldNotOpen.
+        TenantLimitReached beyond the cap on records, HoldNotOpen.
         """
         cost = hold.amount if hold else Amount(0)
         found = await self._run(
@@ -148,6 +155,8 @@ class JobStore:
             raise IdempotencyConflict
         if found["outcome"] == "quota":
             raise JobQuotaExceeded
+        if found["outcome"] == "too-many":
+            raise TenantLimitReached(limit="job_records_per_tenant_max")
         return _record(owner, job_id, found["job"]), found["outcome"] == "created"
 
     async def check_quota(self, owner: str, *, open_max: int) -> None:

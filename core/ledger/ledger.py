@@ -76,11 +76,13 @@ class TenantCaps:
     and the denials that are kept: each uses up one hour divided by this number, and the time used up never exceeds an
     hour. `stored_bytes_max` limits the encrypted responses that are kept for replay. Responses to requests that were
     admitted before the cap was reached are still stored, so the sum can exceed the cap by those of the open holds.
+    `jobs_max` limits the records of jobs, ended or not: beyond it, `JobStore.create` raises TenantLimitReached.
     """
 
     holds_max: int = 4096
     uncharged_per_hour_max: int = 10_000
     stored_bytes_max: int = 256 * 1024 * 1024
+    jobs_max: int = 20_000
 
 
 class Ledger(LedgerReader):

@@ -94,6 +94,7 @@ class JobSettings(BaseModel):
     jobs_running_max: int = Field(1, ge=1)
     jobs_waiting_max: int = Field(32, ge=1)
     jobs_per_tenant_max: int = Field(8, ge=1, le=1000)
+    job_records_per_tenant_max: int = Field(20_000, ge=1)
     job_attempts_max: int = Field(3, ge=1)
     job_seconds_max: float = Field(86400.0, gt=0)
     job_memory_bytes_max: int = Field(8192 * MIB, ge=0)

@@ -9,11 +9,18 @@ import secrets
 import pytest
 from ledger_kit import MASTER_KEY, ReplyDropper, limits
 
-from core.errors import IdempotencyConflict, InvalidInput, JobQuotaExceeded, LedgerUnavailable, UnknownJob
+from core.errors import (
+    IdempotencyConflict,
+    InvalidInput,
+    JobQuotaExceeded,
+    LedgerUnavailable,
+    TenantLimitReached,
+    UnknownJob,
+)
 from core.job_errors import JobAttemptsExhausted, JobFailed
 from core.ledger.client import LedgerClient, connect
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
-from core.ledger.ledger import Ledger
+from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.names import SHARED_OWNER
 
 RUN, OTHER_RUN = "a" * 32, "b" * 32
@@ -187,6 +194,24 @@ def test_a_quota_counts_unfinished_jobs(go, store):
     go(store.cancel("acme", first.job_id))
     go(store.check_quota("acme", open_max=2))
     create(go, store, open_max=2)
+
+
+def test_a_tenant_keeps_so_many_records_of_jobs(go, client):
+    now = [1_800_000_000_000]
+    store = JobStore(client, gateway="this", retention_ms=60_000, caps=TenantCaps(jobs_max=3), clock=lambda: now[0])
+    made = [create(go, store) for _ in range(3)]
+    for job in made:
+        go(store.cancel("acme", job.job_id))
+
+    with pytest.raises(TenantLimitReached) as refused:
+        create(go, store)
+
+    assert refused.value.limit == "job_records_per_tenant_max"
+    assert create(go, store, job_id=made[0].job_id).status is JobStatus.CANCELLED, "an earlier request is answered"
+    create(go, store, owner="other")
+    go(client.call("DEL", f"{{acme}}:job:{made[0].job_id}"))  # as at the end of its retention
+    now[0] += 60_001
+    create(go, store)
 
 
 def test_a_stampede_stays_within_the_quota(go, store):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,6 +156,22 @@ def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
 
     assert created.status_code == 202, created.text
     tenant.http.post(f"/jobs/{held}/cancel")
+
+
+def test_jobs_that_are_created_and_cancelled_leave_so_many_records(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_RECORDS_PER_TENANT_MAX": "4"})
+    try:
+        tenant = gateway.tenant()
+        for _ in range(4):
+            tenant.http.post(f"/jobs/{submitted(tenant)}/cancel")
+        refused = submit(tenant.http, rows(2))
+        other = submit(gateway.tenant().http, rows(2))
+        folders = [path for path in (gateway.data_dir / "jobs").iterdir() if path.is_dir()]
+    finally:
+        gateway.stop()
+    assert over(refused, "job_records_per_tenant_max")
+    assert other.status_code == 202
+    assert len(folders) <= 2, "a refused job leaves no files"
 
 
 def keep(gateway: Gateway, tenant: Tenant, kind: str, *names: str) -> None:
