@@ -35,15 +35,15 @@ run: setup
 
 ## test: the behaviour of every part (at most 5 minutes on 2 cores); `check` runs the rules for the source itself
 test: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile $(BEHAVIOUR)
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder $(BEHAVIOUR)
 
 ## test-all: the same, and the tests marked `slow`: crashes, outages, statistics, planted bugs (at most 15 minutes)
 test-all: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --all $(BEHAVIOUR)
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --all $(BEHAVIOUR)
 
 ## test-long: the tests marked `long` (extremes of accountants, other instruction sets), too slow for every change
 test-long: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --long -m long --timeout 1800
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --long -m long --timeout 1800
 
 ## check: the gate - format, lint, types, import graph, documentation of settings
 check: setup
