@@ -196,7 +196,7 @@ def test_a_quota_counts_unfinished_jobs(go, store):
     create(go, store, open_max=2)
 
 
-def test_a_tenant_keeps_so_many_records_of_jobs(go, client):
+def test_a_tenant_keeps_so_many_records_of_jobs(go, client, admin):
     now = [1_800_000_000_000]
     store = JobStore(client, gateway="this", retention_ms=60_000, caps=TenantCaps(jobs_max=3), clock=lambda: now[0])
     made = [create(go, store) for _ in range(3)]
@@ -209,7 +209,7 @@ def test_a_tenant_keeps_so_many_records_of_jobs(go, client):
     assert refused.value.limit == "job_records_per_tenant_max"
     assert create(go, store, job_id=made[0].job_id).status is JobStatus.CANCELLED, "an earlier request is answered"
     create(go, store, owner="other")
-    go(client.call("DEL", f"{{acme}}:job:{made[0].job_id}"))  # as at the end of its retention
+    go(admin.call("DEL", f"{{acme}}:job:{made[0].job_id}"))  # as at the end of its retention
     now[0] += 60_001
     create(go, store)
 
