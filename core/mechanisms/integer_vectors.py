@@ -135,6 +135,11 @@ class CodeMatrix:
         small[0, :: max(1, dimension // 4)] = CODE_MAX  # the largest code, in as many places as the length allows
         return small
 
+    def own_nbytes(self, codes: torch.Tensor) -> int:
+        """The memory of this matrix besides that of the `codes` that it was made from."""
+        is_shared = self._transposed.data_ptr() == codes.data_ptr()
+        return 0 if is_shared else self._transposed.nbytes
+
     @property
     def dimension(self) -> int:
         return len(self._transposed)

@@ -30,7 +30,6 @@ from gpu_workers.packs import VECTOR_PACK
 _NUMBERS_AT_ONCE = 1 << 20  # for each thread, so that intermediate results stay in the cache
 _KEPT_BYTES_MAX = 1 << 29  # of mechanisms, and of codebooks
 _OTHER_BYTES = 1 << 16
-_FLOAT32_BYTES = 4  # of a code on a processor without int8 products
 _FLOAT16 = np.finfo(np.float16)
 _CANARY_ROWS = 4
 _CANARY_DIMENSION = 8
@@ -45,6 +44,7 @@ class VectorReleaser:
         self._encoder = encoder
         self._mechanisms: ByteCache[tuple[VectorSpec, str], VectorMechanism] = ByteCache(_KEPT_BYTES_MAX)
         self._codebooks: ByteCache[tuple[int, int], Codebook] = ByteCache(_KEPT_BYTES_MAX)
+        self._checked: set[tuple[int, int]] = set()  # shapes of codebooks, at most seven for each dimension
         self.pack: VectorPack | None = None
         with contextlib.suppress(InvalidPack):  # the shipped pack is made for another encoder than the operator's
             self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.fingerprint)
@@ -58,13 +58,18 @@ class VectorReleaser:
         return made
 
     def _codebook(self, task: VectorTask) -> Codebook | None:
-        """Return the codebook that the task brings. Its check takes a second for a large one, so it is kept."""
+        """Return the codebook that the task brings. Its copy is kept while there is space.
+
+        A codebook is determined by its shape. It is checked once: the check takes a second for a large one.
+        """
         if task.codebook is None:
             return None
         made = self._codebooks.get(task.codebook.shape)
         if made is None:
-            made = Codebook(torch.from_numpy(task.codebook.read().copy()))
-            self._codebooks.put(task.codebook.shape, made, _FLOAT32_BYTES * task.codebook.nbytes)
+            shape = task.codebook.shape
+            made = Codebook(torch.from_numpy(task.codebook.read().copy()), is_checked=shape in self._checked)
+            self._checked.add(shape)
+            self._codebooks.put(shape, made, made.nbytes)
         return made
 
     def check(self) -> None:

@@ -86,10 +86,17 @@ class CodebookMechanism(VectorMechanism):
 class Codebook:
     """A codebook by its codes, int8 `[N, d]`."""
 
-    def __init__(self, codes: torch.Tensor) -> None:
-        """Raises RuntimeError if this machine's integer products are wrong."""
+    def __init__(self, codes: torch.Tensor, *, is_checked: bool = False) -> None:
+        """`is_checked`: whether this process has checked its products with these codes before.
+
+        Raises RuntimeError if this machine's integer products are wrong.
+        """
         self.codes = codes
-        self.matrix = _checked(codes)
+        self.matrix = CodeMatrix(codes, _CPU) if is_checked else _checked(codes)
+
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + self.matrix.own_nbytes(self.codes)
 
     def vectors(self, indices: IntArray) -> npt.NDArray[np.float32]:
         """Return the unit vectors with these numbers, float32 `[n, d]`.
