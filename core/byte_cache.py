@@ -1,4 +1,4 @@
-"""A cache whose size is limited in bytes."""
+"""A cache whose size is limited in bytes and in values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ Value = TypeVar("Value")
 
 
 class ByteCache(Generic[Key, Value]):
-    """Keeps the most recently used values, at most `bytes_max` bytes of them. A larger value is not kept."""
+    """Keeps the most recently used values: at most `count_max`, of at most `bytes_max` bytes together.
 
-    def __init__(self, bytes_max: int) -> None:
+    A value that is larger by itself is not kept.
+    """
+
+    def __init__(self, bytes_max: int, *, count_max: int | None = None) -> None:
+        """`count_max`: by default the number of values is not limited."""
         self._bytes_max = bytes_max
+        self._count_max = count_max
         self._bytes = 0
         self._kept: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
 
@@ -27,11 +32,16 @@ class ByteCache(Generic[Key, Value]):
     def make_space(self, size: int) -> None:
         """Drop values until one of `size` bytes fits."""
         while self._kept and self._bytes + size > self._bytes_max:
-            self._bytes -= self._kept.popitem(last=False)[1][1]
+            self._drop_oldest()
 
     def put(self, key: Key, value: Value, size: int) -> None:
         """Keep a value that is not in the cache."""
         if size <= self._bytes_max:
             self.make_space(size)
+            if len(self._kept) == self._count_max:
+                self._drop_oldest()
             self._kept[key] = value, size
             self._bytes += size
+
+    def _drop_oldest(self) -> None:
+        self._bytes -= self._kept.popitem(last=False)[1][1]

@@ -27,6 +27,8 @@ from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
 
 _POLL_S = 0.1
+_FILES_PER_CONNECTION = 3  # the socket, and two blocks of shared memory
+_OTHER_FILES = 512
 
 
 def run(settings: Settings, *, engine: Engine | None = None) -> None:
@@ -35,9 +37,19 @@ def run(settings: Settings, *, engine: Engine | None = None) -> None:
     Exits with 1 and one line with the reason if the gateway cannot start.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
+    _allow_open_files(settings.connections_max)
     configure_logging()
     drop_other_variables()  # before the first child process
     sys.exit(asyncio.run(_serve(settings, engine)))
+
+
+def _allow_open_files(connections: int) -> None:
+    """Raise this process's limit of open files, and that of its children, to the largest that the system allows."""
+    _, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (largest, largest))
+    needed = _FILES_PER_CONNECTION * connections + _OTHER_FILES
+    if largest != resource.RLIM_INFINITY and largest < needed:
+        _print(f"warning: the limit of open files is {largest}; {connections} connections may need {needed}")
 
 
 class _Server(uvicorn.Server):

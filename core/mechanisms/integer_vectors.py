@@ -27,7 +27,7 @@ _COORDINATE_MAX = 4.0
 DIMENSION_MAX = 1 << 16
 _EXTREME_ROWS = 64
 _FACTOR_MAX = 1 << 20
-_COMBINED_AT_ONCE = 4096  # codes in float64, so that they stay in the cache
+_COMBINED_AT_ONCE = 1024  # codes in float64, so that they stay in the cache
 
 
 def code_scale(dimension: int) -> int:
@@ -154,11 +154,17 @@ class CodeMatrix:
         All products are computed, and a random combination of each row's products is compared: a wrong row passes with
         probability 2^-20 at most (Freivalds 1977). Computing them again would take seconds for the largest codebooks.
         """
-        found = torch.cat([self.dots(batch.to(self._transposed.device)).to("cpu") for batch in batches])
-        factors = torch.randint(_FACTOR_MAX, (found.shape[1],), dtype=torch.int64)
+        factors = torch.randint(_FACTOR_MAX, (self._transposed.shape[1],), dtype=torch.int64)
         combined = torch.zeros(self.dimension, dtype=torch.float64)  # exact: 127 * 2^20 for each of up to 2^26 codes
         for start in range(0, len(factors), _COMBINED_AT_ONCE):
             part = slice(start, start + _COMBINED_AT_ONCE)
-            combined += self._transposed[:, part].to("cpu", torch.float64) @ factors[part].to(torch.float64)
-        rows = torch.cat(list(batches)).to("cpu", torch.int64)
-        return torch.equal(found.to(torch.int64) @ factors, rows @ combined.to(torch.int64))
+            codes = self._transposed.t()[part]  # contiguous, which makes the conversion ten times faster
+            combined += factors[part].to(torch.float64) @ codes.to("cpu", torch.float64)
+        exact = combined.to(torch.int64)
+        return all(
+            torch.equal(
+                self.dots(batch.to(self._transposed.device)).to("cpu", torch.int64) @ factors,
+                batch.to("cpu", torch.int64) @ exact,
+            )
+            for batch in batches
+        )

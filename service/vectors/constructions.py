@@ -22,6 +22,7 @@ from gpu_workers.handlers.tasks import PublicProjection
 from service.accounting.calculations import Calculations
 
 SMALL_NUMBERS_MAX = 1 << 16  # a matrix of so many numbers takes milliseconds
+KEPT_MAX = 64  # each has an open file, however small it is
 OWNER = "the gateway's matrices"  # of the memory; no tenant's name holds a space
 
 Key = tuple[str | int, ...]
@@ -45,12 +46,12 @@ class _Kept:
 
 
 class Constructions:
-    """Used on the event loop only. Keeps at most `bytes_max` of matrices, the most recently used ones."""
+    """Used on the event loop only. Keeps at most `bytes_max` of matrices and KEPT_MAX of them, the most recent."""
 
     def __init__(self, calculations: Calculations, arrays: ArrayPool, *, bytes_max: int) -> None:
         self._calculations = calculations
         self._arrays = arrays
-        self._kept: ByteCache[Key, _Kept] = ByteCache(bytes_max)
+        self._kept: ByteCache[Key, _Kept] = ByteCache(bytes_max, count_max=KEPT_MAX)
         self._computing: dict[Key, asyncio.Task[_Kept]] = {}
 
     async def matrices(self, spec: VectorSpec, *, tenant: str) -> Matrices:

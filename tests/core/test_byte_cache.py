@@ -25,3 +25,10 @@ def test_space_is_made_before_a_value_is_computed() -> None:
     cache.put("b", 2, 4)
     cache.make_space(6)
     assert (cache.get("a"), cache.get("b")) == (None, 2)
+
+
+def test_small_values_are_limited_in_number() -> None:
+    cache: ByteCache[str, int] = ByteCache(10, count_max=2)
+    for key in ("a", "b", "c"):
+        cache.put(key, 1, 1)
+    assert [key for key in ("a", "b", "c") if cache.get(key) is not None] == ["b", "c"]

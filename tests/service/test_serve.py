@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,18 @@ def test_a_killed_gateway_leaves_nothing_that_stops_the_next_one(served: tuple[G
     gateway.process.wait()
     gateway.start()
     assert tenant.committed() == 2.0
+
+
+def test_the_limit_of_open_files_is_raised_to_what_the_system_allows(served: tuple[Gateway, Tenant]) -> None:
+    gateway, _ = served
+    gateway.stop()
+    limit, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, largest))
+    try:
+        gateway.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, largest))
+    assert resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE) == (largest, largest)
 
 
 def test_a_wrong_setting_is_named_and_no_secret_is_printed(tmp_path: Path) -> None:
