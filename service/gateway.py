@@ -152,7 +152,9 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
-        self.stream = StreamParts(settings, self.sanitize, self.releases, self.engine, self.preparation)
+        self.stream = StreamParts(
+            settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
+        )
         self.sampling = asyncio.Lock()
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
@@ -172,6 +174,7 @@ class Gateway:
         limits = RunnerLimits(
             running_max=settings.jobs_running_max,
             waiting_max=settings.jobs_waiting_max,
+            tenant_share=settings.queue_tenant_share,
             attempts_max=settings.job_attempts_max,
             retention_s=settings.job_retention_s,
             attempt=AttemptLimits(

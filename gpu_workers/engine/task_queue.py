@@ -27,6 +27,7 @@ from gpu_workers.engine import metrics
 from gpu_workers.engine.fair_queue import FairQueue
 from gpu_workers.engine.pending import Group, PendingTask
 from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.engine.shares import tenant_places
 
 # A task that is larger than a batch is cut into pieces of this share of a batch. While several tenants wait, a batch
 # takes no more than that from a tenant, so that a short task of one is not part of a batch that is full of another's.
@@ -252,7 +253,7 @@ class TaskQueue:
         if held[0] + others[0] + len(tasks) > limits.tasks_max:
             return QueueFull()
         work = held[1] + sum(task.weight for task in tasks)
-        if held[0] + len(tasks) > math.ceil(limits.tenant_share * (limits.tasks_max - others[0])) or (
+        if held[0] + len(tasks) > tenant_places(limits.tasks_max, others=others[0], share=limits.tenant_share) or (
             held[0] and work > limits.tenant_share * (limits.tokens_max - others[1])
         ):
             return TenantLimitReached(limit="queue_tenant_share")

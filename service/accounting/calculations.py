@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -21,6 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from core.errors import CalculationTimeout, NotStarted, QueueFull, TenantLimitReached
+from gpu_workers.engine.shares import tenant_places
 from service.turns import Turns
 
 # Share of the deadline. The rest is for a comparison that answers without its certificate.
@@ -101,7 +101,7 @@ class Calculations:
         own, total = self._turns.unfinished_of(tenant), self._turns.unfinished
         if total >= self._queue_max:
             raise QueueFull
-        if own >= math.ceil(self._tenant_share * (self._queue_max - (total - own))):
+        if own >= tenant_places(self._queue_max, others=total - own, share=self._tenant_share):
             raise TenantLimitReached(limit="queue_tenant_share")
 
     async def _calculated(

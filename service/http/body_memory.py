@@ -23,28 +23,44 @@ class BodyMemory:
     @contextmanager
     def of(self, owner: str) -> Iterator[CountedBody]:
         """The body of one request of `owner`. Its bytes are free again after the block."""
-        body = CountedBody(self._shares, owner)
+        body = self.opened(owner)
         try:
             yield body
         finally:
-            self._shares.give_back(owner, body.size)
+            body.close()
+
+    def opened(self, owner: str) -> CountedBody:
+        """The same, until its `close`."""
+        return CountedBody(self._shares, owner)
 
 
 class CountedBody:
-    """Reads a body and counts its bytes."""
+    """The bytes of one body that are in memory."""
 
     def __init__(self, shares: MemoryShares, owner: str) -> None:
         self._shares = shares
         self._owner = owner
         self.size = 0
 
+    def take(self, size: int) -> None:
+        """Count `size` bytes more. Raises TenantLimitReached, QueueFull."""
+        self._shares.take(self._owner, size)
+        self.size += size
+
+    def give_back(self, size: int) -> None:
+        self._shares.give_back(self._owner, size)
+        self.size -= size
+
+    def close(self) -> None:
+        """Count no bytes any more."""
+        self.give_back(self.size)
+
     async def read(self, request: Request) -> bytes:
         """The whole body. Raises TenantLimitReached, QueueFull, ClientGone."""
         chunks: list[bytes] = []
         try:
             async for chunk in request.stream():
-                self._shares.take(self._owner, len(chunk))
-                self.size += len(chunk)
+                self.take(len(chunk))
                 chunks.append(chunk)
         except ClientDisconnect:
             raise ClientGone from None

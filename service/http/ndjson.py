@@ -18,8 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, QueueFull, TenantLimitReached
 from service.config.settings import Settings
+from service.http.body_memory import CountedBody
 from service.http.open_streams import OpenStream
 
 MEDIA_TYPE = "application/x-ndjson"
@@ -39,14 +40,19 @@ class Line:
 class LineReader:
     """Reads a request's body line by line, and buffers some groups of lines, at most `body_bytes_max` in all.
 
+    `memory` counts the lines that arrive, wait, or were taken last. When a limit is reached, the reading waits for
+    lines that are dropped; if this stream has none, it ends with the error.
+
     `client_disconnected` is set once the body was read and the client has closed the connection. `close` stops the
     reading.
     """
 
-    def __init__(self, request: Request, settings: Settings) -> None:
+    def __init__(self, request: Request, settings: Settings, memory: CountedBody) -> None:
         self.client_disconnected = asyncio.Event()
         self._request = request
         self._settings = settings
+        self._memory = memory
+        self._taken_bytes = 0
         self._waiting: deque[Line] = deque()
         self._waiting_bytes = 0
         self._line = bytearray()
@@ -60,6 +66,7 @@ class LineReader:
 
     def close(self) -> None:
         self._task.cancel()
+        self._memory.close()
 
     async def take(self, count: int, *, stream: OpenStream) -> list[Line]:
         """Up to `count` lines, as soon as there is one; none once the body has ended.
@@ -67,6 +74,7 @@ class LineReader:
         Raises HTTPException 408 when no line comes for `STREAM_IDLE_S`; InvalidInput for too many lines; the error of
         `stream` once that must end.
         """
+        self._drop_taken()
         if stream.error is not None:
             raise stream.error
         while not self._waiting:
@@ -79,9 +87,15 @@ class LineReader:
             if stream.error is not None:
                 raise stream.error
         taken = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
-        self._waiting_bytes -= sum(_size(line) for line in taken)
+        self._taken_bytes = sum(_size(line) for line in taken)
+        self._waiting_bytes -= self._taken_bytes
         self._not_full.set()
         return taken
+
+    def _drop_taken(self) -> None:
+        self._memory.give_back(self._taken_bytes)
+        self._taken_bytes = 0
+        self._not_full.set()
 
     async def _next(self, ended: asyncio.Event) -> None:
         either = {asyncio.create_task(self._came.wait()), asyncio.create_task(ended.wait())}
@@ -100,11 +114,11 @@ class LineReader:
             async for chunk in self._request.stream():
                 *ended, rest = chunk.split(b"\n")
                 for piece in ended:
-                    self._grow(piece)
+                    await self._grow(piece)
                     await self._put()
                     if self._number % _LINES_AT_ONCE == 0:
                         await asyncio.sleep(0)  # blank lines alone would keep the event loop
-                self._grow(rest)
+                await self._grow(rest)
             if self._line or self._too_long:
                 await self._put()  # a last line without a line feed
             self._end()
@@ -123,23 +137,40 @@ class LineReader:
         self._ended = True
         self._came.set()
 
-    def _grow(self, piece: bytes) -> None:
+    async def _grow(self, piece: bytes) -> None:
         if len(self._line) + len(piece) > self._settings.stream_line_bytes_max:
             self._too_long = True
         if self._too_long:
-            self._line.clear()
+            self._drop_line()
         else:
+            await self._count(len(piece))
             self._line += piece
+
+    async def _count(self, size: int) -> None:
+        while True:
+            try:
+                self._memory.take(size)
+                return
+            except (TenantLimitReached, QueueFull):
+                if self._memory.size == len(self._line):
+                    raise
+                self._not_full.clear()
+                await self._not_full.wait()
+
+    def _drop_line(self) -> None:
+        self._memory.give_back(len(self._line))
+        self._line.clear()
 
     async def _put(self) -> None:
         self._number += 1
         line = Line(self._number, None if self._too_long else bytes(self._line))
-        self._line.clear()
         self._too_long = False
         if self._number > self._settings.stream_lines_max:
             raise InvalidInput(f"at most {self._settings.stream_lines_max} lines a request", field="body")
         if line.content is not None and not line.content.strip():
+            self._drop_line()
             return
+        self._line.clear()
         while self._waiting and (
             len(self._waiting) >= self._settings.stream_group_max * _GROUPS_AHEAD
             or self._waiting_bytes + _size(line) > self._settings.body_bytes_max

@@ -30,6 +30,9 @@ class JobQueue:
     def ids(self) -> set[str]:
         return set(self._waiting)
 
+    def waiting_of(self, owner: str) -> int:
+        return sum(job.owner == owner for job in self._waiting.values())
+
     def put(self, job: JobRecord) -> None:
         self._waiting[job.job_id] = job
         self._came.set()

@@ -16,9 +16,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import JobQuotaExceeded, LedgerError, QueueFull, UnknownJob
+from core.errors import JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
 from core.job_errors import JobAttemptsExhausted
 from core.ledger.jobs import JobRecord, JobStatus, JobStore
+from gpu_workers.engine.shares import tenant_places
 from gpu_workers.jobs.messages import Failed, Succeeded
 from service import metrics
 from service.jobs.attempt import Attempt, AttemptLimits, Cancelled, Died, Stopping
@@ -38,6 +39,7 @@ class RunnerLimits:
 
     running_max: int
     waiting_max: int
+    tenant_share: float
     attempts_max: int
     retention_s: float
     attempt: AttemptLimits
@@ -97,11 +99,11 @@ class JobRunner:
         """A place for an input, which is removed at the end of the block unless a job was created from it.
 
         An arriving input counts as one of its owner's `open_max` unfinished jobs. Raises JobQuotaExceeded, StorageFull;
-        QueueFull when too many jobs of all owners are waiting or arriving.
+        QueueFull when too many jobs of all owners are waiting or arriving, TenantLimitReached when too many are its
+        own.
         """
-        if len(self._queue) + len(self._arriving) >= self._limits.waiting_max:
-            raise QueueFull
         earlier = sum(other == owner for other, _ in self._arriving)
+        self._admit(owner, earlier)
         if earlier >= open_max:
             raise JobQuotaExceeded
         self._arriving.append((owner, job_id))
@@ -115,6 +117,16 @@ class JobRunner:
                 await asyncio.to_thread(incoming.discard)
         finally:
             self._arriving.remove((owner, job_id))
+
+    def _admit(self, owner: str, arriving: int) -> None:
+        """`arriving`: those of the owner. Raises QueueFull, TenantLimitReached."""
+        limits = self._limits
+        own = self._queue.waiting_of(owner) + arriving
+        total = len(self._queue) + len(self._arriving)
+        if total >= limits.waiting_max:
+            raise QueueFull
+        if own >= tenant_places(limits.waiting_max, others=total - own, share=limits.tenant_share):
+            raise TenantLimitReached(limit="queue_tenant_share")
 
     def enqueue(self, job: JobRecord) -> None:
         """Queue a new job whose files are complete."""

@@ -64,7 +64,7 @@ async def sanitize_batch(
         raise HTTPException(415)
     if "idempotency-key" in request.headers:
         raise InvalidInput("A stream is not kept, so it takes no Idempotency-Key.", field="Idempotency-Key")
-    lines = LineReader(request, parts.settings)
+    lines = LineReader(request, parts.settings, parts.body_memory.opened(caller.tenant))
     try:
         first = await lines.take(1, stream=open_)
         if not first:

@@ -26,6 +26,7 @@ from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
 from service.http.body import JsonLimits, json_limits, parse_json
+from service.http.body_memory import BodyMemory
 from service.http.ndjson import Line, LineReader
 from service.http.open_streams import OpenStream
 from service.http.validation import findings
@@ -46,6 +47,7 @@ class StreamParts:
     releases: ReleasePipeline
     engine: Engine
     preparation: Preparation
+    body_memory: BodyMemory
 
 
 async def parse_line(line: Line, limits: JsonLimits, preparation: Preparation, *, tenant: str) -> Any:

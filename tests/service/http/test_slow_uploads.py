@@ -195,6 +195,27 @@ def test_a_tenant_has_a_share_of_the_memory_of_bodies(narrow: Gateway) -> None:
     assert tenant.embed([{"text": DOCUMENT * 20}]).status_code == 200
 
 
+def test_lines_of_streams_are_part_of_a_tenants_memory(narrow: Gateway) -> None:
+    tenant, other = narrow.tenant(), narrow.tenant()
+    held = [IdleUpload(narrow, tenant, "/sanitize/batch", LINES, b'{"text": "' + b"x" * 9000) for _ in range(2)]
+    content = b'{"text": "It rains."}\n' + orjson.dumps({"text": "Rain. " * 500})
+    refused = tenant.http.post("/sanitize/batch", content=content, headers=LINES)
+    of_other = other.http.post("/sanitize/batch", content=content, headers=LINES)
+    for upload in held:
+        upload.leave()
+
+    ended = json.loads(refused.text.splitlines()[-1])["summary"]["problem"]
+    assert (ended["code"], ended["limit"]) == ("tenant-limit", "bodies_memory_per_tenant_bytes_max")
+    assert json.loads(of_other.text.splitlines()[-1])["summary"]["released"] == 2
+
+
+def test_a_stream_that_is_larger_than_its_tenants_memory_waits_for_its_own_lines(narrow: Gateway) -> None:
+    lines = [orjson.dumps({"text": "Rain. " * 500})] * 20 + [b" " * 3000] * 20
+    answer = narrow.tenant().http.post("/sanitize/batch", content=b"\n".join(lines), headers=LINES)
+    summary = json.loads(answer.text.splitlines()[-1])["summary"]
+    assert (summary["released"], summary["complete"]) == (20, True)
+
+
 @pytest.mark.parametrize(
     ("path", "headers"),
     [

@@ -134,6 +134,22 @@ def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
 
 
 @pytest.mark.slow("process")
+def test_jobs_of_one_tenant_leave_places_in_the_queue(limited: Gateway) -> None:
+    first, second = limited.tenant(), limited.tenant()
+    jobs = [(first, submitted(first, 300))]  # it runs while the others wait
+    until(first.http, jobs[0][1], "running")
+    jobs += [(first, submitted(first)) for _ in range(4)]
+    refused = submit(first.http, rows(2))
+    jobs += [(second, submitted(second))]
+    for tenant, job_id in reversed(jobs):
+        tenant.http.post(f"/jobs/{job_id}/cancel")
+        until(tenant.http, job_id)
+
+    assert (refused.status_code, refused.json()["code"]) == (429, "tenant-limit")
+    assert refused.json()["limit"] == "queue_tenant_share"
+
+
+@pytest.mark.slow("process")
 def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(limited: Gateway) -> None:
     tenant, other = limited.tenant(), limited.tenant()
     long = submitted(tenant, 3000)
