@@ -15,7 +15,7 @@ from core.errors import GatewayError
 
 class JobNotSucceeded(GatewayError):
     code = "job-not-succeeded"
-    title = "The job has no artifact: it has not succeeded."
+    title = "The job has no artifact: it has not succeeded, or the artifact is no longer kept."
 
 
 class JobFailed(GatewayError):

@@ -25,6 +25,7 @@ from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
+from service.operation.freed_memory import use_few_arenas
 
 _POLL_S = 0.1
 _FILES_PER_CONNECTION = 3  # the socket, and two blocks of shared memory
@@ -37,6 +38,7 @@ def run(settings: Settings, *, engine: Engine | None = None) -> None:
     Exits with 1 and one line with the reason if the gateway cannot start.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
+    use_few_arenas()
     _allow_open_files(settings.connections_max)
     configure_logging()
     drop_other_variables()  # before the first child process

@@ -139,6 +139,16 @@ async def artifact(job: JobDep, runner: JobsDep) -> FileResponse:
     return FileResponse(path, media_type="application/octet-stream", filename=f"{job.label}.safetensors")
 
 
+@router.delete(
+    "/jobs/{job_id}/artifact", status_code=204, summary="Delete what the job made, with its card; frees disk space"
+)
+async def delete_artifact(job: JobDep, runner: JobsDep, log: AdminLogDep) -> Response:
+    await existing(job, runner.outputs(job).artifact)
+    await runner.remove_outputs(job)
+    await log_if_shared(log, job.owner, action="job.artifact.delete", name=job.job_id)
+    return Response(status_code=204)
+
+
 @router.get("/jobs/{job_id}/card", summary="What the job made, described in Markdown", response_class=FileResponse)
 async def card(job: JobDep, runner: JobsDep) -> FileResponse:
     path = await existing(job, runner.outputs(job).card)

@@ -160,7 +160,7 @@ class JobFiles:
         return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
 
     def remove_artifact(self, owner: str, job_id: str) -> None:
-        """Remove what a job without a result has written for its artifact."""
+        """Remove the files of a job's artifact, with the unfinished ones."""
         for path in self.artifact(owner, job_id).parent.glob(f"{job_id}.*"):
             path.unlink(missing_ok=True)
 

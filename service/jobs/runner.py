@@ -145,6 +145,10 @@ class JobRunner:
         """The files that the job writes."""
         return Outputs(job.owner, self._files.artifact(job.owner, job.job_id))
 
+    async def remove_outputs(self, job: JobRecord) -> None:
+        """Delete the files that `outputs` names."""
+        await asyncio.to_thread(self._files.remove_artifact, job.owner, job.job_id)
+
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
         """Cancel a job: a queued one at once, a running one when its process has ended. Raises UnknownJob."""
         job = await self.store.cancel(owner, job_id)
@@ -289,7 +293,7 @@ class JobRunner:
     async def _ended(self, job: JobRecord) -> None:
         await asyncio.to_thread(self._files.remove, job.job_id)
         if job.status is not JobStatus.SUCCEEDED:
-            await asyncio.to_thread(self._files.remove_artifact, job.owner, job.job_id)
+            await self.remove_outputs(job)
         metrics.JOBS.labels(job.kind, job.status.value).inc()
         if job.started_ms is not None and job.ended_ms is not None:
             metrics.JOB_SECONDS.labels(job.kind).observe((job.ended_ms - job.started_ms) / 1000)

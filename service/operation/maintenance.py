@@ -1,6 +1,6 @@
 """What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series.
 
-It also measures how late the event loop is.
+It also measures how late the event loop is, and returns freed memory to the system.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
 from service import metrics
 from service.config.settings import Settings
+from service.operation.freed_memory import TRIM_INTERVAL_S, trim
 from service.operation.loop_lag import measure_loop_lag
 
 log = logging.getLogger("privacy_gateway.maintenance")
@@ -54,6 +55,7 @@ class Maintenance:
         self.run(_regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
         self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))
         self.run(_regularly(self._series.fold_all, self._settings.series_interval_s, "fold-failed"))
+        self.run(_regularly(lambda: asyncio.to_thread(trim), TRIM_INTERVAL_S, "memory-not-trimmed"))
         self.run(self._seal_regularly())
 
     async def stop(self) -> None:

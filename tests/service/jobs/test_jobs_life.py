@@ -51,7 +51,7 @@ def events_of(http: httpx.Client, job_id: str, **headers: str) -> list[dict]:
 
 
 @pytest.mark.slow("training")
-def test_from_public_text_to_a_private_release(real_tenant: Tenant) -> None:
+def test_from_public_text_to_a_private_release(real_gateway: Gateway, real_tenant: Tenant) -> None:
     created = submit(real_tenant.http, rows(140))
     assert created.status_code == 202
     block = created.json()
@@ -90,6 +90,13 @@ def test_from_public_text_to_a_private_release(real_tenant: Tenant) -> None:
         "/budget/estimate", json={"documents": [{"text": "A."}], "epsilon": 1, "domain": "law"}
     )
     assert estimate.status_code == 200
+
+    path = f"/jobs/{block['job_id']}/artifact"
+    assert real_tenant.http.delete(path).status_code == 204
+    assert not list((real_gateway.data_dir / "artifacts").rglob(f"{block['job_id']}.*"))
+    for again in (real_tenant.http.delete(path), real_tenant.http.get(path)):
+        assert (again.status_code, again.json()["code"]) == (409, "job-not-succeeded")
+    assert real_tenant.embed(domain="law", epsilon=5.0).status_code == 200, "the domain stays"
 
     assert real_tenant.http.delete("/domains/law").status_code == 204
     assert real_tenant.http.delete("/domains/law").json()["code"] == "unknown-domain"
@@ -169,6 +176,7 @@ def test_another_tenants_jobs_and_domains_do_not_exist(real_gateway: Gateway, ow
         ("POST", f"/jobs/{job_id}/cancel"),
         ("GET", f"/jobs/{job_id}/events"),
         ("GET", f"/jobs/{job_id}/artifact"),
+        ("DELETE", f"/jobs/{job_id}/artifact"),
         ("GET", "/jobs/unheard-of"),
     ):
         answer = other.http.request(method, path)
