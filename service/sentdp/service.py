@@ -196,6 +196,8 @@ def tasks_of(
         InvalidInput: a limit is passed, a document is empty, an embedding is ragged, not finite, of another
             dimension or not of unit length.
     """
+    for index, document in enumerate(body.documents):  # before any document is segmented, which takes longer
+        _check_length(document, settings, f"documents.{index}")
     named = "sentences" if body.segmentation == "sentences" else "windows"
     tasks = []
     total = 0
@@ -208,16 +210,14 @@ def tasks_of(
         elif document.sentences is not None:
             units = document.sentences
         elif document.text is not None:
-            text = _bounded(document.text, settings, place)
+            text = document.text
             units = sentences(text) if body.segmentation == "sentences" else windows(text, body.window_words)
         size = len(units) if embeddings is None else len(embeddings)
-        if size == 0 or any(not unit.strip() for unit in units):
-            raise InvalidInput("a document and each of its sentences must hold something", field=place)
-        if sum(map(len, units)) > settings.document_chars_max:
-            raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=place)
         if size > settings.sentences_per_document_max:
             raise InvalidInput(f"at most {settings.sentences_per_document_max} {named} a document", field=place)
         total += size
+        if total > settings.sentences_per_request_max:
+            raise InvalidInput(f"at most {settings.sentences_per_request_max} {named} a call", field="documents")
         tasks.append(
             EmbedTask(
                 sentences=tuple(units) if embeddings is None else None,
@@ -229,15 +229,16 @@ def tasks_of(
                 by_counts=event.kind == "two_geometric",
             )
         )
-    if total > settings.sentences_per_request_max:
-        raise InvalidInput(f"at most {settings.sentences_per_request_max} {named} a call", field="documents")
     return tasks
 
 
-def _bounded(text: str, settings: Settings, place: str) -> str:
-    if len(text) > settings.document_chars_max:
+def _check_length(document: Document, settings: Settings, place: str) -> None:
+    """Refuse a document that is empty, has an empty sentence or is too long, without segmenting it."""
+    units = document.sentences or ([] if document.text is None else [document.text])
+    if not (units or document.embeddings) or any(not unit.strip() for unit in units):
+        raise InvalidInput("a document and each of its sentences must hold something", field=place)
+    if sum(map(len, units)) > settings.document_chars_max:
         raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=place)
-    return text
 
 
 def _matrix(rows: list[Vector], *, dimension: int, normalize: bool, place: str) -> npt.NDArray[np.float32]:

@@ -4,10 +4,16 @@ import subprocess
 import sys
 
 import pytest
+import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text.segment import sentences, windows
+from core.text.segment import PART_CHARS_MAX, PART_MARKS_MAX, sentences, windows
+
+MARKS = "\"'`«»‘’‚“”‛„‟‹›《》「」"
+CHARACTERS = st.sampled_from(
+    [*MARKS, *"()[] .!?,\n\rabAB1é漢。", "\n\n", ". ", "''", "``", "\n1. ", "Dr. ", "a@b.org "]
+)
 
 
 def test_abbreviations_do_not_end_a_sentence():
@@ -33,6 +39,53 @@ def test_space_alone_holds_no_sentence(text):
 )
 def test_no_character_but_space_is_lost(text):
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+
+
+@given(st.lists(CHARACTERS, max_size=60).map("".join))
+def test_paragraphs_within_the_limits_give_the_sentences_of_the_segmenter(text):
+    expected = [sentence for segment in sentencex.segment("en", text) if (sentence := segment.strip())]
+    assert sentences(text) == expected
+    filler = "This paragraph is short. It has two sentences.\n\n" * 200
+    assert sentences(filler + text + "\n\n" + filler)[400:-400] == expected
+
+
+UNITS = ["“", "「“《》", "``“é“", "„''", '‘"》', "'a ", "`", "\n1. a. A", '(a. A)"', "A!", "a", " ", "漢", "\n", "\r"]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_segmenter_reads_a_long_paragraph_in_parts(unit, monkeypatch):
+    """Its time may grow with the product of the length and the number of quotation marks."""
+    original, read = sentencex.segment, []
+
+    def segment(language, text):
+        read.append(text)
+        return original(language, text)
+
+    monkeypatch.setattr(sentencex, "segment", segment)
+    text = unit * (60_000 // len(unit))
+    found = sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(len(part) <= PART_CHARS_MAX for part in read)
+    assert all(sum(part.count(mark) for mark in MARKS) <= PART_MARKS_MAX for part in read)
+    assert sum(map(len, read)) <= len(text) * 4 / 3
+
+
+@given(st.lists(CHARACTERS, min_size=1, max_size=12).map("".join))
+def test_no_character_is_lost_between_parts(unit):
+    text = unit * (2 * PART_CHARS_MAX // len(unit))
+    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+
+
+def test_a_long_paragraph_is_divided_between_sentences():
+    text = " ".join(f"Sentence number {number} has a few words (and brackets)." for number in range(2_000))
+    assert sentences(text) == [sentence for segment in sentencex.segment("en", text) if (sentence := segment.strip())]
+
+
+def test_a_long_sentence_is_divided_at_a_space():
+    words = ["word"] * 3_000
+    found = sentences(" ".join(words))
+    assert " ".join(found).split() == words
+    assert all(len(sentence) <= PART_CHARS_MAX for sentence in found)
 
 
 def test_one_token_can_change_how_many_sentences_there_are():
