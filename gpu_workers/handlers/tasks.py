@@ -18,6 +18,8 @@ from gpu_workers.engine.protocol import Joined, Pieces, Task
 # codebook mechanism, which reads every entry.
 _ROWS_PER_TOKEN = 16
 _CODEBOOK_TOKENS_PER_ROW = 16
+_TOKENS_PER_TEXT_MAX = 512  # of most encoders; the bundled one truncates at 256
+_CHARS_READ_PER_TOKEN = 64  # at most a microsecond for each character (`gpu_workers.models.token_prefix`)
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,9 @@ class VectorTask:
 
 
 def _tokens(texts: Sequence[str]) -> int:
-    """Estimated tokens of texts that are encoded one by one: one for about four characters, and two markers each."""
-    return sum(len(text) // 4 + 2 for text in texts)
+    """Estimated work for texts that are encoded one by one, in tokens: one for about four characters, up to the
+    encoder's limit, and two markers each. The encoder does not run on the rest of a text, which may have to be read."""
+    return sum(min(len(text) // 4, _TOKENS_PER_TEXT_MAX) + len(text) // _CHARS_READ_PER_TOKEN + 2 for text in texts)
 
 
 def _ranges(texts: Sequence[str], weight_max: int, *, each: int = 0) -> Iterator[slice]:

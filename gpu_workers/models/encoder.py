@@ -30,6 +30,7 @@ from gpu_workers.models import independence
 from gpu_workers.models.encoder_model import bundled_on_cpu, bundled_path, model_of
 from gpu_workers.models.independence import STEP
 from gpu_workers.models.packed_bert import Group
+from gpu_workers.models.token_prefix import TokenPrefix
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -104,6 +105,7 @@ class Encoder:
         self._use(Batching.PACKED if self._model.packed else Batching.POWERS)
         self._model.tokenizer.no_padding()
         self._model.tokenizer.enable_truncation(self.length_max)
+        self._prefix = TokenPrefix(self._model.tokenizer, self.length_max)
 
     def _use(self, batching: Batching) -> None:
         self._batching = batching
@@ -125,7 +127,7 @@ class Encoder:
 
     def tokenise(self, sentences: Sequence[str]) -> list[list[int]]:
         """Token ids of each sentence, truncated to the model's length."""
-        encoded = self._model.tokenizer.encode_batch_fast(list(sentences))
+        encoded = self._model.tokenizer.encode_batch_fast([self._prefix.of(sentence) for sentence in sentences])
         return [item.ids for item in encoded]
 
     def encode(self, sentences: Sequence[str]) -> FloatArray:

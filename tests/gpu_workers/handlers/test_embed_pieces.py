@@ -70,6 +70,14 @@ def test_a_sentence_above_the_weight_is_a_piece_of_its_own() -> None:
     assert [task.payload.sentences for task in pieces.tasks] == [("short.",), ("long " * 1000,), ("short.",)]
 
 
+@pytest.mark.parametrize("length", [100_000, 1_000_000])
+def test_a_long_text_weighs_what_the_encoder_takes_of_it(length: int) -> None:
+    text = "漢" * length
+    texts = VectorTask(vector_spec(mechanism="privemb", dimension=4, epsilon=1), "t", arrays(1, 4)[1], texts=(text,))
+    for task in (replace(DOCUMENT, sentences=(text,)), EncodeTask((text,)), texts):
+        assert 256 < task.weight < 600 + length // 64
+
+
 def test_embeddings_of_the_caller_are_not_divided() -> None:
     assert replace(DOCUMENT, sentences=None, embeddings=np.eye(3, 384, dtype=np.float32)).pieces(1) is None
 

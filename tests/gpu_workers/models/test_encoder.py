@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -241,6 +242,21 @@ def test_another_number_of_threads_than_was_checked_is_refused(small: dict[str, 
 def test_long_sentences_are_truncated() -> None:
     encoder = Encoder(dtype=torch.float32)
     assert max(len(ids) for ids in encoder.tokenise(["word " * 1000])) == encoder.length_max == 256
+
+
+def test_the_rest_of_a_long_sentence_is_not_tokenised(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder(dtype=torch.float32)
+    tokenizer, read = encoder._model.tokenizer, []
+
+    class Recorder:
+        def encode_batch_fast(self, texts: list[str]) -> Any:
+            read.extend(texts)
+            return tokenizer.encode_batch_fast(texts)
+
+    monkeypatch.setattr(encoder, "_model", replace(encoder._model, tokenizer=Recorder()))
+    (ids,) = encoder.tokenise(["漢" * 900_000])
+    assert ids == tokenizer.encode("漢" * 900_000).ids
+    assert sum(map(len, read)) <= 16 * encoder.length_max
 
 
 def test_the_dtype_follows_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
