@@ -19,6 +19,7 @@ from core.mechanisms.words.exponential import ExponentialWords
 from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.text.lists import AllowLists
+from core.text.partly_filled import PartlyFilled
 from core.text.policy import (
     ENTITIES,
     FILLS,
@@ -36,6 +37,7 @@ from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, fill_masks, inspect, sanitize
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
+from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
 from gpu_workers.handlers.recognition import Finds, joined, recognise
 from gpu_workers.handlers.sanitize_tasks import WindowTask
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
@@ -52,7 +54,7 @@ CANARY_VALUES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
-Result = Sanitised | WindowFinds | GatewayError
+Result = Sanitised | PartlyFilled | FilledPlaces | WindowFinds | GatewayError
 
 _CANARY_EPSILON_NANO = 10**9
 _MODEL = "model"  # a key beside the names of the word mechanisms
@@ -186,12 +188,14 @@ class Sanitiser:
         return draw
 
     def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected:
+        if isinstance(task, FillTask):
+            return Inspected(task.text, (), task.masks)
         inspector = inspect_words if task.fill in PRICED_FILLS else inspect
         return inspector(task.text, task.policy, self._lists, joined(task, finds))
 
     def _by_model(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]
-    ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
+    ) -> Callable[[], dict[int, Filled]]:
         if not tasks:
             return dict
         if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,7 +116,7 @@ def test_a_document_of_one_window_or_without_recognisers_is_not_cut(task: Docume
 
 
 @pytest.mark.parametrize("fill", [METRIC_DP, TOP_1, DP])
-def test_the_task_that_follows_has_the_whole_text_and_the_fill_and_is_not_cut_again(fill: str) -> None:
+def test_the_task_that_follows_has_the_whole_text_and_the_fill(fill: str) -> None:
     task = DocumentTask(LONG, EMAIL, fill, None if fill == TOP_1 else 10**9)
     pieces = task.pieces(512)
     assert pieces is not None
@@ -124,7 +125,13 @@ def test_the_task_that_follows_has_the_whole_text_and_the_fill_and_is_not_cut_ag
 
     assert isinstance(rest, Task)
     assert (rest.payload.text, rest.payload.fill, rest.payload.epsilon_nano) == (LONG, fill, task.epsilon_nano)
-    assert rest.payload.pieces(512) is None
+    again = rest.payload.pieces(512)
+    if fill == METRIC_DP:
+        assert again is None
+    else:  # its first places
+        (first,) = again.tasks
+        assert first.payload == replace(rest.payload, places_max=10)
+        assert first.payload.pieces(512) is None
     assert rest.weight < task.weight
     assert SECRET not in repr(rest) + repr(pieces.tasks)
 
