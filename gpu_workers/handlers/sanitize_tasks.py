@@ -2,8 +2,9 @@
 
 Recognisers run in windows of a long document (`core.text.windows`). The engine runs the windows as tasks of their own,
 so that short documents of other tenants run between them. The task that follows joins the finds and fills the document.
-A document with a fill of a language model is filled in steps of a few places (`gpu_workers.handlers.fill_tasks`); all
-other randomness belongs to one task.
+A document with a fill of a language model is filled in steps of a few places (`gpu_workers.handlers.fill_tasks`), and
+the words of a long document with `metric_dp` are drawn in parts (`gpu_workers.handlers.word_tasks`). All other
+randomness belongs to one task.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from core.text.visible import visible
 from core.text.windows import windows
 from gpu_workers.engine.protocol import Joined, Pieces, Task
 from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
+from gpu_workers.handlers.word_tasks import WordsToDraw, WordTask
 
 _CHARS_PER_TOKEN = 4
 _TOKENS_PER_PLACE = 16  # of a long text, on average; how many places a text has is known once it has been inspected
@@ -43,11 +45,12 @@ class WindowTask:
 @dataclass(frozen=True)
 class DocumentTask(SanitizeTask):
     """A document of a request. `finds`: what recognisers found in its windows, if those ran as tasks of their own.
-    `places_max`: the most places that a model fills in this task, all if None; if the document has more, the result is
-    a `PartlyFilled`."""
+    `places_max`: the most places that this task fills, all if None; if the document has more, the result is a
+    `PartlyFilled` or a `WordsToDraw`. `drawn`: the parts of a `WordsToDraw` with their draws."""
 
     finds: Sequence[WindowFinds] | None = field(default=None, repr=False)
     places_max: int | None = None
+    drawn: tuple[tuple[bytes, bytes], ...] | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> int:
@@ -55,13 +58,18 @@ class DocumentTask(SanitizeTask):
         tokens = _tokens(self.text)
         reading = tokens if self.finds is None else tokens // _REST_SHARE + 1
         filling = self._filling(tokens) if self.fill in MODEL_FILLS else 0
-        drawing = tokens // _DRAW_SHARE if self.fill == METRIC_DP else 0
+        drawing = tokens // _DRAW_SHARE if self.fill == METRIC_DP and not self._in_parts else 0
         return reading + filling + drawing
 
     @property
     def stepwise(self) -> bool:
         """Whether places are filled in steps. See `gpu_workers.engine.protocol.Task`."""
         return self.fill in MODEL_FILLS and self.places_max is None
+
+    @property
+    def _in_parts(self) -> bool:
+        """Whether this is the first or the last step of a document that is divided."""
+        return self.places_max is not None or self.drawn is not None
 
     def _filling(self, tokens: int) -> int:
         if self.fill == DP and self.policy.whole:
@@ -73,13 +81,15 @@ class DocumentTask(SanitizeTask):
 
     def pieces(self, weight_max: int) -> Pieces | None:
         """The windows of a document that has more than one, which must not depend on an engine's limits. Then, for a
-        model fill, the first places. See `gpu_workers.engine.protocol.Divisible`."""
-        own = window_tasks(self) if self.finds is None and self.places_max is None else []
+        model fill or `metric_dp`, its first step. See `gpu_workers.engine.protocol.Divisible`."""
+        if self._in_parts:
+            return None
+        own = window_tasks(self) if self.finds is None else []
         if len(own) > 1:
             return Pieces([Task(window, window.weight) for window in own], self._with)
-        if not self.stepwise:
+        if self.fill not in (*MODEL_FILLS, METRIC_DP):
             return None
-        first = replace(self, places_max=places_of(weight_max))
+        first = replace(self, places_max=weight_max if self.fill == METRIC_DP else places_of(weight_max))
         return Pieces([Task(first, first.weight)], self._continued)
 
     def _with(self, finds: Sequence[Any]) -> Task:
@@ -88,7 +98,31 @@ class DocumentTask(SanitizeTask):
 
     def _continued(self, results: Sequence[Any]) -> Task | Joined:
         (result,) = results
-        return RestTask.of(self, result).task if isinstance(result, PartlyFilled) else Joined(result)
+        if isinstance(result, PartlyFilled):
+            return RestTask.of(self, result).task
+        if isinstance(result, WordsToDraw):
+            rest = _DrawTask(self, result)
+            return Task(rest, self.weight, stepwise=True)
+        return Joined(result)
+
+
+@dataclass(frozen=True)
+class _DrawTask:
+    """A document whose words are to be drawn. Only its pieces are run."""
+
+    document: DocumentTask
+    words: WordsToDraw
+
+    def pieces(self, weight_max: int) -> Pieces:
+        """Draw the parts, then put the words in their places. See `gpu_workers.engine.protocol.Divisible`."""
+        own = self.document
+
+        def join(drawn: Sequence[bytes]) -> Task:
+            last = replace(own, finds=self.words.finds, drawn=tuple(zip(self.words.parts, drawn, strict=True)))
+            return Task(last, last.weight)
+
+        parts = [WordTask(part, own.mechanism, own.epsilon_nano or 0) for part in self.words.parts]
+        return Pieces([Task(part, weight_max) for part in parts], join)
 
 
 def window_tasks(task: SanitizeTask) -> list[WindowTask]:
