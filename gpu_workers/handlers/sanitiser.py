@@ -40,7 +40,8 @@ from gpu_workers.facts import SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
 from gpu_workers.handlers.recognition import Finds, joined, recognise
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
-from gpu_workers.handlers.word_tasks import WordsToDraw, WordTask, parts_of, put_drawn
+from gpu_workers.handlers.word_parts import draw_part, step
+from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
@@ -147,11 +148,13 @@ class Sanitiser:
             if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
                 raise CanaryMissed("the output contains a word outside the public vocabulary")
 
-    def run(self, tasks: Sequence[SanitizeTask | WindowTask | WordTask]) -> list[Result]:
+    def run(self, tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask]) -> list[Result]:
         """Return one answer for each task, in order."""
         return self.prepare(tasks)()
 
-    def prepare(self, tasks: Sequence[SanitizeTask | WindowTask | WordTask]) -> Callable[[], list[Result]]:
+    def prepare(
+        self, tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask]
+    ) -> Callable[[], list[Result]]:
         """See `Handler.prepare`. Three steps run once for the whole batch: the tagger reads all windows, each word
         mechanism draws for all its `metric_dp` tasks, and the model fills the blanks of all its tasks."""
         answers: dict[int, Result] = {}
@@ -161,19 +164,19 @@ class Sanitiser:
             if isinstance(task, WindowTask):
                 (answers[index],) = finds
                 continue
-            if isinstance(task, WordTask):
+            if isinstance(task, WordTask | SurrogateTask):
                 continue
             inspected = guarded(self._inspected, task, finds)
             if isinstance(inspected, GatewayError):
                 answers[index] = inspected
-            elif isinstance(task, DocumentTask) and (step := guarded(_word_step, task, finds, inspected)) is not None:
-                answers[index] = step
+            elif isinstance(task, DocumentTask) and (own := guarded(step, task, finds, inspected)) is not None:
+                answers[index] = own
             elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
                 found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
             else:
                 alone[index] = inspected
         documents = {index: task for index, task in enumerate(tasks) if isinstance(task, SanitizeTask)}
-        parts = {index: task for index, task in enumerate(tasks) if isinstance(task, WordTask)}
+        parts = {index: task for index, task in enumerate(tasks) if isinstance(task, WordTask | SurrogateTask)}
         by_model = found.pop(_MODEL, {})
         fill = self._by_model({index: documents[index] for index in by_model}, by_model)
 
@@ -183,7 +186,7 @@ class Sanitiser:
                 answers[index] = guarded(fill_masks, inspected, task.policy, task.fill, self._lists)
             answers.update(fill())
             for index, part in parts.items():
-                answers[index] = guarded(part.draw, self._words)
+                answers[index] = guarded(draw_part, part, self._words, self._lists)
             for mechanism, own in found.items():
                 epsilons = [documents[index].epsilon_nano or 0 for index in own]
                 replaced = guarded(replace_words, list(own.values()), epsilons, self._words[mechanism])
@@ -209,12 +212,3 @@ class Sanitiser:
         if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):
             raise TaskFailed(reason="no-model")  # the gateway requests only the fills that this worker has reported
         return self._filler.prepare(tasks, found, self._lists)
-
-
-def _word_step(task: DocumentTask, finds: Finds, found: Inspected) -> WordsToDraw | Sanitised | None:
-    """The result of the first or the last step of a `metric_dp` document in parts; None for any other task."""
-    if task.drawn is not None:
-        return put_drawn(found, task.drawn)
-    if task.fill != METRIC_DP or task.places_max is None or len(own := parts_of(found, task.places_max)) == 1:
-        return None
-    return WordsToDraw(own, tuple(each for each in finds if isinstance(each, WindowFinds)))

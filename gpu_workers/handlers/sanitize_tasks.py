@@ -2,9 +2,8 @@
 
 Recognisers run in windows of a long document (`core.text.windows`). The engine runs the windows as tasks of their own,
 so that short documents of other tenants run between them. The task that follows joins the finds and fills the document.
-A document with a fill of a language model is filled in steps of a few places (`gpu_workers.handlers.fill_tasks`), and
-the words of a long document with `metric_dp` are drawn in parts (`gpu_workers.handlers.word_tasks`). All other
-randomness belongs to one task.
+A language model fills a document in steps of a few places (`gpu_workers.handlers.fill_tasks`). For a long document,
+`metric_dp` and `surrogate` draw in parts (`gpu_workers.handlers.word_tasks`).
 """
 
 from __future__ import annotations
@@ -14,20 +13,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.text.partly_filled import PartlyFilled
-from core.text.policy import DP, METRIC_DP, MODEL_FILLS, MaskPolicy, SanitizeTask
+from core.text.policy import DP, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
 from core.text.recognised import WindowFinds
 from core.text.visible import visible
 from core.text.windows import windows
 from gpu_workers.engine.protocol import Joined, Pieces, Task
 from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
-from gpu_workers.handlers.word_tasks import WordsToDraw, WordTask
+from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
 
 _CHARS_PER_TOKEN = 4
 _TOKENS_PER_PLACE = 16  # of a long text, on average; how many places a text has is known once it has been inspected
 _PLACES_FEW = 10  # a short text may consist of masked places
 _TOKENS_PER_ENTITY = 8  # of a short text
 _REST_SHARE = 16  # without recognisers, a model or draws, a text takes at most 1/16 of the time of the tagger
-_DRAW_SHARE = 3  # the draws of `metric_dp` for a text of different words take 1/3 of that time
+# the draws for a text of different words or values take this part of that time
+_DRAW_SHARES = {METRIC_DP: 2, SURROGATE: 3}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class DocumentTask(SanitizeTask):
         tokens = _tokens(self.text)
         reading = tokens if self.finds is None else tokens // _REST_SHARE + 1
         filling = self._filling(tokens) if self.fill in MODEL_FILLS else 0
-        drawing = tokens // _DRAW_SHARE if self.fill == METRIC_DP and not self._in_parts else 0
+        drawing = tokens // _DRAW_SHARES[self.fill] if self.fill in _DRAW_SHARES and not self._in_parts else 0
         return reading + filling + drawing
 
     @property
@@ -81,15 +81,15 @@ class DocumentTask(SanitizeTask):
 
     def pieces(self, weight_max: int) -> Pieces | None:
         """The windows of a document that has more than one, which must not depend on an engine's limits. Then, for a
-        model fill or `metric_dp`, its first step. See `gpu_workers.engine.protocol.Divisible`."""
+        model fill, `metric_dp` or `surrogate`, its first step. See `gpu_workers.engine.protocol.Divisible`."""
         if self._in_parts:
             return None
         own = window_tasks(self) if self.finds is None else []
         if len(own) > 1:
             return Pieces([Task(window, window.weight) for window in own], self._with)
-        if self.fill not in (*MODEL_FILLS, METRIC_DP):
+        if self.fill not in (*MODEL_FILLS, *_DRAW_SHARES):
             return None
-        first = replace(self, places_max=weight_max if self.fill == METRIC_DP else places_of(weight_max))
+        first = replace(self, places_max=weight_max if self.fill in _DRAW_SHARES else places_of(weight_max))
         return Pieces([Task(first, first.weight)], self._continued)
 
     def _with(self, finds: Sequence[Any]) -> Task:
@@ -121,7 +121,12 @@ class _DrawTask:
             last = replace(own, finds=self.words.finds, drawn=tuple(zip(self.words.parts, drawn, strict=True)))
             return Task(last, last.weight)
 
-        parts = [WordTask(part, own.mechanism, own.epsilon_nano or 0) for part in self.words.parts]
+        parts: list[WordTask | SurrogateTask] = [
+            SurrogateTask(part, self.words.originals, own.policy)
+            if own.fill == SURROGATE
+            else WordTask(part, own.mechanism, own.epsilon_nano or 0)
+            for part in self.words.parts
+        ]
         return Pieces([Task(part, weight_max) for part in parts], join)
 
 

@@ -6,19 +6,21 @@ import asyncio
 import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from core.errors import TaskFailed
 from core.mechanisms.words.pricing import MECHANISMS
+from core.text import fill_surrogate
 from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
 from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from gpu_workers.handlers.word_tasks import WordTask
+from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
 
 ALL = MaskPolicy(techniques=("all",))
 RARE = MaskPolicy(techniques=("vocabulary", "entity"))
@@ -125,6 +127,41 @@ def test_a_long_document_of_few_words_is_drawn_at_once() -> None:
     ((answer,),), batches, mirror = run(("a", DocumentTask("of the and\n" + "." * 40_000, ALL, METRIC_DP, 7)))
     assert answer.text == "of-new the-new and-new"
     assert len(batches) == len(mirror.calls) == 1
+
+
+MAILS = [f"jo{n}@corp{n % 7}.internal" for n in range(1_500)]
+
+
+def test_surrogates_are_drawn_in_parts_and_are_those_of_one_document() -> None:
+    text = ", ".join(MAILS + [mail.upper() for mail in MAILS])
+    policy = MaskPolicy(entities=("EMAIL_ADDRESS",))
+    ((answer,), (short,)), batches, _ = run(("a", DocumentTask(text, policy, "surrogate")), ("b", SHORT))
+
+    parts = [task for batch in batches for task in batch if isinstance(task, SurrogateTask)]
+    assert len(parts) == 3
+    assert isinstance(short, Sanitised)
+    filled = answer.text.split(", ")
+    assert filled[:1_500] == filled[1_500:], "the same value for the same string, whatever its letter case"
+    assert len(set(filled)) > 1_400
+    assert all("internal" not in value and "@example." in value for value in filled)
+    assert "corp" not in repr(batches)
+
+
+def test_a_surrogate_repeats_no_original_of_another_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first value that is offered for each string is a masked string of the document."""
+    offered: list[int] = []
+
+    def fake(kind: str, original: str, draw: int) -> str:
+        offered.append(draw)
+        return MAILS[-1] if draw == 0 else f"value{len(offered)}@example.org"
+
+    monkeypatch.setattr(fill_surrogate, "fake", fake)
+    policy = MaskPolicy(entities=("EMAIL_ADDRESS",))
+    sanitiser = Sanitiser()
+    (words,) = sanitiser.run([replace(DocumentTask(", ".join(MAILS), policy, "surrogate"), places_max=512)])
+    results = sanitiser.run([SurrogateTask(part, words.originals, policy) for part in words.parts])
+    assert all(b"internal" not in result for result in results)
+    assert offered == [0, 1] * len(MAILS)
 
 
 def test_the_mechanisms_draw_the_parts() -> None:
