@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.mechanisms.words.fill_pricing import DOCUMENT
+from core.mechanisms.words.fill_pricing import slot_epsilon_nano
 from core.mechanisms.words.token_selection import scores, select
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Candidates, FloatArray
@@ -67,12 +67,12 @@ def dp_draws(found: Inspected, epsilon_nano: int, candidates: Candidates, *, sco
     Units: epsilon in nano, for the whole text. A remainder of the division among slots is not spent. `Scored.choose`
     raises ValueError for logits that are not finite.
     """
-    shares = max(len(found.masks), 1) if scope == DOCUMENT else 1
+    own_nano = slot_epsilon_nano(epsilon_nano, scope=scope, slots=len(found.masks))
 
     def choose(place: int, row: FloatArray) -> str:
         mask = found.masks[place]
         fitting = np.right_shift(scores(row[None], clip=CLIP)[0], 1)
         own = candidates.place(found.text[mask.start : mask.end])
-        return candidates.words[select(fitting, own, epsilon_nano=epsilon_nano // shares)]
+        return candidates.words[select(fitting, own, epsilon_nano=own_nano)]
 
     return Scored(choose)

@@ -74,20 +74,29 @@ def fill_left_to_right(
     found: Sequence[Inspected], strategies: Sequence[FillStrategy], model: InfillModel
 ) -> list[Sanitised | GatewayError]:
     """Return each document with all regions filled, or the error of the model or of its strategy, without text."""
+    counts = [len(each.masks) for each in found]
+    return [
+        words if isinstance(words, GatewayError) else fill_in(each, words)
+        for each, words in zip(found, first_words(found, strategies, model, counts), strict=True)
+    ]
+
+
+def first_words(
+    found: Sequence[Inspected], strategies: Sequence[FillStrategy], model: InfillModel, counts: Sequence[int]
+) -> list[list[str] | GatewayError]:
+    """Return the words of the first `counts` regions of each document, or the error of the model or of its strategy,
+    without text. Regions beyond them are blanks that stay."""
     passages = [_Passage(each) for each in found]
     failed: dict[int, GatewayError] = {}
-    for place in range(max((len(each.masks) for each in found), default=0)):
-        waiting = [number for number, each in enumerate(found) if place < len(each.masks) and number not in failed]
+    for place in range(max(counts, default=0)):
+        waiting = [number for number, count in enumerate(counts) if place < count and number not in failed]
         blanks = {number: passages[number].blank for number in waiting}
         for number, word in _chosen(place, blanks, strategies, model).items():
             if isinstance(word, GatewayError):
                 failed[number] = word
             else:
                 passages[number].add(word)
-    return [
-        failed[number] if number in failed else fill_in(each, passages[number].words)
-        for number, each in enumerate(found)
-    ]
+    return [failed.get(number) or passage.words for number, passage in enumerate(passages)]
 
 
 def _chosen(

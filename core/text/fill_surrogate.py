@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from core.errors import TaskFailed
 from core.text.lists import AllowLists
@@ -19,6 +20,14 @@ from core.text.vocabulary import ranked
 
 LEAK_CHARS_MIN = 4
 DRAWS_MAX = 1_000
+
+
+class Value(NamedTuple):
+    """A masked string that gets one surrogate, and the technique that found it first."""
+
+    type: str
+    original: str
+    technique: str
 
 
 class Originals:
@@ -59,27 +68,52 @@ def _words(technique: str, policy: MaskPolicy, lists: AllowLists) -> tuple[str, 
 
 def fill(text: str, masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists) -> list[str]:
     """Return the surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no valid one."""
-    originals = Originals({text[mask.start : mask.end].casefold() for mask in masks})
-    words = {
-        technique: _words(technique, policy, lists)
-        for technique in {mask.technique for mask in masks if mask.type == WORD}
-    }
-    chosen: dict[tuple[str, str], str] = {}
-    fills = []
+    values = values_of(text, masks)
+    return in_places(text, masks, draw(values, originals_of(text, masks), policy, lists))
+
+
+def values_of(text: str, masks: Sequence[Mask]) -> list[Value]:
+    """Return the values of a document, each of which gets a surrogate. Two strings that differ in letter case only are
+    one value."""
+    found: dict[tuple[str, str], Value] = {}
     for mask in masks:
         original = text[mask.start : mask.end]
-        key = (mask.type, original.casefold())
-        if key not in chosen:
-            chosen[key] = _draw(mask, original, words.get(mask.technique, ()), originals)
-        fills.append(chosen[key])
-    if any(originals.repeated_by(value) for value in chosen.values()):
+        found.setdefault((mask.type, original.casefold()), Value(mask.type, original, mask.technique))
+    return list(found.values())
+
+
+def originals_of(text: str, masks: Sequence[Mask]) -> set[str]:
+    """Return all masked strings, in the form that `draw` needs."""
+    return {text[mask.start : mask.end].casefold() for mask in masks}
+
+
+def draw(values: Sequence[Value], originals: set[str], policy: MaskPolicy, lists: AllowLists) -> list[str]:
+    """Return a surrogate for each of `values`: some of a document, or all.
+
+    The draws are independent of each other, given the `originals` of the whole document, none of which is repeated.
+    Raises TaskFailed as `fill`.
+    """
+    known = Originals(originals)
+    words = {
+        technique: _words(technique, policy, lists)
+        for technique in {value.technique for value in values if value.type == WORD}
+    }
+    drawn = [_draw(value, words.get(value.technique, ()), known) for value in values]
+    if any(map(known.repeated_by, drawn)):
         raise TaskFailed(reason="surrogate-repeats-original")
-    return fills
+    return drawn
 
 
-def _draw(mask: Mask, original: str, words: tuple[str, ...], originals: Originals) -> str:
-    for draw in range(DRAWS_MAX):
-        value = fake_word(words, draw) if mask.type == WORD and words else fake(mask.type, original, draw)
+def in_places(text: str, masks: Sequence[Mask], drawn: Sequence[str]) -> list[str]:
+    """Return the surrogate of each mask. `drawn`: those of `values_of`, in order."""
+    values = [(value.type, value.original.casefold()) for value in values_of(text, masks)]
+    chosen = dict(zip(values, drawn, strict=True))
+    return [chosen[mask.type, text[mask.start : mask.end].casefold()] for mask in masks]
+
+
+def _draw(own: Value, words: tuple[str, ...], originals: Originals) -> str:
+    for number in range(DRAWS_MAX):
+        value = fake_word(words, number) if own.type == WORD and words else fake(own.type, own.original, number)
         if not originals.repeated_by(value):
             return value
     raise TaskFailed(reason="no-surrogate")

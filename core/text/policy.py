@@ -48,6 +48,7 @@ FILLS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+SURROGATE = "surrogate"
 METRIC_DP = "metric_dp"
 TOP_1, TOP_K, DP = "top1", "topk", "dp"
 MODEL_FILLS = (TOP_1, TOP_K, DP)  # fills by a language model, if one runs

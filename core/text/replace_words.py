@@ -49,7 +49,7 @@ def replace_words(found: Sequence[Inspected], epsilon_nano: Sequence[int], words
 
     Units: epsilon in nano, per unit of distance, one for each text. Raises: as `WordMechanism.release`.
     """
-    originals = [[_words(each.text[mask.start : mask.end]) for mask in each.masks] for each in found]
+    originals = [words_of(each) for each in found]
     counts = [sum(map(len, regions)) for regions in originals]
     drawn = iter(
         words.release(
@@ -57,10 +57,17 @@ def replace_words(found: Sequence[Inspected], epsilon_nano: Sequence[int], words
             [epsilon for epsilon, count in zip(epsilon_nano, counts, strict=True) for _ in range(count)],
         )
     )
-    return [
-        fill_in(each, [_taken(drawn, len(region)) for region in regions])
-        for each, regions in zip(found, originals, strict=True)
-    ]
+    return [put(each, drawn) for each in found]
+
+
+def words_of(found: Inspected) -> list[list[str]]:
+    """Return the words of each masked region, each of which has a draw of its own."""
+    return [_words(found.text[mask.start : mask.end]) for mask in found.masks]
+
+
+def put(found: Inspected, drawn: Iterator[str]) -> Sanitised:
+    """Return the text with the next of the drawn words in place of those of `words_of`."""
+    return fill_in(found, [_taken(drawn, len(region)) for region in words_of(found)])
 
 
 def _words(region: str) -> list[str]:

@@ -28,6 +28,10 @@ class Inspected:
     tokens: Sequence[Token]
     masks: Sequence[Mask]
 
+    @property
+    def masked_tokens(self) -> int:
+        return _masked_tokens(self.tokens, self.masks)
+
 
 def inspect(text: str, policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED) -> Inspected:
     """Return the masked regions of `visible(text)`. Deterministic for given results of a tagger.
@@ -67,7 +71,7 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
         spans.append(Span(start, written, mask.type, mask.technique))
         read = mask.end
     pieces.append(found.text[read:])
-    return Sanitised("".join(pieces), tuple(spans), _masked_tokens(found.tokens, found.masks), len(found.tokens))
+    return Sanitised("".join(pieces), tuple(spans), found.masked_tokens, len(found.tokens))
 
 
 def fill_masks(found: Inspected, policy: MaskPolicy, fill: str, lists: AllowLists) -> Sanitised:

@@ -37,10 +37,12 @@ class Task:
     """The work for one document. `payload` is the input of the role's handler. `weight` is its estimated size in
     tokens, which counts towards a batch's token budget and towards its tenant's share.
 
-    A task whose payload is `Divisible` may be run in pieces."""
+    A task whose payload is `Divisible` may be run in pieces. It always is, whatever its weight, if it is `stepwise`:
+    the amount of its work depends on the payload's content and is known only once part of it has been done."""
 
     payload: Any
     weight: int
+    stepwise: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Pieces:
 
     What the pieces may do: the distribution of the task's result must not depend on how it was divided. Either the
     pieces draw no noise (they encode or recognise) and the task that `join` returns draws all of it, or each piece
-    draws for units that are independent of those of the other pieces. The whole task has started once one piece has.
+    draws for units of its own, with fresh randomness that is independent of everything else, given what earlier pieces
+    have released. No unit is drawn twice. The whole task has started once one piece has.
     """
 
     tasks: Sequence[Task]

@@ -217,7 +217,8 @@ class TaskQueue:
 
     def _is_large(self, pending: PendingTask) -> bool:
         """Whether a task runs in pieces."""
-        return self._in_pieces and pending.work > self._limits.batch_tokens_max and pending.is_divisible
+        cut = pending.task.stepwise or pending.work > self._limits.batch_tokens_max
+        return self._in_pieces and cut and pending.is_divisible
 
     def _cut(self, tenant: str, pending: PendingTask) -> bool:
         """Replace the next task by its pieces if it is large. Returns whether it was replaced."""

@@ -14,14 +14,17 @@ from core.files.file_version import FileVersion
 from core.guarded import guarded
 from core.mechanisms.words.token_selection import scores
 from core.text.fill_dp import CLIP, dp_draws, slots_of
-from core.text.fill_left_to_right import FillStrategy, fill_left_to_right
+from core.text.fill_left_to_right import FillStrategy, first_words
 from core.text.fill_top_k import top_1, top_k
 from core.text.infill_model import Blank, InfillModel
 from core.text.lists import AllowLists
-from core.text.policy import DP, MODEL_FILLS, TOP_1, Sanitised, SanitizeTask
-from core.text.sanitize import Inspected
+from core.text.partly_filled import PartlyFilled
+from core.text.policy import DP, MODEL_FILLS, TOP_1, SanitizeTask
+from core.text.sanitize import Inspected, fill_in
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.file_cache import FileCache
+from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.infill import embedded_infill
 from gpu_workers.models.infill_sources import infill_model
@@ -73,15 +76,15 @@ class Filler:
 
     def prepare(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected], lists: AllowLists
-    ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
+    ) -> Callable[[], dict[int, Filled]]:
         """See `Handler.prepare` of `gpu_workers.engine.handler`. The draw returns one answer for each task."""
         refused: dict[int, GatewayError] = {}
         strategies: dict[int, FillStrategy] = {}
         inspected = dict(found)
         for number, task in tasks.items():
-            if task.fill == DP:
+            if task.fill == DP and not isinstance(task, FillTask):
                 inspected[number] = slots_of(found[number], task.policy)
-            if len(inspected[number].masks) > self._slots_max:
+            if len(inspected[number].masks) > self._slots_max and not isinstance(task, FillTask):
                 refused[number] = InvalidInput(
                     f"a model fills at most {self._slots_max} masked places of a document", field="documents"
                 )
@@ -91,18 +94,22 @@ class Filler:
         for number in strategies:
             together.setdefault(tasks[number].model, []).append(number)
 
-        def draw() -> dict[int, Sanitised | GatewayError]:
-            answers = dict[int, Sanitised | GatewayError](refused)
+        def draw() -> dict[int, Filled]:
+            answers = dict[int, Filled](refused)
             for file, numbers in together.items():
                 # Use one model after another: `models_loaded_max` limits how many are in memory.
                 model = guarded(self._own.get, file) if file else self._model
                 if isinstance(model, GatewayError):
                     answers |= dict.fromkeys(numbers, model)
                     continue
-                filled = fill_left_to_right(
-                    [inspected[number] for number in numbers], [strategies[number] for number in numbers], model
+                filled = first_words(
+                    [inspected[number] for number in numbers],
+                    [strategies[number] for number in numbers],
+                    model,
+                    [_count(tasks[number], inspected[number]) for number in numbers],
                 )
-                answers |= zip(numbers, filled, strict=True)
+                for number, words in zip(numbers, filled, strict=True):
+                    answers[number] = _answer(tasks[number], inspected[number], words)
             return answers
 
         return draw
@@ -124,6 +131,22 @@ class Filler:
         if task.fill == DP and self._model.candidates:
             return dp_draws(found, task.epsilon_nano or 0, self._model.candidates, scope=task.scope)
         return top_k(found.masks, task.policy, lists, count=task.k, considered=self._model.considered)
+
+
+def _count(task: SanitizeTask, found: Inspected) -> int:
+    """The number of places to fill in this task."""
+    if isinstance(task, FillTask):
+        return task.places
+    places_max = task.places_max if isinstance(task, DocumentTask) else None
+    return min(len(found.masks), places_max or len(found.masks))
+
+
+def _answer(task: SanitizeTask, found: Inspected, words: list[str] | GatewayError) -> Filled:
+    if isinstance(words, GatewayError):
+        return words
+    if isinstance(task, FillTask):
+        return FilledPlaces(tuple(words))
+    return fill_in(found, words) if len(words) == len(found.masks) else PartlyFilled.of(found, words)
 
 
 def _check_fills(model: InfillModel) -> None:

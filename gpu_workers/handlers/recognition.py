@@ -13,6 +13,7 @@ from core.text.policy import SanitizeTask
 from core.text.recognised import NOT_RECOGNISED, Recognised, WindowFinds, join
 from core.text.visible import visible
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask, window_tasks
+from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
 
 if TYPE_CHECKING:
     from gpu_workers.handlers.entity_tagger import NameFinder
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 Finds = Sequence[WindowFinds | GatewayError]
 
 
-def recognise(tasks: Sequence[SanitizeTask | WindowTask], names: NameFinder | None) -> list[Finds]:
+def recognise(
+    tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask], names: NameFinder | None
+) -> list[Finds]:
     """Return for each task the finds in its windows, or the error of a window's recognisers. A task that needs no
     recognisers has none. The windows of a document are not read again if they were read as tasks of their own.
 
@@ -31,10 +34,10 @@ def recognise(tasks: Sequence[SanitizeTask | WindowTask], names: NameFinder | No
     windows = {
         index: [task] if isinstance(task, WindowTask) else window_tasks(task)
         for index, task in enumerate(tasks)
-        if index not in known
+        if index not in known and not isinstance(task, WordTask | SurrogateTask)
     }
     found = iter(_read([window for own in windows.values() for window in own], names))
-    return [known.get(index) or list(islice(found, len(windows[index]))) for index in range(len(tasks))]
+    return [known.get(index) or list(islice(found, len(windows.get(index, ())))) for index in range(len(tasks))]
 
 
 def joined(task: SanitizeTask, finds: Finds) -> Recognised:

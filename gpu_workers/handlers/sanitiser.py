@@ -19,6 +19,7 @@ from core.mechanisms.words.exponential import ExponentialWords
 from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.text.lists import AllowLists
+from core.text.partly_filled import PartlyFilled
 from core.text.policy import (
     ENTITIES,
     FILLS,
@@ -36,8 +37,11 @@ from core.text.replace_words import inspect_words, replace_words
 from core.text.sanitize import Inspected, fill_masks, inspect, sanitize
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
+from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
 from gpu_workers.handlers.recognition import Finds, joined, recognise
-from gpu_workers.handlers.sanitize_tasks import WindowTask
+from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
+from gpu_workers.handlers.word_parts import draw_part, step
+from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
 
 if TYPE_CHECKING:
@@ -52,7 +56,7 @@ CANARY_VALUES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
-Result = Sanitised | WindowFinds | GatewayError
+Result = Sanitised | PartlyFilled | FilledPlaces | WordsToDraw | bytes | WindowFinds | GatewayError
 
 _CANARY_EPSILON_NANO = 10**9
 _MODEL = "model"  # a key beside the names of the word mechanisms
@@ -144,11 +148,13 @@ class Sanitiser:
             if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
                 raise CanaryMissed("the output contains a word outside the public vocabulary")
 
-    def run(self, tasks: Sequence[SanitizeTask | WindowTask]) -> list[Result]:
+    def run(self, tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask]) -> list[Result]:
         """Return one answer for each task, in order."""
         return self.prepare(tasks)()
 
-    def prepare(self, tasks: Sequence[SanitizeTask | WindowTask]) -> Callable[[], list[Result]]:
+    def prepare(
+        self, tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask]
+    ) -> Callable[[], list[Result]]:
         """See `Handler.prepare`. Three steps run once for the whole batch: the tagger reads all windows, each word
         mechanism draws for all its `metric_dp` tasks, and the model fills the blanks of all its tasks."""
         answers: dict[int, Result] = {}
@@ -158,14 +164,19 @@ class Sanitiser:
             if isinstance(task, WindowTask):
                 (answers[index],) = finds
                 continue
+            if isinstance(task, WordTask | SurrogateTask):
+                continue
             inspected = guarded(self._inspected, task, finds)
             if isinstance(inspected, GatewayError):
                 answers[index] = inspected
+            elif isinstance(task, DocumentTask) and (own := guarded(step, task, finds, inspected)) is not None:
+                answers[index] = own
             elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
                 found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
             else:
                 alone[index] = inspected
         documents = {index: task for index, task in enumerate(tasks) if isinstance(task, SanitizeTask)}
+        parts = {index: task for index, task in enumerate(tasks) if isinstance(task, WordTask | SurrogateTask)}
         by_model = found.pop(_MODEL, {})
         fill = self._by_model({index: documents[index] for index in by_model}, by_model)
 
@@ -174,6 +185,8 @@ class Sanitiser:
                 task = documents[index]
                 answers[index] = guarded(fill_masks, inspected, task.policy, task.fill, self._lists)
             answers.update(fill())
+            for index, part in parts.items():
+                answers[index] = guarded(draw_part, part, self._words, self._lists)
             for mechanism, own in found.items():
                 epsilons = [documents[index].epsilon_nano or 0 for index in own]
                 replaced = guarded(replace_words, list(own.values()), epsilons, self._words[mechanism])
@@ -186,12 +199,14 @@ class Sanitiser:
         return draw
 
     def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected:
+        if isinstance(task, FillTask):
+            return Inspected(task.text, (), task.masks)
         inspector = inspect_words if task.fill in PRICED_FILLS else inspect
         return inspector(task.text, task.policy, self._lists, joined(task, finds))
 
     def _by_model(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]
-    ) -> Callable[[], dict[int, Sanitised | GatewayError]]:
+    ) -> Callable[[], dict[int, Filled]]:
         if not tasks:
             return dict
         if self._filler is None or not {task.fill for task in tasks.values()} <= set(self._filler.modes):

@@ -1,8 +1,9 @@
 """The tasks of the sanitise and fill roles. The front end builds them, so this module imports no recogniser.
 
 Recognisers run in windows of a long document (`core.text.windows`). The engine runs the windows as tasks of their own,
-so that short documents of other tenants run between them. Everything else, including all randomness, belongs to the
-task that follows: it joins the finds and fills the whole document.
+so that short documents of other tenants run between them. The task that follows joins the finds and fills the document.
+A language model fills a document in steps of a few places (`gpu_workers.handlers.fill_tasks`). For a long document,
+`metric_dp` and `surrogate` draw in parts (`gpu_workers.handlers.word_tasks`).
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.text.policy import METRIC_DP, MODEL_FILLS, MaskPolicy, SanitizeTask
+from core.text.partly_filled import PartlyFilled
+from core.text.policy import DP, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
 from core.text.recognised import WindowFinds
 from core.text.visible import visible
 from core.text.windows import windows
-from gpu_workers.engine.protocol import Pieces, Task
+from gpu_workers.engine.protocol import Joined, Pieces, Task
+from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
+from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
 
 _CHARS_PER_TOKEN = 4
-_FILL_WORK = 3  # of a model fill, in units of reading the text once: each place is read with its surroundings
+_TOKENS_PER_PLACE = 16  # of a long text, on average; how many places a text has is known once it has been inspected
+_PLACES_FEW = 10  # a short text may consist of masked places
+_TOKENS_PER_ENTITY = 8  # of a short text
 _REST_SHARE = 16  # without recognisers, a model or draws, a text takes at most 1/16 of the time of the tagger
-_DRAW_SHARE = 3  # the draws of `metric_dp` for a text of different words take 1/3 of that time
+# the draws for a text of different words or values take this part of that time
+_DRAW_SHARES = {METRIC_DP: 2, SURROGATE: 3}
 
 
 @dataclass(frozen=True)
@@ -37,27 +44,90 @@ class WindowTask:
 
 @dataclass(frozen=True)
 class DocumentTask(SanitizeTask):
-    """A document of a request. `finds`: what recognisers found in its windows, if those ran as tasks of their own."""
+    """A document of a request. `finds`: what recognisers found in its windows, if those ran as tasks of their own.
+    `places_max`: the most places that this task fills, all if None; if the document has more, the result is a
+    `PartlyFilled` or a `WordsToDraw`. `drawn`: the parts of a `WordsToDraw` with their draws."""
 
     finds: Sequence[WindowFinds] | None = field(default=None, repr=False)
+    places_max: int | None = None
+    drawn: tuple[tuple[bytes, bytes], ...] | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> int:
         """The estimated work, in tokens."""
         tokens = _tokens(self.text)
         reading = tokens if self.finds is None else tokens // _REST_SHARE + 1
-        filling = _FILL_WORK * tokens if self.fill in MODEL_FILLS else 0
-        drawing = tokens // _DRAW_SHARE if self.fill == METRIC_DP else 0
+        filling = self._filling(tokens) if self.fill in MODEL_FILLS else 0
+        drawing = tokens // _DRAW_SHARES[self.fill] if self.fill in _DRAW_SHARES and not self._in_parts else 0
         return reading + filling + drawing
 
-    def pieces(self, weight_max: int) -> Pieces | None:  # noqa: ARG002 - the masks must not depend on an engine's limits
-        """The windows of a document that has more than one. See `gpu_workers.engine.protocol.Divisible`."""
+    @property
+    def stepwise(self) -> bool:
+        """Whether places are filled in steps. See `gpu_workers.engine.protocol.Task`."""
+        return self.fill in MODEL_FILLS and self.places_max is None
+
+    @property
+    def _in_parts(self) -> bool:
+        """Whether this is the first or the last step of a document that is divided."""
+        return self.places_max is not None or self.drawn is not None
+
+    def _filling(self, tokens: int) -> int:
+        if self.fill == DP and self.policy.whole:
+            places = tokens
+        else:
+            few = tokens // _TOKENS_PER_ENTITY + 1 if self.policy.techniques == ("entity",) else tokens
+            places = max(tokens // _TOKENS_PER_PLACE, min(_PLACES_FEW, few))
+        return min(places, self.places_max or places) * min(PLACE_TOKENS, tokens + 1)
+
+    def pieces(self, weight_max: int) -> Pieces | None:
+        """The windows of a document that has more than one, which must not depend on an engine's limits. Then, for a
+        model fill, `metric_dp` or `surrogate`, its first step. See `gpu_workers.engine.protocol.Divisible`."""
+        if self._in_parts:
+            return None
         own = window_tasks(self) if self.finds is None else []
-        return Pieces([Task(window, window.weight) for window in own], self._with) if len(own) > 1 else None
+        if len(own) > 1:
+            return Pieces([Task(window, window.weight) for window in own], self._with)
+        if self.fill not in (*MODEL_FILLS, *_DRAW_SHARES):
+            return None
+        first = replace(self, places_max=weight_max if self.fill in _DRAW_SHARES else places_of(weight_max))
+        return Pieces([Task(first, first.weight)], self._continued)
 
     def _with(self, finds: Sequence[Any]) -> Task:
         task = replace(self, finds=tuple(finds))
-        return Task(task, task.weight)
+        return Task(task, task.weight, stepwise=task.stepwise)
+
+    def _continued(self, results: Sequence[Any]) -> Task | Joined:
+        (result,) = results
+        if isinstance(result, PartlyFilled):
+            return RestTask.of(self, result).task
+        if isinstance(result, WordsToDraw):
+            rest = _DrawTask(self, result)
+            return Task(rest, self.weight, stepwise=True)
+        return Joined(result)
+
+
+@dataclass(frozen=True)
+class _DrawTask:
+    """A document whose words are to be drawn. Only its pieces are run."""
+
+    document: DocumentTask
+    words: WordsToDraw
+
+    def pieces(self, weight_max: int) -> Pieces:
+        """Draw the parts, then put the words in their places. See `gpu_workers.engine.protocol.Divisible`."""
+        own = self.document
+
+        def join(drawn: Sequence[bytes]) -> Task:
+            last = replace(own, finds=self.words.finds, drawn=tuple(zip(self.words.parts, drawn, strict=True)))
+            return Task(last, last.weight)
+
+        parts: list[WordTask | SurrogateTask] = [
+            SurrogateTask(part, self.words.originals, own.policy)
+            if own.fill == SURROGATE
+            else WordTask(part, own.mechanism, own.epsilon_nano or 0)
+            for part in self.words.parts
+        ]
+        return Pieces([Task(part, weight_max) for part in parts], join)
 
 
 def window_tasks(task: SanitizeTask) -> list[WindowTask]:

@@ -65,7 +65,7 @@ class SanitizeService:
         return ReleaseRequest(
             charges=cost.charges,
             role=role_of(applied.fill.mode),
-            tasks=[Task(task, task.weight) for task in tasks],
+            tasks=[Task(task, task.weight, stepwise=task.stepwise) for task in tasks],
             render=render,
             privacy=cost.facts,
         )

@@ -159,7 +159,7 @@ class DocumentStream:
         release_request = ReleaseRequest(
             charges=[charge for part in parts for charge in part.cost.charges],
             role=self._role,
-            tasks=[Task(task, task.weight) for part in parts for task in part.tasks],
+            tasks=[Task(task, task.weight, stepwise=task.stepwise) for part in parts for task in part.tasks],
             render=lambda results, common: self._rendered(parts, results, common),
             privacy=parts[0].cost.facts,
             isolate_failures=True,

@@ -39,6 +39,11 @@ def fill_event(epsilon: float | int | str | Decimal, *, scope: str) -> PrivacyEv
     return PrivacyEvent(f"dp_fill_{scope}", "pure", Unit.TOKEN, Adjacency.REPLACE_ONE, Guarantee.PURE_DP, nano)
 
 
+def slot_epsilon_nano(epsilon_nano: int, *, scope: str, slots: int) -> int:
+    """Return the epsilon of each draw of a text with so many slots. A remainder of the division is not spent."""
+    return epsilon_nano // max(slots, 1) if scope == DOCUMENT else epsilon_nano
+
+
 def fill_facts(*, scope: str, whole: bool) -> dict[str, Any]:
     """Return what a response contains beside `fill_event`. `whole`: every word is a masked place."""
     if scope == DOCUMENT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,15 +108,19 @@ def test_a_window_that_fails_fails_its_document_alone_and_says_nothing(monkeypat
     [
         DocumentTask("word " * 3_200, EMAIL),
         DocumentTask(LONG, MaskPolicy(techniques=("allow_list",))),
-        DocumentTask(LONG, MaskPolicy(techniques=("all", "entity")), METRIC_DP, 10**9),
     ],
 )
 def test_a_document_of_one_window_or_without_recognisers_is_not_cut(task: DocumentTask) -> None:
     assert task.pieces(512) is None
 
 
+def test_no_windows_are_read_where_every_word_is_drawn() -> None:
+    task = DocumentTask(LONG, MaskPolicy(techniques=("all", "entity")), METRIC_DP, 10**9)
+    assert [piece.payload for piece in task.pieces(512).tasks] == [replace(task, places_max=512)]
+
+
 @pytest.mark.parametrize("fill", [METRIC_DP, TOP_1, DP])
-def test_the_task_that_follows_has_the_whole_text_and_the_fill_and_is_not_cut_again(fill: str) -> None:
+def test_the_task_that_follows_has_the_whole_text_and_the_fill(fill: str) -> None:
     task = DocumentTask(LONG, EMAIL, fill, None if fill == TOP_1 else 10**9)
     pieces = task.pieces(512)
     assert pieces is not None
@@ -124,7 +129,10 @@ def test_the_task_that_follows_has_the_whole_text_and_the_fill_and_is_not_cut_ag
 
     assert isinstance(rest, Task)
     assert (rest.payload.text, rest.payload.fill, rest.payload.epsilon_nano) == (LONG, fill, task.epsilon_nano)
-    assert rest.payload.pieces(512) is None
+    again = rest.payload.pieces(512)
+    (first,) = again.tasks
+    assert first.payload == replace(rest.payload, places_max=512 if fill == METRIC_DP else 10)
+    assert first.payload.pieces(512) is None
     assert rest.weight < task.weight
     assert SECRET not in repr(rest) + repr(pieces.tasks)
 

@@ -1,0 +1,177 @@
+"""Long documents with `metric_dp`: their words are drawn in parts, each word once, with other tenants in between."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.errors import TaskFailed
+from core.mechanisms.words.pricing import MECHANISMS
+from core.text import fill_surrogate
+from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
+from gpu_workers.engine.inline import InlineEngine
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers.sanitiser import Sanitiser
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
+from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
+
+ALL = MaskPolicy(techniques=("all",))
+RARE = MaskPolicy(techniques=("vocabulary", "entity"))
+LONG = ", ".join(f"zqxv{n} and zqxw{n % 9} in the house" for n in range(1_500)) + " jo@corp.internal" + ";zqxx" * 5_000
+SHORT = DocumentTask("Write to jo@example.org", MaskPolicy())
+
+
+class Mirror:
+    """A word mechanism that returns its input with a mark, and keeps it."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.epsilons: set[int] = set()
+
+    def release(self, words: Sequence[str], epsilon_nano: Sequence[int]) -> list[str]:
+        self.calls.append(list(words))
+        self.epsilons |= set(epsilon_nano)
+        if "poison" in words:
+            raise ValueError(words)
+        return [f"{word}-new" for word in words]
+
+
+class Recording:
+    """The handler of the sanitise role. Keeps the payloads of each batch."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._handler = Sanitiser()
+        self._handler._words = dict.fromkeys(MECHANISMS, mirror)
+        self.batches: list[list[Any]] = []
+
+    def warm_up(self) -> WorkerFacts:
+        return Sanitiser().warm_up()
+
+    def prepare(self, tasks: Sequence[Any]) -> Callable[[], Sequence[Any]]:
+        self.batches.append(list(tasks))
+        return self._handler.prepare(tasks)
+
+
+def run(*groups: tuple[str, DocumentTask]) -> tuple[list[Any], list[list[Any]], Mirror]:
+    """Submit each task for its tenant, in order. Return the results, errors included, the batches and the draws."""
+    mirror = Mirror()
+    handler = Recording(mirror)
+
+    async def main() -> list[Any]:
+        engine = InlineEngine({Role.SANITIZE: lambda: handler})
+        await engine.start()
+        try:
+            return await asyncio.gather(
+                *(
+                    engine.run(
+                        Role.SANITIZE,
+                        [Task(task, task.weight, stepwise=task.stepwise)],
+                        tenant=tenant,
+                        timeout_s=60,
+                        client_disconnected=asyncio.Event(),
+                    )
+                    for tenant, task in groups
+                ),
+                return_exceptions=True,
+            )
+        finally:
+            await engine.stop()
+
+    return asyncio.run(main()), handler.batches, mirror
+
+
+@pytest.mark.parametrize("policy", [ALL, RARE])
+def test_each_word_is_drawn_once_and_put_in_its_place(policy: MaskPolicy) -> None:
+    document = DocumentTask(LONG, policy, METRIC_DP, 7)
+    whole, once = Sanitiser(), Mirror()
+    whole._words = dict.fromkeys(MECHANISMS, once)
+    (expected,) = whole.run([document])
+    ((answer,),), batches, mirror = run(("a", document))
+
+    assert answer == expected
+    assert mirror.epsilons == {7}
+    drawn = Counter(word for call in mirror.calls for word in call)
+    assert drawn == Counter(word for call in once.calls for word in call)
+    assert drawn["zqxx"] == 5_000
+    assert sum(isinstance(task, WordTask) for batch in batches for task in batch) >= 3
+    assert all(len(set(call)) <= 512 and len(call) <= 8 * 512 for call in mirror.calls)
+    assert "zqxv" not in repr(batches)
+
+
+@pytest.mark.parametrize("mechanism", list(MECHANISMS))
+def test_a_short_document_of_another_tenant_runs_between_the_parts(mechanism: str) -> None:
+    (_, (short,)), batches, _ = run(("a", DocumentTask(LONG, ALL, METRIC_DP, 7, mechanism)), ("b", SHORT))
+
+    assert isinstance(short, Sanitised)
+    place = next(number for number, batch in enumerate(batches) if SHORT in batch)
+    assert any(isinstance(task, WordTask) for batch in batches[place + 1 :] for task in batch)
+
+
+def test_a_part_that_fails_fails_its_document_alone_and_says_nothing() -> None:
+    (failed, (short,)), _, mirror = run(("a", DocumentTask(f"{LONG} poison", ALL, METRIC_DP, 7)), ("b", SHORT))
+
+    assert isinstance(failed, TaskFailed)
+    assert b"poison" not in pickle.dumps(failed)
+    assert isinstance(short, Sanitised)
+    assert max(Counter(word for call in mirror.calls for word in set(call) if word.startswith("zqxv")).values()) == 1
+
+
+def test_a_long_document_of_few_words_is_drawn_at_once() -> None:
+    ((answer,),), batches, mirror = run(("a", DocumentTask("of the and\n" + "." * 40_000, ALL, METRIC_DP, 7)))
+    assert answer.text == "of-new the-new and-new"
+    assert len(batches) == len(mirror.calls) == 1
+
+
+MAILS = [f"jo{n}@corp{n % 7}.internal" for n in range(1_500)]
+
+
+def test_surrogates_are_drawn_in_parts_and_are_those_of_one_document() -> None:
+    text = ", ".join(MAILS + [mail.upper() for mail in MAILS])
+    policy = MaskPolicy(entities=("EMAIL_ADDRESS",))
+    ((answer,), (short,)), batches, _ = run(("a", DocumentTask(text, policy, "surrogate")), ("b", SHORT))
+
+    parts = [task for batch in batches for task in batch if isinstance(task, SurrogateTask)]
+    assert len(parts) == 3
+    assert isinstance(short, Sanitised)
+    filled = answer.text.split(", ")
+    assert filled[:1_500] == filled[1_500:], "the same value for the same string, whatever its letter case"
+    assert len(set(filled)) > 1_400
+    assert all("internal" not in value and "@example." in value for value in filled)
+    assert "corp" not in repr(batches)
+
+
+def test_a_surrogate_repeats_no_original_of_another_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first value that is offered for each string is a masked string of the document."""
+    offered: list[int] = []
+
+    def fake(kind: str, original: str, draw: int) -> str:
+        offered.append(draw)
+        return MAILS[-1] if draw == 0 else f"value{len(offered)}@example.org"
+
+    monkeypatch.setattr(fill_surrogate, "fake", fake)
+    policy = MaskPolicy(entities=("EMAIL_ADDRESS",))
+    sanitiser = Sanitiser()
+    (words,) = sanitiser.run([replace(DocumentTask(", ".join(MAILS), policy, "surrogate"), places_max=512)])
+    results = sanitiser.run([SurrogateTask(part, words.originals, policy) for part in words.parts])
+    assert all(b"internal" not in result for result in results)
+    assert offered == [0, 1] * len(MAILS)
+
+
+def test_the_mechanisms_draw_the_parts() -> None:
+    document = DocumentTask(" ".join(f"morning w{n}" for n in range(700)), ALL, METRIC_DP, 40 * 10**9)
+    sanitiser = Sanitiser()
+    known = set(sanitiser._vocabulary.words)
+    (words,) = sanitiser.run([piece.payload for piece in document.pieces(512).tasks])
+    results = sanitiser.run([WordTask(part, "exponential", 40 * 10**9) for part in words.parts])
+    rest = document._continued([words]).payload.pieces(512).join(results)
+    (answer,) = sanitiser.run([rest.payload])
+    assert len(answer.text.split()) == answer.masked_tokens == 1_400
+    assert known.issuperset(answer.text.split())
+    assert answer.text.split()[::2].count("morning") > 690
