@@ -122,8 +122,8 @@ def _app(gateway: Gateway) -> FastAPI:
     app.state.json_limits = json_limits(settings)
     app.state.preparation = gateway.preparation
     app.state.body_memory = gateway.body_memory
+    app.state.in_flight = gateway.in_flight
     app.state.large_requests = gateway.large_requests
-    app.state.preparation = gateway.preparation
     return app
 
 

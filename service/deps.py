@@ -19,7 +19,7 @@ from service.accounting.calculations import Calculations
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
-from service.http.open_streams import OpenStream, open_stream
+from service.http.open_streams import OpenStream, endless_stream, open_stream
 from service.http.paging import Paging
 from service.jobs.runner import JobRunner
 from service.jobs.submit import JobSubmission
@@ -62,6 +62,7 @@ VectorsDep = Annotated[VectorService, _part(lambda gateway: gateway.vectors)]
 ProjectionsDep = Annotated[Projections, _part(lambda gateway: gateway.projections)]
 SanitizeDep = Annotated[SanitizeService, _part(lambda gateway: gateway.sanitize)]
 OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
+EndlessStreamDep = Annotated[OpenStream, Depends(endless_stream)]
 StreamPartsDep = Annotated[StreamParts, _part(lambda gateway: gateway.stream)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]

@@ -27,6 +27,7 @@ from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.failure_limit import FailureLimit
+from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
@@ -118,6 +119,9 @@ class Gateway:
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
         self.preparation = Preparation()
+        self.in_flight = InFlight(
+            per_tenant_max=settings.requests_in_flight_per_tenant_max, wait_s=settings.request_timeout_s
+        )
         self.large_requests = LargeRequests(
             per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
         )
