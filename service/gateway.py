@@ -128,7 +128,7 @@ class Gateway:
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
         constructions = Constructions(
-            self.calculations, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
+            self.calculations, self.preparation, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
         )
         self.projections = Projections(settings, constructions)
         self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self.preparation)
