@@ -6,7 +6,6 @@ application, the server and tests.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -41,6 +40,7 @@ from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
+from service.operation.scrape import Scrapes
 from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
@@ -51,6 +51,7 @@ from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
+from service.turns import Turns
 from service.vectors.constructions import Constructions
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorRequest
@@ -119,6 +120,7 @@ class Gateway:
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
         self.preparation = Preparation()
+        self.scrapes = Scrapes(self.preparation)
         self.in_flight = InFlight(
             per_tenant_max=settings.requests_in_flight_per_tenant_max, wait_s=settings.request_timeout_s
         )
@@ -159,7 +161,7 @@ class Gateway:
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
-        self.sampling = asyncio.Lock()
+        self.sampling = Turns(1)
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
         self.storage = Storage(
@@ -194,6 +196,7 @@ class Gateway:
             master_key=self.master_key,
             runner=self.jobs,
             body_memory=self.body_memory,
+            preparation=self.preparation,
         )
         self.estimated = [
             *estimated_jobs(self.job_kinds),
