@@ -7,7 +7,6 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
@@ -18,6 +17,7 @@ from service.budget.estimate import estimate_router
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
+from service.http.api_page import add_api_page
 from service.http.body import json_limits
 from service.http.body_pace import BodyPace
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
@@ -84,8 +84,8 @@ def _administrate(app: FastAPI) -> None:
 def _app(gateway: Gateway) -> FastAPI:
     """An app without routes."""
     settings = gateway.settings
-    app = FastAPIOffline(  # the API page loads nothing from elsewhere
-        redoc_url=None,
+    app = FastAPI(
+        openapi_url=None,  # with it, the framework's own pages; `add_api_page` adds them
         title="Privacy gateway",
         version=version("privacy-gateway"),
         summary="Private embeddings and sanitised text, against a durable privacy budget.",
@@ -117,13 +117,14 @@ def _app(gateway: Gateway) -> FastAPI:
         redirect_slashes=False,  # a redirect would repeat the path
         telemetry={"logs": False},  # the framework's own would export the text of exceptions
     )
+    add_api_page(app)
     app.state.gateway = gateway
     app.state.authenticator = gateway.authenticator
     app.state.json_limits = json_limits(settings)
     app.state.preparation = gateway.preparation
     app.state.body_memory = gateway.body_memory
+    app.state.in_flight = gateway.in_flight
     app.state.large_requests = gateway.large_requests
-    app.state.preparation = gateway.preparation
     return app
 
 

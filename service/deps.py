@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -19,18 +18,20 @@ from service.accounting.calculations import Calculations
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
-from service.http.open_streams import OpenStream, open_stream
+from service.http.open_streams import OpenStream, endless_stream, open_stream
 from service.http.paging import Paging
 from service.jobs.runner import JobRunner
 from service.jobs.submit import JobSubmission
 from service.openai.service import OpenAIService
 from service.operation.readiness import Readiness
+from service.operation.scrape import Scrapes
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import Policies
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
 from service.sentdp.service import SentDPService
+from service.turns import Turns
 from service.vectors.projections import Projections
 from service.vectors.service import VectorService
 from service.workers import Workers
@@ -54,6 +55,7 @@ EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]
 WorkersDep = Annotated[Workers, _part(lambda gateway: gateway.workers)]
 ArraysDep = Annotated[ArrayPool, _part(lambda gateway: gateway.engine.arrays)]
 ReadinessDep = Annotated[Readiness, _part(lambda gateway: gateway.readiness)]
+ScrapesDep = Annotated[Scrapes, _part(lambda gateway: gateway.scrapes)]
 CalculationsDep = Annotated[Calculations, _part(lambda gateway: gateway.calculations)]
 
 ReleasesDep = Annotated[ReleasePipeline, _part(lambda gateway: gateway.releases)]
@@ -62,6 +64,7 @@ VectorsDep = Annotated[VectorService, _part(lambda gateway: gateway.vectors)]
 ProjectionsDep = Annotated[Projections, _part(lambda gateway: gateway.projections)]
 SanitizeDep = Annotated[SanitizeService, _part(lambda gateway: gateway.sanitize)]
 OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
+EndlessStreamDep = Annotated[OpenStream, Depends(endless_stream)]
 StreamPartsDep = Annotated[StreamParts, _part(lambda gateway: gateway.stream)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
@@ -70,8 +73,8 @@ DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]
 TunedModelsDep = Annotated[TunedModels, _part(lambda gateway: gateway.tuned_models)]
 JobsDep = Annotated[JobRunner, _part(lambda gateway: gateway.jobs)]
 SubmissionDep = Annotated[JobSubmission, _part(lambda gateway: gateway.submission)]
-# Synthetic rows of all callers are drawn one block after the other.
-SamplingDep = Annotated[asyncio.Lock, _part(lambda gateway: gateway.sampling)]
+# Blocks of synthetic rows are drawn one after the other.
+SamplingDep = Annotated[Turns, _part(lambda gateway: gateway.sampling)]
 
 
 async def paging(

@@ -6,7 +6,6 @@ application, the server and tests.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -27,6 +26,7 @@ from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.failure_limit import FailureLimit
+from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
 from service.http.rate_limit import RateLimit
@@ -40,6 +40,7 @@ from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
+from service.operation.scrape import Scrapes
 from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
@@ -50,6 +51,7 @@ from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
+from service.turns import Turns
 from service.vectors.constructions import Constructions
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorRequest
@@ -118,13 +120,17 @@ class Gateway:
         self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
 
         self.preparation = Preparation()
+        self.scrapes = Scrapes(self.preparation)
+        self.in_flight = InFlight(
+            per_tenant_max=settings.requests_in_flight_per_tenant_max, wait_s=settings.request_timeout_s
+        )
         self.large_requests = LargeRequests(
             per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
         )
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
         self.tuned_models = TunedModels(settings.data_dir)
         constructions = Constructions(
-            self.calculations, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
+            self.calculations, self.preparation, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
         )
         self.projections = Projections(settings, constructions)
         self.sentdp = SentDPService(settings, domains=self.domains, workers=self.workers, preparation=self.preparation)
@@ -155,7 +161,7 @@ class Gateway:
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
-        self.sampling = asyncio.Lock()
+        self.sampling = Turns(1)
 
         self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
         self.storage = Storage(
@@ -191,6 +197,7 @@ class Gateway:
             master_key=self.master_key,
             runner=self.jobs,
             body_memory=self.body_memory,
+            preparation=self.preparation,
         )
         self.estimated = [
             *estimated_jobs(self.job_kinds),

@@ -166,6 +166,7 @@ class RequestLimits(BaseModel):
     vectors_memory_per_tenant_bytes_max: int = Field(1024 * MIB, ge=1024)
     vector_matrices_bytes_max: int = Field(256 * MIB, ge=0)
     bodies_memory_bytes_max: int = Field(1024 * MIB, ge=1024)
+    requests_in_flight_per_tenant_max: int = Field(32, ge=1)
     large_requests_per_tenant_max: int = Field(4, ge=1)
     bodies_memory_per_tenant_bytes_max: int = Field(256 * MIB, ge=1024)
     fill_k_max: int = Field(100, ge=1)

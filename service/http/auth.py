@@ -21,6 +21,7 @@ from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
 from service import metrics
 from service.http.failure_limit import FailureLimit
+from service.http.in_flight import InFlight
 from service.http.rate_limit import RateLimit
 
 # For the API page only. `identify` reads the header itself.
@@ -88,12 +89,13 @@ class Authenticator:
 
 
 async def identify(request: Request) -> Caller | Admin:
-    """The identity of a request, looked up once.
+    """The identity of a request, looked up once. A tenant's request also waits for its place (`InFlight`).
 
     Raises:
         HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the
             tenant's rate, and for too many failures from one address.
         LedgerUnavailable: the key cannot be checked.
+        TenantLimitReached, ClientGone: the tenant has no free place for a request.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)
     if known is not None:
@@ -109,6 +111,8 @@ async def identify(request: Request) -> Caller | Admin:
     if isinstance(identity, Caller):
         request.state.tenant = identity.tenant
         request.state.headers = authenticator.admit(identity)
+        in_flight: InFlight = request.app.state.in_flight
+        await in_flight.take(request, identity.tenant)
     return identity
 
 

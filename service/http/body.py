@@ -117,8 +117,8 @@ class JsonRequest(Request):
 class JsonRoute(APIRoute):
     """An `APIRoute` that authenticates and checks the role before it reads a body.
 
-    It counts the body as the caller's memory and reads it as `JsonRequest` does. A route with an optional body also
-    takes a request without one.
+    It counts the body as the caller's memory until the answer has been sent, and reads it as `JsonRequest` does. A
+    route with an optional body also takes a request without one.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -140,10 +140,12 @@ class JsonRoute(APIRoute):
             owner = identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
             memory: BodyMemory = request.app.state.body_memory
             large: LargeRequests = request.app.state.large_requests
-            async with large.place(owner, request.headers):
-                with memory.of(owner) as body:
-                    await json_request.receive_body(body, owner=owner)
-                    return await handler(json_request)
+            held = request.state.exchange.held  # until the answer has been sent
+            await large.take(owner, request.headers, held)
+            body = memory.opened(owner)
+            held.callback(body.close)
+            await json_request.receive_body(body, owner=owner)
+            return await handler(json_request)
 
         return handle
 

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import metrics
 from service.http import problems
+from service.http.api_page import PAGE_PATH
 from service.http.numbers import whole_number
 
 access_log = logging.getLogger("privacy_gateway.access")
@@ -38,7 +39,7 @@ _FIXED_HEADERS = {
 }
 # An answer that is shown as a page loads nothing and runs nothing. A route that makes a page sets a policy of its own.
 _NO_PAGE_POLICY = "default-src 'none'; frame-ancestors 'none'"
-_API_PAGE = "/docs"  # the framework's page; it has an inline script and loads its files from the gateway
+# The page of the API has an inline script and loads its files from the gateway.
 _API_PAGE_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'"
@@ -78,7 +79,7 @@ class RequestContext:
                 out["X-Request-ID"] = request_id
                 out.update(self._fixed)
                 out.setdefault("Cache-Control", "no-store")
-                is_page = scope["path"].startswith(_API_PAGE)
+                is_page = scope["path"] == PAGE_PATH
                 out.setdefault("Content-Security-Policy", _API_PAGE_POLICY if is_page else _NO_PAGE_POLICY)
                 for name, value in scope["state"].get("headers", {}).items():
                     out.setdefault(name, value)

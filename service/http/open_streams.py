@@ -2,8 +2,9 @@
 
 Guarantee: an answer to a tenant is complete or cut off at most `interval_s` + `GRACE_S` seconds, and the time of one
 look-up in the ledger, after its key was revoked or has expired, or after a request of its tenant was refused for its
-rate. This includes answers whose client does not read. The same holds for a body that is still arriving when its key
-ends. While the ledger cannot be reached, both continue; nothing is released in that time.
+rate. This includes answers whose client does not read. The same holds for a body that is still arriving, and a request
+that waits for a place, when its key ends. While the ledger cannot be reached, all of them continue; nothing is released
+in that time.
 
 A streamed answer checks `OpenStream.error` between its parts and then writes its documented last line or event. Any
 other answer, and one that does not end within `GRACE_S`, is cut off: the connection closes. A request whose answer has
@@ -19,11 +20,12 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.errors import GatewayError
 from service.http import problems
 from service.http.auth import Caller
+from service.http.exchange import Exchange
 
 log = logging.getLogger("privacy_gateway.streams")
 
@@ -99,7 +101,7 @@ class OpenStreams:
 
 
 class StreamGuard:
-    """Middleware that watches every request which is not complete after `interval_s` seconds."""
+    """Middleware that makes the exchange of a request, and watches each one that is not complete after `interval_s`."""
 
     def __init__(self, app: ASGIApp, *, streams: OpenStreams) -> None:
         self.app = app
@@ -107,22 +109,20 @@ class StreamGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await _Exchange(self._streams, scope).run(self.app, receive, send)
+            await _Watch(self._streams, scope, Exchange(scope, receive, send)).run(self.app, receive, send)
         else:
             await self.app(scope, receive, send)
 
 
-class _Exchange:
-    """One request and its answer. Work between the two is not cut off: it is charged already and ends by itself."""
+class _Watch:
+    """Ends one exchange. Work between request and answer is not cut off: it is charged already and ends by itself."""
 
-    def __init__(self, streams: OpenStreams, scope: Scope) -> None:
+    def __init__(self, streams: OpenStreams, scope: Scope, exchange: Exchange) -> None:
         self._streams = streams
         self._scope = scope
+        self._exchange = exchange
         self._stream = streams.opened()
-        scope.setdefault("state", {})["open_stream"] = self._stream
-        self._is_receiving = False
-        self._is_received = False
-        self._is_answering = False
+        scope["state"]["open_stream"] = self._stream
         self._is_cut_off = False
         self._running = asyncio.current_task()
         # a timer, because almost every request is complete before it fires
@@ -130,20 +130,8 @@ class _Exchange:
         self._watching = asyncio.get_running_loop().call_later(streams.interval_s, self._begin)
 
     async def run(self, app: ASGIApp, receive: Receive, send: Send) -> None:
-        async def watched_receive() -> Message:
-            self._is_receiving = not self._is_received
-            message = await receive()
-            self._is_receiving = False
-            if message["type"] != "http.request" or not message.get("more_body"):
-                self._is_received = True
-            return message
-
-        async def watched_send(message: Message) -> None:
-            self._is_answering = True
-            await send(message)
-
         try:
-            await app(self._scope, watched_receive, watched_send)
+            await self._exchange.run(app)
         except asyncio.CancelledError:
             if not self._is_cut_off or self._running is None:
                 raise
@@ -151,7 +139,7 @@ class _Exchange:
         finally:
             self._streams.closed(self._stream)
             self._watching.cancel()
-        if self._is_cut_off and not self._is_answering and isinstance(self._stream.error, HTTPException):
+        if self._is_cut_off and not self._exchange.is_answering and isinstance(self._stream.error, HTTPException):
             await problems.from_status(self._stream.error)(self._scope, receive, send)
 
     def _begin(self) -> None:
@@ -171,13 +159,21 @@ class _Exchange:
     async def _reason(self) -> HTTPException | None:
         """Why the request must end now. A rate that is exceeded ends answers only, not uploads."""
         caller = self._scope["state"].get("identity")
-        if not isinstance(caller, Caller) or not (self._is_receiving or self._is_answering):
+        exchange = self._exchange
+        if not isinstance(caller, Caller) or not (exchange.is_receiving or exchange.is_answering):
             return None
         error = await self._streams.refusal(caller)
-        return None if error is not None and error.status_code == 429 and not self._is_answering else error
+        return None if error is not None and error.status_code == 429 and not exchange.is_answering else error
 
 
 def open_stream(request: Request) -> OpenStream:
     """The answer of this request, as a dependency."""
     stream: OpenStream = request.state.open_stream
     return stream
+
+
+def endless_stream(request: Request) -> OpenStream:
+    """The same for an answer without an end, which gives its place back when it starts (`InFlight`)."""
+    exchange: Exchange = request.state.exchange
+    exchange.is_endless = True
+    return open_stream(request)

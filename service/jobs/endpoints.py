@@ -17,7 +17,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from core.errors import LedgerError, UnknownJob
 from core.job_errors import JobNotSucceeded
 from core.ledger.jobs import JobRecord, JobStatus
-from service.deps import AdminLogDep, JobsDep, OpenStreamDep, PagingDep, SubmissionDep
+from service.deps import AdminLogDep, EndlessStreamDep, JobsDep, PagingDep, SubmissionDep
 from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
@@ -106,7 +106,7 @@ async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep, log: AdminLogDep
 
 @router.get("/jobs/{job_id}/events", summary="The job's states as they change", response_class=EventSourceResponse)
 async def events(
-    runner: JobsDep, job: JobDep, open_: OpenStreamDep, last_event_id: Annotated[str | None, Header()] = None
+    runner: JobsDep, job: JobDep, open_: EndlessStreamDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events `progress`, then one named as the end state; ids grow with each change of the job.
 

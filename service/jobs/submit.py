@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ from service.http.validation import invalid_request
 from service.jobs.files import Incoming
 from service.jobs.kind import JobKind
 from service.jobs.runner import JobRunner
+from service.preparation import IN_LOOP_SIZE_MAX, Preparation
 
 _WRITE_BYTES = 1024 * 1024
 
@@ -52,12 +53,14 @@ class JobSubmission:
         master_key: MasterKey,
         runner: JobRunner,
         body_memory: BodyMemory,
+        preparation: Preparation,
     ) -> None:
         self._settings = settings
         self._ledger = ledger
         self._master_key = master_key
         self._runner = runner
         self._body_memory = body_memory
+        self._preparation = preparation
         self._store = runner.store
 
     async def submit(self, request: Request, owner: str, kind: JobKind) -> tuple[JobRecord, bool]:
@@ -181,7 +184,8 @@ class JobSubmission:
                 await self._ledger.cancel(owner, hold.release_id, reason="no-job")
 
     async def _receive_json(self, request: Request, owner: str, kind: JobKind, incoming: Incoming) -> Mapping[str, Any]:
-        def parsed(raw: bytes) -> dict[str, Any]:
+        def checked(raw: bytes) -> tuple[dict[str, Any], list[bytes]]:
+            """The fields, and the rows as JSON lines."""
             try:
                 body = kind.body.model_validate(parse_json(raw, json_limits(self._settings)))
             except orjson.JSONDecodeError:
@@ -189,14 +193,20 @@ class JobSubmission:
             except ValidationError as error:
                 raise invalid_request(error, "body") from None
             body = kind.resolve(owner, body)
-            for row in kind.rows(body):
-                incoming.write(orjson.dumps(row) + b"\n")
             stored: dict[str, Any] = body.model_dump(include=set(kind.fields.model_fields))
-            return stored
+            return stored, list(_joined(orjson.dumps(row) + b"\n" for row in kind.rows(body)))
+
+        def write(parts: Iterable[bytes]) -> None:
+            for part in parts:
+                incoming.write(part)
 
         with self._body_memory.of(owner) as body:
             raw = await body.read(request)
-            return await asyncio.to_thread(parsed, raw)  # up to 64 MiB: the event loop does not wait for it
+            # never on the event loop: a kind may read files to check a body
+            size = max(len(raw), IN_LOOP_SIZE_MAX + 1)
+            stored, lines = await self._preparation.run(owner, size, checked, raw)
+            await asyncio.to_thread(write, lines)
+        return stored
 
     async def _receive_lines(
         self, request: Request, owner: str, kind: JobKind, incoming: Incoming
@@ -220,6 +230,18 @@ class JobSubmission:
         if waiting:
             await asyncio.to_thread(incoming.write, bytes(waiting))
         return stored
+
+
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines in parts of about _WRITE_BYTES."""
+    part = bytearray()
+    for line in lines:
+        part += line
+        if len(part) >= _WRITE_BYTES:
+            yield bytes(part)
+            part.clear()
+    if part:
+        yield bytes(part)
 
 
 def _from_query(request: Request, fields: type[Strict]) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from core.errors import GatewayError
-from service.deps import ReadinessDep
+from service.deps import ReadinessDep, ScrapesDep
 from service.http import problems
 
 router = APIRouter(tags=["operation"])
@@ -31,5 +31,5 @@ async def readyz(readiness: ReadinessDep) -> dict[str, Any] | Response:
 
 
 @metrics_router.get("/metrics", summary="Prometheus metrics")
-async def metrics() -> Response:
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+async def metrics(scrapes: ScrapesDep) -> Response:
+    return Response(await scrapes.text(), media_type=CONTENT_TYPE_LATEST)

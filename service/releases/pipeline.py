@@ -18,7 +18,6 @@ from typing import Any
 
 import orjson
 from fastapi import Request, Response
-from fastapi.responses import StreamingResponse
 
 from core.accounting.events import Guarantee
 from core.amounts import epsilon_of
@@ -31,6 +30,7 @@ from gpu_workers.engine.protocol import Engine
 from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller
+from service.http.buffers import BuffersResponse
 from service.http.idempotency import idempotency_key, is_generated
 from service.preparation import Preparation
 from service.releases.budget_blocks import account_block, least_left
@@ -41,7 +41,7 @@ log = logging.getLogger("privacy_gateway.release")
 
 _ORJSON = orjson.OPT_SERIALIZE_NUMPY
 _STORED_LEVEL = 1  # zlib: digits of floats compress by half, and higher levels hardly add to that
-_PIECE_BYTES = 256 * 1024  # of an answer, written at once
+_IN_LOOP_BYTES_MAX = 256 * 1024  # of an answer that is compressed on the event loop
 
 
 class ReleasePipeline:
@@ -270,7 +270,7 @@ async def _packed(body: list[Buffer], release_request: ReleaseRequest, bytes_max
     whole = b"".join(body)
     if release_request.media_type != JSON:
         return whole
-    if len(whole) < _PIECE_BYTES:
+    if len(whole) < _IN_LOOP_BYTES_MAX:
         return zlib.compress(whole, _STORED_LEVEL)
     return await asyncio.to_thread(zlib.compress, whole, _STORED_LEVEL)
 
@@ -283,16 +283,7 @@ def _answer(body: list[Buffer], release_request: ReleaseRequest, *, replayed: bo
     headers = {"Idempotency-Replayed": str(replayed).lower()}
     if release_request.media_type == JSON:
         return Response(b"".join(body), headers=headers, media_type=JSON)
-    headers["Content-Length"] = str(sum(map(len, body)))
-    return StreamingResponse(_pieces(body), headers=headers, media_type=release_request.media_type)
-
-
-async def _pieces(body: list[Buffer]) -> AsyncIterator[Buffer]:
-    """The body in small pieces, none of them copied: the server would copy what the socket does not take at once."""
-    for buffer in body:
-        view = memoryview(buffer)
-        for start in range(0, len(view), _PIECE_BYTES):
-            yield view[start : start + _PIECE_BYTES]
+    return BuffersResponse(body, headers=headers, media_type=release_request.media_type)
 
 
 def _count(tenant: str, release_request: ReleaseRequest, *, outcome: str) -> None:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
-from service.deps import OpenStreamDep, PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
+from service.deps import EndlessStreamDep, PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute, json_limits
 from service.http.middleware import STREAM_PATH, is_json_lines
@@ -56,7 +56,7 @@ async def sanitize(
     openapi_extra=LINES,
 )
 async def sanitize_batch(
-    request: Request, caller: ReleaseCallerDep, parts: StreamPartsDep, open_: OpenStreamDep
+    request: Request, caller: ReleaseCallerDep, parts: StreamPartsDep, open_: EndlessStreamDep
 ) -> Response:
     """The first line may hold the terms; any other holds a document. An error in the first line is a status code; an
     error in a later one is a problem of that line."""

@@ -25,6 +25,7 @@ from service.http.strict import Strict
 from service.jobs.endpoints import JobDep, existing
 from service.synthesis.job_kind import SynthesisKind
 from service.synthesis.rows import RowText, open_rows
+from service.turns import Turns
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
@@ -72,13 +73,15 @@ async def sample(
     except ValueError:
         raise JobNotSucceeded("The artifact was removed or its file is broken.") from None
     media_type = MEDIA_TYPE if body.format == "jsonl" else "text/csv; charset=utf-8"
-    return LineStream(_written(rows, count, sampling, open_), idle_s=settings.stream_idle_s, media_type=media_type)
+    return LineStream(
+        _written(rows, count, sampling, job.owner, open_), idle_s=settings.stream_idle_s, media_type=media_type
+    )
 
 
 async def _written(
-    rows: RowText, count: int, sampling: asyncio.Lock, stream: OpenStream
+    rows: RowText, count: int, sampling: Turns, owner: str, stream: OpenStream
 ) -> AsyncGenerator[bytes, None]:
-    """The rows, a block at a time; blocks of all callers are drawn one after the other.
+    """The rows, a block at a time. Blocks are drawn one after the other, in the turns of their owners.
 
     Raises the error of `stream` once that must end. The answer is then incomplete, and the connection closes.
     """
@@ -87,8 +90,11 @@ async def _written(
     for start in range(0, count, step):
         if stream.error is not None:
             raise stream.error
-        async with sampling:
+        await sampling.wait(owner, step)
+        try:
             block = await asyncio.to_thread(rows.drawn, min(step, count - start))
+        finally:
+            sampling.end(owner)
         yield block
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -20,8 +21,10 @@ from core.mechanisms.vectors.spec import VectorSpec
 from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.handlers.tasks import PublicProjection
 from service.accounting.calculations import Calculations
+from service.preparation import Preparation
 
 SMALL_NUMBERS_MAX = 1 << 16  # a matrix of so many numbers takes milliseconds
+_BYTES_PER_NUMBER = 16  # that a projection is computed from
 KEPT_MAX = 64  # each has an open file, however small it is
 OWNER = "the gateway's matrices"  # of the memory; no tenant's name holds a space
 
@@ -44,12 +47,27 @@ class _Kept:
     matrix: BlockArray
     spectral_norm_bound: float = 1.0
 
+    @cached_property
+    def array(self) -> Array:
+        """The matrix in place, mapped once for all requests."""
+        return self.matrix.read()
+
+
+@dataclass(frozen=True, eq=False)
+class _KeptProjection(Projection):
+    """A projection whose memory counts as used while it exists, even if it is not kept for later requests."""
+
+    kept: _Kept
+
 
 class Constructions:
     """Used on the event loop only. Keeps at most `bytes_max` of matrices and KEPT_MAX of them, the most recent."""
 
-    def __init__(self, calculations: Calculations, arrays: ArrayPool, *, bytes_max: int) -> None:
+    def __init__(
+        self, calculations: Calculations, preparation: Preparation, arrays: ArrayPool, *, bytes_max: int
+    ) -> None:
         self._calculations = calculations
+        self._preparation = preparation
         self._arrays = arrays
         self._kept: ByteCache[Key, _Kept] = ByteCache(bytes_max, count_max=KEPT_MAX)
         self._computing: dict[Key, asyncio.Task[_Kept]] = {}
@@ -71,11 +89,14 @@ class Constructions:
         Raises as `Calculations.run`; QueueFull while there is no memory for it.
         """
         if dimension * output_dimension <= SMALL_NUMBERS_MAX:
-            return await asyncio.to_thread(
-                projection, tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
+            size = dimension * output_dimension * _BYTES_PER_NUMBER
+            return await self._preparation.run(
+                tenant,
+                size,
+                partial(projection, tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension),
             )
         own = await self._projection(tenant, kind, dimension, output_dimension)
-        return Projection(kind, dimension, output_dimension, own.matrix.read(), own.spectral_norm_bound)
+        return _KeptProjection(kind, dimension, output_dimension, own.array, own.spectral_norm_bound, own)
 
     async def _projection(self, tenant: str, kind: str, dimension: int, output_dimension: int) -> _Kept:
         async def compute() -> _Kept:

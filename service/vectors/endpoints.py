@@ -19,6 +19,7 @@ from service import metrics
 from service.deps import ArraysDep, MasterKeyDep, ProjectionsDep, ReleasesDep, SettingsDep, VectorsDep
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
+from service.http.buffers import BuffersResponse
 from service.http.middleware import VECTOR_FILE_PATH
 from service.http.problems import documented
 from service.http.upload import Upload, receive
@@ -129,16 +130,21 @@ def _parameters(header: MatrixHeader) -> FileParameters:
     "/models/projections/{kind}-{dimension}-{output_dimension}",
     summary="A public projection of private vectors, as a safetensors file",
     response_class=Response,
-    responses=documented(s504=_NOT_COMPUTED),
+    responses={304: {"description": "`If-None-Match` names the file."}, **documented(s504=_NOT_COMPUTED)},
 )
 async def projection(
+    request: Request,
     kind: Literal["orthonormal", "gaussian", "pca"],
     dimension: Dimension,
     output_dimension: Dimension,
     caller: ReadCallerDep,
     projections: ProjectionsDep,
 ) -> Response:
-    content = await projections.file(
+    """The principal axes (`pca`) are the same for every tenant, and their file has an `ETag`."""
+    file = await projections.file(
         tenant=caller.tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
     )
-    return Response(content, media_type=MEDIA_TYPE)
+    headers = {} if file.etag is None else {"ETag": file.etag, "Cache-Control": "private, no-cache"}
+    if file.etag is not None and file.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return BuffersResponse(file.buffers, media_type=MEDIA_TYPE, headers=headers, kept=file.projection)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from dataclasses import dataclass, replace
 
 from core.errors import InvalidInput
 from core.mechanisms.vectors.projection import Projection, spec_norm_bound
@@ -23,12 +25,22 @@ RECIPE = (
 )
 
 
+@dataclass(frozen=True)
+class ProjectionFile:
+    """The parts of a file, in the memory of `projection`. `etag`: None for a tenant's own projection."""
+
+    buffers: list[bytes | memoryview]
+    projection: Projection
+    etag: str | None = None
+
+
 class Projections:
     """Prices by a projection, and its file."""
 
     def __init__(self, settings: Settings, constructions: Constructions) -> None:
         self._settings = settings
         self._constructions = constructions
+        self._axes: asyncio.Future[tuple[Projection, str]] | None = None
 
     async def norm_bound_of(self, spec: VectorSpec, *, tenant: str) -> float:
         """The spectral norm bound that a release by `spec` is priced by. Raises as `Constructions.projection`."""
@@ -39,7 +51,7 @@ class Projections:
         )
         return found.spectral_norm_bound
 
-    async def file(self, *, tenant: str, kind: str, dimension: int, output_dimension: int) -> bytes:
+    async def file(self, *, tenant: str, kind: str, dimension: int, output_dimension: int) -> ProjectionFile:
         """A safetensors file with the tensor `projection` float32 `[m, d]`; `id` and `stretch` (the spectral norm
         bound) are in its metadata. Raises InvalidInput, and as `Constructions.projection`."""
         dimension_max = self._settings.vector_dimension_max
@@ -53,15 +65,29 @@ class Projections:
         if kind == "pca":
             if dimension != PACK_DIMENSION or output_dimension > PACK_AXES:
                 raise InvalidInput(f"there are {PACK_AXES} axes of {PACK_DIMENSION} dimensions", field="dimension")
-            pack = await asyncio.to_thread(VectorPack.load, VECTOR_PACK)
-            return _file(pack.projection(output_dimension))
-        found = await self._constructions.projection(
-            tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
+            return await self._axes_file(output_dimension)
+        return _file(
+            await self._constructions.projection(
+                tenant=tenant, kind=kind, dimension=dimension, output_dimension=output_dimension
+            )
         )
-        return await asyncio.to_thread(_file, found)
+
+    async def _axes_file(self, output_dimension: int) -> ProjectionFile:
+        """The first principal axes. The pack is loaded at the first call, for all tenants."""
+        if self._axes is None:
+            self._axes = asyncio.ensure_future(asyncio.to_thread(_load_axes))
+        axes, digest = await asyncio.shield(self._axes)
+        # fewer rows of a matrix have no larger norm than all of them
+        found = replace(axes, output_dimension=output_dimension, matrix=axes.matrix[:output_dimension])
+        return replace(_file(found), etag=f'"{digest}-{output_dimension}"')
 
 
-def _file(found: Projection) -> bytes:
+def _load_axes() -> tuple[Projection, str]:
+    axes = VectorPack.load(VECTOR_PACK).projection(PACK_AXES)
+    return axes, hashlib.sha256(axes.matrix.data).hexdigest()[:32]
+
+
+def _file(found: Projection) -> ProjectionFile:
     metadata = {"id": found.id, "stretch": repr(found.spectral_norm_bound)}
     start = header_of("float32", (found.output_dimension, found.dimension), tensor="projection", metadata=metadata)
-    return start + found.matrix.tobytes()
+    return ProjectionFile([start, found.matrix.reshape(-1).view("u1").data], found)

@@ -17,8 +17,10 @@ from service.app import create_app
 from service.http.auth import Needs, needs_of
 
 PUBLIC = {"/livez", "/readyz", "/metrics"}
-# Of the framework: the description of the API, without a dependency.
-DESCRIPTION = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/static-offline-docs"}
+# The description of the API and its page, without a dependency.
+DESCRIPTION = {"/openapi.json", "/docs"} | {
+    f"/static-offline-docs/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
+}
 
 
 @pytest.fixture(scope="module")

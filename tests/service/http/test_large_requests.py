@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 from starlette.datastructures import Headers
@@ -23,7 +24,8 @@ def test_a_tenant_beyond_its_places_waits_and_nobody_else_does() -> None:
         leave = asyncio.Event()
 
         async def request(name: str, owner: str, headers: Headers) -> None:
-            async with requests.place(owner, headers):
+            with ExitStack() as held:
+                await requests.take(owner, headers, held)
                 entered.append(name)
                 await leave.wait()
 
@@ -44,7 +46,6 @@ def test_a_tenant_beyond_its_places_waits_and_nobody_else_does() -> None:
         leave.set()
         await asyncio.gather(*calls)
         assert entered[-1] == "third"
-        assert not requests._tenants, "nothing is kept of a tenant without large requests"
 
     asyncio.run(main())
 
@@ -52,13 +53,13 @@ def test_a_tenant_beyond_its_places_waits_and_nobody_else_does() -> None:
 def test_a_request_that_waits_too_long_is_refused_and_frees_nothing() -> None:
     async def main() -> None:
         requests = LargeRequests(per_tenant_max=1, wait_s=0.01)
-        async with requests.place("tenant", LARGE):
+        with ExitStack() as held:
+            await requests.take("tenant", LARGE, held)
             for _ in range(2):
                 with pytest.raises(TenantLimitReached) as error:
-                    async with requests.place("tenant", LARGE):
-                        pytest.fail("it has no place")
+                    await requests.take("tenant", LARGE, held)
                 assert error.value.limit == "large_requests_per_tenant_max"
-        async with requests.place("tenant", LARGE):
-            pass
+        with ExitStack() as held:
+            await requests.take("tenant", LARGE, held)
 
     asyncio.run(main())

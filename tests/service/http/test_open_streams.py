@@ -10,15 +10,14 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from exchange_kit import HANG_S, Exchange
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
-from starlette.types import Message
 
 from core.ledger.jobs import JobRecord, JobStatus
 from service.app import create_app
 
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
-HANG_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -27,43 +26,6 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     running = Gateway(tmp_path_factory.mktemp("watched") / "data", LEAN | settings)
     yield running
     running.stop()
-
-
-class Exchange:
-    """One request over ASGI whose body and answer stay open. `began` is set by the first part of the answer."""
-
-    def __init__(self, gateway: Gateway, key: str, method: str, path: str, *, media_type: str = "") -> None:
-        self.began = asyncio.Event()
-        self.messages: list[Message] = []
-        self.body: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.reads = True
-        headers = [(b"authorization", f"Bearer {key}".encode()), (b"content-type", media_type.encode())]
-        scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b"", "state": {}}
-        scope |= {"raw_path": path.encode(), "http_version": "1.1", "scheme": "http", "client": ("192.0.2.1", 1)}
-        self.task = asyncio.create_task(create_app(gateway.service)(scope, self._receive, self._send))
-
-    async def _receive(self) -> Message:
-        part = await self.body.get()
-        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
-
-    async def _send(self, message: Message) -> None:
-        self.messages.append(message)
-        if message["type"] == "http.response.body" and message.get("body"):
-            self.began.set()
-            if not self.reads:
-                await asyncio.Event().wait()
-
-    async def ended(self) -> bytes:
-        await asyncio.wait_for(self.task, HANG_S)
-        return b"".join(message.get("body", b"") for message in self.messages)
-
-    @property
-    def status(self) -> int:
-        return int(self.messages[0]["status"])
-
-    @property
-    def is_complete(self) -> bool:
-        return not self.messages[-1].get("more_body", True)
 
 
 def new_key(gateway: Gateway, tenant: Tenant, **terms: Any) -> tuple[str, str]:

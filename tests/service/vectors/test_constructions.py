@@ -21,6 +21,7 @@ from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.handlers.tasks import VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from service.accounting.calculations import Calculations
+from service.preparation import Preparation
 from service.vectors.constructions import KEPT_MAX, Constructions
 
 LARGE = {"kind": "orthonormal", "dimension": 600, "output_dimension": 128}
@@ -45,7 +46,8 @@ class Recorded:
 
 
 def constructions(calculations: Any, *, bytes_max: int = 1 << 20, memory_bytes_max: int = 1 << 24) -> Constructions:
-    return Constructions(calculations, ArrayPool(MemoryBlock, bytes_max=memory_bytes_max), bytes_max=bytes_max)
+    arrays = ArrayPool(MemoryBlock, bytes_max=memory_bytes_max)
+    return Constructions(calculations, Preparation(), arrays, bytes_max=bytes_max)
 
 
 def test_requests_that_come_together_wait_for_one_construction() -> None:

@@ -1,0 +1,41 @@
+"""Limits how many requests of one tenant are in work at once, so that no tenant takes all the time of the event loop.
+
+A request takes its place after authentication and before its body is read. It has the place until its answer has been
+sent completely, so a client that reads slowly occupies places of its own tenant alone. A request without a free place
+waits, in the order of arrival. The operator's requests and those without a key take no place.
+
+An answer without an end (the events of a job, the lines of a stream of documents) gives its place back when it starts.
+Otherwise a tenant with as many open streams as places could do nothing else. Uploads of jobs have their places while
+they arrive: `JOBS_PER_TENANT_MAX` limits them to fewer.
+"""
+
+from __future__ import annotations
+
+from fastapi import Request
+
+from service.http.exchange import Exchange
+from service.http.large_requests import is_large
+from service.http.tenant_places import TenantPlaces
+
+
+class InFlight:
+    """Used on the event loop only, without locks."""
+
+    def __init__(self, *, per_tenant_max: int, wait_s: float) -> None:
+        self._places = TenantPlaces(per_tenant_max, wait_s=wait_s, limit="requests_in_flight_per_tenant_max")
+
+    async def take(self, request: Request, tenant: str) -> None:
+        """Have a place until the exchange gives it back.
+
+        Raises TenantLimitReached if the tenant has no free place for `wait_s` seconds, ClientGone if the client leaves
+        before. For a request with a large body, which is not read yet, that is noticed when it has its place.
+        """
+        exchange: Exchange = request.state.exchange
+        if self._places.is_full(tenant):
+            await exchange.waited(self._take(exchange, tenant), reads=not is_large(request.headers))
+        else:
+            await self._take(exchange, tenant)
+
+    async def _take(self, exchange: Exchange, tenant: str) -> None:
+        await self._places.take(tenant)
+        exchange.place.callback(self._places.give_back, tenant)

@@ -1,0 +1,63 @@
+"""A request over ASGI whose body is sent, and whose answer is read, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+
+from inprocess_kit import Gateway
+from starlette.types import Message
+
+HANG_S = 60.0
+LEFT = b"the client has left"
+
+
+class Exchange:
+    """One request over ASGI whose body and answer stay open.
+
+    `began` is set by the first part of the answer. Unless it `reads`, that part is taken once `read` is set. `leave`
+    ends the connection.
+    """
+
+    def __init__(
+        self, gateway: Gateway, key: str, method: str, path: str, *, media_type: str = "", size: int | None = None
+    ) -> None:
+        """`size`: the length of the body that the head announces."""
+        self.began = asyncio.Event()
+        self.messages: list[Message] = []
+        self.body: asyncio.Queue[bytes | None] = asyncio.Queue()  # None: the end
+        self.reads = True
+        self.read = asyncio.Event()
+        headers = [(b"authorization", f"Bearer {key}".encode()), (b"content-type", media_type.encode())]
+        if size is not None:
+            headers.append((b"content-length", str(size).encode()))
+        scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b"", "state": {}}
+        scope |= {"raw_path": path.encode(), "http_version": "1.1", "scheme": "http", "client": ("192.0.2.1", 1)}
+        self.task = asyncio.create_task(gateway.app(scope, self._receive, self._send))
+
+    async def _receive(self) -> Message:
+        part = await self.body.get()
+        if part == LEFT:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+
+    async def _send(self, message: Message) -> None:
+        self.messages.append(message)
+        if message["type"] == "http.response.body" and message.get("body"):
+            self.began.set()
+            if not self.reads:
+                await self.read.wait()
+
+    def leave(self) -> None:
+        self.body.put_nowait(LEFT)
+
+    async def ended(self) -> bytes:
+        await asyncio.wait_for(self.task, HANG_S)
+        return b"".join(message.get("body", b"") for message in self.messages)
+
+    @property
+    def status(self) -> int:
+        return int(self.messages[0]["status"])
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.messages[-1].get("more_body", True)

@@ -1,0 +1,184 @@
+"""Requests of a tenant beyond its places wait until an answer has been sent; nobody else waits."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from exchange_kit import HANG_S, Exchange
+from gateway_kit import LEAN, Tenant
+from inprocess_kit import Gateway
+
+from core.ledger.jobs import JobRecord
+
+PLACES = 2
+LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {
+        "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": str(PLACES),
+        "PRIVACY_GATEWAY_STREAM_KEY_CHECK_S": "0.05",
+    }
+    running = Gateway(tmp_path_factory.mktemp("narrow") / "data", LEAN | settings)
+    yield running
+    running.stop()
+
+
+def read(gateway: Gateway, key: str, *, reads: bool = True) -> Exchange:
+    """A short request without a body."""
+    exchange = Exchange(gateway, key, "GET", "/budget")
+    exchange.reads = reads
+    exchange.body.put_nowait(None)
+    return exchange
+
+
+async def occupied(gateway: Gateway, tenant: Tenant) -> list[Exchange]:
+    """As many answers as the tenant has places, which are not read."""
+    held = [read(gateway, tenant.key, reads=False) for _ in range(PLACES)]
+    for each in held:
+        await asyncio.wait_for(each.began.wait(), HANG_S)
+    return held
+
+
+async def waits(gateway: Gateway, exchange: Exchange) -> None:
+    """Return once other requests that began later are complete, and this one has not been answered."""
+    admin_key = (gateway.data_dir / "admin.key").read_text().strip()
+    for _ in range(3):
+        await Exchange(gateway, admin_key, "GET", "/admin/tenants").ended()
+        await Exchange(gateway, "", "GET", "/livez").ended()
+    assert not exchange.messages
+
+
+def test_a_request_waits_until_an_answer_has_been_read(narrow: Gateway) -> None:
+    greedy, modest = narrow.tenant(), narrow.tenant()
+
+    async def ask() -> None:
+        first, second = await occupied(narrow, greedy)
+        waiting = [read(narrow, greedy.key) for _ in range(3)]
+        other = read(narrow, modest.key)
+        await other.ended()
+        assert other.status == 200, "another tenant does not wait"
+        await waits(narrow, waiting[0])
+        first.read.set()
+        await first.ended()
+        for each in waiting:
+            await each.ended()
+        assert [each.status for each in waiting] == [200, 200, 200]
+        second.read.set()
+        await second.ended()
+        assert not narrow.service.in_flight._places._tenants
+
+    narrow.on_loop(ask())
+
+
+def test_a_request_that_waits_too_long_learns_which_setting_limits_it(
+    narrow: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = narrow.tenant()
+    monkeypatch.setattr(narrow.service.in_flight._places, "_wait_s", 0.01)
+
+    async def ask() -> tuple[int, Any]:
+        held = await occupied(narrow, tenant)
+        late = read(narrow, tenant.key)
+        problem = orjson.loads(await late.ended())
+        for each in held:
+            each.read.set()
+            await each.ended()
+        return late.status, problem
+
+    status, problem = narrow.on_loop(ask())
+    assert (status, problem["code"]) == (429, "tenant-limit")
+    assert problem["limit"] == "requests_in_flight_per_tenant_max"
+
+
+def test_a_client_that_leaves_gives_up_its_turn(narrow: Gateway) -> None:
+    tenant = narrow.tenant()
+
+    async def ask() -> None:
+        held = await occupied(narrow, tenant)
+        leaving, staying = read(narrow, tenant.key), read(narrow, tenant.key)
+        leaving.leave()
+        await leaving.ended()
+        assert leaving.status != 200
+        await waits(narrow, staying)
+        held[0].read.set()
+        await staying.ended()
+        assert staying.status == 200
+        held[1].read.set()
+        await held[1].ended()
+
+    narrow.on_loop(ask())
+
+
+def test_a_body_that_came_while_its_request_waited_is_read(narrow: Gateway) -> None:
+    tenant = narrow.tenant()
+
+    async def ask() -> Any:
+        held = await occupied(narrow, tenant)
+        waiting = Exchange(narrow, tenant.key, "POST", "/sanitize", media_type="application/json")
+        body = orjson.dumps({"documents": [{"text": "Mail jane@example.com."}]})
+        waiting.body.put_nowait(body[:10])
+        waiting.body.put_nowait(body[10:])
+        waiting.body.put_nowait(None)
+        await waits(narrow, waiting)
+        for each in held:
+            each.read.set()
+        answer = await waiting.ended()
+        assert waiting.status == 200, answer
+        return orjson.loads(answer)
+
+    assert "jane" not in str(narrow.on_loop(ask()))
+
+
+def test_a_request_whose_key_ends_while_it_waits_is_refused(narrow: Gateway) -> None:
+    tenant = narrow.tenant()
+    made = narrow.admin.post(f"/admin/tenants/{tenant.name}/keys").json()
+
+    async def ask() -> int:
+        held = await occupied(narrow, tenant)
+        waiting = read(narrow, made["key"])
+        await waits(narrow, waiting)
+        await narrow.service.keys.revoke(tenant.name, made["key_id"], by="operator")
+        await waiting.ended()
+        for each in held:
+            each.read.set()
+            await each.ended()
+        return waiting.status
+
+    assert narrow.on_loop(ask()) == 401
+
+
+def test_streams_without_an_end_keep_no_place(narrow: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = narrow.tenant()
+    store = narrow.service.jobs.store
+
+    async def ask() -> None:
+        job, _ = await store.create(
+            tenant.name, secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=8
+        )
+
+        async def unchanged(*_: Any) -> JobRecord:
+            return job
+
+        monkeypatch.setattr(store, "get", unchanged)  # the runner would end a job without files
+        streams = []
+        for _ in range(PLACES):
+            streams.append(Exchange(narrow, tenant.key, "GET", f"/jobs/{job.job_id}/events"))
+            await asyncio.wait_for(streams[-1].began.wait(), HANG_S)
+            streams.append(Exchange(narrow, tenant.key, "POST", "/sanitize/batch", media_type="application/x-ndjson"))
+            streams[-1].body.put_nowait(LINE)
+            await asyncio.wait_for(streams[-1].began.wait(), HANG_S)
+        short = read(narrow, tenant.key)
+        await short.ended()
+        assert short.status == 200
+        for stream in streams:
+            stream.task.cancel()
+        await asyncio.gather(*(stream.task for stream in streams), return_exceptions=True)
+
+    narrow.on_loop(ask())
