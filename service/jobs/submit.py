@@ -37,7 +37,7 @@ from service.http.validation import invalid_request
 from service.jobs.files import Incoming
 from service.jobs.kind import JobKind
 from service.jobs.runner import JobRunner
-from service.preparation import IN_LOOP_SIZE_MAX, Preparation
+from service.preparation import Preparation
 
 _WRITE_BYTES = 1024 * 1024
 
@@ -184,15 +184,16 @@ class JobSubmission:
                 await self._ledger.cancel(owner, hold.release_id, reason="no-job")
 
     async def _receive_json(self, request: Request, owner: str, kind: JobKind, incoming: Incoming) -> Mapping[str, Any]:
-        def checked(raw: bytes) -> tuple[dict[str, Any], list[bytes]]:
-            """The fields, and the rows as JSON lines."""
+        def checked(raw: bytes) -> Any:
             try:
-                body = kind.body.model_validate(parse_json(raw, json_limits(self._settings)))
+                return kind.body.model_validate(parse_json(raw, json_limits(self._settings)))
             except orjson.JSONDecodeError:
                 raise HTTPException(400) from None
             except ValidationError as error:
                 raise invalid_request(error, "body") from None
-            body = kind.resolve(owner, body)
+
+        def encoded(body: Any) -> tuple[dict[str, Any], list[bytes]]:
+            """The fields, and the rows as JSON lines."""
             stored: dict[str, Any] = body.model_dump(include=set(kind.fields.model_fields))
             return stored, list(_joined(orjson.dumps(row) + b"\n" for row in kind.rows(body)))
 
@@ -202,9 +203,9 @@ class JobSubmission:
 
         with self._body_memory.of(owner) as body:
             raw = await body.read(request)
-            # never on the event loop: a kind may read files to check a body
-            size = max(len(raw), IN_LOOP_SIZE_MAX + 1)
-            stored, lines = await self._preparation.run(owner, size, checked, raw)
+            received = await self._preparation.run(owner, len(raw), checked, raw)
+            resolved = await asyncio.to_thread(kind.resolve, owner, received)  # it may read files or calibrate noise
+            stored, lines = await self._preparation.run(owner, len(raw), encoded, resolved)
             await asyncio.to_thread(write, lines)
         return stored
 
