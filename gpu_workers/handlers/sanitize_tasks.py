@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from core.text.piece_estimate import estimated_pieces
 from core.text.policy import METRIC_DP, MODEL_FILLS, MaskPolicy, SanitizeTask
 from core.text.recognised import WindowFinds
 from core.text.visible import visible
@@ -69,4 +70,5 @@ def window_tasks(task: SanitizeTask) -> list[WindowTask]:
 
 
 def _tokens(text: str) -> int:
-    return len(text) // _CHARS_PER_TOKEN + 1
+    """Return the estimated work of reading a text: patterns read characters, and a tagger reads word pieces."""
+    return max(len(text) // _CHARS_PER_TOKEN, estimated_pieces(text)) + 1
