@@ -34,12 +34,18 @@ MEGABYTE = (SENTENCE * 11_000)[:1_000_000]
 SHORT = {"documents": [{"text": "The parcel has arrived. It was not damaged. Thank you."}], "epsilon": 1.0}
 SLOW_PLAN = {"kind": "subsampled_gaussian", "sampling_rate": 0.5, "noise_multiplier": 1.0}
 BATCH_TOKENS = 4096
+UNKNOWN_WORDS = {"text": "zqxv, " * 2000}
+FILLS = {"documents": [UNKNOWN_WORDS] * 16, "mask": {"techniques": ["vocabulary"]}, "fill": {"mode": "top1"}}
 
 Attack = list[tuple[str, dict[str, Any] | bytes]]
 
 
 def sentdp(documents: int, characters: int) -> tuple[str, dict[str, Any]]:
     return "/embed/sentdp", {"documents": [{"text": MEGABYTE[:characters]}] * documents, "epsilon": 0.01}
+
+
+def sentdp_of(text: str) -> tuple[str, dict[str, Any]]:
+    return "/embed/sentdp", {"documents": [{"text": text}], "epsilon": 0.01}
 
 
 def attacks() -> dict[str, Attack]:
@@ -61,6 +67,11 @@ def attacks() -> dict[str, Attack]:
         "compare": [("/accounting/compare", {"mechanism": SLOW_PLAN, "steps": 10**7, "delta": 1e-5})],
         "calibrate": [("/accounting/calibrate", {"target": {"epsilon": 1.0, "delta": 1e-6}, "steps": 50_000})],
         "stream": [("/sanitize/batch", lines)],
+        "sentdp, one sentence": [sentdp_of("\u6f22" * 900_000)],
+        "sentdp, open quotes": [sentdp_of("\u201c" * 250_000)],
+        "sanitize, dense text": [("/sanitize", {"documents": [{"text": "\u6f22\u5b57 " * 330_000}]})],
+        "sanitize, colons": [("/sanitize", {"documents": [{"text": "::," * 23_000}]})],
+        "sanitize, fills by the model": [("/sanitize", FILLS)],
     }
     return found | {"all of these": [request for requests in found.values() for request in requests]}
 

@@ -179,6 +179,7 @@ class Gateway:
             retention_s=settings.job_retention_s,
             attempt=AttemptLimits(
                 seconds_max=settings.job_seconds_max,
+                turn_s=settings.job_turn_s,
                 memory_bytes_max=settings.job_memory_bytes_max,
                 priority=settings.job_priority,
             ),

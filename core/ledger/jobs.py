@@ -183,7 +183,7 @@ class JobStore:
         return _record(owner, job_id, found["job"])
 
     async def put_back(self, owner: str, job_id: str, *, run: str) -> JobRecord:
-        """Queue the job again because the gateway shuts down in order. The attempt does not count."""
+        """Queue the job again: the gateway shuts down in order, or its turn has ended. The attempt does not count."""
         return _record(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])
 
     async def progress(

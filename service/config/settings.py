@@ -97,6 +97,7 @@ class JobSettings(BaseModel):
     job_records_per_tenant_max: int = Field(20_000, ge=1)
     job_attempts_max: int = Field(3, ge=1)
     job_seconds_max: float = Field(86400.0, gt=0)
+    job_turn_s: float = Field(600.0, gt=0)
     job_memory_bytes_max: int = Field(8192 * MIB, ge=0)
     job_retention_s: float = Field(30 * 86400.0, ge=60)
     job_json_bytes_max: int = Field(64 * MIB, ge=1024)

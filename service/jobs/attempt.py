@@ -17,7 +17,6 @@ from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
-from service.jobs.storage import Storage
 
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 _MODULE = "gpu_workers.jobs.process"
@@ -39,26 +38,43 @@ class Stopping:
 
 
 @dataclass(frozen=True)
+class TurnEnded:
+    """A job of another tenant has its turn. The next attempt continues from the checkpoint."""
+
+
+@dataclass(frozen=True)
 class AttemptLimits:
-    """Of one process: its time, its memory (`gpu_workers/jobs/process.py`), and its scheduling priority."""
+    """Of one process: its time, its time while others wait, its memory (`gpu_workers/jobs/process.py`), and its
+    scheduling priority."""
 
     seconds_max: float
+    turn_s: float
     memory_bytes_max: int
     priority: Priority
 
 
-Outcome = Succeeded | Failed | Died | Cancelled | Stopping
+Outcome = Succeeded | Failed | Died | Cancelled | Stopping | TurnEnded
 
 
 class Attempt:
     """Runs the job that `run` owns. `interrupt` ends it from outside."""
 
-    def __init__(self, store: JobStore, job: JobRecord, run: str, *, on_update: Callable[[], None]) -> None:
-        """`on_update` is called whenever the job's record may have changed."""
+    def __init__(
+        self,
+        store: JobStore,
+        job: JobRecord,
+        run: str,
+        *,
+        on_update: Callable[[], None],
+        others_wait: Callable[[], bool],
+    ) -> None:
+        """`on_update` is called whenever the job's record may have changed. `others_wait`: whether a job of another
+        tenant waits for this one's place."""
         self._store = store
         self._job = job
         self._run = run
         self._on_update = on_update
+        self._others_wait = others_wait
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
     def interrupt(self, outcome: Cancelled | Stopping) -> None:
@@ -90,13 +106,15 @@ class Attempt:
             on_death=lambda: self._inbox.put_nowait(Died()),
         )
         try:
-            return await self._listen(process, files.storage, limits.seconds_max)
+            return await self._listen(process, files, limits)
         finally:
             process.kill()
             await process.stop()
 
-    async def _listen(self, process: ChildProcess, storage: Storage, seconds_max: float) -> Outcome:
+    async def _listen(self, process: ChildProcess, files: JobFiles, limits: AttemptLimits) -> Outcome:
         """Persist progress until the process exits, the job is cancelled, its time ends, or the disk is almost full.
+
+        After its turn, it gives its place to another tenant's job, as soon as it has written a checkpoint.
 
         When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
         """
@@ -105,7 +123,8 @@ class Attempt:
         save = partial(self._store.progress, job.owner, job.job_id, run=self._run)
         charging = False
         beat_at = time.monotonic() + _BEAT_S
-        ends_at = time.monotonic() + seconds_max
+        ends_at = time.monotonic() + limits.seconds_max
+        turn_ends_at = time.monotonic() + limits.turn_s
         while True:
             message: Any = None
             with contextlib.suppress(TimeoutError):
@@ -127,7 +146,11 @@ class Attempt:
             beat_at = time.monotonic() + _BEAT_S
             if time.monotonic() > ends_at:
                 return Failed(JobFailed("The job ran longer than a job may.", reason="time-limit"))
-            if await asyncio.to_thread(storage.is_low):
+            if time.monotonic() > turn_ends_at and self._others_wait():
+                written = await asyncio.to_thread(files.checkpoint_time, job.job_id)
+                if time.time() - written <= 2 * _BEAT_S:
+                    return TurnEnded()
+            if await asyncio.to_thread(files.storage.is_low):
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             try:
                 now = await save(stage=stage, fraction=fraction, metrics=metrics)

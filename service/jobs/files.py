@@ -142,6 +142,14 @@ class JobFiles:
         """The jobs that have a folder in this data directory."""
         return {folder.name for folder in self._root.iterdir() if _JOB_ID.fullmatch(folder.name)}
 
+    def checkpoint_time(self, job_id: str) -> float:
+        """When the job last wrote a file, in seconds of the system's clock; 0 for a job without files."""
+        times = [0.0]
+        for path in (self._root / job_id).rglob("*"):
+            with suppress(FileNotFoundError):
+                times.append(path.stat().st_mtime)
+        return max(times)
+
     def remove(self, job_id: str) -> None:
         shutil.rmtree(self._root / job_id, ignore_errors=True)
 

@@ -13,7 +13,7 @@ class JobQueue:
     """Jobs start in turns of their owners: how many jobs an owner has waiting does not delay another owner's.
 
     The next job is of the owner with the fewest running jobs; among those, of the one whose last start is longest ago;
-    of one owner, the job that has waited longest.
+    of one owner, the job that has waited longest. A job that has ended its turn is put at the end.
     """
 
     def __init__(self) -> None:
@@ -32,6 +32,10 @@ class JobQueue:
 
     def waiting_of(self, owner: str) -> int:
         return sum(job.owner == owner for job in self._waiting.values())
+
+    def others_wait(self, owner: str) -> bool:
+        """Whether a job of another owner waits."""
+        return any(job.owner != owner for job in self._waiting.values())
 
     def put(self, job: JobRecord) -> None:
         self._waiting[job.job_id] = job

@@ -22,7 +22,7 @@ from core.ledger.jobs import JobRecord, JobStatus, JobStore
 from gpu_workers.engine.shares import tenant_places
 from gpu_workers.jobs.messages import Failed, Succeeded
 from service import metrics
-from service.jobs.attempt import Attempt, AttemptLimits, Cancelled, Died, Stopping
+from service.jobs.attempt import Attempt, AttemptLimits, Cancelled, Died, Stopping, TurnEnded
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds, Outputs
 from service.jobs.queue import JobQueue
@@ -192,13 +192,16 @@ class JobRunner:
                 return
             metrics.JOBS_WAITING.set(len(self._queue))
             job = waiting.result()
+            turn_ended = False
             try:
-                await self._until_ended(job)
+                turn_ended = await self._until_ended(job)
             except Exception as error:  # the consumer must not end: its jobs would wait forever
                 log.error("job-consumer", extra={"fields": {"kind": type(error).__name__}})
             finally:
                 self._known.discard(job.job_id)
                 self._queue.ended(job)
+                if turn_ended:
+                    self.enqueue(job)
 
     async def _watch(self) -> None:
         """Find what a lost reply of Redis can leave behind: a job that is not queued, files without a job."""
@@ -232,8 +235,8 @@ class JobRunner:
     def _arriving_ids(self) -> set[str]:
         return {job_id for _, job_id in self._arriving}
 
-    async def _until_ended(self, job: JobRecord) -> None:
-        """Run attempts until the job has ended or the gateway stops."""
+    async def _until_ended(self, job: JobRecord) -> bool:
+        """Run attempts until the job has ended, its turn has, or the gateway stops. Returns whether its turn has."""
         while not self._stopping.is_set():
             run = secrets.token_hex(16)
             try:
@@ -246,15 +249,21 @@ class JobRunner:
                 )
             except UnknownJob:
                 await asyncio.to_thread(self._files.remove, job.job_id)
-                return
+                return False
             except LedgerError:
                 await self._pause()
                 continue
             self._notify()
             if taken.status is not JobStatus.RUNNING:
                 await self._ended(taken)
-                return
-            attempt = self._attempts[job.job_id] = Attempt(self.store, taken, run, on_update=self._notify)
+                return False
+            attempt = self._attempts[job.job_id] = Attempt(
+                self.store,
+                taken,
+                run,
+                on_update=self._notify,
+                others_wait=lambda: self._queue.others_wait(job.owner),
+            )
             try:
                 if self._stopping.is_set():
                     attempt.interrupt(Stopping())
@@ -264,12 +273,14 @@ class JobRunner:
             if isinstance(outcome, Died):
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
                 continue
-            if isinstance(outcome, Stopping):
-                with contextlib.suppress(LedgerError):
+            if isinstance(outcome, Stopping | TurnEnded):
+                with contextlib.suppress(LedgerError):  # without an answer, it counts as an attempt
                     await self.store.put_back(job.owner, job.job_id, run=run)
-                return
+                self._notify()
+                return isinstance(outcome, TurnEnded)
             await self._finish(taken, run, outcome)
-            return
+            return False
+        return False
 
     async def _finish(self, job: JobRecord, run: str, outcome: Succeeded | Failed | Cancelled) -> None:
         """Persist the end, however long Redis takes to accept it."""

@@ -174,6 +174,25 @@ def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
     tenant.http.post(f"/jobs/{held}/cancel")
 
 
+@pytest.mark.slow("training")
+def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_TURN_S": "0.1"})
+    try:
+        first, second = gateway.tenant(), gateway.tenant()
+        long = submitted(first, 500)
+        until(first.http, long, "running")
+        behind = submitted(first)
+        short = submitted(second)
+
+        ended = until(second.http, short)
+        assert job(first.http, long)["ended_ms"] is None
+        done = until(first.http, long)
+        assert (done["status"], done["attempts"], done["result"]["documents"]) == ("succeeded", 1, 500)
+        assert ended["started_ms"] < until(first.http, behind)["started_ms"]
+    finally:
+        gateway.stop()
+
+
 def test_jobs_that_are_created_and_cancelled_leave_so_many_records(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_RECORDS_PER_TENANT_MAX": "4"})
     try:
