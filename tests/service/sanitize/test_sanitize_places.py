@@ -54,6 +54,19 @@ def test_a_document_of_too_many_places_is_refused(limited: Gateway) -> None:
     assert "q" not in refused.json()["detail"].split()
 
 
+def test_a_document_of_metric_dp_with_too_many_places_is_charged(limited: Gateway) -> None:
+    """A worker has read it. The technique `all` makes the whole text one place."""
+    tenant = limited.tenant()
+    body = {"documents": [{"text": "zqxv, " * 2_001}], "fill": {"mode": "metric_dp", "epsilon": 0.01}}
+    refused = tenant.http.post("/sanitize", json=body | {"mask": {"techniques": ["vocabulary"]}})
+    assert refused.status_code == 422
+    assert refused.headers["X-Should-Retry"] == "false"
+    once = tenant.committed("token")
+    assert once > 0
+    assert tenant.http.post("/sanitize", json=body | {"mask": {"techniques": ["all"]}}).status_code == 200
+    assert tenant.committed("token") == pytest.approx(2 * once)
+
+
 def test_a_call_of_too_many_places_is_refused(limited: Gateway) -> None:
     tenant = limited.tenant()
     assert post(tenant, MANY, MANY).status_code == 200
