@@ -18,7 +18,7 @@ from core.text.lists import AllowLists
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.tokens import Token
-from core.text.windows import Window, place, windows
+from core.text.windows import Extent, extents, windows
 
 
 @cache
@@ -71,21 +71,22 @@ def join(text: str, policy: MaskPolicy, found: Sequence[tuple[Hits, ...]]) -> li
     requested, cut = _requested(policy), windows(text)
     if len(found) != len(cut) or any(len(each) != len(requested) for each in found):
         raise RecogniserFailed
+    placing = extents(text, cut)
     masks: list[Mask] = []
     for (recogniser, _), parts in zip(requested, zip(*found, strict=True), strict=True):
         hits = Hits(
-            list(_placed(text, cut, [part.passed for part in parts])),
-            list(_placed(text, cut, [part.weak for part in parts])),
+            list(dict.fromkeys(_placed(placing, [part.passed for part in parts]))),
+            list(dict.fromkeys(_placed(placing, [part.weak for part in parts]))),
         )
         masks += [Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score) for hit in hits.masked(text)]
     return masks
 
 
-def _placed(text: str, cut: Sequence[Window], parts: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
-    """Yield the hits that touch the cores of their windows, with offsets of `text`."""
-    for window, part in zip(cut, parts, strict=True):
+def _placed(placing: Sequence[Extent], parts: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
+    """Yield the hits that touch the cores of their windows, with offsets of the text."""
+    for extent, part in zip(placing, parts, strict=True):
         for hit in part:
-            if at := place(text, window, hit.start, hit.end):
+            if at := extent.place(hit.start, hit.end):
                 yield Hit(*at, hit.score)
 
 

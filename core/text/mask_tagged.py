@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from core.errors import RecogniserFailed
 from core.text.policy import ENTITIES, Mask, MaskPolicy
-from core.text.windows import place, windows
+from core.text.windows import extents, windows
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def join(text: str, parts: Sequence[Tagged]) -> Tagged:
             raise RecogniserFailed
     found = {
         (*at, kind, score)
-        for window, part in zip(cut, parts, strict=True)
+        for extent, part in zip(extents(text, cut), parts, strict=True)
         for start, end, kind, score in part.found
-        if (at := place(text, window, start, end))
+        if (at := extent.place(start, end))
     }
     return Tagged(text, frozenset.intersection(*(part.types for part in parts)), tuple(sorted(found)))

@@ -57,7 +57,7 @@ def beside(text: str, tagged: Iterable[Mask], patterns: Iterable[Mask]) -> list[
     regions = union(patterns)
     ends = [region.end for region in regions]
     pieces: list[Mask] = []
-    for mask in tagged:
+    for mask in union(tagged):
         start, number = mask.start, bisect_right(ends, mask.start)
         while number < len(regions) and regions[number].start < mask.end:
             pieces.append(replace(mask, start=start, end=regions[number].start))

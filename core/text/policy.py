@@ -19,6 +19,7 @@ from core.errors import InvalidInput
 from core.files.file_version import FileVersion
 from core.mechanisms.words.fill_pricing import DOCUMENT, SCOPES, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
+from core.text.spans import Spans
 
 GUARANTEE = "none"
 
@@ -272,16 +273,6 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Span:
-    """One filled region [start, end) of the **output** text."""
-
-    start: int
-    end: int
-    type: str
-    technique: str
-
-
-@dataclass(frozen=True)
 class Sanitised:
     """A released text. `tokens` counts the words and numbers of the original text.
 
@@ -290,6 +281,6 @@ class Sanitised:
     """
 
     text: str = field(repr=False)
-    spans: tuple[Span, ...]
+    spans: Spans
     masked_tokens: int
     tokens: int

@@ -7,6 +7,7 @@ a recogniser that raises. Both would treat unexamined text as clean, so this pro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +19,8 @@ CONTEXT_BEFORE_CHARS = 60
 CONTEXT_AFTER_CHARS = 25
 CONTEXT_BONUS = 0.35
 CONTEXT_SCORE_MIN = 0.4
+
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
 class Hit(NamedTuple):
@@ -70,11 +73,16 @@ class Recogniser:
     digits_min: int = 0
 
     def hits(self, text: str, *, threshold: float, digits: int) -> Hits:
-        """Return all hits with their scores after context. `digits`: the number of decimal digits of `text`."""
+        """Return all hits with their scores after context. `digits`: the number of decimal digits of `text`.
+
+        A hit without a letter or digit identifies nobody and is dropped (`::` is a valid IPv6 address).
+        """
         passed: list[Hit] = []
         weak: list[Hit] = []
         if digits >= self.digits_min:
             for hit in self.scan(text):
+                if _LETTER_OR_DIGIT.search(text, hit.start, hit.end) is None:
+                    continue
                 if hit.score < threshold:
                     hit = self._with_context(text, hit)
                 (passed if hit.score >= threshold else weak).append(hit)

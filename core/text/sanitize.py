@@ -14,8 +14,9 @@ from importlib import import_module
 
 from core.text.lists import AllowLists
 from core.text.masks import find_masks
-from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, Span, check_fill, check_text
+from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, check_fill, check_text
 from core.text.recognised import NOT_RECOGNISED, Recognised
+from core.text.spans import Span, Spans
 from core.text.tokens import Token, tokenize
 from core.text.visible import visible
 
@@ -71,7 +72,7 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
         spans.append(Span(start, written, mask.type, mask.technique))
         read = mask.end
     pieces.append(found.text[read:])
-    return Sanitised("".join(pieces), tuple(spans), found.masked_tokens, len(found.tokens))
+    return Sanitised("".join(pieces), Spans.of(spans), found.masked_tokens, len(found.tokens))
 
 
 def fill_masks(found: Inspected, policy: MaskPolicy, fill: str, lists: AllowLists) -> Sanitised:

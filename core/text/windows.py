@@ -1,28 +1,36 @@
 """Windows of a long text, in which recognisers run separately.
 
-A text is cut into cores of at most `WINDOW_CHARS` characters, after a white space character where there is one among
-the last `OVERLAP_CHARS` of a core. A window is a core with `OVERLAP_CHARS` more characters on each side, so that a
-recogniser sees what is near. A text of at most `WINDOW_CHARS` characters is one window.
+A text is cut into cores of at most `WINDOW_CHARS` characters and about `WINDOW_PIECES` word pieces, after a white space
+character where there is one among the last `OVERLAP_CHARS` of a core. A window is a core with `OVERLAP_CHARS` more
+characters on each side, so that a recogniser sees what is near. The number of word pieces is the work of a tagger.
+Ordinary text has fewer of them than the limit; a text of single letters, punctuation or Chinese characters is cut into
+smaller windows, each of which takes about as long.
 
-A find counts if it touches the core of its window (`place`). Hence, for a recogniser whose finds depend on at most
-`OVERLAP_CHARS` characters on each side of a character that they cover:
+A find counts if it touches the core of its window (`Extent.place`). Hence, for a recogniser whose finds depend on at
+most `OVERLAP_CHARS` characters on each side of a character that they cover:
 
 * nothing is lost. Each character of a find lies in some core, and the window of that core shows the recogniser
   everything that the find depends on;
 * nothing is added, because a find that touches a core depends on the text of its window alone.
 
-A find without white space may be of any length: where one reaches the edge of a window, `place` extends it to the next
-white space. What remains is a find that contains white space and is longer than the overlap. Windows may find it in
-part.
+A find without white space may be of any length: where one reaches the edge of a window, `Extent.place` extends it to
+the next white space. What remains is a find that contains white space and is longer than the overlap. Windows may find
+it in part.
+
+Cost: linear in the text, and constant for each find.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from core.text.piece_estimate import cumulative_pieces
+
 WINDOW_CHARS = 16_000
+WINDOW_PIECES = 5_000
 OVERLAP_CHARS = 1_000
 
 _SPACE = re.compile(r"\s")
@@ -38,11 +46,40 @@ class Window(NamedTuple):
     core_end: int
 
 
+class Extent(NamedTuple):
+    """A window, and how far finds that reach its edges extend. All numbers are offsets in the text.
+
+    A find that starts at `first` or before it starts at `before`. A find that ends after `last` ends at `after`.
+    """
+
+    window: Window
+    first: int
+    last: int
+    before: int
+    after: int
+
+    def place(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the characters of the text that a find at `start:end` of the window covers, or None if it touches no
+        character of the window's core. A find that reaches an edge of the window extends to the next white space of the
+        text."""
+        window = self.window
+        start, end = start + window.start, end + window.start
+        if end <= window.core_start or start >= window.core_end:
+            return None
+        return self.before if start <= self.first else start, self.after if end > self.last else end
+
+
 def windows(text: str) -> list[Window]:
     """Return the windows of `text` in order, at least one."""
     cuts = [0]
-    while len(text) - cuts[-1] > WINDOW_CHARS:
-        cuts.append(_cut(text, cuts[-1] + WINDOW_CHARS))
+    if len(text) > min(WINDOW_CHARS, WINDOW_PIECES):
+        pieces = cumulative_pieces(text)
+        while True:
+            limit = pieces[cuts[-1]] + WINDOW_PIECES
+            latest = min(cuts[-1] + WINDOW_CHARS, int(pieces.searchsorted(limit, side="right")) - 1)
+            if latest >= len(text):
+                break
+            cuts.append(_cut(text, cuts[-1], max(latest, cuts[-1] + 1)))
     cuts.append(len(text))
     return [
         Window(max(0, start - OVERLAP_CHARS), min(len(text), end + OVERLAP_CHARS), start, end)
@@ -50,31 +87,46 @@ def windows(text: str) -> list[Window]:
     ]
 
 
-def place(text: str, window: Window, start: int, end: int) -> tuple[int, int] | None:
-    """Return the characters of `text` that a find at `start:end` of a window covers, or None if it touches no character
-    of the window's core. A find that reaches an edge of the window extends to the next white space of `text`."""
-    start, end = start + window.start, end + window.start
-    if end <= window.core_start or start >= window.core_end:
-        return None
-    if window.end < len(text) and not _separates(text, end, window.end):
-        beyond = _SPACE.search(text, window.end)
-        end = beyond.start() if beyond else len(text)
-    if window.start > 0 and not _separates(text, window.start, start):
-        start = window.start
-        while start > 0 and not text[start - 1].isspace():
-            start -= 1
-    return start, end
+def extents(text: str, cut: Sequence[Window]) -> list[Extent]:
+    """Return the extents of `cut`, all windows of `text`."""
+    befores, afters = [0], [len(text)]
+    for window, following in pairwise(cut):
+        befores.append(_after_space(text, window.start, following.start, default=befores[-1]))
+    for following, window in pairwise(reversed(cut)):
+        space = _SPACE.search(text, window.end, following.end)
+        afters.append(space.start() if space else afters[-1])
+    return [
+        Extent(window, _first_separator(text, window), _last_separator(text, window), before, after)
+        for window, before, after in zip(cut, befores, reversed(afters), strict=True)
+    ]
 
 
-def _cut(text: str, latest: int) -> int:
+def _cut(text: str, start: int, latest: int) -> int:
     """Return the end of a core: after the last white space in reach, else `latest`."""
-    for end in range(latest, latest - OVERLAP_CHARS, -1):
-        if text[end - 1].isspace():
-            return end
-    return latest
+    return _after_space(text, max(start, latest - OVERLAP_CHARS), latest, default=latest)
 
 
-def _separates(text: str, start: int, end: int) -> bool:
-    """Whether the characters show that a find before or after them was not cut off: recognisers trim punctuation, but
-    no letters, digits or white space."""
-    return any(text[at].isalnum() or text[at].isspace() for at in range(start, end))
+def _after_space(text: str, start: int, end: int, *, default: int) -> int:
+    """Return the place after the last white space of `text[start:end]`."""
+    return next((at for at in range(end, start, -1) if text[at - 1].isspace()), default)
+
+
+def _first_separator(text: str, window: Window) -> int:
+    """Return the first character of a window that shows that a find after it was not cut off; -1 if the text begins
+    there."""
+    if window.start == 0:
+        return -1
+    return next((at for at in range(window.start, window.end) if _separates(text[at])), window.end)
+
+
+def _last_separator(text: str, window: Window) -> int:
+    """Return the last character of a window that shows that a find before it was not cut off; the length of the text if
+    the text ends there."""
+    if window.end == len(text):
+        return len(text)
+    return next((at for at in range(window.end - 1, window.start - 1, -1) if _separates(text[at])), window.start - 1)
+
+
+def _separates(character: str) -> bool:
+    """Recognisers trim punctuation from a find, but no letters, digits or white space."""
+    return character.isalnum() or character.isspace()

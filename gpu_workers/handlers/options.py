@@ -19,5 +19,6 @@ class WorkerOptions:
     tagger: str = TAGGER_BUNDLED
     infill: InfillSource = INFILL_BUNDLED
     fill_slots_max: int = 2048
+    places_per_document_max: int = 100_000
     packs_loaded_max: int = 8
     infill_models_loaded_max: int = 4

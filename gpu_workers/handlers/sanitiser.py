@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import GatewayError, TaskFailed
+from core.errors import GatewayError, InvalidInput, TaskFailed
 from core.guarded import guarded
 from core.mechanisms.words import vocabulary
 from core.mechanisms.words.exponential import ExponentialWords
@@ -68,7 +68,8 @@ class CanaryMissed(RuntimeError):
 
 
 class Sanitiser:
-    """`allow_list_dir`: the operator's own lists, one `<name>.txt` each. For the others, see `WorkerOptions`."""
+    """`allow_list_dir`: the operator's own lists, one `<name>.txt` each. `places_max`: the most masked places of a
+    document. For the others, see `WorkerOptions`."""
 
     def __init__(
         self,
@@ -77,11 +78,13 @@ class Sanitiser:
         tagger: str = TAGGER_OFF,
         infill: InfillSource = INFILL_OFF,
         fill_slots_max: int = 1,
+        places_max: int = 100_000,
         infill_models_loaded_max: int = 1,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:
         self._lists = AllowLists(allow_list_dir)
+        self._places_max = places_max
         # Importing torch costs one second and 170 MB, and a worker without a model does not need it.
         if threads and (tagger != TAGGER_OFF or infill != INFILL_OFF):
             import torch
@@ -202,7 +205,10 @@ class Sanitiser:
         if isinstance(task, FillTask):
             return Inspected(task.text, (), task.masks)
         inspector = inspect_words if task.fill in PRICED_FILLS else inspect
-        return inspector(task.text, task.policy, self._lists, joined(task, finds))
+        found = inspector(task.text, task.policy, self._lists, joined(task, finds))
+        if len(found.masks) > self._places_max:
+            raise InvalidInput(f"a document has at most {self._places_max} masked places", field="documents")
+        return found
 
     def _by_model(
         self, tasks: Mapping[int, SanitizeTask], found: Mapping[int, Inspected]

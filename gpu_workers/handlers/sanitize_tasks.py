@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.text.partly_filled import PartlyFilled
+from core.text.piece_estimate import estimated_pieces
 from core.text.policy import DP, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
 from core.text.recognised import WindowFinds
 from core.text.visible import visible
@@ -139,4 +140,5 @@ def window_tasks(task: SanitizeTask) -> list[WindowTask]:
 
 
 def _tokens(text: str) -> int:
-    return len(text) // _CHARS_PER_TOKEN + 1
+    """Return the estimated work of reading a text: patterns read characters, and a tagger reads word pieces."""
+    return max(len(text) // _CHARS_PER_TOKEN, estimated_pieces(text)) + 1

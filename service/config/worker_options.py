@@ -58,6 +58,7 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         tagger=settings.tagger,
         infill=settings.infill_source,
         fill_slots_max=settings.fill_slots_max,
+        places_per_document_max=settings.places_per_document_max,
         packs_loaded_max=settings.domain_packs_loaded_max,
         infill_models_loaded_max=settings.infill_models_loaded_max,
     )

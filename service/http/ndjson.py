@@ -68,8 +68,9 @@ class LineReader:
         self._task.cancel()
         self._memory.close()
 
-    async def take(self, count: int, *, stream: OpenStream) -> list[Line]:
-        """Up to `count` lines, as soon as there is one; none once the body has ended.
+    async def take(self, count: int, *, bytes_max: int | None = None, stream: OpenStream) -> list[Line]:
+        """Up to `count` lines of `bytes_max` bytes together, and at least one, as soon as there is one; none once the
+        body has ended.
 
         Raises HTTPException 408 when no line comes for `STREAM_IDLE_S`; InvalidInput for too many lines; the error of
         `stream` once that must end.
@@ -86,8 +87,14 @@ class LineReader:
             await self._next(stream.ended)
             if stream.error is not None:
                 raise stream.error
-        taken = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
-        self._taken_bytes = sum(_size(line) for line in taken)
+        taken = [self._waiting.popleft()]
+        self._taken_bytes = _size(taken[0])
+        while self._waiting and len(taken) < count:
+            size = self._taken_bytes + _size(self._waiting[0])
+            if bytes_max is not None and size > bytes_max:
+                break
+            taken.append(self._waiting.popleft())
+            self._taken_bytes = size
         self._waiting_bytes -= self._taken_bytes
         self._not_full.set()
         return taken

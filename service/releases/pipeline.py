@@ -133,8 +133,7 @@ class ReleasePipeline:
         try:
             results = await self._run(caller, release_request, client_disconnected)
             started = True  # an error in what follows is no reason for a refund, whatever its class
-            rendered = release_request.render(release_request.collect(results), _with_guarantee(held, release_request))
-            body = await self._body(caller, rendered)
+            body = await self._rendered(caller, release_request, results, _with_guarantee(held, release_request))
         except Exception as error:
             refund = isinstance(error, NotStarted) and not started
             reason = error.code if isinstance(error, GatewayError) else "internal"
@@ -160,9 +159,7 @@ class ReleasePipeline:
         except Started as error:
             error.charged = False
             raise
-        return await self._body(
-            caller, release_request.render(release_request.collect(results), without_guarantee(release_request.privacy))
-        )
+        return await self._rendered(caller, release_request, results, without_guarantee(release_request.privacy))
 
     async def _reserve(self, caller: Caller, release_request: ReleaseRequest, claim: Claim | None) -> Reserved | Replay:
         hold_ttl_ms = int(self._settings.hold_ttl_s * 1000)
@@ -177,8 +174,19 @@ class ReleasePipeline:
             release_request.role, release_request.tasks, tenant=caller.tenant, timeout_s=0
         )
 
-    async def _body(self, caller: Caller, rendered: Rendered) -> list[Buffer]:
-        return await self._preparation.run(caller.tenant, _numbers(rendered), _encoded, rendered)
+    async def _rendered(
+        self, caller: Caller, release_request: ReleaseRequest, results: list[Any], common: dict[str, Any]
+    ) -> list[Buffer]:
+        collected = release_request.collect(results)
+        size = release_request.answer_size(collected)
+        rendered = await self._preparation.run(caller.tenant, size, release_request.render, collected, common)
+        return await self._body(caller, rendered, size)
+
+    async def _body(self, caller: Caller, rendered: Rendered, size: int = 0) -> list[Buffer]:
+        """`size`: the estimated characters of the answer, where they are known."""
+        if not isinstance(rendered, dict):
+            return rendered
+        return await self._preparation.run(caller.tenant, max(size, _numbers(rendered)), _encoded, rendered)
 
     async def _run(
         self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
@@ -254,13 +262,13 @@ def without_guarantee(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _numbers(rendered: Rendered) -> int:
+def _numbers(rendered: dict[str, Any]) -> int:
     """About how many numbers an answer in JSON holds."""
-    return len(rendered.get("data", ())) * rendered.get("dimension", 1) if isinstance(rendered, dict) else 0
+    return len(rendered.get("data", ())) * int(rendered.get("dimension", 1))
 
 
-def _encoded(rendered: Rendered) -> list[Buffer]:
-    return [orjson.dumps(rendered, option=_ORJSON)] if isinstance(rendered, dict) else rendered
+def _encoded(rendered: dict[str, Any]) -> list[Buffer]:
+    return [orjson.dumps(rendered, option=_ORJSON)]
 
 
 async def _packed(body: list[Buffer], release_request: ReleaseRequest, bytes_max: int) -> bytes | None:

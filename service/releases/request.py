@@ -67,6 +67,8 @@ class ReleaseRequest:
     fingerprint: identifies the request's body where the endpoint has not read it as a whole.
     isolate_failures: a task that fails after its start does not fail the others. `render` gets its error in the place
         of its result, and the task is charged like the others.
+    answer_size: estimates the characters of the answer from what `render` takes. A large answer is rendered outside the
+        event loop.
     parts: makes the parts that may be answered from earlier releases, one by one; None where nothing may.
     """
 
@@ -79,6 +81,7 @@ class ReleaseRequest:
     fingerprint: bytes | None = None
     isolate_failures: bool = False
     collect: Callable[[list[Any]], Any] = list
+    answer_size: Callable[[Any], int] = lambda _: 0
     parts: Callable[[], Parts] | None = None
 
     @property

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.errors import InvalidInput
+import orjson
+
+from core.errors import GatewayError, InvalidInput
 from core.text.policy import DP, Sanitised
+from core.text.spans import Spans
 from gpu_workers.engine.protocol import Task
-from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
@@ -18,6 +20,9 @@ from service.sanitize.pricing import price, tasks_of
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.tuned_models import TunedModels
 from service.workers import Workers
+
+_SPAN_CHARS = 70  # of a span in JSON
+_SPANS_AT_ONCE = 1_024
 
 
 class SanitizeService:
@@ -52,8 +57,11 @@ class SanitizeService:
         applied = self._policies.applied(body, tenant)
         size = sum(len(document.text) for document in applied.documents)
         cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied)
+        places_max = self._settings.places_per_request_max
 
         def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
+            if sum(len(result.spans) for result in results) > places_max:
+                raise InvalidInput(f"a call has at most {places_max} masked places", field="documents")
             rows = enumerate(zip(applied.documents, results, strict=True))
             return {
                 "data": [row(index, document, result, applied) for index, (document, result) in rows],
@@ -65,8 +73,9 @@ class SanitizeService:
         return ReleaseRequest(
             charges=cost.charges,
             role=role_of(applied.fill.mode),
-            tasks=[Task(task, task.weight, stepwise=task.stepwise) for task in tasks],
+            tasks=tasks,
             render=render,
+            answer_size=lambda results: answer_size(results, applied),
             privacy=cost.facts,
         )
 
@@ -74,7 +83,7 @@ class SanitizeService:
         """Terms with the policy that applies to this tenant. Raises InvalidInput, PolicyEnforced."""
         return self._policies.applied(terms, tenant)
 
-    def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[DocumentTask]]:
+    def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[Task]]:
         """Price and tasks of a body whose policy has been applied.
 
         Raises InvalidInput as `price` and `tasks_of`; WorkerCold.
@@ -88,7 +97,7 @@ class SanitizeService:
             tagger_types=self._workers.tagger_types,
             model=tuned_model(self._models, tenant, mode=body.fill.mode, name=body.fill.model),
         )
-        return cost, tasks
+        return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
 
     def _price(self, body: SanitizeRequest) -> Price:
         return price(body, self._settings, infill_facts(self._workers, body.fill.mode))
@@ -101,11 +110,23 @@ def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> 
         shown["id"] = document.id
     shown["text"] = result.text
     if terms.return_spans:
-        shown["spans"] = [
-            {"start": span.start, "end": span.end, "type": span.type, "technique": span.technique}
-            for span in result.spans
-        ]
+        shown["spans"] = _encoded(result.spans)
     return shown | counts([result], terms)
+
+
+def _encoded(spans: Spans) -> orjson.Fragment:
+    """The spans in JSON, made some at a time: all of them as objects would take several times the memory."""
+    pieces = (
+        orjson.dumps([span._asdict() for span in spans[start : start + _SPANS_AT_ONCE]])[1:-1]
+        for start in range(0, len(spans), _SPANS_AT_ONCE)
+    )
+    return orjson.Fragment(b"[" + b",".join(pieces) + b"]")
+
+
+def answer_size(results: Sequence[Sanitised | GatewayError], terms: Terms) -> int:
+    """About how many characters the rows of an answer have."""
+    span_chars = _SPAN_CHARS if terms.return_spans else 0
+    return sum(len(result.text) + span_chars * len(result.spans) for result in results if isinstance(result, Sanitised))
 
 
 def counts(results: Sequence[Sanitised], terms: Terms) -> dict[str, int]:

@@ -21,7 +21,6 @@ from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput,
 from core.ledger.names import parse_account_id
 from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Engine, Task
-from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
@@ -35,7 +34,9 @@ from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
 from service.sanitize.fills import role_of
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
-from service.sanitize.service import SanitizeService, counts, row
+from service.sanitize.service import SanitizeService, answer_size, counts, row
+
+_GROUP_BYTES = 512 * 1024  # of lines: an answer may be many times as large, and the rows of a group wait for its end
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class _Part:
     line: int
     document: TextDocument = field(repr=False)
     cost: Price
-    tasks: Sequence[DocumentTask] = field(repr=False)
+    tasks: Sequence[Task] = field(repr=False)
 
 
 class DocumentStream:
@@ -113,7 +114,9 @@ class DocumentStream:
         yield self._summary(problem)
 
     async def _take(self) -> list[Line]:
-        return await self._lines.take(self._parts.settings.stream_group_max, stream=self._stream)
+        return await self._lines.take(
+            self._parts.settings.stream_group_max, bytes_max=_GROUP_BYTES, stream=self._stream
+        )
 
     async def _work(self, group: Sequence[Line]) -> GatewayError | None:
         """Process a group. Returns the error that ends the stream, if there is one."""
@@ -144,7 +147,7 @@ class DocumentStream:
     async def _parsed(self, line: Line) -> Any:
         return await parse_line(line, self._limits, self._parts.preparation, tenant=self._caller.tenant)
 
-    def _priced(self, document: TextDocument) -> tuple[Price, list[DocumentTask]]:
+    def _priced(self, document: TextDocument) -> tuple[Price, list[Task]]:
         """Price and task of one document, as of a call of `/sanitize` with this document alone."""
         body = SanitizeRequest.model_construct(
             _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
@@ -159,8 +162,9 @@ class DocumentStream:
         release_request = ReleaseRequest(
             charges=[charge for part in parts for charge in part.cost.charges],
             role=self._role,
-            tasks=[Task(task, task.weight, stepwise=task.stepwise) for part in parts for task in part.tasks],
+            tasks=[task for part in parts for task in part.tasks],
             render=lambda results, common: self._rendered(parts, results, common),
+            answer_size=lambda results: answer_size(results, self._terms),
             privacy=parts[0].cost.facts,
             isolate_failures=True,
         )

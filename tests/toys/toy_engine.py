@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from core.errors import ClientGone
-from core.text.policy import Sanitised, SanitizeTask, Span
+from core.text.policy import Sanitised, SanitizeTask
+from core.text.spans import Span, Spans
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
@@ -93,5 +94,5 @@ class ToyEngine:
 
     def _answer(self, payload: EmbedTask | SanitizeTask) -> EmbedRelease | Sanitised:
         if isinstance(payload, SanitizeTask):
-            return Sanitised(TEXT, (Span(0, len(TEXT), "WORD", "all"),), masked_tokens=1, tokens=1)
+            return Sanitised(TEXT, Spans.of([Span(0, len(TEXT), "WORD", "all")]), masked_tokens=1, tokens=1)
         return EmbedRelease(np.full(DIMENSION, DIMENSION**-0.5, dtype=np.float32), "encoder")

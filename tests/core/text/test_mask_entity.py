@@ -86,11 +86,11 @@ def test_planted_values_are_removed(entity, value, fill, frame):
 def test_ordinary_text_is_left_alone(text):
     result = run(text)
     assert result.text == text
-    assert result.spans == ()
+    assert list(result.spans) == []
 
 
 def test_context_lets_a_weak_number_pass_and_its_copy_too():
-    assert run("The value 780 6326 was high.").spans == ()
+    assert list(run("The value 780 6326 was high.").spans) == []
     both = run(
         "Phone: 780 6326. " + "Nothing to say here, and nothing there, for many words in a row. " * 3 + "So 780 6326."
     )
@@ -110,7 +110,7 @@ def test_only_requested_entities_are_masked():
 
 
 def test_a_higher_threshold_masks_less():
-    assert run("020 7946 0958", thresholds=(("PHONE_NUMBER", 0.99),), entities=("PHONE_NUMBER",)).spans == ()
+    assert list(run("020 7946 0958", thresholds=(("PHONE_NUMBER", 0.99),), entities=("PHONE_NUMBER",)).spans) == []
 
 
 def test_every_entity_of_the_table_has_a_recogniser_or_is_the_taggers():

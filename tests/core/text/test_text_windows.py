@@ -13,11 +13,13 @@ from core.text import mask_entity, mask_tagged
 from core.text import windows as windows_module
 from core.text.lists import AllowLists
 from core.text.mask_tagged import Tagged
+from core.text.masks import beside
+from core.text.piece_estimate import estimated_pieces
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recognised import Recognised, WindowFinds, join
 from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.sanitize import inspect
-from core.text.windows import Window, place, windows
+from core.text.windows import Window, extents, windows
 
 SIZE, OVERLAP = 1_000, 200
 LISTS = AllowLists()
@@ -45,6 +47,7 @@ WORDS = _SENTENCE.split(" ")
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows small enough for many boundaries in one test."""
     monkeypatch.setattr(windows_module, "WINDOW_CHARS", SIZE)
+    monkeypatch.setattr(windows_module, "WINDOW_PIECES", SIZE // 3)
     monkeypatch.setattr(windows_module, "OVERLAP_CHARS", OVERLAP)
 
 
@@ -55,6 +58,7 @@ def masks(text: str, policy: MaskPolicy = EVERYTHING) -> list[Mask]:
 def masks_of_whole(text: str, monkeypatch: pytest.MonkeyPatch, policy: MaskPolicy = EVERYTHING) -> list[Mask]:
     with monkeypatch.context() as patched:
         patched.setattr(windows_module, "WINDOW_CHARS", len(text))
+        patched.setattr(windows_module, "WINDOW_PIECES", len(text))
         return masks(text, policy)
 
 
@@ -70,12 +74,27 @@ def covered(found: list[Mask], start: int, end: int) -> bool:
     return len(inside) == end - start
 
 
-@pytest.mark.parametrize("length", [0, 1, 15_999, 16_000])
-def test_a_short_text_is_one_window(length: int) -> None:
-    assert windows("x" * length) == [Window(0, length, 0, length)]
+def planted_text(rng: random.Random) -> str:
+    parts = [rng.choice((*PLANTED, *WORDS, *WORDS, str(rng.randrange(10**9)), "\n")) for _ in range(1_500)]
+    return rng.choice((" ", "\n", ", ", "")).join(parts)
 
 
-@pytest.mark.parametrize("text", ["word " * 9_000, "x" * 50_000, "x" * 15_500 + " " + "y" * 40_000])
+@pytest.mark.parametrize("text", ["", "x", "word " * 3_200, "x" * 14_999, "a," * 2_500, "漢" * 5_000])
+def test_a_short_text_is_one_window(text: str) -> None:
+    assert windows(text) == [Window(0, len(text), 0, len(text))]
+
+
+@pytest.mark.parametrize("unit", ["a,", "漢字 ", "::,", "\u0301", "1 "])
+def test_windows_of_dense_text_are_smaller(unit: str) -> None:
+    text = (unit * 100_000)[:100_000]
+    cut = windows(text)
+    assert all(estimated_pieces(text[window.core_start : window.core_end]) <= 5_001 for window in cut)
+    assert len(cut) <= estimated_pieces(text) / 4_000 + 1
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 9_000, "x" * 50_000, "x" * 15_500 + " " + "y" * 40_000, "a," * 20_000, "漢" * 20_000]
+)
 def test_cores_cover_a_text_and_windows_have_a_margin(text: str) -> None:
     cut = windows(text)
     assert [cut[0].core_start, cut[-1].core_end] == [0, len(text)]
@@ -118,8 +137,7 @@ def test_everything_planted_around_a_boundary_is_masked(planted: str, monkeypatc
 @pytest.mark.parametrize("seed", range(6))
 def test_random_texts_have_the_masks_of_one_run_over_the_whole(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
-    parts = [rng.choice((*PLANTED, *WORDS, *WORDS, str(rng.randrange(10**9)), "\n")) for _ in range(1_500)]
-    text = rng.choice((" ", "\n", ", ", "")).join(parts)
+    text = planted_text(rng)
     for policy in (EVERYTHING, MaskPolicy(techniques=("entity", "allow_list"))):
         assert masks(text, policy) == masks_of_whole(text, monkeypatch, policy)
 
@@ -209,8 +227,79 @@ def test_a_recogniser_that_fails_in_one_window_fails_the_text(monkeypatch: pytes
 
 def test_a_find_outside_the_core_belongs_to_another_window() -> None:
     text = "word " * 60
-    window = Window(100, 200, 120, 180)
-    assert place(text, window, 19, 20) is None
-    assert place(text, window, 80, 81) is None
-    assert place(text, window, 15, 21) == (115, 121)
-    assert place(text, window, 79, 90) == (179, 190)
+    cut = [Window(0, 150, 0, 120), Window(100, 200, 120, 180), Window(160, 300, 180, 300)]
+    extent = extents(text, cut)[1]
+    assert extent.place(19, 20) is None
+    assert extent.place(80, 81) is None
+    assert extent.place(15, 21) == (115, 121)
+    assert extent.place(79, 90) == (179, 190)
+
+
+def place_directly(text: str, window: Window, start: int, end: int) -> tuple[int, int] | None:
+    """What `Extent.place` returns, from its description."""
+
+    def separates(at: int) -> bool:
+        return text[at].isalnum() or text[at].isspace()
+
+    start, end = start + window.start, end + window.start
+    if end <= window.core_start or start >= window.core_end:
+        return None
+    if window.end < len(text) and not any(map(separates, range(end, window.end))):
+        end = next((at for at in range(window.end, len(text)) if text[at].isspace()), len(text))
+    if window.start > 0 and not any(map(separates, range(window.start, start))):
+        start = next((at for at in range(window.start, 0, -1) if text[at - 1].isspace()), 0)
+    return start, end
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_finds_extend_as_described(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(windows_module, "WINDOW_CHARS", rng.randrange(2, 12))
+    monkeypatch.setattr(windows_module, "WINDOW_PIECES", rng.randrange(2, 12))
+    monkeypatch.setattr(windows_module, "OVERLAP_CHARS", rng.randrange(6))
+    text = "".join(rng.choices("a1.:\u00e9\u6f22 \x1c\u3000", (9, 3, 9, 3, 1, 1, rng.randrange(4), 0.2, 0.2), k=40))
+    for extent in extents(text, windows(text)):
+        window = extent.window
+        size = window.end - window.start
+        for start in range(size):
+            for end in range(start + 1, size + 1):
+                assert extent.place(start, end) == place_directly(text, window, start, end)
+
+
+def test_the_characters_that_are_read_to_place_finds_are_linear_in_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = [0]
+
+    def counted(character: str) -> bool:
+        read[0] += 1
+        return character.isalnum() or character.isspace()
+
+    monkeypatch.setattr(windows_module, "_separates", counted)
+    text = "::," * 30_000
+    finds = [(extent, at) for extent in extents(text, windows(text)) for at in range(0, 5_000, 3)]
+    made = read[0]
+    assert made <= 4 * len(text)
+    assert {extent.place(at, at + 2) is None for extent, at in finds} == {True, False}
+    assert read[0] == made
+
+
+def test_a_hit_without_a_letter_or_digit_is_dropped() -> None:
+    policy = MaskPolicy(entities=("IP_ADDRESS",))
+    assert masks("::,::, std::vector :: and", policy) == []
+    assert [(mask.start, mask.end) for mask in masks("the address ::1 here", policy)] == [(12, 15)]
+    assert sum(len(hits.passed) + len(hits.weak) for hits in mask_entity.search("::," * 1_000, policy)) == 0
+
+
+def test_finds_that_extend_to_the_same_place_are_one() -> None:
+    """Each window has a long find that reaches its edges."""
+    text = "::,1" * 40_000
+    hits = Hits([Hit(0, 18_000, 1.0)], [Hit(0, 18_000, 0.1)])
+    policy = MaskPolicy(entities=("MAC_ADDRESS",))
+    found = mask_entity.join(text, policy, [(hits,)] * len(windows(text)))
+    assert len(found) < 2 * len(windows(text))
+
+
+def test_names_that_cover_many_other_finds_are_divided_once() -> None:
+    text = "ab " * 1_000
+    patterns = [Mask(at, at + 1, "URL", "entity") for at in range(0, len(text), 3)]
+    names = [Mask(start, len(text), "PERSON", "entity") for start in range(500)]
+    assert len(beside(text, names, patterns)) == len(patterns)

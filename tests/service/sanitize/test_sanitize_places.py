@@ -1,0 +1,138 @@
+"""Documents of many masked places: their limits, and answers that are made outside the event loop."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
+
+from service.releases.pipeline import ReleasePipeline
+from service.sanitize import service, stream
+
+TERMS = {"mask": {"techniques": ["all"]}, "fill": {"mode": "marker"}, "return_spans": True}
+SMALL, MANY, TOO_MANY = "one, two", "q, " * 1_500, "q, " * 2_001
+HEADERS = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {"PLACES_PER_DOCUMENT_MAX": "2000", "PLACES_PER_REQUEST_MAX": "4000"}
+    running = Gateway(
+        tmp_path_factory.mktemp("places") / "data",
+        {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()},
+    )
+    yield running
+    running.stop()
+
+
+def post(tenant: Tenant, *texts: str) -> httpx.Response:
+    return tenant.http.post("/sanitize", json=TERMS | {"documents": [{"text": text} for text in texts]})
+
+
+def stream_of(tenant: Tenant, *texts: str) -> list[dict[str, Any]]:
+    lines = [TERMS, *({"text": text} for text in texts)]
+    content = b"".join(json.dumps(each).encode() + b"\n" for each in lines)
+    answer = tenant.http.post("/sanitize/batch", content=content, headers=HEADERS)
+    assert answer.status_code == 200, answer.text
+    return [json.loads(each) for each in answer.text.splitlines()]
+
+
+def test_a_document_of_too_many_places_is_refused(limited: Gateway) -> None:
+    tenant = limited.tenant()
+    assert len(post(tenant, "q, " * 2_000).json()["data"][0]["spans"]) == 2_000
+    refused = post(tenant, SMALL, TOO_MANY)
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "invalid-input"
+    assert "at most 2000 masked places" in refused.text
+    assert "q" not in refused.json()["detail"].split()
+
+
+def test_a_document_of_metric_dp_with_too_many_places_is_charged(limited: Gateway) -> None:
+    """A worker has read it. The technique `all` makes the whole text one place."""
+    tenant = limited.tenant()
+    body = {"documents": [{"text": "zqxv, " * 2_001}], "fill": {"mode": "metric_dp", "epsilon": 0.01}}
+    refused = tenant.http.post("/sanitize", json=body | {"mask": {"techniques": ["vocabulary"]}})
+    assert refused.status_code == 422
+    assert refused.headers["X-Should-Retry"] == "false"
+    once = tenant.committed("token")
+    assert once > 0
+    assert tenant.http.post("/sanitize", json=body | {"mask": {"techniques": ["all"]}}).status_code == 200
+    assert tenant.committed("token") == pytest.approx(2 * once)
+
+
+def test_a_call_of_too_many_places_is_refused(limited: Gateway) -> None:
+    tenant = limited.tenant()
+    assert post(tenant, MANY, MANY).status_code == 200
+    refused = post(tenant, MANY, MANY, MANY)
+    assert refused.status_code == 422
+    assert "a call has at most 4000 masked places" in refused.text
+
+
+def test_in_a_stream_it_is_the_problem_of_its_line(limited: Gateway) -> None:
+    first, second, third, *many, last = stream_of(limited.tenant(), SMALL, TOO_MANY, SMALL, MANY, MANY, MANY)
+    assert first["text"] == third["text"] == "[MASK], [MASK]"
+    assert second["problem"]["code"] == "invalid-input"
+    assert "at most 2000 masked places" in json.dumps(second["problem"])
+    assert [len(row["spans"]) for row in many] == [1_500] * 3
+    assert (last["summary"]["released"], last["summary"]["failed"]) == (5, 1)
+
+
+@pytest.mark.parametrize("spans", [False, True])
+def test_the_rows_of_large_answers_are_made_outside_the_event_loop(
+    limited: Gateway, monkeypatch: pytest.MonkeyPatch, spans: bool
+) -> None:
+    threads: dict[str, set[str]] = {}
+
+    def observed(index: int, document: Any, result: Any, terms: Any) -> dict[str, Any]:
+        threads.setdefault(document.text, set()).add(threading.current_thread().name.split("_")[0])
+        return service_row(index, document, result, terms)
+
+    service_row = service.row
+    monkeypatch.setattr(service, "row", observed)
+    monkeypatch.setattr(stream, "row", observed)
+    monkeypatch.setitem(TERMS, "return_spans", spans)
+    tenant = limited.tenant()
+    large = MANY if spans else "... " * 30_000
+    assert post(tenant, large).status_code == 200
+    assert post(tenant, SMALL).status_code == 200
+    assert len(stream_of(tenant, large)) == 2
+    assert len(stream_of(tenant, SMALL)) == 2
+    assert threads == {large: {"preparation"}, SMALL: {"gateway"}}
+
+
+def test_large_documents_of_a_stream_are_processed_in_small_groups(
+    limited: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[int] = []
+    run_free = ReleasePipeline.run_free
+
+    async def observed(self: ReleasePipeline, caller: Any, release_request: Any, gone: Any) -> Any:
+        groups.append(sum(len(task.payload.text) for task in release_request.tasks))
+        return await run_free(self, caller, release_request, gone)
+
+    monkeypatch.setattr(ReleasePipeline, "run_free", observed)
+    *rows, _ = stream_of(limited.tenant(), *("... " * 50_000 for _ in range(6)), *(SMALL for _ in range(6)))
+    assert [row["index"] for row in rows] == list(range(12))
+    assert max(groups) <= 512 * 1024
+
+
+def test_spans_are_those_of_the_text(limited: Gateway) -> None:
+    (row,) = post(limited.tenant(), "Ann, 42 and, \u6f22\u5b57 " * 700).json()["data"]
+    assert len(row["spans"]) > 1_024
+    assert all(set(span) == {"start", "end", "type", "technique"} for span in row["spans"])
+    assert {row["text"][span["start"] : span["end"]] for span in row["spans"]} == {"[MASK]"}
+
+
+def test_defaults_are_above_what_prose_of_a_megabyte_has(tmp_path: Path) -> None:
+    from service.config.settings import Settings
+
+    settings = Settings(data_dir=tmp_path)
+    assert settings.places_per_document_max >= 100_000
+    assert settings.places_per_request_max >= settings.places_per_document_max
