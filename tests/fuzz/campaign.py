@@ -271,8 +271,9 @@ class Attack:
 
 
 def _resident(pid: int) -> int:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) * 1024 if found else 0
+    """Bytes in memory without blocks of shared memory: kept matrices are a cache with a limit of its own."""
+    sizes = dict(re.findall(r"(VmRSS|RssShmem):\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()))
+    return (int(sizes.get("VmRSS", 0)) - int(sizes.get("RssShmem", 0))) * 1024
 
 
 def _p99(seconds: list[float]) -> float:
