@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -261,15 +262,19 @@ class Conversation:
             f"POST /sanitize/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
             "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         )
-        self.answer = self.socket.makefile("rb")
+        self.answer = http.client.HTTPResponse(self.socket, method="POST")
+        self.has_begun = False
 
     def say(self, *lines: Any) -> None:
         body = b"".join(line(each) for each in lines)
         self.socket.sendall(f"{len(body):x}\r\n".encode() + body + b"\r\n")
 
     def row(self) -> dict[str, Any]:
-        while not (heard := self.answer.readline()).startswith(b"{"):
-            assert heard, "the answer ended"
+        if not self.has_begun:
+            self.answer.begin()
+            self.has_begun = True
+        heard = self.answer.readline()
+        assert heard, "the answer ended"
         return json.loads(heard)
 
     def leave(self) -> None:
