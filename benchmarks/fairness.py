@@ -34,6 +34,7 @@ MEGABYTE = (SENTENCE * 11_000)[:1_000_000]
 SHORT = {"documents": [{"text": "The parcel has arrived. It was not damaged. Thank you."}], "epsilon": 1.0}
 SLOW_PLAN = {"kind": "subsampled_gaussian", "sampling_rate": 0.5, "noise_multiplier": 1.0}
 BATCH_TOKENS = 4096
+IDLE_S = 3.0  # a connection that was idle for longer is not used again: the gateway closes idle ones
 UNKNOWN_WORDS = {"text": "zqxv, " * 2000}
 FILLS = {"documents": [UNKNOWN_WORDS] * 16, "mask": {"techniques": ["vocabulary"]}, "fill": {"mode": "top1"}}
 
@@ -124,11 +125,14 @@ def latencies(gateway: Gateway, victim: Tenant, *, seconds: float, rate: float) 
     def one(due: float) -> None:
         if not hasattr(local, "connection"):
             local.connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=120)
+        elif time.perf_counter() - local.used > IDLE_S:
+            local.connection.close()  # the next request opens a new one
         try:
             status = send(local.connection, victim.key, "/embed/sentdp", body)
         except (OSError, http.client.HTTPException) as error:
             status = type(error).__name__
             local.connection.close()
+        local.used = time.perf_counter()
         found.append(time.perf_counter() - due)
         if status != "200":
             errors[status] += 1
