@@ -28,6 +28,7 @@ from service.http.connections import ConnectionLimits, LimitedProtocol
 from service.operation.freed_memory import use_few_arenas
 
 _POLL_S = 0.1
+_SWITCH_S = 0.001  # the event loop waits this long for a thread that computes in Python, instead of 5 ms
 _FILES_PER_CONNECTION = 3  # the socket, and two blocks of shared memory
 _OTHER_FILES = 512
 
@@ -39,6 +40,7 @@ def run(settings: Settings, *, engine: Engine | None = None) -> None:
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     use_few_arenas()
+    sys.setswitchinterval(_SWITCH_S)
     _allow_open_files(settings.connections_max)
     configure_logging()
     drop_other_variables()  # before the first child process
