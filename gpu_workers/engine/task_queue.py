@@ -46,7 +46,7 @@ class QueueLimits:
     `tasks_max` and `tokens_max` are for all tenants together. Each tenant may hold `tenant_share` of what the others
     leave free: n tenants that queue as much as they may hold 1/(n+1) of the queue each at a share of one half, and as
     much remains free for the next tenant. A tenant with nothing in the queue may always queue one group of any weight,
-    because requests have limits of their own.
+    because requests have limits of their own, and every tenant may always queue tokens for one batch.
     """
 
     tasks_max: int = 2048
@@ -255,7 +255,7 @@ class TaskQueue:
             return QueueFull()
         work = held[1] + sum(task.weight for task in tasks)
         if held[0] + len(tasks) > tenant_places(limits.tasks_max, others=others[0], share=limits.tenant_share) or (
-            held[0] and work > limits.tenant_share * (limits.tokens_max - others[1])
+            held[0] and work > max(limits.batch_tokens_max, limits.tenant_share * (limits.tokens_max - others[1]))
         ):
             return TenantLimitReached(limit="queue_tenant_share")
         return None

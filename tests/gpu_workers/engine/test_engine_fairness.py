@@ -122,6 +122,19 @@ def test_a_tenant_is_limited_in_work_as_well(on_engine: OnEngine) -> None:
     on_engine(check, queue_tokens_max=2000, queue_tenant_share=0.5)
 
 
+def test_short_requests_are_admitted_while_others_hold_more_than_the_limit(on_engine: OnEngine) -> None:
+    async def check(on: Bench) -> None:
+        busy = await on.busy()
+        heavy = [await on.submit(on.work(f"heavy-{n}", weight=1500), tenant=f"greedy-{n}") for n in range(2)]
+        short = [await on.submit(on.work(f"short-{n}", weight=40), tenant="other") for n in range(3)]
+        on.let_go("blocker")
+        await asyncio.gather(busy, *heavy, *short[:2])
+        with pytest.raises(TenantLimitReached):
+            await short[2]
+
+    on_engine(check, queue_tokens_max=2000, queue_tenant_share=0.5, batch_tokens_max=100)
+
+
 def test_a_group_above_the_share_of_a_tenant_is_refused_at_once(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
         with pytest.raises(TenantLimitReached):
