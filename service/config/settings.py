@@ -74,7 +74,7 @@ class EngineSettings(BaseModel):
     infill_plain_http: bool = False
     queue_tasks_max: int = Field(16_384, ge=1)
     queue_tokens_max: int = Field(8_000_000, ge=1)
-    queue_tenant_share: float = Field(0.25, gt=0, le=1)
+    queue_tenant_share: float = Field(0.5, gt=0, le=1)
     batch_tokens_max: int = Field(4096, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
     request_timeout_s: float = Field(60.0, gt=0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_kit import json_lines, rows, submit, until, upload
+from corpus_kit import json_lines, rows, submit, until, until_deleted, upload
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 from synthesis_kit import shop_request, shop_rows
@@ -205,4 +205,5 @@ def test_a_job_that_runs_while_the_disk_fills_fails_and_leaves_nothing(
     ended = until(tenant.http, created.json()["job_id"])
 
     assert (ended["status"], ended["problem"]["reason"]) == ("failed", "storage-full")
+    until_deleted(narrow.data_dir / "jobs" / created.json()["job_id"])
     assert narrow.service.storage.used(tenant.name) == 0
