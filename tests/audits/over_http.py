@@ -28,6 +28,7 @@ from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
 from core.mechanisms.sentences.deep_candidate import SENSITIVITY, DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
 from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.histogram_decoder import HistogramDecoder
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.protection import protection
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
@@ -62,6 +63,7 @@ POOL = (
     "?",
 )
 RUNS = 10_240
+_PILOT = 4_000  # releases of each side that an attack is fitted to
 _DOCUMENTS = 256
 
 
@@ -163,36 +165,52 @@ def selection_cases(kind: Any, epsilon: float) -> Iterator[Case]:
 
 
 def code_cases(epsilon: float) -> Iterator[Case]:
-    """The histogram is read off a release by the nearest sum of the public vectors that it is made of."""
+    """One response is read off a release of one sentence. Counts are attacked by a linear score of the release, fitted
+    to further releases of both texts."""
     mechanism, pack = SentenceCodes(_pack()), _pack()
-    table = pack.code_tables[pack.info.row_for(round(epsilon * NANO))]
-    inverse = np.linalg.pinv(table.vectors.astype(np.float64))
+    table = pack.code_table(round(epsilon * NANO))
     for pair in texts():
-        codes = [mechanism.codes([vectors(text)], table.size) for text in pair]
-        histograms = [np.bincount(each, minlength=table.size).astype(np.float64) for each in codes]
-        if (histograms[0] == histograms[1]).all():
+        documents = [vectors(text) for text in pair]
+        codes = [mechanism.codes([document], table.size) for document in documents]
+        if np.array_equal(*(np.bincount(each, minlength=table.size) for each in codes)):
             continue
-        law = None
-        if table.noise is CodeNoise.RESPONSES and len(codes[0]) == 1:
-            kept = np.exp(epsilon) / (np.exp(epsilon) + table.size - 1)
-            other = (1 - kept) / (table.size - 1)
-            law_of = [np.where(histogram > 0, kept, other) for histogram in histograms]
-            _, law = by_law(law_of[0], law_of[1])
-        elif table.noise is CodeNoise.RESPONSES:
-            continue  # two responses show less than one
+        if table.noise is CodeNoise.COUNTS:
+            yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, _scored(mechanism, pair, documents, epsilon))
+        elif len(codes[0]) == 1:  # two responses show less than one
+            yield _one_response(mechanism, pair, codes, epsilon)
 
-        def draw(
-            side: int, runs: int, pair: Any = pair, histograms: Any = histograms, count: int = len(codes[0])
-        ) -> FloatArray:
-            found = embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64)
-            if table.noise is CodeNoise.RESPONSES:
-                nearest = _nearest(found - table.offset, table.vectors)
-                return np.asarray((histograms[0][nearest] - histograms[1][nearest]) * epsilon)
-            noisy = np.rint((found - table.offset) * count @ inverse)
-            far, near = (np.abs(noisy - histogram).sum(axis=1) for histogram in (histograms[1], histograms[0]))
-            return np.asarray(far - near)
 
-        yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
+def _one_response(mechanism: SentenceCodes, pair: tuple[str, str], codes: list[Any], epsilon: float) -> Case:
+    table = mechanism.pack.code_table(round(epsilon * NANO))
+    each = np.eye(table.size, dtype=np.int64)
+    known = table.vectors + table.offset
+    if table.decoder:
+        known = known + HistogramDecoder(table.decoder).of_histograms(each, np.ones(table.size, dtype=np.int64))
+    kept = np.exp(epsilon) / (np.exp(epsilon) + table.size - 1)
+    laws = np.full((2, table.size), (1 - kept) / (table.size - 1))
+    laws[0, codes[0]] = laws[1, codes[1]] = kept
+    ratio, law = by_law(laws[0], laws[1])
+
+    def draw(side: int, runs: int) -> FloatArray:
+        found = embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64)
+        return np.asarray(ratio[_nearest(found, known)])
+
+    return Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
+
+
+def _scored(
+    mechanism: SentenceCodes, pair: tuple[str, str], documents: list[torch.Tensor], epsilon: float
+) -> Callable[[int, int], FloatArray]:
+    nano = round(epsilon * NANO)
+    drawn = [mechanism.release([document] * _PILOT, [nano] * _PILOT).astype(np.float64) for document in documents]
+    away = drawn[0].mean(axis=0) - drawn[1].mean(axis=0)
+    spread = sum(np.cov(rows.T) for rows in drawn)
+    score = np.linalg.solve(spread + 1e-6 * np.trace(spread) / len(spread) * np.eye(len(spread)), away)
+
+    def draw(side: int, runs: int) -> FloatArray:
+        return np.asarray(embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64) @ score)
+
+    return draw
 
 
 def _nearest(rows: FloatArray, centres: np.ndarray) -> np.ndarray:

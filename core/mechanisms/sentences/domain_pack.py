@@ -18,25 +18,37 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack, checked_info
+from core.mechanisms.sentences.decoder_shapes import DECODER_LAYERS, decoder_shapes
+from core.mechanisms.sentences.pack_facts import (
+    CodeNoise,
+    DomainPackInfo,
+    InvalidPack,
+    MechanismParameters,
+    checked_info,
+)
 from core.mechanisms.space import CODE_MAX, Space
 
 FloatArray = npt.NDArray[np.float32]
 CodeArray = npt.NDArray[np.int8]
+
+Layers = tuple[tuple[FloatArray, FloatArray], ...]
 
 RECODER_LAYERS = 4
 
 
 @dataclass(frozen=True)
 class CodeTable:
-    """The vectors that the codes of one row of parameters represent. See `sentence_codes`.
+    """What the codes of one row of parameters represent. See `sentence_codes`.
 
-    `offset` `[d]` and `vectors` `[N, d]`, float32.
+    `offset` `[d]` and `vectors` `[N, d]`, float32. `decoder` has the pairs of weight and bias of a network
+    (`histogram_decoder`), or is empty. `short` is the table for documents of few sentences, if the row has one.
     """
 
     noise: CodeNoise
     vectors: FloatArray
     offset: FloatArray
+    decoder: Layers = ()
+    short: CodeTable | None = None
 
     @property
     def size(self) -> int:
@@ -61,7 +73,7 @@ class DomainPack:
     centre: FloatArray
     recoded: FloatArray
     projections: FloatArray
-    recoder: tuple[tuple[FloatArray, FloatArray], ...]
+    recoder: Layers
 
     def code_table(self, epsilon_nano: int) -> CodeTable:
         """Return the table for this epsilon."""
@@ -98,14 +110,13 @@ class DomainPack:
             space=space,
             codebooks={size: integers[f"codebook.{size}"] for size in info.codebook_sizes},
             code_tables=tuple(
-                CodeTable(parameters.code_noise, floats[f"codes.{i}.vectors"], floats[f"codes.{i}.offset"])
-                for i, parameters in enumerate(info.mechanism_parameters)
+                _table(f"codes.{i}", parameters, floats) for i, parameters in enumerate(info.mechanism_parameters)
             ),
             candidates=floats["candidates"],
             centre=floats["centre"],
             recoded=floats["recoded"],
             projections=floats["projections"],
-            recoder=tuple((floats[f"recoder.{i}.weight"], floats[f"recoder.{i}.bias"]) for i in range(RECODER_LAYERS)),
+            recoder=_layers(floats, "recoder", RECODER_LAYERS),
         )
 
     def save(self, path: Path) -> None:
@@ -116,10 +127,15 @@ class DomainPack:
             "recoded": self.recoded,
             "projections": self.projections,
         }
-        for i, (weight, bias) in enumerate(self.recoder):
-            halves |= {f"recoder.{i}.weight": weight, f"recoder.{i}.bias": bias}
-        for i, table in enumerate(self.code_tables):
-            halves |= {f"codes.{i}.vectors": table.vectors, f"codes.{i}.offset": table.offset}
+        networks = {"recoder": self.recoder}
+        tables = {f"codes.{i}": table for i, table in enumerate(self.code_tables)}
+        tables |= {f"{name}.short": table.short for name, table in tables.items() if table.short is not None}
+        for name, table in tables.items():
+            halves |= {f"{name}.vectors": table.vectors, f"{name}.offset": table.offset}
+            networks[f"{name}.decoder"] = table.decoder
+        for name, layers in networks.items():
+            for j, (weight, bias) in enumerate(layers):
+                halves |= {f"{name}.{j}.weight": weight, f"{name}.{j}.bias": bias}
         tensors: dict[str, npt.NDArray[np.generic]] = {
             name: np.ascontiguousarray(array, dtype=np.float16) for name, array in halves.items()
         }
@@ -154,8 +170,33 @@ def _shapes(info: DomainPackInfo) -> dict[str, tuple[int, ...]]:
     for size in info.codebook_sizes:
         shapes[f"codebook.{size}"] = (size, r)
     for i, parameters in enumerate(info.mechanism_parameters):
-        shapes |= {f"codes.{i}.vectors": (parameters.codes, d), f"codes.{i}.offset": (d,)}
+        shapes |= _table_shapes(f"codes.{i}", parameters.codes, parameters.decoder, d)
+        if parameters.short_codes:
+            shapes |= _table_shapes(f"codes.{i}.short", parameters.short_codes, parameters.decoder, d)
     return shapes
+
+
+def _table_shapes(name: str, codes: int, hidden: int, dimension: int) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {f"{name}.vectors": (codes, dimension), f"{name}.offset": (dimension,)}
+    if hidden:
+        for j, (outputs, inputs) in enumerate(decoder_shapes(codes, hidden, dimension)):
+            shapes |= {f"{name}.decoder.{j}.weight": (outputs, inputs), f"{name}.decoder.{j}.bias": (outputs,)}
+    return shapes
+
+
+def _table(name: str, parameters: MechanismParameters, floats: Mapping[str, FloatArray]) -> CodeTable:
+    layers = DECODER_LAYERS if parameters.decoder else 0
+
+    def table(name: str, noise: CodeNoise, short: CodeTable | None = None) -> CodeTable:
+        vectors, offset = floats[f"{name}.vectors"], floats[f"{name}.offset"]
+        return CodeTable(noise, vectors, offset, _layers(floats, f"{name}.decoder", layers), short)
+
+    short = table(f"{name}.short", CodeNoise.RESPONSES) if parameters.short_codes else None
+    return table(name, parameters.code_noise, short)
+
+
+def _layers(floats: Mapping[str, FloatArray], name: str, count: int) -> Layers:
+    return tuple((floats[f"{name}.{j}.weight"], floats[f"{name}.{j}.bias"]) for j in range(count))
 
 
 def checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:

@@ -21,12 +21,17 @@ from safetensors import SafetensorError, safe_open
 
 from core.amounts import cost_nano
 
-FORMAT = "privacy-gateway/domain-pack/2"
+FORMAT = "privacy-gateway/domain-pack/3"
+_FORMAT_WITHOUT_DECODERS = "privacy-gateway/domain-pack/2"
 CANDIDATES_MAX = 65_536
 CODES_MAX = 65_536
 RANK_MAX = 1_024
 DIMENSION_MAX = 8_192
 PROJECTIONS_MAX = 4_096
+DECODER_MAX = 1_024
+DECODED_CODES_MAX = 1_024
+SHORT_SENTENCES_MAX = 64
+SHORT_CODES_MIN = 5  # with fewer, the price of counts covers no responses (`sentence_codes`)
 FACTS_BYTES_MAX = 65_536
 METADATA_KEY = "domain_pack"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -48,8 +53,11 @@ class CodeNoise(StrEnum):
 class MechanismParameters:
     """Public settings of all mechanisms from one epsilon on, chosen on public validation documents.
 
-    `codes` and `code_noise` are for `sentence_codes`; `threshold`, a cosine in (0, 1], and `cosine_candidates` for
-    `clipped_cosine`; `projections` and `depth_candidates` for `deep_candidate`. Candidates are a prefix of the pack's.
+    `codes`, `code_noise` and `decoder` are for `sentence_codes`; `threshold`, a cosine in (0, 1], and
+    `cosine_candidates` for `clipped_cosine`; `projections` and `depth_candidates` for `deep_candidate`. Candidates are
+    a prefix of the pack's. `decoder` is the number of hidden units of the network that decodes noisy histograms, 0 for
+    none (`histogram_decoder`). `short_codes` is the number of codes, by responses, for documents of at most
+    `short_sentences` sentences; both are 0 if the row has no such codes.
     """
 
     epsilon: float
@@ -59,6 +67,9 @@ class MechanismParameters:
     cosine_candidates: int
     projections: int
     depth_candidates: int
+    decoder: int = 0
+    short_sentences: int = 0
+    short_codes: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,8 @@ class DomainPackInfo:
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
         """The sizes of the codebooks in the parameters, ascending."""
-        return tuple(sorted({parameters.codes for parameters in self.mechanism_parameters}))
+        rows = self.mechanism_parameters
+        return tuple(sorted({row.codes for row in rows} | {row.short_codes for row in rows if row.short_codes}))
 
     @cached_property
     def _epsilons_nano(self) -> list[int]:
@@ -145,6 +157,24 @@ def _codes(row: Mapping[str, object]) -> int:
     return codes
 
 
+def _decoder(row: Mapping[str, object], codes: int) -> int:
+    if row.get("decoder", 0) == 0:
+        return 0
+    if codes > DECODED_CODES_MAX:
+        raise InvalidPack(f"a decoder takes at most {DECODED_CODES_MAX} codes")
+    return _integer(row, "decoder", maximum=DECODER_MAX)
+
+
+def _short(row: Mapping[str, object]) -> tuple[int, int]:
+    """Return the sentences and codes of short documents, 0 and 0 for none."""
+    if row.get("short_sentences", 0) == 0:
+        return 0, 0
+    codes = _integer(row, "short_codes", maximum=DECODED_CODES_MAX)
+    if codes < SHORT_CODES_MIN:
+        raise InvalidPack(f"`short_codes` must be at least {SHORT_CODES_MIN}")
+    return _integer(row, "short_sentences", maximum=SHORT_SENTENCES_MAX), codes
+
+
 def _code_noise(row: Mapping[str, object]) -> CodeNoise:
     try:
         return CodeNoise(str(row.get("code_noise")))
@@ -159,15 +189,20 @@ def _checked_parameters(raw: object, *, candidates: int, projections: int) -> tu
     for row in raw:
         if not isinstance(row, dict):
             raise InvalidPack("`knobs` is malformed")
+        codes = _codes(row)
+        short_sentences, short_codes = _short(row)
         table.append(
             MechanismParameters(
                 epsilon=_number(row, "epsilon", maximum=4_000_000),
-                codes=_codes(row),
+                codes=codes,
                 code_noise=_code_noise(row),
                 threshold=_number(row, "threshold", maximum=1.0),
                 cosine_candidates=_integer(row, "cosine_candidates", maximum=candidates),
                 projections=_integer(row, "projections", maximum=projections),
                 depth_candidates=_integer(row, "depth_candidates", maximum=candidates),
+                decoder=_decoder(row, codes),
+                short_sentences=short_sentences,
+                short_codes=short_codes,
             )
         )
     if any(a.epsilon >= b.epsilon for a, b in pairwise(table)):
@@ -184,7 +219,7 @@ def checked_info(metadata: Mapping[str, str] | None) -> DomainPackInfo:
         facts = json.loads(text)
     except ValueError:
         raise InvalidPack("the pack's description is not JSON") from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+    if not isinstance(facts, dict) or facts.get("format") not in (FORMAT, _FORMAT_WITHOUT_DECODERS):
         raise InvalidPack("the file is of another format or version")
     candidates = _integer(facts, "candidates", maximum=CANDIDATES_MAX)
     projections = _integer(facts, "projections", maximum=PROJECTIONS_MAX)

@@ -12,8 +12,17 @@ The pack selects one of two kinds of noise for each epsilon:
   in each bin. Replacing one sentence moves 1 from one bin to another: L1 sensitivity 2. As the noise of the two bins
   is independent, this is exactly two randomised responses at eps / 2 (`core.accounting.filters`).
 
-Released: offset + sum_n H(n)/k * vectors(n), H the noisy histogram. This is the expected mean embedding of a public
-document given such codes, a linear map fitted on public documents. It is post-processing of H, k and public tables.
+Released: offset + sum_n H(n)/k * vectors(n) + decoder(H, k), H the noisy histogram. This estimates the mean embedding
+of a public document given such a histogram: a linear map and, where the pack has one, a network (`histogram_decoder`),
+both fitted on public documents. It is post-processing of H, k and public tables.
+
+Documents of few sentences, where noise on counts would hide all codes, may have a table of their own (`short`): k is
+public, so the choice of the table may depend on it. Its noise is `responses`, at an epsilon e' <= e that the price of
+counts covers. For a replaced sentence, N-ary randomised response at e' has outcomes of likelihood ratio e^e', e^-e'
+and 1, and gives the first a probability of a = e^e' / (e^e' + N - 1). Two binary randomised responses at e' / 2 have
+the same three ratios, with b = e^e' / (1 + e^(e'/2))^2. If a <= b, the former is the latter after a replacement of
+both extreme outcomes by the middle one with probability 1 - a/b, so it costs no more; and two responses at e' / 2
+cost no more than two at e / 2. As a <= b is e' <= 2 log((N - 2) / 2), e' is the smaller of that and e.
 
 The only condition on c is that it depends on that sentence alone. All its sums are sums of bounded integers, exact in
 any order (`integer_vectors`), and the steps between them are elementwise.
@@ -25,19 +34,56 @@ this epsilon: Kairouz, Bonawitz and Ramage 2016; counts: Ghosh, Roughgarden and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from core.amounts import NANO
 from core.mechanisms.samplers.discrete_noise import randomised_response, two_sided_geometric
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.sentences.code_space import CodeSpace
-from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
+from core.mechanisms.sentences.histogram_decoder import HistogramDecoder, averages_of_codes
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.release import FloatArray, SentenceMechanism
 
 HISTOGRAM_SENSITIVITY = 2
+
+
+def covered_epsilon(size: int, epsilon_nano: int) -> int:
+    """Return the largest epsilon of responses, of at most `epsilon_nano`, that the price of counts covers.
+
+    Units: epsilon in nano. `size` is the number of codes, at least 5 (module docstring).
+    """
+    return min(epsilon_nano, math.floor(2 * math.log((size - 2) / 2) * NANO) - 1)
+
+
+class TableRelease:
+    """The noise of one code table, and what its noisy codes stand for."""
+
+    def __init__(self, table: CodeTable) -> None:
+        self.table = table
+        self.decoder = HistogramDecoder(table.decoder) if table.decoder else None
+        self._vectors = torch.tensor(table.vectors)
+
+    def release(self, codes: IntArray, lengths: IntArray, epsilon_nano: int) -> FloatArray:
+        """Return the linear map of the documents' noisy histograms, plus the decoder's part if there is one.
+
+        Shapes: `codes` int64, the codes of the documents' sentences, concatenated; `lengths` int64 `[n]`; the result is
+        float32 `[n, d]`.
+        """
+        table, decoder = self.table, self.decoder
+        if table.noise is CodeNoise.RESPONSES:  # the codes stand for the histogram, which would be large
+            noisy = randomised_response(codes, size=table.size, epsilon_nano=epsilon_nano)
+            averages = averages_of_codes(self._vectors, noisy, lengths)
+            decoded = None if decoder is None else decoder.of_codes(noisy, lengths)
+        else:
+            noisy = noisy_counts(table.size, codes, lengths, epsilon_nano)
+            averages = np.asarray((noisy / lengths[:, None]).astype(np.float32) @ table.vectors)
+            decoded = None if decoder is None else decoder.of_histograms(noisy, lengths)
+        return np.asarray((averages if decoded is None else averages + decoded) + table.offset)
 
 
 class SentenceCodes(SentenceMechanism):
@@ -49,19 +95,31 @@ class SentenceCodes(SentenceMechanism):
     def __init__(self, pack: DomainPack, device: torch.device | str = "cpu") -> None:
         super().__init__(pack, device)
         self._space = CodeSpace(pack.space, pack.codebooks, self.device)
-        self._code_vectors = [torch.tensor(table.vectors) for table in pack.code_tables]
+        self._tables = [TableRelease(table) for table in pack.code_tables]
+        self._short_tables = [TableRelease(table.short) if table.short else None for table in pack.code_tables]
 
     def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
         lengths = np.array([len(document) for document in documents])
         vectors = np.empty((len(documents), self.pack.info.dimension), dtype=np.float32)
-        for epsilon in dict.fromkeys(epsilon_nano):
-            chosen = np.flatnonzero(np.array(epsilon_nano) == epsilon)
-            row = self.pack.info.row_for(epsilon)
-            table = self.pack.code_tables[row]
-            codes = self.codes([documents[int(i)] for i in chosen], table.size)
-            averages = noisy_averages(self._code_vectors[row], codes, lengths[chosen], table.noise, epsilon)
-            vectors[chosen] = averages + table.offset
+        groups: dict[tuple[int, bool], list[int]] = {}
+        for i, (length, epsilon) in enumerate(zip(lengths, epsilon_nano, strict=True)):
+            is_short = bool(length <= self.pack.info.parameters_for(epsilon).short_sentences)
+            groups.setdefault((epsilon, is_short), []).append(i)
+        for (epsilon, is_short), chosen in groups.items():
+            table, own_epsilon = self._table_for(epsilon, is_short=is_short)
+            codes = self.codes([documents[i] for i in chosen], table.table.size)
+            vectors[chosen] = table.release(codes, lengths[chosen], own_epsilon)
         return vectors
+
+    def _table_for(self, epsilon_nano: int, *, is_short: bool) -> tuple[TableRelease, int]:
+        """Return the table for documents of few or more sentences, and the epsilon of its noise."""
+        row = self.pack.info.row_for(epsilon_nano)
+        table, short = self._tables[row], self._short_tables[row]
+        if not is_short or short is None:
+            return table, epsilon_nano
+        if table.table.noise is CodeNoise.COUNTS:
+            return short, covered_epsilon(short.table.size, epsilon_nano)
+        return short, epsilon_nano
 
     def codes(self, documents: Sequence[torch.Tensor], size: int) -> IntArray:
         """Return the codes of all sentences in the codebook of `size` centroids. Without noise: not private."""
@@ -79,22 +137,14 @@ class SentenceCodes(SentenceMechanism):
         return True
 
 
-def noisy_averages(
-    vectors: torch.Tensor, codes: IntArray, lengths: IntArray, noise: CodeNoise, epsilon_nano: int
-) -> FloatArray:
-    """Return H/k @ vectors for each document, H its noisy histogram. This is the private part of the release.
+def noisy_counts(size: int, codes: IntArray, lengths: IntArray, epsilon_nano: int) -> IntArray:
+    """Return each document's histogram of codes plus noise, int64 `[n, size]`.
 
-    Shapes: `vectors` float32 `[N, d]`; `codes` int64, the codes of the documents' sentences, concatenated; `lengths`
-    int64 `[n]`; the result is float32 `[n, d]`. Units: epsilon in nano.
+    Shapes: `codes` int64, the codes of the documents' sentences, concatenated; `lengths` int64 `[n]`. Units: epsilon in
+    nano.
     """
-    size = len(vectors)
-    if noise is CodeNoise.RESPONSES:
-        noisy = torch.from_numpy(randomised_response(codes, size=size, epsilon_nano=epsilon_nano))
-        starts = torch.from_numpy(np.cumsum(lengths) - lengths)
-        sums = torch.nn.functional.embedding_bag(noisy, vectors, starts, mode="sum")
-    else:
-        document = np.repeat(np.arange(len(lengths)), lengths)
-        counts = np.bincount(document * size + codes, minlength=len(lengths) * size)
-        added = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
-        sums = torch.from_numpy((counts + added).reshape(len(lengths), size).astype(np.float32)) @ vectors
-    return np.asarray(sums.numpy() / lengths[:, None], dtype=np.float32)
+    document = np.repeat(np.arange(len(lengths)), lengths)
+    counts = np.bincount(document * size + codes, minlength=len(lengths) * size)
+    added = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
+    noisy: IntArray = (counts + added).reshape(len(lengths), size)
+    return noisy
