@@ -60,11 +60,11 @@ def score(vectors: FloatArray, labels: list[str]) -> float:
     return float(cross_val_score(model, vectors, labels, cv=folds, scoring="f1_macro").mean())
 
 
-def first_sentences(corpus: Embedded, k: int) -> tuple[list[FloatArray], list[str]]:
-    """Return the first k sentences of the first documents that have as many, and the documents' labels."""
+def first_sentences(corpus: Embedded, k: int, at_most: int = 0) -> tuple[list[FloatArray], list[str]]:
+    """Return the first documents of at least k sentences, cut to k (or to `at_most`), and the documents' labels."""
     documents = corpus.documents()
     chosen = [i for i, document in enumerate(documents) if len(document) >= k][:DOCUMENTS]
-    return [documents[i][:k] for i in chosen], [corpus.labels[i] for i in chosen]
+    return [documents[i][: at_most or k] for i in chosen], [corpus.labels[i] for i in chosen]
 
 
 def main() -> None:
