@@ -298,83 +298,43 @@ def fill_cases(scope: str, epsilon: float) -> Iterator[Case]:
         yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, event="the first text comes out unchanged")
 
 
-def audits() -> tuple[Audit, ...]:
-    def run(
-        cases: Callable[[], Iterator[Case]], runs: int = RUNS, pairs: int = 400, pilot: int = 2_048
-    ) -> Callable[[Scale], Found]:
-        """A twentieth of the runs of other audits, `runs` at most."""
+def _runs(
+    cases: Callable[[], Iterator[Case]], runs: int = RUNS, pairs: int = 400, pilot: int = 2_048
+) -> Callable[[Scale], Found]:
+    """A twentieth of the runs of other audits, `runs` at most."""
 
-        def go(scale: Scale) -> Found:
-            return audit(cases(), Scale(min(scale.runs // 20, runs), min(scale.pairs, pairs), pilot), batch=2_048)
+    def go(scale: Scale) -> Found:
+        return audit(cases(), Scale(min(scale.runs // 20, runs), min(scale.pairs, pairs), pilot), batch=2_048)
 
-        return go
+    return go
 
+
+def _sentence_audits() -> Iterator[tuple[str, str, str, str, Callable[[Scale], Found]]]:
+    """Identifier, name, guarantee, adjacency and run of each audit of `/embed/sentdp`."""
     one, whole = protection("sentence_codes").adjacency, protection("document_selection").adjacency
-    place = fill_pricing.PLACE.split(",")[0]
-    rows = [
-        (
-            "http-sentence-codes-counts",
-            "/embed/sentdp, sentence_codes, counts",
-            "pure",
-            one,
-            run(lambda: code_cases(3.0), pairs=3, pilot=1_024),
-        ),
-        (
-            "http-sentence-codes-responses",
-            "/embed/sentdp, sentence_codes, responses",
-            "pure",
-            one,
-            run(lambda: code_cases(6.0), pairs=60),
-        ),
-        (
-            "http-clipped-cosine",
-            "/embed/sentdp, clipped_cosine",
-            "pure",
-            one,
-            run(lambda: selection_cases(ClippedCosine, 3.0), pairs=120),
-        ),
-        (
-            "http-deep-candidate",
-            "/embed/sentdp, deep_candidate",
-            "pure",
-            one,
-            run(lambda: selection_cases(DeepCandidate, 3.0), pairs=120),
-        ),
-        (
-            "http-document-selection",
-            "/embed/sentdp, document_selection",
-            "pure",
-            whole,
-            run(lambda: selection_cases(DocumentSelection, 3.0), pairs=120),
-        ),
-        ("http-text-vectors", "/embed/vector, texts", "pure", ADJACENCY_ALL, run(lambda: text_vector_cases(3.0))),
-        (
-            "http-laplace",
-            "/embed/vector, laplace as JSON",
-            "metric",
-            "any two vectors",
-            run(lambda: laplace_cases(1.0), runs=50_000, pairs=4),
-        ),
-        (
-            "http-words",
-            "/sanitize, metric_dp",
-            "metric",
-            "any two words",
-            run(lambda: word_cases(9.0), runs=20_480, pairs=200),
-        ),
-        (
-            "http-fill-slot",
-            "/sanitize, dp, slot",
-            "pure",
-            place,
-            run(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512),
-        ),
-        (
-            "http-fill-document",
-            "/sanitize, dp, document",
-            "pure",
-            fill_pricing.ANY,
-            run(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512),
-        ),
-    ]
-    return tuple(Audit(name, "over HTTP", *rest) for name, *rest in rows)
+    counts = _runs(lambda: code_cases(3.0), pairs=3, pilot=1_024)
+    responses = _runs(lambda: code_cases(6.0), pairs=60)
+    yield "http-sentence-codes-counts", "/embed/sentdp, sentence_codes, counts", "pure", one, counts
+    yield "http-sentence-codes-responses", "/embed/sentdp, sentence_codes, responses", "pure", one, responses
+    for kind, adjacency in ((ClippedCosine, one), (DeepCandidate, one), (DocumentSelection, whole)):
+        name = kind.name
+        run = _runs(lambda kind=kind: selection_cases(kind, 3.0), pairs=120)  # type: ignore[misc]
+        yield f"http-{name.replace('_', '-')}", f"/embed/sentdp, {name}", "pure", adjacency, run
+
+
+def _other_audits() -> Iterator[tuple[str, str, str, str, Callable[[Scale], Found]]]:
+    """As `_sentence_audits`, of the other endpoints."""
+    slots = _runs(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512)
+    filled = _runs(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512)
+    laplace = _runs(lambda: laplace_cases(1.0), runs=50_000, pairs=4)
+    words = _runs(lambda: word_cases(9.0), runs=20_480, pairs=200)
+    texts = _runs(lambda: text_vector_cases(3.0))
+    yield "http-text-vectors", "/embed/vector, texts", "pure", ADJACENCY_ALL, texts
+    yield "http-laplace", "/embed/vector, laplace as JSON", "metric", "any two vectors", laplace
+    yield "http-words", "/sanitize, metric_dp", "metric", "any two words", words
+    yield "http-fill-slot", "/sanitize, dp, slot", "pure", fill_pricing.PLACE.split(",")[0], slots
+    yield "http-fill-document", "/sanitize, dp, document", "pure", fill_pricing.ANY, filled
+
+
+def audits() -> tuple[Audit, ...]:
+    return tuple(Audit(name, "over HTTP", *rest) for name, *rest in (*_sentence_audits(), *_other_audits()))
