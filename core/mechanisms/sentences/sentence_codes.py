@@ -101,21 +101,19 @@ class SentenceCodes(SentenceMechanism):
     def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
         lengths = np.array([len(document) for document in documents])
         vectors = np.empty((len(documents), self.pack.info.dimension), dtype=np.float32)
-        groups: dict[tuple[int, bool], list[int]] = {}
+        groups: dict[tuple[TableRelease, int], list[int]] = {}
         for i, (length, epsilon) in enumerate(zip(lengths, epsilon_nano, strict=True)):
-            is_short = bool(length <= self.pack.info.parameters_for(epsilon).short_sentences)
-            groups.setdefault((epsilon, is_short), []).append(i)
-        for (epsilon, is_short), chosen in groups.items():
-            table, own_epsilon = self._table_for(epsilon, is_short=is_short)
+            groups.setdefault(self.table_for(epsilon, sentences=int(length)), []).append(i)
+        for (table, own_epsilon), chosen in groups.items():
             codes = self.codes([documents[i] for i in chosen], table.table.size)
             vectors[chosen] = table.release(codes, lengths[chosen], own_epsilon)
         return vectors
 
-    def _table_for(self, epsilon_nano: int, *, is_short: bool) -> tuple[TableRelease, int]:
-        """Return the table for documents of few or more sentences, and the epsilon of its noise."""
+    def table_for(self, epsilon_nano: int, *, sentences: int) -> tuple[TableRelease, int]:
+        """Return the table for a document of so many sentences, and the epsilon of its noise in nano."""
         row = self.pack.info.row_for(epsilon_nano)
         table, short = self._tables[row], self._short_tables[row]
-        if not is_short or short is None:
+        if short is None or sentences > self.pack.info.mechanism_parameters[row].short_sentences:
             return table, epsilon_nano
         if table.table.noise is CodeNoise.COUNTS:
             return short, covered_epsilon(short.table.size, epsilon_nano)
