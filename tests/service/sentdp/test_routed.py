@@ -15,10 +15,14 @@ from gateway_kit import DOCUMENT, LEAN, Tenant
 from inprocess_kit import Gateway
 from pack_kit import make_pack, make_routes, parameters_row
 
+from core.errors import InvalidInput
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo
 from gpu_workers.packs import ROUTES, pack_paths
+from service.config.settings import Settings
 from service.domains.store import Domains
+from service.sentdp.schemas import Document, SentDPRequest
+from service.sentdp.service import event_of
 
 PACKS = ("law", "sport", "general")
 SENTENCES = ["The court heard the case.", "The judge agreed.", "An appeal followed.", "It was denied."]
@@ -143,6 +147,23 @@ def test_other_mechanisms_are_refused(caller: Tenant, mechanism: str) -> None:
     assert refused.json()["errors"][0]["field"] == "mechanism"
     assert refused.headers["content-type"] == "application/problem+json"
     assert caller.committed() == 0.0
+
+
+def test_an_epsilon_that_cannot_be_divided_is_refused_in_its_own_unit(tmp_path: Path) -> None:
+    """Only where the operator allows such an epsilon."""
+    install(tmp_path / "packs")
+    auto = asyncio.run(Domains(tmp_path, tmp_path / "packs").find("acme", "auto"))
+    settings = Settings(data_dir=tmp_path, epsilon_min=1e-9)
+    body = SentDPRequest(documents=[Document(text=DOCUMENT)], epsilon=1e-9, domain="auto")
+    with pytest.raises(InvalidInput, match="at least 2e-09") as refused:
+        event_of(body, settings, auto)
+    assert refused.value.field == "epsilon"
+    event_of(body.model_copy(update={"epsilon": 2e-9}), settings, auto)
+
+
+def test_the_documentation_of_auto_says_that_its_choice_may_cost_nothing(caller: Tenant) -> None:
+    described = good(caller.http.get("/openapi.json"))["components"]["schemas"]["SentDPRequest"]["properties"]["domain"]
+    assert "spends nothing on the choice" in described["description"]
 
 
 def test_it_is_listed_beside_the_packs(routed: Gateway, caller: Tenant) -> None:
