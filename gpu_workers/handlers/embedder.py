@@ -34,7 +34,8 @@ from gpu_workers.handlers.pack_cache import PackCache
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
-from gpu_workers.packs import load_pack, pack_paths, routes_path
+from gpu_workers.packs import pack_paths, routes_path
+from gpu_workers.packs.installed import load_pack
 
 Answer = EmbedRelease | Encoded | int | GatewayError
 

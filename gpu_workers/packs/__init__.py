@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import NAME, InvalidPack
-from core.mechanisms.sentences.routes import AUTO
-
 SHIPPED = Path(__file__).parent
 VECTOR_PACK = SHIPPED / "vectors" / "general.safetensors"  # see core.mechanisms.vectors.vector_pack
 ROUTES = "routes.safetensors"  # see core.mechanisms.sentences.routes
@@ -17,14 +13,6 @@ def pack_paths(own: Path | None = None) -> dict[str, Path]:
     """Map the name of every pack to its file. An operator's pack replaces a shipped one of the same name."""
     files = [path for folder in _folders(own) for path in sorted(folder.glob("*.safetensors")) if path.name != ROUTES]
     return {path.stem: path for path in files}
-
-
-def load_pack(name: str, path: Path, *, encoder_fingerprint: str | None = None) -> DomainPack:
-    """Load and check the installed pack `name`. Raises: InvalidPack as `DomainPack.load`, and for a name that no
-    request can have."""
-    if name == AUTO or not NAME.fullmatch(name):
-        raise InvalidPack("no domain can have this name")
-    return DomainPack.load(path, encoder_fingerprint=encoder_fingerprint)
 
 
 def routes_path(own: Path | None = None) -> Path | None:

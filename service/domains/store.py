@@ -29,7 +29,8 @@ from core.ledger.names import SHARED_OWNER
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.routes import AUTO, RoutesInfo
-from gpu_workers.packs import load_pack, pack_paths, routes_path
+from gpu_workers.packs import pack_paths, routes_path
+from gpu_workers.packs.installed import load_pack
 from service.config.data_dir import NAME, check_name, owner_folder
 
 DEFAULT_NAME = "general"  # used by a request that names no domain
