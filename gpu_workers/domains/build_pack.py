@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, DomainPack, Layers
 from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack, MechanismParameters
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.space import Space
@@ -216,50 +216,72 @@ def build_pack(
     )
     layers = recoder.train(public, seed, on_update=lambda share: progress("training-recoder", 0.5 + 0.1 * share))
     progress("choosing-candidates", 0.6)
-    centre = public.vectors.mean(axis=0).astype(np.float16).astype(np.float32)
-    chosen = ordered_candidates(public.means(), centre, seed)
+    facts = {
+        "name": name,
+        "source": source,
+        "licence": licence,
+        "encoder": encoder,
+        "encoder_fingerprint": encoder_fingerprint,
+    }
+    pack = _with_candidates(public, shape.space, books, tables, layers, draw, seed, facts)
+    parameters = choose_parameters(pack, validation, lambda stage, share: progress(stage, 0.6 + 0.4 * share))
+    return replace(pack, info=replace(pack.info, mechanism_parameters=parameters))
+
+
+def _with_candidates(
+    public: Embedded,
+    space: Space,
+    books: Mapping[int, CodeArray],
+    tables: Mapping[float, CodeTable],
+    layers: Layers,
+    draw: np.random.Generator,
+    seed: int,
+    facts: Mapping[str, str],
+) -> DomainPack:
+    """Return the pack of these codes, with the candidates and projections of `deep_candidate` and `clipped_cosine`.
+
+    Their parameters are the first of those to choose from. `facts` are the strings of the pack's `info`.
+    """
+    means = public.means()
+    centre = half(public.vectors.mean(axis=0))
+    chosen = ordered_candidates(means, centre, seed)
     dimension = public.vectors.shape[1]
     directions = draw.normal(size=(max(PROJECTIONS), dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     info = DomainPackInfo(
-        name=name,
-        encoder=encoder,
-        encoder_fingerprint=encoder_fingerprint,
+        **facts,
         dimension=dimension,
-        rank=shape.space.rank,
+        rank=space.rank,
         candidates=len(chosen),
         projections=max(PROJECTIONS),
-        source=source,
-        licence=licence,
-        mechanism_parameters=tuple(
-            MechanismParameters(
-                epsilon=epsilon,
-                codes=table.size,
-                code_noise=table.noise,
-                threshold=THRESHOLDS[0],
-                cosine_candidates=len(chosen),
-                projections=PROJECTIONS[0],
-                depth_candidates=len(chosen),
-                decoder=learned_codes.HIDDEN if table.decoder else 0,
-                short_sentences=codes.SHORT_SENTENCES if table.short else 0,
-                short_codes=table.short.size if table.short else 0,
-            )
-            for epsilon, table in tables.items()
-        ),
+        mechanism_parameters=tuple(_first_parameters(*row, len(chosen)) for row in tables.items()),
     )
-    pack = DomainPack(
+    return DomainPack(
         info=info,
-        space=shape.space,
+        space=space,
         codebooks=books,
         code_tables=tuple(tables.values()),
-        candidates=half(public.means()[chosen]),
+        candidates=half(means[chosen]),
         centre=centre,
         recoded=half(recoder.recoded_means(layers, public)[chosen]),
         projections=half(directions),
         recoder=layers,
     )
-    parameters = choose_parameters(pack, validation, lambda stage, share: progress(stage, 0.6 + 0.4 * share))
-    return replace(pack, info=replace(info, mechanism_parameters=parameters))
+
+
+def _first_parameters(epsilon: float, table: CodeTable, candidates: int) -> MechanismParameters:
+    return MechanismParameters(
+        epsilon=epsilon,
+        codes=table.size,
+        code_noise=table.noise,
+        threshold=THRESHOLDS[0],
+        cosine_candidates=candidates,
+        projections=PROJECTIONS[0],
+        depth_candidates=candidates,
+        decoder=learned_codes.HIDDEN if table.decoder else 0,
+        short_sentences=codes.SHORT_SENTENCES if table.short else 0,
+        short_codes=table.short.size if table.short else 0,
+    )
 
 
 def known_space(encoder_fingerprint: str) -> Space | None:

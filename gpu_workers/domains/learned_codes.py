@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 
 from core.mechanisms.sentences.code_space import CodeSpace, Projection
-from core.mechanisms.sentences.decoder_shapes import decoder_shapes
+from core.mechanisms.sentences.decoder_shapes import DECODED_CODES_MAX, decoder_shapes
 from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, FloatArray
 from core.mechanisms.sentences.histogram_decoder import features
 from core.mechanisms.sentences.pack_facts import CodeNoise
@@ -29,7 +29,6 @@ from core.mechanisms.space import CODE_MAX, Space
 from gpu_workers.domains.public_text import Embedded, half
 
 HIDDEN = 256
-DECODED_MAX = 64  # codes; with more, a network adds nothing to the linear map
 WINDOW_MAX = 24  # sentences
 DOCUMENTS_A_STEP = 240
 _ROWS = 8_192
@@ -199,9 +198,9 @@ class Learner:
         """Return centroids and their table for this noise. `start` are int8 centroids `[N, r]`.
 
         There are two trainings of `steps` each; `fixed` keeps the centroids and trains the decoder alone. Above
-        `DECODED_MAX` codes there is no network and no second training: the linear map is the least-squares solution.
-        `longest` is the number of sentences of the longest documents that the row is for. `on_update` is called with
-        the finished share.
+        `DECODED_CODES_MAX` codes there is no network and no second training: the linear map is the least-squares
+        solution. `longest` is the number of sentences of the longest documents that the row is for. `on_update` is
+        called with the finished share.
         """
         channel = _Channel(noise, epsilon, len(start), longest)
         with torch.random.fork_rng(devices=[]):
@@ -252,7 +251,7 @@ class Learner:
         self, centroids: CodeArray, channel: _Channel, steps: int, on_update: Callable[[float], None]
     ) -> CodeTable:
         size = len(centroids)
-        decoder = Decoder(size, len(self._mean), has_network=size <= DECODED_MAX)
+        decoder = Decoder(size, len(self._mean), has_network=size <= DECODED_CODES_MAX)
         space = CodeSpace(self._space, {size: centroids}, torch.device("cpu"))
         codes = [torch.from_numpy(space.nearest(window.vectors, size)) for window in self._windows]
 
@@ -263,7 +262,7 @@ class Learner:
         def loss(batch: _Batch, generator: torch.Generator) -> torch.Tensor:
             return self._missed(decoder(histograms(batch, generator), batch.lengths), batch)
 
-        if size <= DECODED_MAX:
+        if size <= DECODED_CODES_MAX:
             self._train([(list(decoder.parameters()), _RATE)], loss, channel, steps, on_update)
         self._calibrate(decoder, channel, histograms)
         return self._table(decoder, channel.noise)

@@ -19,7 +19,6 @@ from core.accounting.events import Unit
 from core.errors import GatewayError
 from core.files.file_version import FileVersion
 from core.guarded import guarded
-from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
@@ -36,6 +35,7 @@ from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeT
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import pack_paths, routes_path
+from gpu_workers.packs.installed import load_pack
 
 Answer = EmbedRelease | Encoded | int | GatewayError
 
@@ -53,10 +53,9 @@ class Embedder:
         self._worker = uuid.uuid4().hex
 
     def warm_up(self) -> EmbedderFacts:
-        """Load the encoder and every pack, check the device, release a canary.
+        """Load the encoder and every pack that can be used, check the device, release a canary.
 
-        Raises: UnfitDevice if this device cannot compute scores exactly, InvalidPack for a broken pack or broken
-            routes.
+        Raises: UnfitDevice if this device cannot compute scores exactly.
         """
         options = self._options
         if options.threads:
@@ -69,13 +68,7 @@ class Embedder:
             raise UnfitDevice("on this device a sentence's vector depends on its companions in the batch")
         self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
         own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
-        for name, path in pack_paths(own).items():
-            pack = DomainPack.load(path, encoder_fingerprint=self._encoder.fingerprint)
-            for mechanism in SENTENCE_MECHANISMS:
-                loaded = sentence_mechanism(mechanism, pack, self._encoder.device)
-                if not loaded.self_check():
-                    raise UnfitDevice("this device does not compute scores exactly")
-                self._mechanisms[name, mechanism] = loaded
+        self._load_packs(own)
         self._load_routes(routes_path(own))
         named = [*self._mechanisms] + ([] if self._routed is None else [(AUTO, SentenceCodes.name)])
         canary = [EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in named]
@@ -94,11 +87,28 @@ class Embedder:
             unit=Unit.SENTENCE.value,
         )
 
+    def _load_packs(self, own: Path | None) -> None:
+        """Load the installed packs. A pack that is malformed or made for another encoder is left out; the front end
+        warns of it, because a worker logs nothing. Raises UnfitDevice."""
+        for name, path in pack_paths(own).items():
+            try:
+                pack = load_pack(name, path, encoder_fingerprint=self._encoder.fingerprint)
+            except InvalidPack:
+                continue
+            for mechanism in SENTENCE_MECHANISMS:
+                loaded = sentence_mechanism(mechanism, pack, self._encoder.device)
+                if not loaded.self_check():
+                    raise UnfitDevice("this device does not compute scores exactly")
+                self._mechanisms[name, mechanism] = loaded
+
     def _load_routes(self, path: Path | None) -> None:
-        """Load the routes, if they choose among the loaded packs. Raises InvalidPack, UnfitDevice."""
+        """Load the routes, if they are well-formed and choose among the loaded packs. Raises UnfitDevice."""
         if path is None:
             return
-        routes = Routes.load(path)
+        try:
+            routes = Routes.load(path)
+        except InvalidPack:
+            return
         codes = {
             domain: mechanism
             for (domain, _), mechanism in self._mechanisms.items()
@@ -169,6 +179,8 @@ class Embedder:
         match."""
         domain, name = tasks[0].pack or tasks[0].domain, tasks[0].mechanism
         if isinstance(domain, str):
+            if (domain, name) not in self._mechanisms:
+                raise InvalidPack("no pack of this name is loaded")
             mechanism = self._mechanisms[domain, name]
         else:
             encodes = any(task.embeddings is None or task.encoded for task in tasks)

@@ -11,7 +11,7 @@ from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs.corpus import LABEL_CHARS_MAX, SENTENCES_USED
 from service.config.data_dir import NAME, names_in
 from service.config.settings import ROWS_TAKEN, TEXTS_TAKEN, Settings
-from service.domains.store import domains_folder, pack_path
+from service.domains.store import domains_folder, new_pack_path, pack_path
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.jobs.kind import JobKind, Outputs
 
@@ -67,9 +67,9 @@ class DomainKind(JobKind):
         yield from (row.model_dump(exclude_none=True) for row in body.documents or [])
 
     def resolve(self, owner: str, fields: DomainFields) -> DomainFields:
-        """The fields. Raises InvalidInput for a name that no pack can have, BadCorpus for embeddings from which a pack
-        cannot be built within a job's memory."""
-        pack_path(self._settings.data_dir, owner, fields.name)
+        """The fields. Raises InvalidInput for a name that no new pack can have, BadCorpus for embeddings from which a
+        pack cannot be built within a job's memory."""
+        new_pack_path(self._settings.data_dir, owner, fields.name)
         limit = self._settings.job_memory_bytes_max
         if isinstance(fields, DomainRequest) and limit:
             documents = [row["embeddings"] for row in self.rows(fields) if "embeddings" in row]

@@ -30,10 +30,10 @@ Documents = tuple[FloatArray, FloatArray]
 Generator = np.random.Generator
 
 
-def _router(points: FloatArray, packs: int, default_percent: int = 0) -> Router:
+def _router(points: FloatArray, packs: int, *, default_percent: int = 0, evidence_min: int = 0) -> Router:
     names = tuple(f"pack-{number}" for number in range(packs))
     owners = [number % packs for number in range(len(points))]
-    return Router(make_routes(points, owners, names, default_percent=default_percent))
+    return Router(make_routes(points, owners, names, default_percent=default_percent, evidence_min=evidence_min))
 
 
 def choice_law(router: Router, document: FloatArray, epsilon: float) -> FloatArray:
@@ -81,7 +81,7 @@ def choice_cases(seed: int, epsilon: float = EPSILON, *, single: bool = False) -
     while True:
         packs = int(rng.choice([2, 3, 5]))
         points = rng.normal(size=(packs * int(rng.integers(1, 4)), DIMENSION)).astype(np.float32)
-        router = _router(points, packs, int(rng.choice([0, 30, 100])))
+        router = _router(points, packs, default_percent=int(rng.choice([0, 30, 100])))
         sentences = pool(rng, points)
         first, second, facts = neighbours(rng, sentences)
         votes = [router.votes([torch.from_numpy(each)])[0] for each in (first, second)]
@@ -99,12 +99,15 @@ def routed_case(
     facts: str,
     epsilon: float = EPSILON,
 ) -> Case:
-    """The statistic is the log likelihood ratio of the choice and of the histogram that follows it."""
+    """The statistic is the log likelihood ratio of the choice, if there is one, and of the histogram that follows."""
     nano = round(epsilon * NANO)
-    share = routing_share(nano) / NANO
+    info = router.routes.info
+    share_nano = routing_share(nano) if len(documents[0]) * routing_share(nano) >= info.evidence_min * NANO else 0
     both = [torch.from_numpy(each) for each in documents]
-    ratio, _ = by_law(*(choice_law(router, each, share) for each in documents))
-    packs = router.routes.info.packs
+    packs = info.packs
+    ratio = np.zeros(len(packs))
+    if share_nano:
+        ratio, _ = by_law(*(choice_law(router, each, share_nano / NANO) for each in documents))
     size = len(mechanism_of[packs[0]].pack.code_tables[0].vectors)
     histograms = {
         name: [np.bincount(mechanism.codes([each], size), minlength=size) for each in both]
@@ -113,10 +116,11 @@ def routed_case(
 
     def evidence(name: str, noisy: FloatArray) -> FloatArray:
         first, second = histograms[name]
-        if mechanism_of[name].pack.code_tables[0].noise is CodeNoise.RESPONSES:
-            return np.asarray((epsilon - share) * (noisy @ np.sign(first - second)))
+        release, own_nano = mechanism_of[name].table_for(nano - share_nano, sentences=len(documents[0]))
+        if release.table.noise is CodeNoise.RESPONSES:
+            return np.asarray(own_nano / NANO * (noisy @ np.sign(first - second)))
         far, near = (np.abs(noisy - histogram).sum(axis=1) for histogram in (second, first))
-        return np.asarray((epsilon - share) / 2 * (far - near))
+        return np.asarray(own_nano / NANO / 2 * (far - near))
 
     def draw(side: int, runs: int) -> FloatArray:
         released, chosen = routed.release([*others, *[both[side]] * runs], [nano] * (len(others) + runs))
@@ -131,30 +135,38 @@ def routed_case(
     return Case(f"{facts}, {len(packs)} packs of {size} codes", epsilon, draw)
 
 
-def _routed(rng: Generator, points: FloatArray, packs: int) -> tuple[RoutedCodes, dict[str, SentenceCodes], Router]:
-    """Routes between packs whose centroids are the same points; each has one of the two kinds of noise."""
-    router = _router(points, packs)
+def _routed(
+    rng: Generator, points: FloatArray, packs: int, *, evidence_min: int, short: bool
+) -> tuple[RoutedCodes, dict[str, SentenceCodes], Router]:
+    """Routes between packs whose centroids are the same points; each has one of the two kinds of noise, and with
+    `short` a table for short documents."""
+    router = _router(points, packs, evidence_min=evidence_min)
     noises = [*CodeNoise, *rng.choice(list(CodeNoise), size=packs)][:packs]
     mechanisms = {
-        name: SentenceCodes(code_pack(CodeNoise(noise), points))
+        name: SentenceCodes(code_pack(CodeNoise(noise), points, short=short))
         for name, noise in zip(router.routes.info.packs, noises, strict=True)
     }
     return RoutedCodes(router, mechanisms), mechanisms, router
 
 
-def routed_cases(seed: int, epsilon: float = EPSILON) -> Iterator[Case]:
-    """Cases of the whole release, both ways."""
+def routed_cases(seed: int, epsilon: float = EPSILON, *, evidence_min: int = 0, short: bool = False) -> Iterator[Case]:
+    """Cases of the whole release, both ways.
+
+    With `evidence_min`, documents of few sentences have no choice. With `short`, they have a table of their own, which
+    takes more codes.
+    """
     rng = np.random.default_rng(seed)
     for k in _WORST:
-        routed, mechanisms, router = _routed(rng, _E[:2], 2)
+        routed, mechanisms, router = _routed(rng, _E[: 6 if short else 2], 2, evidence_min=evidence_min, short=short)
         pair = worst_documents(k)
         for documents in (pair, pair[::-1]):
             facts = f"{k} sentences of one route, one replaced"
             yield routed_case(routed, mechanisms, router, documents, [], facts, epsilon)
     while True:
         packs = int(rng.choice([2, 3]))
-        points = rng.normal(size=(int(rng.choice([3, 5, 8])), DIMENSION)).astype(np.float32)
-        routed, mechanisms, router = _routed(rng, points, packs)
+        codes = int(rng.choice([6, 7, 8] if short else [3, 5, 8]))
+        points = rng.normal(size=(codes, DIMENSION)).astype(np.float32)
+        routed, mechanisms, router = _routed(rng, points, packs, evidence_min=evidence_min, short=short)
         sentences = pool(rng, points)
         first, second, facts = neighbours(rng, sentences)
         votes = [router.votes([torch.from_numpy(each)])[0] for each in (first, second)]
@@ -173,6 +185,8 @@ def audits() -> tuple[Audit, ...]:
         ("routing, votes", _runs(lambda: choice_cases(18), 2_000)),
         ("routing, one sentence", _runs(lambda: choice_cases(19, single=True), 500)),
         ("sentence_codes, routed", _runs(lambda: routed_cases(20), 400)),
+        ("sentence_codes, routed or not by length", _runs(lambda: routed_cases(21, evidence_min=1), 400)),
+        ("sentence_codes, routed, short", _runs(lambda: routed_cases(22, short=True), 400)),
     ]
     return tuple(
         Audit(name.replace(", ", "-").replace(" ", "-").replace("_", "-"), "sentences", name, "pure", one, run, bar=0.6)

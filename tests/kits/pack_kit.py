@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.sentences.decoder_shapes import decoder_shapes
+from core.mechanisms.sentences.decoder_shapes import DECODED_CODES_MAX, decoder_shapes
 from core.mechanisms.sentences.domain_pack import RECODER_LAYERS, CodeTable, DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, MechanismParameters
 from core.mechanisms.sentences.routes import Routes, RoutesInfo
@@ -117,7 +117,7 @@ def make_routes(
 
 
 def with_decoders(pack: DomainPack, *, hidden: int, seed: int) -> DomainPack:
-    """The pack with a random decoder for each row."""
+    """The pack with a random decoder for each row whose codes are not too many for one."""
     source = np.random.default_rng(seed)
 
     def decoding(table: CodeTable) -> CodeTable:
@@ -127,6 +127,10 @@ def with_decoders(pack: DomainPack, *, hidden: int, seed: int) -> DomainPack:
         )
         return replace(table, decoder=layers, short=decoding(table.short) if table.short else None)
 
-    tables = tuple(decoding(table) for table in pack.code_tables)
-    rows = tuple(replace(row, decoder=hidden) for row in pack.info.mechanism_parameters)
+    decoded = [row.codes <= DECODED_CODES_MAX for row in pack.info.mechanism_parameters]
+    tables = tuple(decoding(table) if has else table for table, has in zip(pack.code_tables, decoded, strict=True))
+    rows = tuple(
+        replace(row, decoder=hidden) if has else row
+        for row, has in zip(pack.info.mechanism_parameters, decoded, strict=True)
+    )
     return replace(pack, info=replace(pack.info, mechanism_parameters=rows), code_tables=tables)

@@ -1,7 +1,8 @@
-"""The shapes of a histogram decoder's layers. Light: the pack's loader reads them without torch."""
+"""The limits and shapes of a histogram decoder. Light: the pack's loader reads them without torch."""
 
 from __future__ import annotations
 
+DECODED_CODES_MAX = 64  # with more codes, a network adds nothing to the linear map
 DECODER_LAYERS = 3
 LENGTH_FEATURES = 2  # 1/sqrt(k) and log(k)
 

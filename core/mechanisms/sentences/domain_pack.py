@@ -9,9 +9,10 @@ The loader uses safetensors' NumPy interface and does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ CodeArray = npt.NDArray[np.int8]
 Layers = tuple[tuple[FloatArray, FloatArray], ...]
 
 RECODER_LAYERS = 4
+
+Info = TypeVar("Info")
 
 
 @dataclass(frozen=True)
@@ -86,20 +89,14 @@ class DomainPack:
         Raises: InvalidPack for a malformed file, wrong dimensions, a number that is not finite or not exact, and, if
         `encoder_fingerprint` is given, for a pack of another encoder.
         """
-        try:
-            with safe_open(path, framework="numpy") as file:
-                info = checked_info(file.metadata())
-                if encoder_fingerprint is not None and encoder_fingerprint != info.encoder_fingerprint:
-                    raise InvalidPack("the pack was made for another encoder")
-                shapes = _shapes(info)
-                if set(file.keys()) != set(shapes):
-                    raise InvalidPack("the pack's tensors are not those of its format")
-                for name, shape in shapes.items():
-                    if tuple(file.get_slice(name).get_shape()) != shape:
-                        raise InvalidPack("a tensor has a wrong shape")
-                raw = {name: file.get_tensor(name) for name in shapes}
-        except (OSError, SafetensorError, TypeError):
-            raise InvalidPack("the file is not a readable safetensors file") from None
+
+        def described(metadata: Mapping[str, str] | None) -> DomainPackInfo:
+            info = checked_info(metadata)
+            if encoder_fingerprint is not None and encoder_fingerprint != info.encoder_fingerprint:
+                raise InvalidPack("the pack was made for another encoder")
+            return info
+
+        info, raw = read_tensors(path, described, _shapes)
         integers = {name: checked_codes(array) for name, array in raw.items() if _is_integer(name)}
         floats = {name: checked_array(array) for name, array in raw.items() if not _is_integer(name)}
         space = Space(integers["space.directions"], floats["space.factor"], floats["space.shift"])
@@ -148,6 +145,29 @@ class DomainPack:
         partial = path.with_suffix(".partial")
         partial.write_bytes(save(tensors, metadata=self.info.metadata()))
         partial.replace(path)
+
+
+def read_tensors(
+    path: Path,
+    described: Callable[[Mapping[str, str] | None], Info],
+    shapes_of: Callable[[Info], Mapping[str, tuple[int, ...]]],
+) -> tuple[Info, dict[str, npt.NDArray[np.generic]]]:
+    """Return the facts of a safetensors file and all of its tensors, which have the names and shapes of `shapes_of`.
+
+    `described` validates the facts in the file's header. Raises: InvalidPack.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            info = described(file.metadata())
+            shapes = shapes_of(info)
+            if set(file.keys()) != set(shapes):
+                raise InvalidPack("the tensors are not those of the format")
+            for name, shape in shapes.items():
+                if tuple(file.get_slice(name).get_shape()) != shape:
+                    raise InvalidPack("a tensor has a wrong shape")
+            return info, {name: file.get_tensor(name) for name in shapes}
+    except (OSError, SafetensorError, TypeError, AttributeError):  # the last two for a type that NumPy does not have
+        raise InvalidPack("the file is not a readable safetensors file") from None
 
 
 def _is_integer(name: str) -> bool:

@@ -9,19 +9,27 @@ The loader uses safetensors' NumPy interface and does not import torch. All valu
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from core.mechanisms.sentences.domain_pack import CodeArray, checked_array, checked_codes
-from core.mechanisms.sentences.pack_facts import DIMENSION_MAX, FACTS_BYTES_MAX, RANK_MAX, DomainPackInfo, InvalidPack
+from core.mechanisms.sentences.domain_pack import CodeArray, checked_array, checked_codes, read_tensors
+from core.mechanisms.sentences.pack_facts import (
+    DIMENSION_MAX,
+    FINGERPRINT,
+    NAME,
+    RANK_MAX,
+    DomainPackInfo,
+    InvalidPack,
+    described,
+    integer,
+    string,
+)
 from core.mechanisms.space import Space
 
 FORMAT = "privacy-gateway/routes/1"
@@ -30,11 +38,6 @@ AUTO = "auto"  # the domain that chooses one of the packs for each document
 CENTROIDS_MAX = 4_096
 PACKS_MAX = 64
 EVIDENCE_MAX = 64
-_INTEGERS = {"dimension": DIMENSION_MAX, "rank": RANK_MAX, "centroids": CENTROIDS_MAX}
-_STRINGS = ("encoder", "source", "licence")
-_STRING_MAX = 4_096
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -102,18 +105,7 @@ class Routes:
         Raises: InvalidPack for a malformed file, wrong shapes, a number that is not finite or not exact, and a centroid
         of no named pack.
         """
-        try:
-            with safe_open(path, framework="numpy") as file:
-                info = _checked_info(file.metadata())
-                shapes = _shapes(info)
-                if set(file.keys()) != set(shapes):
-                    raise InvalidPack("the tensors are not those of the format")
-                for name, shape in shapes.items():
-                    if tuple(file.get_slice(name).get_shape()) != shape:
-                        raise InvalidPack("a tensor has a wrong shape")
-                raw = {name: file.get_tensor(name) for name in shapes}
-        except (OSError, SafetensorError, TypeError):
-            raise InvalidPack("the file is not a readable safetensors file") from None
+        info, raw = read_tensors(path, _checked_info, _shapes)
         space = Space(
             checked_codes(raw["space.directions"]),
             checked_array(raw["space.factor"]),
@@ -153,40 +145,28 @@ def _shapes(info: RoutesInfo) -> dict[str, tuple[int, ...]]:
 
 def _checked_info(metadata: Mapping[str, str] | None) -> RoutesInfo:
     """Validate and return the facts in a file's header. Raises InvalidPack."""
-    text = (metadata or {}).get(METADATA_KEY, "")
-    if not text or len(text) > FACTS_BYTES_MAX:
-        raise InvalidPack("the file does not describe routes")
-    try:
-        facts = json.loads(text)
-    except ValueError:
-        raise InvalidPack("the description of the routes is not JSON") from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise InvalidPack("the file is of another format or version")
-    for key, maximum in _INTEGERS.items():
-        if type(facts.get(key)) is not int or not 1 <= facts[key] <= maximum:
-            raise InvalidPack(f"`{key}` must be an integer between 1 and {maximum}")
-    for key in _STRINGS:
-        if not isinstance(facts.get(key), str) or not 0 < len(facts[key]) <= _STRING_MAX:
-            raise InvalidPack(f"`{key}` is missing or malformed")
-    if not _FINGERPRINT.fullmatch(str(facts.get("encoder_fingerprint"))):
-        raise InvalidPack("`encoder_fingerprint` is missing or malformed")
-    packs, percent = facts.get("packs"), facts.get("default_percent")
-    if not isinstance(packs, list) or not _are_names(packs):
-        raise InvalidPack(f"`packs` must be 2 to {PACKS_MAX} different names")
-    if facts.get("default") not in packs or type(percent) is not int or not 0 <= percent <= 100:
-        raise InvalidPack("`default` must be one of the packs, and `default_percent` an integer from 0 to 100")
-    evidence = facts.get("evidence_min")
-    if type(evidence) is not int or not 0 <= evidence <= EVIDENCE_MAX:
-        raise InvalidPack(f"`evidence_min` must be an integer from 0 to {EVIDENCE_MAX}")
-    own = (*_INTEGERS, *_STRINGS, "encoder_fingerprint", "default", "default_percent", "evidence_min")
+    facts = described(metadata, METADATA_KEY, (FORMAT,))
+    packs, default = _pack_names(facts.get("packs")), string(facts, "default", NAME)
+    if default not in packs:
+        raise InvalidPack("`default` must be one of the packs")
     return RoutesInfo(
-        **{key: facts[key] for key in own},
-        packs=tuple(packs),
+        encoder=string(facts, "encoder"),
+        encoder_fingerprint=string(facts, "encoder_fingerprint", FINGERPRINT),
+        dimension=integer(facts, "dimension", maximum=DIMENSION_MAX),
+        rank=integer(facts, "rank", maximum=RANK_MAX),
+        centroids=integer(facts, "centroids", maximum=CENTROIDS_MAX),
+        packs=packs,
+        default=default,
+        default_percent=integer(facts, "default_percent", minimum=0, maximum=100),
+        evidence_min=integer(facts, "evidence_min", minimum=0, maximum=EVIDENCE_MAX),
+        source=string(facts, "source"),
+        licence=string(facts, "licence"),
     )
 
 
-def _are_names(packs: list[object]) -> bool:
-    names: Iterable[str] = (str(name) for name in packs if isinstance(name, str))
-    return 2 <= len(packs) <= PACKS_MAX and len(
-        {name for name in names if _NAME.fullmatch(name) and name != AUTO}
-    ) == len(packs)
+def _pack_names(raw: object) -> tuple[str, ...]:
+    names = raw if isinstance(raw, list) else []
+    valid = {name for name in names if isinstance(name, str) and NAME.fullmatch(name) and name != AUTO}
+    if not 2 <= len(valid) == len(names) <= PACKS_MAX:
+        raise InvalidPack(f"`packs` must be 2 to {PACKS_MAX} different names")
+    return tuple(names)

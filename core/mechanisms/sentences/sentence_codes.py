@@ -45,7 +45,7 @@ from core.mechanisms.samplers.discrete_noise import randomised_response, two_sid
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.sentences.code_space import CodeSpace
 from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
-from core.mechanisms.sentences.histogram_decoder import HistogramDecoder, averages_of_codes
+from core.mechanisms.sentences.histogram_decoder import HistogramDecoder
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.release import FloatArray, SentenceMechanism
 
@@ -75,15 +75,15 @@ class TableRelease:
         float32 `[n, d]`.
         """
         table, decoder = self.table, self.decoder
-        if table.noise is CodeNoise.RESPONSES:  # the codes stand for the histogram, which would be large
-            noisy = randomised_response(codes, size=table.size, epsilon_nano=epsilon_nano)
-            averages = averages_of_codes(self._vectors, noisy, lengths)
-            decoded = None if decoder is None else decoder.of_codes(noisy, lengths)
-        else:
+        if table.noise is CodeNoise.COUNTS:
             noisy = noisy_counts(table.size, codes, lengths, epsilon_nano)
-            averages = np.asarray((noisy / lengths[:, None]).astype(np.float32) @ table.vectors)
-            decoded = None if decoder is None else decoder.of_histograms(noisy, lengths)
-        return np.asarray((averages if decoded is None else averages + decoded) + table.offset)
+        else:
+            responses = randomised_response(codes, size=table.size, epsilon_nano=epsilon_nano)
+            if decoder is None:  # the codes stand for the histogram, which may be large
+                return averages_of_codes(self._vectors, responses, lengths) + table.offset
+            noisy = counts_of_codes(table.size, responses, lengths)
+        released = (noisy / lengths[:, None]).astype(np.float32) @ table.vectors + table.offset
+        return np.asarray(released if decoder is None else released + decoder.of_histograms(noisy, lengths))
 
 
 class SentenceCodes(SentenceMechanism):
@@ -101,21 +101,19 @@ class SentenceCodes(SentenceMechanism):
     def _release(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> FloatArray:
         lengths = np.array([len(document) for document in documents])
         vectors = np.empty((len(documents), self.pack.info.dimension), dtype=np.float32)
-        groups: dict[tuple[int, bool], list[int]] = {}
+        groups: dict[tuple[TableRelease, int], list[int]] = {}
         for i, (length, epsilon) in enumerate(zip(lengths, epsilon_nano, strict=True)):
-            is_short = bool(length <= self.pack.info.parameters_for(epsilon).short_sentences)
-            groups.setdefault((epsilon, is_short), []).append(i)
-        for (epsilon, is_short), chosen in groups.items():
-            table, own_epsilon = self._table_for(epsilon, is_short=is_short)
+            groups.setdefault(self.table_for(epsilon, sentences=int(length)), []).append(i)
+        for (table, own_epsilon), chosen in groups.items():
             codes = self.codes([documents[i] for i in chosen], table.table.size)
             vectors[chosen] = table.release(codes, lengths[chosen], own_epsilon)
         return vectors
 
-    def _table_for(self, epsilon_nano: int, *, is_short: bool) -> tuple[TableRelease, int]:
-        """Return the table for documents of few or more sentences, and the epsilon of its noise."""
+    def table_for(self, epsilon_nano: int, *, sentences: int) -> tuple[TableRelease, int]:
+        """Return the table for a document of so many sentences, and the epsilon of its noise in nano."""
         row = self.pack.info.row_for(epsilon_nano)
         table, short = self._tables[row], self._short_tables[row]
-        if not is_short or short is None:
+        if short is None or sentences > self.pack.info.mechanism_parameters[row].short_sentences:
             return table, epsilon_nano
         if table.table.noise is CodeNoise.COUNTS:
             return short, covered_epsilon(short.table.size, epsilon_nano)
@@ -140,11 +138,29 @@ class SentenceCodes(SentenceMechanism):
 def noisy_counts(size: int, codes: IntArray, lengths: IntArray, epsilon_nano: int) -> IntArray:
     """Return each document's histogram of codes plus noise, int64 `[n, size]`.
 
-    Shapes: `codes` int64, the codes of the documents' sentences, concatenated; `lengths` int64 `[n]`. Units: epsilon in
-    nano.
+    Shapes: as `counts_of_codes`. Units: epsilon in nano.
+    """
+    counts = counts_of_codes(size, codes, lengths)
+    added = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
+    noisy: IntArray = counts + added.reshape(counts.shape)
+    return noisy
+
+
+def counts_of_codes(size: int, codes: IntArray, lengths: IntArray) -> IntArray:
+    """Return each document's histogram of codes, int64 `[n, size]`. It has no noise of its own.
+
+    Shapes: `codes` int64, the codes of the documents' sentences, concatenated; `lengths` int64 `[n]`.
     """
     document = np.repeat(np.arange(len(lengths)), lengths)
-    counts = np.bincount(document * size + codes, minlength=len(lengths) * size)
-    added = two_sided_geometric(counts.size, epsilon_nano=epsilon_nano, sensitivity=HISTOGRAM_SENSITIVITY)
-    noisy: IntArray = (counts + added).reshape(len(lengths), size)
-    return noisy
+    counts: IntArray = np.bincount(document * size + codes, minlength=len(lengths) * size).reshape(len(lengths), size)
+    return counts
+
+
+def averages_of_codes(table: torch.Tensor, codes: IntArray, lengths: IntArray) -> FloatArray:
+    """Return the mean of the table's rows of each document's codes: float32 `[n, d]`, from `table` `[N, d]`.
+
+    Shapes: `codes` and `lengths` as of `counts_of_codes`.
+    """
+    starts = torch.from_numpy(np.cumsum(lengths) - lengths)
+    means = torch.nn.functional.embedding_bag(torch.from_numpy(codes), table, starts, mode="mean")
+    return np.asarray(means.numpy())

@@ -11,7 +11,7 @@ from core.mechanisms.sentences.code_space import CodeSpace
 from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
 from core.mechanisms.sentences.histogram_decoder import HistogramDecoder
 from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.sentence_codes import noisy_counts
+from core.mechanisms.sentences.sentence_codes import counts_of_codes, noisy_counts
 from gpu_workers.domains import codes, learned_codes
 from gpu_workers.domains.build_pack import known_space, label_tasks
 from gpu_workers.domains.codes import Row
@@ -47,13 +47,13 @@ def learned(
     return shape, book, table
 
 
-def noisy_histograms(size: int, found: np.ndarray, lengths: np.ndarray, noise: CodeNoise) -> np.ndarray:
-    """The mechanism's histograms at epsilon 2."""
+def noisy_histograms(
+    size: int, found: np.ndarray, lengths: np.ndarray, noise: CodeNoise, epsilon_nano: int = 2 * NANO
+) -> np.ndarray:
+    """The mechanism's histograms."""
     if noise is CodeNoise.COUNTS:
-        return noisy_counts(size, found, lengths, 2 * NANO)
-    noisy = randomised_response(found, size=size, epsilon_nano=2 * NANO)
-    document = np.repeat(np.arange(len(lengths)), lengths)
-    return np.bincount(document * size + noisy, minlength=len(lengths) * size).reshape(len(lengths), size)
+        return noisy_counts(size, found, lengths, epsilon_nano)
+    return counts_of_codes(size, randomised_response(found, size=size, epsilon_nano=epsilon_nano), lengths)
 
 
 @pytest.mark.parametrize("noise", list(CodeNoise))
@@ -63,7 +63,7 @@ def test_a_release_is_nearer_to_the_document_than_the_corpus_mean_and_than_the_n
 ) -> None:
     """By squared error: the decoder is trained to be the posterior mean."""
     if not has_network:
-        monkeypatch.setattr(learned_codes, "DECODED_MAX", 5)
+        monkeypatch.setattr(learned_codes, "DECODED_CODES_MAX", 5)
     shape, book, table = learned(corpus, noise, 2.0)
     found = CodeSpace(shape.space, {len(book): book}, torch.device("cpu")).nearest(
         torch.from_numpy(corpus.vectors), len(book)
@@ -124,12 +124,8 @@ def test_a_release_is_finite_at_every_epsilon(corpus: Embedded, noise: CodeNoise
     _, book, table = learned(corpus, noise, 2.0)
     found = np.zeros(4_097, dtype=np.int64)
     lengths = np.array([1, 4_096])
-    decode = HistogramDecoder(table.decoder)
-    if noise is CodeNoise.COUNTS:
-        vectors = decode.of_histograms(noisy_counts(len(book), found, lengths, epsilon_nano), lengths)
-    else:
-        vectors = decode.of_codes(randomised_response(found, size=len(book), epsilon_nano=epsilon_nano), lengths)
-    assert np.isfinite(vectors).all()
+    noisy = noisy_histograms(len(book), found, lengths, noise, epsilon_nano)
+    assert np.isfinite(HistogramDecoder(table.decoder).of_histograms(noisy, lengths)).all()
 
 
 def test_a_blended_space_has_the_weighted_mean_of_both_spaces_distances(corpus: Embedded) -> None:

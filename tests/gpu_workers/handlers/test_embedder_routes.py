@@ -11,7 +11,7 @@ import pytest
 import torch
 from pack_kit import make_pack, make_routes
 
-from core.mechanisms.sentences.pack_facts import InvalidPack
+from core.errors import TaskFailed
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.sentences.routed_codes import RoutedCodes
 from gpu_workers.engine.handler import UnfitDevice
@@ -69,14 +69,36 @@ def test_without_the_packs_of_the_routes_nothing_is_routed(tmp_path: Path) -> No
     assert released(made, task(0)) != ["general"]
 
 
-def test_malformed_routes_and_an_unfit_device_stop_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfit_device_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = embedder(tmp_path)
     monkeypatch.setattr(RoutedCodes, "self_check", lambda self: False)
     with pytest.raises(UnfitDevice):
         made._load_routes(tmp_path / ROUTES)
+
+
+def test_malformed_routes_route_nothing_and_leave_the_packs(tmp_path: Path) -> None:
+    made = embedder(tmp_path)
+    made._routed = None
     (tmp_path / ROUTES).write_bytes(b"no routes")
-    with pytest.raises(InvalidPack):
-        made._load_routes(tmp_path / ROUTES)
+    made._load_routes(tmp_path / ROUTES)
+    assert released(made, task(0), task(0, domain="news")) == [TaskFailed, None]
+
+
+def test_a_pack_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:
+    """Also one with the name of a shipped pack, which it replaces."""
+    made = Embedder(WorkerOptions())
+    fingerprint = make_pack(EYE).info.encoder_fingerprint
+    made._encoder = SimpleNamespace(device=torch.device("cpu"), fingerprint=fingerprint)
+    for name, number in (("news", "0"), ("general", "1"), ("auto", "0")):
+        pack = make_pack(EYE)
+        replace(pack, info=replace(pack.info, encoder_fingerprint=number * 64)).save(tmp_path / f"{name}.safetensors")
+    (tmp_path / "law.safetensors").write_bytes(b"no pack")
+    (tmp_path / "sport.safetensors").mkdir()
+    made._load_packs(tmp_path)
+    make_routes(EYE[:2], [0, 1], ("news", "general")).save(tmp_path / ROUTES)
+    made._load_routes(tmp_path / ROUTES)
+    assert {domain for domain, _ in made._mechanisms} == {"news"}
+    assert released(made, task(0, domain="news"), task(0), task(0, domain="general")) == [None, TaskFailed, TaskFailed]
 
 
 def test_routes_are_no_pack(tmp_path: Path) -> None:

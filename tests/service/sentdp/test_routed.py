@@ -15,10 +15,14 @@ from gateway_kit import DOCUMENT, LEAN, Tenant
 from inprocess_kit import Gateway
 from pack_kit import make_pack, make_routes, parameters_row
 
+from core.errors import InvalidInput
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack
+from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo
 from gpu_workers.packs import ROUTES, pack_paths
+from service.config.settings import Settings
 from service.domains.store import Domains
+from service.sentdp.schemas import Document, SentDPRequest
+from service.sentdp.service import event_of
 
 PACKS = ("law", "sport", "general")
 SENTENCES = ["The court heard the case.", "The judge agreed.", "An appeal followed.", "It was denied."]
@@ -145,6 +149,23 @@ def test_other_mechanisms_are_refused(caller: Tenant, mechanism: str) -> None:
     assert caller.committed() == 0.0
 
 
+def test_an_epsilon_that_cannot_be_divided_is_refused_in_its_own_unit(tmp_path: Path) -> None:
+    """Only where the operator allows such an epsilon."""
+    install(tmp_path / "packs")
+    auto = asyncio.run(Domains(tmp_path, tmp_path / "packs").find("acme", "auto"))
+    settings = Settings(data_dir=tmp_path, epsilon_min=1e-9)
+    body = SentDPRequest(documents=[Document(text=DOCUMENT)], epsilon=1e-9, domain="auto")
+    with pytest.raises(InvalidInput, match="at least 2e-09") as refused:
+        event_of(body, settings, auto)
+    assert refused.value.field == "epsilon"
+    event_of(body.model_copy(update={"epsilon": 2e-9}), settings, auto)
+
+
+def test_the_documentation_of_auto_says_that_its_choice_may_cost_nothing(caller: Tenant) -> None:
+    described = good(caller.http.get("/openapi.json"))["components"]["schemas"]["SentDPRequest"]["properties"]["domain"]
+    assert "spends nothing on the choice" in described["description"]
+
+
 def test_it_is_listed_beside_the_packs(routed: Gateway, caller: Tenant) -> None:
     rows = {row["name"]: row for row in good(caller.http.get("/domains"))["domains"]}
     assert set(rows) == {"auto", *PACKS}
@@ -155,18 +176,33 @@ def test_it_is_listed_beside_the_packs(routed: Gateway, caller: Tenant) -> None:
     assert next(model for model in models if model["role"] == "embed")["domains"] == ["auto", "general", "law", "sport"]
 
 
-def test_nobody_makes_or_deletes_a_domain_of_this_name(routed: Gateway, caller: Tenant) -> None:
+def test_nobody_makes_a_domain_of_this_name(routed: Gateway, caller: Tenant) -> None:
     job = {"name": "auto", "documents": [{"sentences": SENTENCES}] * 40}
     for client in (caller.http, routed.admin):
         assert client.post("/jobs/domain", json=job).json()["errors"][0]["field"] == "name"
         lines = {"content": b'{"text": "A."}\n', "headers": {"content-type": "application/x-ndjson"}}
         assert client.post("/jobs/domain?name=auto", **lines).json()["errors"][0]["field"] == "name"
-        assert client.delete("/domains/auto").status_code == 422
-    planted = routed.data_dir / "domains" / "tenants" / caller.name / "auto.safetensors"
-    planted.parent.mkdir(parents=True)
-    small_pack("auto", 1).save(planted)
-    assert good(caller.embed(domain="auto"))["data"][0]["domain"] in PACKS
-    assert sum(row["name"] == "auto" for row in good(caller.http.get("/domains"))["domains"]) == 1
+        assert client.delete("/domains/auto").status_code == 404
+
+
+def test_nobody_makes_a_domain_of_the_name_of_the_routes(routed: Gateway, caller: Tenant) -> None:
+    job = {"name": "routes", "documents": [{"sentences": SENTENCES}] * 40}
+    for client in (caller.http, routed.admin):
+        assert client.post("/jobs/domain", json=job).json()["errors"][0]["field"] == "name"
+
+
+@pytest.mark.parametrize("name", ["auto", "routes"])
+def test_a_domain_of_an_earlier_version_with_a_reserved_name_can_be_deleted(
+    routed: Gateway, caller: Tenant, name: str
+) -> None:
+    domains = routed.data_dir / "domains"
+    for client, folder in ((caller.http, domains / "tenants" / caller.name), (routed.admin, domains / "shared")):
+        folder.mkdir(parents=True, exist_ok=True)
+        small_pack(name, 1).save(folder / f"{name}.safetensors")
+        assert good(caller.embed(domain="auto"))["data"][0]["domain"] in PACKS
+        assert [row["name"] for row in good(client.get("/domains"))["domains"]].count(name) == 1
+        assert client.delete(f"/domains/{name}").status_code == 204
+        assert list(folder.iterdir()) == []
 
 
 def test_without_routes_it_is_refused(tenant: Tenant) -> None:
@@ -198,11 +234,40 @@ async def _with_packs_changed(tmp_path: Path) -> None:
     (packs / "law.safetensors").unlink()
     assert "auto" not in [row["name"] for row in await Domains(tmp_path, packs).visible("acme")]
 
-    small_pack("auto", 0).save(packs / "auto.safetensors")
-    with pytest.raises(InvalidPack, match="auto"):
-        Domains(tmp_path, packs)
-    (packs / "auto.safetensors").unlink()
-
+    install(packs)
     (packs / ROUTES).write_bytes(b"no routes")
-    with pytest.raises(InvalidPack):
-        Domains(tmp_path, packs)
+    assert "auto" not in [row["name"] for row in await Domains(tmp_path, packs).visible("acme")]
+
+    install(packs)
+    for loaded in ({"law", "sport", "general"}, {"auto", "general"}):  # what the workers can use with their encoder
+        rows = await Domains(tmp_path, packs, loaded=lambda loaded=loaded: loaded).visible("acme")
+        assert {row["name"] for row in rows} == loaded
+
+
+def test_installed_files_that_cannot_be_used_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A pack of another encoder, malformed packs and names: the gateway serves the other domains."""
+    packs = tmp_path / "packs"
+    install(packs)
+    other = small_pack("sport", 1)
+    replace(other, info=replace(other.info, encoder_fingerprint="0" * 64)).save(packs / "sport.safetensors")
+    small_pack("auto", 0).save(packs / "auto.safetensors")
+    small_pack("upper", 0).save(packs / "Upper.safetensors")
+    (packs / "broken.safetensors").write_bytes(b"zanzibar")
+    gateway = Gateway(tmp_path / "data", SMALL | {"PRIVACY_GATEWAY_DOMAIN_PACKS_DIR": str(packs)})
+    try:
+        tenant = gateway.tenant()
+        assert [row["name"] for row in good(tenant.http.get("/domains"))["domains"]] == ["general", "law"]
+        assert {tenant.embed(domain=name).status_code for name in ("general", "law")} == {200}
+        spent = tenant.committed()
+        for name in ("auto", "sport", "broken", "Upper"):
+            refused = tenant.embed(domain=name)
+            assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "domain")
+            assert refused.headers["content-type"] == "application/problem+json"
+        assert tenant.committed() == spent
+        gateway.service.domains.warn_of_unloaded()
+    finally:
+        gateway.stop()
+    warned = [record.getMessage() for record in caplog.records if record.name == "privacy_gateway.domains"]
+    for name in ("'auto'", "'sport'", "'broken'", "'Upper'", "routes"):
+        assert sum(name in message for message in warned) == 1, name
+    assert not any("zanzibar" in message or str(tmp_path) in message for message in warned)

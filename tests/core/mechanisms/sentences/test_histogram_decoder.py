@@ -38,19 +38,10 @@ def test_a_decoder_maps_each_histogram_by_itself(decoding_pack: DomainPack) -> N
     assert np.allclose(together, alone, atol=1e-5)
 
 
-def test_codes_and_their_histogram_are_decoded_alike(decoding_pack: DomainPack) -> None:
-    decode = HistogramDecoder(decoding_pack.code_tables[1].decoder)
-    lengths = np.array([1, 2, 30, 7])
-    codes = np.random.default_rng(2).integers(64, size=40)
-    document = np.repeat(np.arange(4), lengths)
-    histograms = np.bincount(document * 64 + codes, minlength=4 * 64).reshape(4, 64)
-    assert np.allclose(decode.of_codes(codes, lengths), decode.of_histograms(histograms, lengths), atol=1e-4)
-
-
 def test_a_release_is_the_linear_map_and_the_network_of_one_noisy_histogram(
     decoding_pack: DomainPack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With noise that the test knows, for both kinds of noise."""
+    """With noise that the test knows, for both kinds of noise. The last row has more codes than a decoder takes."""
 
     def respond(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
         return (codes + 1) % size
@@ -69,10 +60,12 @@ def test_a_release_is_the_linear_map_and_the_network_of_one_noisy_histogram(
             noisy = np.bincount(codes, minlength=table.size) + np.arange(table.size) % 3 - 1
         else:
             noisy = np.bincount((codes + 1) % table.size, minlength=table.size)
-        network = HistogramDecoder(table.decoder).of_histograms(noisy[None], np.array([9]))[0]
-        expected = noisy / 9 @ table.vectors + network + table.offset
+        expected = noisy / 9 @ table.vectors + table.offset
+        if epsilon < 20:
+            network = HistogramDecoder(table.decoder).of_histograms(noisy[None], np.array([9]))[0]
+            expected = expected + network
+            assert np.abs(network).max() > 0.01
         assert np.allclose(mechanism.release([rows], [epsilon * NANO])[0], expected, atol=1e-4)
-        assert np.abs(network).max() > 0.01
 
 
 def test_a_pack_keeps_its_decoders(decoding_pack: DomainPack, tmp_path: Path) -> None:
@@ -100,3 +93,9 @@ def test_a_decoder_of_an_impossible_size_is_refused(decoding_pack: DomainPack, h
     rows = tuple(replace(row, decoder=hidden) for row in decoding_pack.info.mechanism_parameters)  # type: ignore[arg-type]
     with pytest.raises(InvalidPack, match="decoder"):
         replace(decoding_pack.info, mechanism_parameters=rows).metadata()
+
+
+def test_a_decoder_of_too_many_codes_is_refused(random_pack: DomainPack) -> None:
+    rows = tuple(replace(row, decoder=5) for row in random_pack.info.mechanism_parameters)
+    with pytest.raises(InvalidPack, match="at most 64 codes"):
+        replace(random_pack.info, mechanism_parameters=rows).metadata()

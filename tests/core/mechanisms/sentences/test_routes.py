@@ -1,6 +1,7 @@
 """Routes files: what is written is read, and what is malformed is refused."""
 
 import json
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,49 @@ def test_malformed_tensors_are_refused(path: Path, change: dict[str, np.ndarray 
     change_tensors(path, change)
     with pytest.raises(InvalidPack):
         Routes.load(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, [[]], None, True, 10**400, float("nan"), float("inf"), "\ud800", -1, 0.5],
+    ids=["object", "list", "null", "bool", "long-integer", "nan", "infinity", "surrogate", "negative", "fraction"],
+)
+def test_a_fact_of_another_type_is_refused(path: Path, value: object) -> None:
+    with safe_open(path, framework="numpy") as file:
+        good = json.loads(file.metadata()["routes"])
+    for key in good:
+        change_facts(path, good | {key: value})
+        with pytest.raises(InvalidPack):
+            Routes.load(path)
+
+
+def test_a_description_that_is_nested_too_deeply_is_refused(path: Path) -> None:
+    save_file(load_file(path), path, metadata={"routes": "[" * 60_000})
+    with pytest.raises(InvalidPack):
+        Routes.load(path)
+
+
+@pytest.mark.parametrize("kind", ["F8_E4M3", "F8_E5M2", "F8_E8M0", "BOOL", "F4"])
+@pytest.mark.parametrize("tensor", ["space.directions", "centroids", "owners"])
+def test_tensors_of_a_type_that_numpy_lacks_are_refused(path: Path, tensor: str, kind: str) -> None:
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    header[tensor]["dtype"] = kind
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
+    with pytest.raises(InvalidPack):
+        Routes.load(path)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 16), (1, 0)])
+def test_tensors_without_numbers_are_refused(path: Path, shape: tuple[int, ...]) -> None:
+    for name, dtype in (("owners", np.uint8), ("centroids", np.int8), ("space.shift", np.float32)):
+        original = path.read_bytes()
+        change_tensors(path, {name: np.zeros(shape, dtype=dtype)})
+        with pytest.raises(InvalidPack):
+            Routes.load(path)
+        path.write_bytes(original)
 
 
 def test_a_space_with_inexact_sums_is_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_choice_and_release_share_the_epsilon(epsilon: int) -> None:
 
 def test_an_epsilon_that_cannot_be_divided_is_refused() -> None:
     for epsilon in (1, 0, -3):
-        with pytest.raises(ValueError, match="divided"):
+        with pytest.raises(ValueError, match="at least 2e-09"):
             routing_share(epsilon)
 
 
