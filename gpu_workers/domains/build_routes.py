@@ -34,9 +34,9 @@ from gpu_workers.domains.public_text import Embedded, show
 from gpu_workers.domains.shipped_packs import CORPORA, GENERAL, PACKS
 from gpu_workers.models.encoder import Encoder
 
-PACK_CORPORA = {name: corpora for name, corpora in PACKS.items() if name != GENERAL}  # whose sentences name a pack
-DEFAULT_PERCENT = 30
-EVIDENCE_MIN = 4
+PACK_CORPORA = PACKS | {GENERAL: ("wikitext", "qnli", "bbc")}  # whose sentences name a pack
+DEFAULT_PERCENT = 15
+EVIDENCE_MIN = 8
 HELD_SHARE = 0.1
 AXES = 32
 CENTROIDS_A_PACK = 16
@@ -76,7 +76,8 @@ def build_routes(
     seed: int = SEED,
     steps: int = STEPS,
 ) -> Routes:
-    """Build routes to the packs and the default one. `packs` maps a name to the public corpora of that pack."""
+    """Build routes to the packs and the default one. `packs` maps a name to the public corpora of that pack. A default
+    pack without corpora gets no centroids, only the further votes."""
     draw = np.random.default_rng(seed)
     found = _trained(_start(packs, draw), packs, steps, seed)
     rows = np.concatenate([_sample(parts, draw, _START_ROWS) for parts in packs.values()])
@@ -90,7 +91,7 @@ def build_routes(
             dimension=len(found.axes),
             rank=found.axes.shape[1],
             centroids=len(centroids),
-            packs=(*packs, default),
+            packs=(*packs, *({default} - set(packs))),
             default=default,
             default_percent=default_percent,
             evidence_min=evidence_min,

@@ -91,9 +91,7 @@ CORPORA = {
 GENERAL = "general"
 PACKS = {  # the shipped packs
     GENERAL: tuple(CORPORA),
-    "encyclopedia": ("wikitext", "qnli"),
     "forums": ("20news-train", "qqp", "trec"),
-    "news": ("bbc",),
     "reviews": ("reviews", "imdb-train", "sst2"),
 }
 
