@@ -59,4 +59,3 @@ def test_routes_tell_the_packs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_every_corpus_is_of_one_pack() -> None:
     named = [name for corpora in build_routes.PACK_CORPORA.values() for name in corpora]
     assert sorted(named) == sorted(build_routes.CORPORA)
-    assert build_routes.GENERAL not in build_routes.PACK_CORPORA
