@@ -36,7 +36,8 @@ PROJECTIONS = (5, 10, 20, 40)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 STEPS = 600  # of each training of the codes
 VALIDATION_SHARE = 0.12
-VALIDATION_MAX = 1_000
+VALIDATION_MAX = 1_000  # documents
+VALIDATION_CORPUS_MAX = 150
 
 
 def select(corpus: Embedded, kept: npt.NDArray[np.int64]) -> Embedded:
@@ -131,7 +132,7 @@ def split(parts: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedd
     """Split into the documents to fit on, one corpus after another, and held-out documents of all corpora to choose
     on."""
     kept, held = [], []
-    rows_max = VALIDATION_MAX // len(parts)
+    rows_max = min(VALIDATION_MAX // len(parts), VALIDATION_CORPUS_MAX)
     for part in parts:
         order = draw.permutation(len(part.lengths))
         count = max(1, round(VALIDATION_SHARE * len(order)))

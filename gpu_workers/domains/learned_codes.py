@@ -39,7 +39,7 @@ _RATE, _CENTROID_RATE = 3e-3, 3e-2  # peaks; that of the centroids in units of t
 _WEIGHT_DECAY = 1e-4
 _GRADIENT_MAX = 5.0
 _TARGET_SCALE = 10.0  # brings the coordinates of vectors to a scale near 1
-_CALIBRATION_BATCHES = 200
+_CALIBRATION_BATCHES = 200  # at most, and at most as many as a training has steps
 _CONSTANT = 1e-4  # of the largest standard deviation of a coordinate
 _CALIBRATION_RIDGE = 1e-4
 _SINGLES_SHARE = 0.25  # of the places of a batch that a corpus of single sentences gets, beside a corpus of documents
@@ -264,7 +264,7 @@ class Learner:
 
         if size <= DECODED_CODES_MAX:
             self._train([(list(decoder.parameters()), _RATE)], loss, channel, steps, on_update)
-        self._calibrate(decoder, channel, histograms)
+        self._calibrate(decoder, channel, histograms, min(_CALIBRATION_BATCHES, steps))
         return self._table(decoder, channel.noise)
 
     def _train(
@@ -293,7 +293,11 @@ class Learner:
 
     @torch.no_grad()
     def _calibrate(
-        self, decoder: Decoder, channel: _Channel, histograms: Callable[[_Batch, torch.Generator], torch.Tensor]
+        self,
+        decoder: Decoder,
+        channel: _Channel,
+        histograms: Callable[[_Batch, torch.Generator], torch.Tensor],
+        batches: int,
     ) -> None:
         """Correct the linear map and the last layer by the least-squares solution for their error on new windows.
 
@@ -302,7 +306,7 @@ class Learner:
         """
         generator = torch.Generator().manual_seed(self._seed + 1)
         square = cross = torch.zeros(())
-        for _ in range(_CALIBRATION_BATCHES):
+        for _ in range(batches):
             batch = self._batch(channel, generator)
             noisy = histograms(batch, generator)
             inputs = torch.cat([*decoder.readout_inputs(noisy, batch.lengths), torch.ones(len(noisy), 1)], dim=1)
