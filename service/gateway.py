@@ -127,7 +127,7 @@ class Gateway:
         self.large_requests = LargeRequests(
             per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
         )
-        self.domains = Domains(settings.data_dir, settings.domain_packs_dir)
+        self.domains = Domains(settings.data_dir, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
         self.tuned_models = TunedModels(settings.data_dir)
         constructions = Constructions(
             self.calculations, self.preparation, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max

@@ -155,6 +155,7 @@ async def _report_progress(servers: Sequence[uvicorn.Server], gateway: Gateway, 
         ):
             with contextlib.suppress(GatewayError):
                 await gateway.readiness.check()
+                gateway.domains.warn_of_unloaded()
                 break
         await asyncio.sleep(_POLL_S)
     address = f"http://{gateway.settings.host}:{_port(servers[0])}"

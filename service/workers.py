@@ -8,7 +8,8 @@ from gpu_workers.facts import EmbedderFacts, InfillFacts, SanitiserFacts
 
 
 class Workers:
-    """Reads the facts of an engine's roles. Each property raises WorkerCold until a worker of its role was ready."""
+    """Reads the facts of an engine's roles. A property raises WorkerCold until a worker of its role was ready,
+    unless its docstring says what it returns then."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -19,6 +20,12 @@ class Workers:
         if not isinstance(facts, EmbedderFacts):
             raise WorkerCold
         return facts
+
+    @property
+    def loaded_domains(self) -> frozenset[str] | None:
+        """The installed domains that the embed workers have loaded; None until one of them was ready."""
+        facts = self._engine.status(Role.EMBED).facts
+        return frozenset(facts.domains) if isinstance(facts, EmbedderFacts) else None
 
     @property
     def encoder_name(self) -> str:

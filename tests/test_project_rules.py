@@ -58,7 +58,7 @@ FOLDERS = {
     "gpu_workers.models": set(),
     "gpu_workers.handlers": {"engine", "models", "packs"},
     "gpu_workers.jobs": set(),
-    "gpu_workers.domains": {"jobs", "models"},
+    "gpu_workers.domains": {"jobs", "models", "packs"},  # an own pack uses the space of the shipped one
     "gpu_workers.finetune": {"jobs", "models"},
     "gpu_workers.synthesis": {"jobs", "models"},
     "gpu_workers.offline": {"models", "domains"},  # packs are built by one code, shipped ones and those of a job

@@ -10,7 +10,8 @@ documents of at least k sentences cut to their first k, at epsilon 10. Mean and 
 mechanism.
 
 Two packs each: the corpus's own (its training split without labels; built into `--packs` if it is not there) and the
-shipped `general` one. Then each corpus with the settings that were chosen on the other.
+shipped `general` one. `sentence_codes` also has an own pack that used the training split's labels. Then each corpus
+with the pack of the other.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from benchmarks.sentdp import figures, speed
 from benchmarks.sentdp.corpus import EPSILONS, LENGTHS_EPSILON, SOURCES, WORDS, Corpus, gap_closed, own_pack
 from benchmarks.sentdp.crossed import crossed
+from benchmarks.sentdp.methods import GENERAL, OWN
 from benchmarks.sentdp.table import Row
 from benchmarks.sentdp.words import WordMechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
@@ -52,14 +54,19 @@ def main() -> None:
         test = public_text.embed(source.read(data, "test", source.test), encoder, cache, f"{source.name}-test")
         speed.measure(general, test)
         return
-    packs = {title: own_pack(title, encoder, chosen.packs or cache, data, cache) for title in SOURCES}
-    corpora = {title: Corpus(title, general, packs[title], encoder, data, cache) for title in SOURCES}
+    folder = chosen.packs or cache
+    packs = {title: own_pack(title, encoder, folder, data, cache) for title in SOURCES}
+    labelled = {title: own_pack(title, encoder, folder, data, cache, labelled=True) for title in SOURCES}
+    corpora = {
+        title: Corpus(title, {OWN: packs[title], GENERAL: general}, labelled[title], encoder, data, cache)
+        for title in SOURCES
+    }
     by_epsilon = {title: corpus.against_epsilon(chosen.trials) for title, corpus in corpora.items()}
     for table in by_epsilon.values():
         print(f"\n{table.markdown()}\n\n{gap_closed(table)}", flush=True)
     for title, corpus in corpora.items():
         row = by_epsilon[title].rows["sentence_codes, own pack"]
-        print(f"\n{crossed(corpus, packs, row, encoder, data, cache, chosen.trials).markdown()}", flush=True)
+        print(f"\n{crossed(corpus, packs, row, chosen.trials).markdown()}", flush=True)
     by_length = {title: corpus.against_length(chosen.trials) for title, corpus in corpora.items()}
     if chosen.word_documents:
         words = WordMechanism(encoder)

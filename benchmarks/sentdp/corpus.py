@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, OWN, Classifiers, Do
 from benchmarks.sentdp.table import Cell, Row, Table
 from benchmarks.sentdp.words import WordMechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains import build_pack, public_text
+from gpu_workers.domains import build_pack, public_text, shipped_packs
 from gpu_workers.domains.public_text import Document, Embedded
 from gpu_workers.models.encoder import Encoder
 
@@ -41,14 +41,19 @@ SOURCES = {
 }
 
 
-def own_pack(title: str, encoder: Encoder, folder: Path, data: Path, cache: Path) -> DomainPack:
-    """The pack of the corpus's unlabelled training split: read from `folder`, or built into it."""
+def own_pack(
+    title: str, encoder: Encoder, folder: Path, data: Path, cache: Path, *, labelled: bool = False
+) -> DomainPack:
+    """The pack of the training split: read from `folder`, or built into it. Labels: the group, the sentiment."""
     source = SOURCES[title]
-    path = folder / f"{source.pack}.safetensors"
+    path = folder / f"{source.pack}{'-labelled' if labelled else ''}.safetensors"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         corpora = (f"{source.name}-train",)
-        build_pack.build(data, cache, build_pack.SEED, name=source.pack, corpora=corpora).save(path)
+        pack = shipped_packs.build(
+            data, cache, build_pack.SEED, name=source.pack, corpora=corpora, labelled=labelled, steps=build_pack.STEPS
+        )
+        pack.save(path)
     return DomainPack.load(path, encoder_fingerprint=encoder.fingerprint)
 
 
@@ -56,7 +61,13 @@ class Corpus:
     """One corpus: its classifiers, its test documents and the tables over them."""
 
     def __init__(
-        self, title: str, general: DomainPack, own: DomainPack, encoder: Encoder, data: Path, cache: Path
+        self,
+        title: str,
+        packs: Mapping[str, DomainPack],
+        labelled: DomainPack,
+        encoder: Encoder,
+        data: Path,
+        cache: Path,
     ) -> None:
         source = SOURCES[title]
         self.title = title
@@ -64,9 +75,8 @@ class Corpus:
         self.texts = source.read(data, "test", source.test)
         test: Embedded = public_text.embed(self.texts, encoder, cache, f"{source.name}-test")
         self.documents, self.labels = test.documents(), test.labels
-        packs = {OWN: own, GENERAL: general}
         self.classifiers = Classifiers(packs, train)
-        self.methods = methods(packs, self.classifiers.box)
+        self.methods = methods(packs, labelled, self.classifiers.box)
 
     def cell(
         self, method: Method, epsilon: float, trials: int, members: Sequence[int] | None = None, k: int = 0

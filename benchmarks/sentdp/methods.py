@@ -25,7 +25,7 @@ from gpu_workers.domains import recoder
 from gpu_workers.domains.public_text import Embedded
 
 Documents = Sequence[FloatArray]
-OWN, GENERAL = "own pack", "general pack"
+OWN, GENERAL, LABELLED = "own pack", "general pack", "own pack with labels"
 NON_PRIVATE = "non-private"
 
 
@@ -111,8 +111,8 @@ def of_pack(title: str, pack: DomainPack, source: np.random.Generator) -> list[M
     ]
 
 
-def methods(packs: Mapping[str, DomainPack], box: Box, seed: int = 0) -> list[Method]:
-    """Every row that needs embeddings alone."""
+def methods(packs: Mapping[str, DomainPack], labelled: DomainPack, box: Box, seed: int = 0) -> list[Method]:
+    """Every row that needs embeddings alone. `labelled` is an own pack with labels, for `sentence_codes` alone."""
     source = np.random.default_rng(seed)
 
     def truncated(documents: Documents, epsilon: float) -> FloatArray:
@@ -125,6 +125,7 @@ def methods(packs: Mapping[str, DomainPack], box: Box, seed: int = 0) -> list[Me
         return np.stack([document.mean(axis=0) for document in documents])
 
     return [
+        shipped("sentence_codes", LABELLED, labelled),
         *(method for title, pack in packs.items() for method in of_pack(title, pack, source)),
         Method("truncation", "one sentence", "truncated", truncated),
         Method("mean_laplace", "one sentence", "encoder", noisy),

@@ -36,7 +36,9 @@ def random_pack(pack: DomainPack, count: int) -> DomainPack:
     places = source.normal(scale=32, size=(count, pack.info.rank)).round().clip(-127, 127).astype(np.int8)
     table = CodeTable(CodeNoise.RESPONSES, rows(), pack.code_tables[0].offset)
     parameters = tuple(
-        dataclasses.replace(each, codes=count, code_noise=table.noise, cosine_candidates=count, depth_candidates=count)
+        dataclasses.replace(
+            each, codes=count, code_noise=table.noise, decoder=0, cosine_candidates=count, depth_candidates=count
+        )
         for each in pack.info.mechanism_parameters
     )
     return dataclasses.replace(

@@ -1,34 +1,30 @@
-"""Build domain packs from public text; by default the `general` one.
+"""Build a domain pack from the sentence vectors of public documents.
 
-    python -m gpu_workers.domains.build_pack --data DATA --cache CACHE --out gpu_workers/packs/general.safetensors
-
-The build is resumable: finished embedding shards stay in CACHE. The other steps take a few minutes, and their
-randomness comes from `--seed`. The parameters are chosen on held-out public documents that are not candidates, without
-labels: the setting whose released vectors are nearest to the documents' own means (`codes`: in the space of the codes;
-the others: by centred cosine). They are constants for every later document.
+The parameters of `clipped_cosine` and `deep_candidate` are chosen on held-out public documents that are not candidates,
+without labels: the setting whose released vectors are nearest to the documents' own means, by centred cosine. They are
+constants for every later document. The randomness of all steps comes from one seed.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from core.amounts import NANO
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import DomainPackInfo, MechanismParameters
+from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, DomainPack, Layers
+from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack, MechanismParameters
 from core.mechanisms.sentences.registry import sentence_mechanism
-from gpu_workers.domains import codes, public_text, recoder
-from gpu_workers.domains.public_text import Embedded, show
-from gpu_workers.models.encoder import Encoder
+from core.mechanisms.space import Space
+from gpu_workers.domains import codes, learned_codes, recoder
+from gpu_workers.domains.learned_codes import Task
+from gpu_workers.domains.public_text import Embedded, half
+from gpu_workers.packs import pack_paths
 
 FloatArray = npt.NDArray[np.float32]
 Progress = Callable[[str, float], None]
@@ -38,19 +34,10 @@ CANDIDATES = 4_096
 PREFIXES = (64, 256, 1_024, CANDIDATES)  # the numbers of candidates to choose from
 PROJECTIONS = (5, 10, 20, 40)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
-EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 15.0, 25.0, 50.0)
+STEPS = 600  # of each training of the codes
 VALIDATION_SHARE = 0.12
-VALIDATION_MAX = 1_000
-SOURCES = {
-    "20news-train": "20 Newsgroups bydate train (Lang 1995)",
-    "imdb-train": "IMDB train (Maas et al. 2011)",
-    "wikitext": "WikiText-2 valid and test (Merity et al. 2016)",
-}
-LICENCES = {
-    "20news-train": "20 Newsgroups: none stated",
-    "imdb-train": "IMDB: research, cite the paper",
-    "wikitext": "WikiText-2: CC BY-SA",
-}
+VALIDATION_MAX = 1_000  # documents
+VALIDATION_CORPUS_MAX = 150
 
 
 def select(corpus: Embedded, kept: npt.NDArray[np.int64]) -> Embedded:
@@ -145,13 +132,29 @@ def split(parts: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedd
     """Split into the documents to fit on, one corpus after another, and held-out documents of all corpora to choose
     on."""
     kept, held = [], []
-    rows_max = VALIDATION_MAX // len(parts)
+    rows_max = min(VALIDATION_MAX // len(parts), VALIDATION_CORPUS_MAX)
     for part in parts:
         order = draw.permutation(len(part.lengths))
         count = max(1, round(VALIDATION_SHARE * len(order)))
         held.append(select(part, order[:count][:rows_max]))
         kept.append(select(part, order[count:]))
     return kept, join(held)
+
+
+def label_tasks(parts: Sequence[Embedded], weights: Mapping[int, Sequence[float]]) -> list[Task]:
+    """Return a task for each aspect of the labels of the parts in `weights`. A label has its aspects between "/".
+
+    Documents with an empty aspect are left out of its task.
+    """
+    tasks = []
+    for number, aspects in weights.items():
+        labels = [label.split("/") for label in parts[number].labels]
+        for place, weight in enumerate(aspects):
+            own = [label[place] for label in labels]
+            names = sorted(set(own) - {""})
+            classes = [names.index(name) if name else -1 for name in own]
+            tasks.append(Task(number, np.array(classes, dtype=np.int64), weight))
+    return tasks
 
 
 @contextmanager
@@ -182,111 +185,110 @@ def build_pack(
     encoder_fingerprint: str,
     seed: int,
     progress: Progress,
+    aspect_weights: Mapping[int, Sequence[float]] = MappingProxyType({}),
+    rows: Mapping[float, codes.Row] = MappingProxyType(codes.DOMAIN_ROWS),
+    steps: int = STEPS,
+    known: Space | None = None,
 ) -> DomainPack:
     """Build the pack of one or several public corpora. A few dozen documents are enough; smaller corpora get fewer
     candidates and smaller codebooks.
 
-    `parts` hold unit vectors of one dimension. `progress` is called with a stage and the finished share of this call.
+    `parts` hold unit vectors of one dimension. `aspect_weights` has the weight of each aspect of the labels of a part
+    (`label_tasks`); other labels are not used. `rows` are those of `codes`. `steps` is the length of each training of
+    the codes. `known` is the space of another pack of the same encoder, which helps where the documents are few.
+    `progress` is called with a stage and the finished share of this call.
     """
     draw = np.random.default_rng(seed)
     kept, validation = split(parts, draw)
-    public = join(kept)
+    public = join([part for part in kept if part.lengths.mean() > 1.5])
 
-    progress("fitting-codes", 0.0)
-    shape = codes.geometry(kept)
-    fitter = codes.Fitter(shape, public, validation, seed)
-    fitted = []
-    for done, epsilon in enumerate(EPSILONS, start=1):
-        fitted.append(fitter.best(round(epsilon * NANO)))
-        progress("fitting-codes", 0.35 * done / len(EPSILONS))
-
-    layers = recoder.train(public, seed, on_update=lambda share: progress("training-recoder", 0.35 + 0.25 * share))
+    tasks = label_tasks(kept, aspect_weights)
+    shape = codes.geometry(kept, tasks)
+    if known is not None:
+        shape = shape.blended(known, kept)
+    books, tables = codes.learned_tables(
+        shape,
+        kept,
+        tasks,
+        seed,
+        rows=rows,
+        steps=steps,
+        on_update=lambda share: progress("learning-codes", 0.5 * share),
+    )
+    layers = recoder.train(public, seed, on_update=lambda share: progress("training-recoder", 0.5 + 0.1 * share))
     progress("choosing-candidates", 0.6)
-    centre = public.vectors.mean(axis=0).astype(np.float16).astype(np.float32)
-    chosen = ordered_candidates(public.means(), centre, seed)
+    facts = {
+        "name": name,
+        "source": source,
+        "licence": licence,
+        "encoder": encoder,
+        "encoder_fingerprint": encoder_fingerprint,
+    }
+    pack = _with_candidates(public, shape.space, books, tables, layers, draw, seed, facts)
+    parameters = choose_parameters(pack, validation, lambda stage, share: progress(stage, 0.6 + 0.4 * share))
+    return replace(pack, info=replace(pack.info, mechanism_parameters=parameters))
+
+
+def _with_candidates(
+    public: Embedded,
+    space: Space,
+    books: Mapping[int, CodeArray],
+    tables: Mapping[float, CodeTable],
+    layers: Layers,
+    draw: np.random.Generator,
+    seed: int,
+    facts: Mapping[str, str],
+) -> DomainPack:
+    """Return the pack of these codes, with the candidates and projections of `deep_candidate` and `clipped_cosine`.
+
+    Their parameters are the first of those to choose from. `facts` are the strings of the pack's `info`.
+    """
+    means = public.means()
+    centre = half(public.vectors.mean(axis=0))
+    chosen = ordered_candidates(means, centre, seed)
     dimension = public.vectors.shape[1]
     directions = draw.normal(size=(max(PROJECTIONS), dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     info = DomainPackInfo(
-        name=name,
-        encoder=encoder,
-        encoder_fingerprint=encoder_fingerprint,
+        **facts,
         dimension=dimension,
-        rank=shape.space.rank,
+        rank=space.rank,
         candidates=len(chosen),
         projections=max(PROJECTIONS),
-        source=source,
-        licence=licence,
-        mechanism_parameters=tuple(
-            MechanismParameters(
-                epsilon=epsilon,
-                codes=best.table.size,
-                code_noise=best.table.noise,
-                threshold=THRESHOLDS[0],
-                cosine_candidates=len(chosen),
-                projections=PROJECTIONS[0],
-                depth_candidates=len(chosen),
-            )
-            for epsilon, best in zip(EPSILONS, fitted, strict=True)
-        ),
+        mechanism_parameters=tuple(_first_parameters(*row, len(chosen)) for row in tables.items()),
     )
-    pack = DomainPack(
+    return DomainPack(
         info=info,
-        space=shape.space,
-        codebooks={size: fitter.codebooks[size] for size in info.codebook_sizes},
-        code_tables=tuple(best.table for best in fitted),
-        candidates=_half(public.means()[chosen]),
+        space=space,
+        codebooks=books,
+        code_tables=tuple(tables.values()),
+        candidates=half(means[chosen]),
         centre=centre,
-        recoded=_half(recoder.recoded_means(layers, public)[chosen]),
-        projections=_half(directions),
+        recoded=half(recoder.recoded_means(layers, public)[chosen]),
+        projections=half(directions),
         recoder=layers,
     )
-    parameters = choose_parameters(pack, validation, lambda stage, share: progress(stage, 0.6 + 0.4 * share))
-    return replace(pack, info=replace(info, mechanism_parameters=parameters))
 
 
-CORPORA = {
-    "20news-train": partial(public_text.newsgroups, split="train", limit=8_000),
-    "imdb-train": partial(public_text.imdb, split="train", limit=8_000),
-    "wikitext": partial(public_text.wikitext, limit=1_500),
-}
-
-
-def build(data: Path, cache: Path, seed: int, *, name: str, corpora: tuple[str, ...]) -> DomainPack:
-    """Build the pack of public corpora under `data`. All of them together make the `general` pack."""
-    encoder = Encoder()
-    documents = {corpus: CORPORA[corpus](data) for corpus in corpora}
-    return build_pack(
-        [public_text.embed(rows, encoder, cache, corpus) for corpus, rows in documents.items()],
-        name=name,
-        source="; ".join(SOURCES[corpus] for corpus in corpora),
-        licence="; ".join(LICENCES[corpus] for corpus in corpora) + ". The pack holds vectors and weights, no text.",
-        encoder=encoder.name,
-        encoder_fingerprint=encoder.fingerprint,
-        seed=seed,
-        progress=lambda stage, share: show(f"{stage} {share:.0%}"),
+def _first_parameters(epsilon: float, table: CodeTable, candidates: int) -> MechanismParameters:
+    return MechanismParameters(
+        epsilon=epsilon,
+        codes=table.size,
+        code_noise=table.noise,
+        threshold=THRESHOLDS[0],
+        cosine_candidates=candidates,
+        projections=PROJECTIONS[0],
+        depth_candidates=candidates,
+        decoder=learned_codes.HIDDEN if table.decoder else 0,
+        short_sentences=codes.SHORT_SENTENCES if table.short else 0,
+        short_codes=table.short.size if table.short else 0,
     )
 
 
-def _half(array: npt.NDArray[np.floating]) -> FloatArray:
-    """Round to the precision of the file: the parameters are chosen on exactly the stored numbers."""
-    return array.astype(np.float16).astype(np.float32)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Build the general domain pack.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the public corpora")
-    parser.add_argument("--cache", type=Path, required=True, help="folder for embeddings, outside the repository")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--name", default="general")
-    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
-    parser.add_argument("--seed", type=int, default=SEED)
-    arguments = parser.parse_args()
-    corpora = tuple(arguments.corpora)
-    pack = build(arguments.data, arguments.cache, arguments.seed, name=arguments.name, corpora=corpora)
-    pack.save(arguments.out)
-    DomainPack.load(arguments.out)
-
-
-if __name__ == "__main__":
-    main()
+def known_space(encoder_fingerprint: str) -> Space | None:
+    """Return the space of the shipped `general` pack, or None if it is missing or was made for another encoder."""
+    path = pack_paths().get("general")
+    try:
+        return None if path is None else DomainPack.load(path, encoder_fingerprint=encoder_fingerprint).space
+    except InvalidPack:
+        return None

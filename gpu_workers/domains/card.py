@@ -24,6 +24,7 @@ def domain_card(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
             f"| encoder | {cell(info.encoder)} (`{info.encoder_fingerprint}`) |",
             f"| dimension | {info.dimension} |",
             f"| documents used | {result['documents']} of {result['rows']} rows |",
+            f"| documents with a label | {result['labelled_documents']} |",
             f"| sentences | {result['sentences']} |",
             f"| candidates | {info.candidates} |",
             "",

@@ -1,50 +1,89 @@
 """Compute what `sentence_codes` needs for a domain from public documents alone: a space, codebooks, and code values.
 
 The space keeps the directions in which documents differ more than the sentences of one document do. These are
-generalised eigenvectors of the covariance between documents against the covariance within them; no label is needed. A
-direction is kept if that ratio is at least 0.2 (a mean of 13 sentences then has 2.6 times as much variance between
-documents as within), and is weighted by the fourth root of the ratio. Codebooks are k-means centroids in that space,
-rounded to its integer grid.
+generalised eigenvectors of the covariance between documents against the covariance within them. Where the documents
+have public labels, the covariance between the classes is added to that between documents. A direction is kept if its
+ratio is at least 0.2 (a mean of 13 sentences then has 2.6 times as much variance between documents as within), and is
+weighted by the fourth root of the ratio.
 
-The values of the codes are fitted with the noise included: they form the linear map with the least squared error from
-noisy histograms to the exact means of public documents. The codebook and the kind of noise for an epsilon are chosen on
-held-out public documents: those whose releases are nearest to the documents' own means, in the space.
+A space of few documents is uncertain. It is therefore blended with the `general` pack's space where the encoder is the
+same (`Geometry.blended`).
+
+The codebooks and the meaning of their noisy histograms are learned (`learned_codes`). Number of codes and kind of noise
+are constants for each epsilon (`GENERAL_ROWS` for many kinds of text, `DOMAIN_ROWS` for one): noise on a document's
+counts where few codes stand out of it, randomised response of each code from epsilon 6 on. Documents of one or two
+sentences get responses from epsilon 2 on: noise on counts would hide all of their codes (`Row.short`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from core.amounts import NANO
 from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.sentences.code_space import CodeSpace, Projection
 from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, FloatArray
 from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.sentence_codes import noisy_averages
 from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
+from gpu_workers.domains.learned_codes import DOCUMENTS_A_STEP, Learner, Task, placed
 from gpu_workers.domains.public_text import Embedded
 
 RATIO_MIN = 0.2
 RANK = (8, 128)  # minimum, maximum
-COUNT_SIZES = (8, 16, 24, 32, 48, 64)
-RESPONSE_SIZES = (32, 64, 128, 256, 512, 1_024)
+LABEL_WEIGHT = 2.0  # of one task's classes: the sum of the ratios that they add
+SHORT_SENTENCES = 2
+
+
+class Row(NamedTuple):
+    """The codes from one epsilon on. `short` is the number of codes, by responses, for documents of at most
+    `SHORT_SENTENCES`, 0 for none. It is the size of the codebook of this or an earlier row."""
+
+    codes: int
+    noise: CodeNoise
+    short: int = 0
+
+
+GENERAL_ROWS = {  # of a pack of many kinds of text
+    0.5: Row(8, CodeNoise.COUNTS),
+    1.0: Row(12, CodeNoise.COUNTS),
+    2.0: Row(16, CodeNoise.COUNTS, short=16),
+    3.0: Row(24, CodeNoise.COUNTS, short=16),
+    4.5: Row(32, CodeNoise.COUNTS, short=32),
+    6.0: Row(64, CodeNoise.RESPONSES),
+    8.0: Row(256, CodeNoise.RESPONSES),
+    10.0: Row(1_024, CodeNoise.RESPONSES),
+    15.0: Row(1_024, CodeNoise.RESPONSES),
+}
+DOMAIN_ROWS = {  # of a pack of one kind of text, in which fewer codes suffice
+    0.5: Row(6, CodeNoise.COUNTS),
+    1.0: Row(10, CodeNoise.COUNTS),
+    2.0: Row(12, CodeNoise.COUNTS, short=12),
+    3.0: Row(16, CodeNoise.COUNTS, short=16),
+    4.5: Row(20, CodeNoise.COUNTS, short=20),
+    6.0: Row(32, CodeNoise.RESPONSES),
+    8.0: Row(128, CodeNoise.RESPONSES),
+    10.0: Row(512, CodeNoise.RESPONSES),
+    15.0: Row(1_024, CodeNoise.RESPONSES),
+}
+KNOWN_DOCUMENTS = 500
 SENTENCES_A_CODE = 10  # a codebook has at most one code for this many public sentences
-RIDGES = (1e-3, 1e-2, 1e-1)
+CLUSTERS = 30
+STEPS_MIN = 60
+EPOCHS = 60
+LEARNED_MAX = 256  # larger codebooks stay k-means centroids, which keep more of what no task asks for
+_DOCUMENTS_A_CLUSTER = 10
 _RIDGE_WITHIN = 1e-3
 _RIDGE_MIN = 1e-9
-_PRIOR_SENTENCES = 5  # weight, in sentences, of the corpus's mean in the mean embedding of a code
-_ROUNDS = 2  # independent draws of noise over the same documents
-_COUNTS_EPSILON_MAX = 12.0  # above, responses have nearly no noise and counts are no better
-_KEPT_MIN = 0.25  # responses that keep a smaller share of the codes are not tried
-_RESTARTS = 6  # of k-means for the small codebooks, where the results of different starts differ most
-_RESTARTS_EPSILON_NANO = 3 * NANO
-_KMEANS_ROWS_MAX = 60_000
+_SCALE_MIN = 1e-3  # of the widest axis
+_CODES_AT_LEAST = 32
+_STARTS = 4  # of k-means for the small codebooks, where the results of different starts differ most
+_SMALL = 64  # codes
+_KMEANS_ROWS = 60_000
+_SAMPLE_ROWS = 50_000
 
 Doubles = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -61,13 +100,24 @@ class Geometry:
     def places(self, vectors: npt.NDArray[np.floating]) -> Doubles:
         return np.asarray((vectors - self.centre) @ self.axes, dtype=np.float64)
 
+    def blended(self, known: Space, parts: Sequence[Embedded]) -> Geometry:
+        """Return the space whose squared distances are a weighted mean of this space's and those of `known`, a space of
+        other public documents of the same encoder.
 
-@dataclass(frozen=True)
-class Fitted:
-    """A table for one epsilon, and its score on held-out documents (1: perfect, 0: as good as the corpus's mean)."""
-
-    table: CodeTable
-    score: float
+        The weight of `known` is that of `KNOWN_DOCUMENTS` further documents. `parts` are the corpora of this space.
+        """
+        documents = sum(len(part.lengths) for part in parts)
+        weight = KNOWN_DOCUMENTS / (KNOWN_DOCUMENTS + documents)
+        other = known.directions.T.astype(np.float64) * known.factor
+        together = np.hstack(
+            [
+                self.axes * (np.sqrt(1 - weight) / np.linalg.norm(self.axes)),
+                other * (np.sqrt(weight) / np.linalg.norm(other)),
+            ]
+        )
+        directions, scales, _ = np.linalg.svd(together, full_matrices=False)
+        rank = min(RANK[1], int((scales > _SCALE_MIN * scales[0]).sum()))
+        return on_grid(directions[:, :rank] * scales[:rank], self.centre, parts)
 
 
 def _covariances(corpus: Embedded) -> tuple[Doubles, Doubles]:
@@ -81,25 +131,70 @@ def _covariances(corpus: Embedded) -> tuple[Doubles, Doubles]:
     return within, between
 
 
-def geometry(parts: list[Embedded]) -> Geometry:
-    """Compute the space of a domain. `parts` are its corpora; the differences between corpora are not counted."""
+def _class_covariance(corpus: Embedded, classes: Codes) -> Doubles:
+    """Covariance of the class means of the documents' means, `[d, d]`. Documents of class -1 are left out."""
+    means = corpus.means().astype(np.float64)[classes >= 0]
+    _, place, counts = np.unique(classes[classes >= 0], return_inverse=True, return_counts=True)
+    sums = np.zeros((len(counts), means.shape[1]))
+    np.add.at(sums, place, means)
+    away = (sums / counts[:, None] - means.mean(axis=0)) * np.sqrt(counts / len(means))[:, None]
+    return np.asarray(away.T @ away, dtype=np.float64)
+
+
+def geometry(parts: list[Embedded], tasks: Sequence[Task] = ()) -> Geometry:
+    """Compute the space of a domain. `parts` are its corpora; the differences between corpora are not counted.
+
+    `tasks` are the public labels that the space must keep apart.
+    """
     from scipy.linalg import eigh
 
-    pairs = [_covariances(part) for part in parts]
+    # A corpus of single sentences says nothing about the differences within a document.
+    pairs = [_covariances(part) for part in parts if part.lengths.mean() > 1.5]
     within: Doubles = np.mean([pair[0] for pair in pairs], axis=0)
     between: Doubles = np.mean([pair[1] for pair in pairs], axis=0)
     dimension = len(within)
     # The minimum is for a corpus whose documents each repeat one sentence: its variance within documents is zero.
     ridge = max(_RIDGE_WITHIN * np.trace(within) / dimension, _RIDGE_MIN)
-    ratios, directions = eigh(between, within + ridge * np.eye(dimension))
+    noise = within + ridge * np.eye(dimension)
+    for task in tasks:
+        apart = _class_covariance(parts[task.corpus], task.classes)
+        between = between + LABEL_WEIGHT * apart / max(np.trace(np.linalg.solve(noise, apart)), _RIDGE_MIN)
+    ratios, directions = eigh(between, noise)
     ratios, directions = ratios[::-1], directions[:, ::-1]
     rank = min(dimension, max(RANK[0], min(RANK[1], int((ratios >= RATIO_MIN).sum()))))
     axes = directions[:, :rank] * np.maximum(ratios[:rank], 1e-6) ** 0.25
     vectors = np.concatenate([part.vectors for part in parts])
     centre = vectors.mean(axis=0, dtype=np.float64)
-    # One grid serves all axes. It is fine enough for the widest: four standard deviations reach the end of the grid.
-    step = CODE_MAX / (4.0 * float(((vectors[:50_000] - centre) @ axes).std(axis=0).max()))
+    return on_grid(axes, centre, parts)
+
+
+def on_grid(axes: Doubles, centre: Doubles, parts: Sequence[Embedded]) -> Geometry:
+    """Return the geometry of these axes for sentences such as those of `parts`.
+
+    One grid serves all axes. It is fine enough for the widest: four standard deviations reach the end of the grid.
+    """
+    step = CODE_MAX / (4.0 * float(((balanced(parts, _SAMPLE_ROWS) - centre) @ axes).std(axis=0).max()))
     return Geometry(integer_space(axes, centre, step), axes, centre)
+
+
+def balanced(parts: Sequence[Embedded], rows: int) -> FloatArray:
+    """Return about `rows` sentence vectors, as many of each corpus."""
+    draw = np.random.default_rng(0)
+    share = max(1, rows // len(parts))
+    return np.concatenate([part.vectors[draw.permutation(len(part.vectors))[:share]] for part in parts])
+
+
+def clusters(parts: Sequence[Embedded], shape: Geometry, seed: int) -> list[Task]:
+    """Return a task for each corpus that needs no label: the k-means cluster of a document's mean, in the space."""
+    from sklearn.cluster import KMeans
+
+    tasks = []
+    for number, part in enumerate(parts):
+        count = min(CLUSTERS, len(part.lengths) // _DOCUMENTS_A_CLUSTER)
+        if count >= 2:
+            found = KMeans(count, n_init=1, random_state=seed).fit_predict(shape.places(part.means()))
+            tasks.append(Task(number, found.astype(np.int64)))
+    return tasks
 
 
 def integer_space(axes: Doubles, centre: Doubles, step: float) -> Space:
@@ -121,8 +216,8 @@ def codebook(places: CodeArray, size: int, seed: int, *, starts: int = 1) -> Cod
     from sklearn.cluster import KMeans, MiniBatchKMeans
 
     rows = places.astype(np.float32)
-    if size <= max(COUNT_SIZES):
-        rows = rows[np.random.default_rng(seed).permutation(len(rows))[:_KMEANS_ROWS_MAX]]
+    if size <= _SMALL:
+        rows = rows[np.random.default_rng(seed).permutation(len(rows))[:_KMEANS_ROWS]]
         model = KMeans(size, n_init=starts, max_iter=50, random_state=seed).fit(rows)
     else:
         model = MiniBatchKMeans(size, n_init=1, batch_size=8_192, max_iter=30, random_state=seed).fit(rows)
@@ -130,97 +225,41 @@ def codebook(places: CodeArray, size: int, seed: int, *, starts: int = 1) -> Cod
     return centroids
 
 
-class Fitter:
-    """Codebooks and tables of one domain. They are fitted on some public documents and chosen on others."""
+def learned_tables(
+    shape: Geometry,
+    parts: Sequence[Embedded],
+    tasks: Sequence[Task],
+    seed: int,
+    *,
+    rows: Mapping[float, Row],
+    steps: int,
+    on_update: Callable[[float], None],
+) -> tuple[dict[int, CodeArray], dict[float, CodeTable]]:
+    """Return the codebooks by size and the code tables by epsilon, in the order of the `rows`.
 
-    def __init__(
-        self,
-        shape: Geometry,
-        public: Embedded,
-        held: Embedded,
-        seed: int,
-        sizes: Iterable[int] = (*COUNT_SIZES, *RESPONSE_SIZES),
-    ) -> None:
-        self._shape, self._public, self._held = shape, public, held
-        self._means = public.means().astype(np.float64)
-        self._truth = shape.places(held.means())
-        projection = Projection(shape.space, torch.device("cpu"))
-        places = np.concatenate(
-            [
-                projection.coordinates(torch.from_numpy(public.vectors[start : start + 8_192])).numpy()
-                for start in range(0, len(public.vectors), 8_192)
-            ]
-        )
-        self.codebooks: dict[int, CodeArray] = {}
-        self._codes: dict[int, Codes] = {}
-        self._held_codes: dict[int, Codes] = {}
-        most = max(min(RESPONSE_SIZES), len(places) // SENTENCES_A_CODE)
-        for size in sorted({size for size in sizes if size <= most}):
-            if size not in COUNT_SIZES:
-                self._use(codebook(places, size, seed))
-                continue
-            tried = [(self._trial(codebook(places, size, seed + start)), seed + start) for start in range(_RESTARTS)]
-            self._use(codebook(places, size, max(tried)[1]))
+    Rows of one size share a codebook, learned at the smallest of their epsilons. `steps` is the length of each
+    training, of which a small corpus takes fewer. `on_update` is called with the finished share.
+    """
+    learner = Learner(parts, shape.space, shape.axes, seed)
+    sample = placed(balanced(parts, _KMEANS_ROWS), shape.space)
+    known = [*tasks, *clusters(parts, shape, seed)]
+    documents = sum(len(part.lengths) for part in parts)
+    steps = min(steps, max(STEPS_MIN, documents * EPOCHS // DOCUMENTS_A_STEP))
+    most = max(_CODES_AT_LEAST, sum(map(len, (part.vectors for part in parts))) // SENTENCES_A_CODE)
+    books: dict[int, CodeArray] = {}
+    tables: dict[float, CodeTable] = {}
 
-    def best(self, epsilon_nano: int) -> Fitted:
-        """Return the table with the best score for this epsilon."""
-        tried = []
-        if epsilon_nano <= _COUNTS_EPSILON_MAX * NANO:
-            tried += [(size, CodeNoise.COUNTS) for size in COUNT_SIZES]
-        kept = math.exp(min(epsilon_nano / NANO, 100.0))
-        tried += [(size, CodeNoise.RESPONSES) for size in RESPONSE_SIZES if kept >= _KEPT_MIN * (kept + size - 1)]
-        fitted = [self.fitted(size, noise, epsilon_nano) for size, noise in tried if size in self.codebooks]
-        return max(fitted, key=lambda each: each.score)
+    def finished(done: int, share: float) -> None:
+        on_update((done + share) / len(rows))
 
-    def _use(self, centroids: CodeArray) -> None:
-        size = len(centroids)
-        space = CodeSpace(self._shape.space, {size: centroids}, torch.device("cpu"))
-        self.codebooks[size] = centroids
-        self._codes[size] = space.nearest(torch.from_numpy(self._public.vectors), size)
-        self._held_codes[size] = space.nearest(torch.from_numpy(self._held.vectors), size)
-
-    def _trial(self, centroids: CodeArray) -> float:
-        """Return the score of counts over these centroids at the reference epsilon."""
-        self._use(centroids)
-        return self.fitted(len(centroids), CodeNoise.COUNTS, _RESTARTS_EPSILON_NANO).score
-
-    def fitted(self, size: int, noise: CodeNoise, epsilon_nano: int) -> Fitted:
-        """Return the table of this codebook and noise, with the best ridge."""
-        if noise is CodeNoise.COUNTS:
-            basis: FloatArray = np.eye(size, dtype=np.float32)
-        else:  # the code values without noise; the fit then rotates and shrinks them
-            sums = np.zeros((size, self._public.vectors.shape[1]))
-            np.add.at(sums, self._codes[size], self._public.vectors)
-            seen = np.bincount(self._codes[size], minlength=size)[:, None]
-            sums += _PRIOR_SENTENCES * self._means.mean(axis=0)
-            basis = (sums / (seen + _PRIOR_SENTENCES)).astype(np.float32)
-        codes, lengths = self._codes[size], self._public.lengths
-        meanings = torch.from_numpy(basis)
-        noisy = [noisy_averages(meanings, codes, lengths, noise, epsilon_nano) for _ in range(_ROUNDS)]
-        inputs, targets = np.concatenate(noisy).astype(np.float64), np.tile(self._means, (_ROUNDS, 1))
-        middle, goal = inputs.mean(axis=0), targets.mean(axis=0)
-        moved = inputs - middle
-        square = moved.T @ moved
-        cross = moved.T @ (targets - goal)
-        tried = []
-        for ridge in RIDGES:
-            weights = np.linalg.solve(square + ridge * np.trace(square) / len(square) * np.eye(len(square)), cross)
-            table = CodeTable(noise, _half(basis @ weights), _half(goal - middle @ weights))
-            tried.append(Fitted(table, self._score(table, epsilon_nano)))
-        return max(tried, key=lambda fitted: fitted.score)
-
-    def _score(self, table: CodeTable, epsilon_nano: int) -> float:
-        """The share of the variance of held-out means, in the space, that the releases explain."""
-        lengths = self._held.lengths
-        meanings = torch.from_numpy(table.vectors)
-        missed = 0.0
-        for _ in range(_ROUNDS):
-            averages = noisy_averages(meanings, self._held_codes[table.size], lengths, table.noise, epsilon_nano)
-            released = averages + table.offset
-            missed += np.square(self._shape.places(released) - self._truth).sum() / _ROUNDS
-        return float(1.0 - missed / np.square(self._truth - self._truth.mean(axis=0)).sum())
-
-
-def _half(array: npt.NDArray[np.floating]) -> FloatArray:
-    """Round to the precision of the file."""
-    return array.astype(np.float16).astype(np.float32)
+    for done, (epsilon, row) in enumerate(rows.items()):
+        size = min(row.codes, most)
+        start = books[size] if size in books else codebook(sample, size, seed, starts=_STARTS)
+        learn = partial(learner.learn, tasks=known, epsilon=epsilon, steps=steps, on_update=partial(finished, done))
+        fixed = size in books or size > LEARNED_MAX
+        books[size], table = learn(start, noise=row.noise, fixed=fixed)
+        short = None
+        if row.short:
+            _, short = learn(books[row.short], noise=CodeNoise.RESPONSES, fixed=True, longest=SHORT_SENTENCES)
+        tables[epsilon] = replace(table, short=short)
+    return books, tables

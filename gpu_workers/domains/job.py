@@ -3,20 +3,23 @@
     survey -> encode, one encrypted shard at a time -> drop near-duplicates -> build_pack -> write
 
 Guarantee: the job writes only vectors, weights, counts and the caller's names outside its encrypted folder, and no
-text. A resumed attempt skips the finished shards.
+text, also none of a label. A resumed attempt skips the finished shards.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from core.files.encrypted_file import decrypt, encrypt
 from core.job_errors import BadCorpus, JobFilesLost
@@ -32,6 +35,7 @@ FloatArray = npt.NDArray[np.float32]
 
 # With fewer, the mechanisms have too few candidates to choose from. docs/operating/jobs.md has the measurement.
 DOCUMENTS_MIN = 100
+LABEL_DOCUMENTS_MIN = 10  # a label that fewer documents have is left out
 _SHARD_ROWS = 100
 # Two documents whose means are this near are copies of each other except for a few words (see the same page). For an
 # unknown encoder nothing was measured, and some encoders map all texts close together, so only exact copies count.
@@ -46,6 +50,30 @@ class _Encoder(Protocol):
     fingerprint: str
 
     def encode(self, sentences: list[str]) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """Encoded rows: `vectors` float16 `[rows, d]`, `lengths` int64 `[n]`, `labels` `[n]`, and how many rows were too
+    short."""
+
+    vectors: npt.NDArray[np.float16]
+    lengths: npt.NDArray[np.int64]
+    labels: list[str]
+    short: int
+
+    def as_bytes(self) -> bytes:
+        buffer = io.BytesIO()
+        labels = np.frombuffer(orjson.dumps(self.labels), dtype=np.uint8)
+        np.savez(buffer, vectors=self.vectors, lengths=self.lengths, labels=labels, short=np.int64(self.short))
+        return buffer.getvalue()
+
+    @classmethod
+    def of_bytes(cls, content: bytes) -> _Shard:
+        """Raises ValueError or KeyError."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            labels = orjson.loads(stored["labels"].tobytes())
+            return cls(stored["vectors"], stored["lengths"], labels, int(stored["short"]))
 
 
 @dataclass(frozen=True)
@@ -69,6 +97,7 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         corpus.corpus_lines(order.received()),
         documents_max=spec.documents_max,
         chars_max=spec.document_chars_max,
+        labelled=True,
     )
     if len(found.chosen) < DOCUMENTS_MIN:
         raise _too_few(len(found.chosen))
@@ -85,7 +114,9 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
             reason="near-duplicates",
             count=len(public.lengths),
         )
-    from gpu_workers.domains.build_pack import build_pack  # imports torch, which a rejected corpus does not need
+    public = replace(public, labels=class_numbers(public.labels))
+    # imports torch, which a rejected corpus does not need
+    from gpu_workers.domains.build_pack import build_pack, known_space
 
     dimension = public.vectors.shape[1]
     encoder, fingerprint = source.facts(dimension)
@@ -98,6 +129,8 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         encoder_fingerprint=fingerprint,
         seed=spec.seed,
         progress=lambda stage, fraction: report(stage, 0.72 + 0.26 * fraction),
+        aspect_weights={0: (1.0,)} if any(public.labels) else {},
+        known=known_space(fingerprint),
     )
     report("writing", 0.98)
     result = _result(spec, found, pack, public, short=short, near=near)
@@ -129,7 +162,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
     stored encrypted."""
     spec: DomainSpec = order.spec
     shards = -(-len(found.chosen) // _SHARD_ROWS)
-    parts: list[tuple[FloatArray, npt.NDArray[np.int64]]] = []
+    parts: list[_Shard] = []
     short = sentences = 0
     dimension = source.dimension
     rest = corpus.chosen_lines(order.received(), found)
@@ -139,66 +172,57 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
         shard = _kept_shard(order, label)
         if shard is None:
             shard = _encoded(rows, source, dimension, chars_max=spec.document_chars_max)
-            encrypt(order.folder / label, order.key, label, _shard_bytes(*shard))
-        vectors, lengths, left_out = shard
-        if len(lengths):
-            dimension = vectors.shape[1]
-            check_memory(sentences=sentences + len(vectors), dimension=dimension, bytes_max=order.memory_bytes_max)
-            sentences += len(vectors)
-            parts.append((vectors.astype(np.float32), lengths))
-        short += left_out
+            encrypt(order.folder / label, order.key, label, shard.as_bytes())
+        if len(shard.lengths):
+            rows_added, dimension = shard.vectors.shape
+            check_memory(sentences=sentences + rows_added, dimension=dimension, bytes_max=order.memory_bytes_max)
+            sentences += rows_added
+            parts.append(shard)
+        short += shard.short
         report("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))
     if not parts:
         raise _too_few(0)
     return Embedded(
-        vectors=np.concatenate([vectors for vectors, _ in parts]),
-        lengths=np.concatenate([lengths for _, lengths in parts]),
-        labels=[""] * sum(len(lengths) for _, lengths in parts),
+        vectors=np.concatenate([shard.vectors for shard in parts]).astype(np.float32),
+        lengths=np.concatenate([shard.lengths for shard in parts]),
+        labels=[label for shard in parts for label in shard.labels],
     ), short
 
 
-def _encoded(
-    rows: tuple[tuple[int, bytes], ...], source: _Source, dimension: int | None, *, chars_max: int
-) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int64], int]:
-    """Return vectors `[rows, d]`, lengths `[n]` and the number of documents that were too short."""
+def _encoded(rows: tuple[tuple[int, bytes], ...], source: _Source, dimension: int | None, *, chars_max: int) -> _Shard:
     texts: list[str] = []
     matrices: list[FloatArray] = []
     lengths: list[int] = []
+    labels: list[str] = []
     for number, line in rows:
-        form, content = corpus.parse(line, number, chars_max=chars_max)
+        form, content, label = corpus.parse(line, number, chars_max=chars_max, labelled=True)
         if source.encoder is None:
             matrix = corpus.vectors(content, number, dimension=dimension)
             dimension = matrix.shape[1]
-            if len(matrix) >= corpus.SENTENCES_MIN:
-                matrices.append(matrix)
-                lengths.append(len(matrix))
+            count = len(matrix)
+            matrices += [matrix] if count >= corpus.SENTENCES_MIN else []
         else:
             sentences = corpus.units(form, content)
-            if len(sentences) >= corpus.SENTENCES_MIN:
-                texts += sentences
-                lengths.append(len(sentences))
+            count = len(sentences)
+            texts += sentences if count >= corpus.SENTENCES_MIN else []
+        if count >= corpus.SENTENCES_MIN:
+            lengths.append(count)
+            labels.append(label)
     if not lengths:
         vectors = np.zeros((0, dimension or 0), dtype=np.float32)
     else:
         vectors = np.concatenate(matrices) if source.encoder is None else source.encoder.encode(texts)
-    return vectors.astype(np.float16), np.array(lengths, dtype=np.int64), len(rows) - len(lengths)
+    return _Shard(vectors.astype(np.float16), np.array(lengths, dtype=np.int64), labels, len(rows) - len(lengths))
 
 
-def _shard_bytes(vectors: npt.NDArray[np.float16], lengths: npt.NDArray[np.int64], left_out: int) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, vectors=vectors, lengths=lengths, left_out=np.int64(left_out))
-    return buffer.getvalue()
-
-
-def _kept_shard(order: JobOrder, label: str) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int64], int] | None:
+def _kept_shard(order: JobOrder, label: str) -> _Shard | None:
     """Return a finished shard of an earlier attempt, or None if there is none. Raises JobFilesLost if it was
     modified."""
     path = order.folder / label
     if not path.exists():
         return None
     try:
-        with np.load(io.BytesIO(decrypt(path, order.key, label)), allow_pickle=False) as stored:
-            return stored["vectors"], stored["lengths"], int(stored["left_out"])
+        return _Shard.of_bytes(decrypt(path, order.key, label))
     except (ValueError, KeyError):
         raise JobFilesLost from None
 
@@ -215,8 +239,17 @@ def without_near_duplicates(documents: Embedded, cosine: float) -> tuple[Embedde
         near &= np.arange(near.shape[1])[None, :] < np.arange(start, start + len(block))[:, None]
         fresh[start : start + len(block)] = ~near.any(axis=1)
     parts = [document for document, kept in zip(documents.documents(), fresh, strict=True) if kept]
-    kept = Embedded(np.concatenate(parts), documents.lengths[fresh], [""] * len(parts))
-    return kept, int((~fresh).sum())
+    labels = [label for label, kept in zip(documents.labels, fresh, strict=True) if kept]
+    return Embedded(np.concatenate(parts), documents.lengths[fresh], labels), int((~fresh).sum())
+
+
+def class_numbers(labels: Sequence[str]) -> list[str]:
+    """Replace each label by a number, as text. Labels of fewer than `LABEL_DOCUMENTS_MIN` documents become "", and if
+    fewer than two remain, all do."""
+    counts = Counter(label for label in labels if label)
+    frequent = sorted(label for label, count in counts.items() if count >= LABEL_DOCUMENTS_MIN)
+    numbers = {label: str(number) for number, label in enumerate(frequent)} if len(frequent) > 1 else {}
+    return [numbers.get(label, "") for label in labels]
 
 
 def _result(
@@ -230,6 +263,7 @@ def _result(
         "rows": found.rows,
         "documents": used,
         "sentences": int(public.lengths.sum()),
+        "labelled_documents": sum(map(bool, public.labels)),
         "candidates": pack.info.candidates,
         "warnings": corpus.left_out(found, {"short-documents": short, "near-duplicates": near}),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -43,29 +44,64 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _kept(texts: Iterable[tuple[str, str]], limit: int) -> list[Document]:
-    """The first `limit` documents of at least 8 sentences, ordered by the checksum of their text."""
+def _kept(texts: Iterable[tuple[str, str]], limit: int, least: int = SENTENCES_MIN) -> list[Document]:
+    """The first `limit` documents of at least `least` sentences, ordered by the checksum of their text."""
     ordered = sorted(texts, key=lambda item: zlib.crc32(item[0].encode("utf-8", "replace")))
     kept: list[Document] = []
     for text, label in ordered:
         parts = sentences(text)
-        if len(parts) >= SENTENCES_MIN:
+        if len(parts) >= least:
             kept.append(Document(parts[:SENTENCES_USED], label))
         if len(kept) == limit:
             break
     return kept
 
 
-def newsgroups(data: Path, split: str, limit: int) -> list[Document]:
-    """20 Newsgroups. The label is the group's first component: seven topics."""
+def newsgroups(
+    data: Path, split: str, limit: int, least: int = SENTENCES_MIN, *, groups: bool = False
+) -> list[Document]:
+    """20 Newsgroups. The label is the group's first component, one of seven topics, or with `groups` the group."""
     rows = json_lines(data / "20news" / f"{split}.jsonl.gz")
-    return _kept(((str(row["text"]), str(row["group"]).split(".")[0]) for row in rows), limit)
+    texts = ((str(row["text"]), str(row["group"])) for row in rows)
+    return _kept(((text, group if groups else group.split(".")[0]) for text, group in texts), limit, least)
 
 
-def imdb(data: Path, split: str, limit: int) -> list[Document]:
+def imdb(data: Path, split: str, limit: int, least: int = SENTENCES_MIN) -> list[Document]:
     """IMDB reviews. The label is the sentiment."""
     rows = json_lines(data / "imdb" / f"{split}.jsonl.gz")
-    return _kept(((str(row["text"]).replace("<br />", "\n"), str(row["label"])) for row in rows), limit)
+    return _kept(((str(row["text"]).replace("<br />", "\n"), str(row["label"])) for row in rows), limit, least)
+
+
+def reviews(data: Path, limit: int, least: int) -> list[Document]:
+    """Product reviews, one file for each kind of product. The label is the kind and the sentiment: "baby/0".
+
+    A line has the sentiment, a tab and the text in tokens, whose spaces before punctuation are removed.
+    """
+    texts = []
+    for path in sorted((data / "reviews").glob("*.task.train")):
+        for line in path.read_text("utf-8", "replace").splitlines():
+            sentiment, _, tokens = line.partition("\t")
+            text = re.sub(r" (n't|['.,!?;:)])", r"\1", tokens).replace("( ", "(")
+            texts.append((text, f"{path.name.split('.')[0]}/{sentiment}"))
+    return _kept(texts, limit, least)
+
+
+def bbc(data: Path, limit: int, least: int) -> list[Document]:
+    """BBC news, one folder for each topic, which is the label."""
+    paths = sorted((data / "bbc").glob("*/*.txt"))
+    return _kept(((path.read_text("utf-8", "replace"), path.parent.name) for path in paths), limit, least)
+
+
+def pairs(data: Path, name: str, limit: int) -> list[Document]:
+    """The texts of a corpus of sentence pairs of GLUE, each a document of its own."""
+    rows = json_lines(data / "glue" / f"{name}_train.jsonl.gz")
+    return _kept(((str(row[side]), "") for row in rows for side in ("text_a", "text_b")), limit, least=1)
+
+
+def labelled_sentences(data: Path, path: str, limit: int) -> list[Document]:
+    """The sentences of a corpus at `path` under `data`, each a document of its own, with its label."""
+    rows = json_lines(data / path)
+    return _kept(((str(row["text"]), str(row["label"])) for row in rows), limit, least=1)
 
 
 def wikitext(data: Path, limit: int) -> list[Document]:
@@ -107,6 +143,11 @@ def mean_by_document(vectors: npt.NDArray[np.float32], lengths: npt.NDArray[np.i
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     sums = np.add.reduceat(vectors, starts, axis=0)
     return np.asarray(sums / lengths[:, None], dtype=np.float32)
+
+
+def half(array: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
+    """Round to the precision of a pack's file. What is fitted or chosen for a pack uses exactly the stored numbers."""
+    return array.astype(np.float16).astype(np.float32)
 
 
 def embed(documents: list[Document], encoder: Encoder, cache: Path, name: str) -> Embedded:

@@ -14,7 +14,7 @@ import torch
 
 from core.mechanisms.sentences.domain_pack import RECODER_LAYERS
 from core.mechanisms.sentences.recoder import Recoder
-from gpu_workers.domains.public_text import Embedded, mean_by_document, show
+from gpu_workers.domains.public_text import Embedded, half, mean_by_document, show
 
 FloatArray = npt.NDArray[np.float32]
 Layers = tuple[tuple[FloatArray, FloatArray], ...]
@@ -74,12 +74,7 @@ def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None] | N
             show(f"recoder: epoch {epoch + 1}/{_EPOCHS}, loss {np.mean(losses):.3f}")
     linears = [layer for layer in recoder if isinstance(layer, torch.nn.Linear)]
     # The pack stores float16: train on, and recode with, the stored numbers.
-    return tuple((_half(layer.weight), _half(layer.bias)) for layer in linears)
-
-
-def _half(parameter: torch.Tensor) -> FloatArray:
-    rounded: FloatArray = parameter.detach().numpy().astype(np.float16).astype(np.float32)
-    return rounded
+    return tuple((half(layer.weight.detach().numpy()), half(layer.bias.detach().numpy())) for layer in linears)
 
 
 def recoded_means(layers: Layers, corpus: Embedded) -> FloatArray:

@@ -41,7 +41,7 @@ ACTIVE_S = 1.0
 
 @dataclass(frozen=True)
 class QueueLimits:
-    """Limits of one role's queue, all of them settings of the gateway.
+    """Limits of one role's queue, all of them settings of the gateway, which have the same defaults.
 
     `tasks_max` and `tokens_max` are for all tenants together. Each tenant may hold `tenant_share` of what the others
     leave free: n tenants that queue as much as they may hold 1/(n+1) of the queue each at a share of one half, and as
@@ -49,7 +49,7 @@ class QueueLimits:
     because requests have limits of their own, and every tenant may always queue tokens for one batch.
     """
 
-    tasks_max: int = 2048
+    tasks_max: int = 16_384
     tokens_max: int = 8_000_000
     tenant_share: float = 0.5
     batch_tokens_max: int = 4096

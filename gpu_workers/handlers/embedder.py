@@ -19,10 +19,13 @@ from core.accounting.events import Unit
 from core.errors import GatewayError
 from core.files.file_version import FileVersion
 from core.guarded import guarded
-from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
+from core.mechanisms.sentences.routed_codes import RoutedCodes
+from core.mechanisms.sentences.routes import AUTO, Routes
+from core.mechanisms.sentences.routing import Router
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import EmbedderFacts
@@ -31,7 +34,8 @@ from gpu_workers.handlers.pack_cache import PackCache
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
-from gpu_workers.packs import pack_paths
+from gpu_workers.packs import pack_paths, routes_path
+from gpu_workers.packs.installed import load_pack
 
 Answer = EmbedRelease | Encoded | int | GatewayError
 
@@ -45,12 +49,13 @@ class Embedder:
     def __init__(self, options: WorkerOptions) -> None:
         self._options = options
         self._mechanisms: dict[tuple[str, str], SentenceMechanism] = {}
+        self._routed: RoutedCodes | None = None
         self._worker = uuid.uuid4().hex
 
     def warm_up(self) -> EmbedderFacts:
-        """Load the encoder and every pack, check the device, release a canary.
+        """Load the encoder and every pack that can be used, check the device, release a canary.
 
-        Raises: UnfitDevice if this device cannot compute scores exactly, InvalidPack for a broken pack.
+        Raises: UnfitDevice if this device cannot compute scores exactly.
         """
         options = self._options
         if options.threads:
@@ -63,16 +68,10 @@ class Embedder:
             raise UnfitDevice("on this device a sentence's vector depends on its companions in the batch")
         self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
         own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
-        for name, path in pack_paths(own).items():
-            pack = DomainPack.load(path, encoder_fingerprint=self._encoder.fingerprint)
-            for mechanism in SENTENCE_MECHANISMS:
-                loaded = sentence_mechanism(mechanism, pack, self._encoder.device)
-                if not loaded.self_check():
-                    raise UnfitDevice("this device does not compute scores exactly")
-                self._mechanisms[name, mechanism] = loaded
-        canary = [
-            EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in self._mechanisms
-        ]
+        self._load_packs(own)
+        self._load_routes(routes_path(own))
+        named = [*self._mechanisms] + ([] if self._routed is None else [(AUTO, SentenceCodes.name)])
+        canary = [EmbedTask(_CANARY, None, mechanism, domain, _CANARY_EPSILON_NANO) for domain, mechanism in named]
         for task, document in zip(canary, self._sentences(canary), strict=True):
             (released,) = self._drawn([task], [document])
             if not torch.isfinite(torch.from_numpy(released.vector)).all():
@@ -81,12 +80,45 @@ class Embedder:
         self._vectors.check()
         return EmbedderFacts(
             encoder=self._encoder.facts(),
-            domains=tuple(sorted({domain for domain, _ in self._mechanisms})),
+            domains=tuple(sorted({domain for domain, _ in named})),
             mechanisms=tuple(SENTENCE_MECHANISMS),
             vector_mechanisms=tuple(VECTOR_MECHANISMS),
             vector_pack=None if self._vectors.pack is None else str(self._vectors.pack.texts["name"]),
             unit=Unit.SENTENCE.value,
         )
+
+    def _load_packs(self, own: Path | None) -> None:
+        """Load the installed packs. A pack that is malformed or made for another encoder is left out; the front end
+        warns of it, because a worker logs nothing. Raises UnfitDevice."""
+        for name, path in pack_paths(own).items():
+            try:
+                pack = load_pack(name, path, encoder_fingerprint=self._encoder.fingerprint)
+            except InvalidPack:
+                continue
+            for mechanism in SENTENCE_MECHANISMS:
+                loaded = sentence_mechanism(mechanism, pack, self._encoder.device)
+                if not loaded.self_check():
+                    raise UnfitDevice("this device does not compute scores exactly")
+                self._mechanisms[name, mechanism] = loaded
+
+    def _load_routes(self, path: Path | None) -> None:
+        """Load the routes, if they are well-formed and choose among the loaded packs. Raises UnfitDevice."""
+        if path is None:
+            return
+        try:
+            routes = Routes.load(path)
+        except InvalidPack:
+            return
+        codes = {
+            domain: mechanism
+            for (domain, _), mechanism in self._mechanisms.items()
+            if isinstance(mechanism, SentenceCodes)
+        }
+        if not routes.info.fits({domain: mechanism.pack.info for domain, mechanism in codes.items()}):
+            return
+        self._routed = RoutedCodes(Router(routes, self._encoder.device), codes)
+        if not self._routed.self_check():
+            raise UnfitDevice("this device does not compute routes exactly")
 
     def prepare(self, tasks: Sequence[EmbedTask | EncodeTask | VectorTask]) -> Callable[[], list[Answer]]:
         """Encode the texts (see `Handler.prepare`). The draw returns a document's embedding, the encoded sentences of a
@@ -126,15 +158,29 @@ class Embedder:
 
     def _drawn(self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]) -> list[EmbedRelease]:
         """Release documents of one domain by one mechanism."""
+        epsilon_nano = [task.epsilon_nano for task in tasks]
+        if tasks[0].pack is None and tasks[0].domain == AUTO:
+            routed = self._routes_for(tasks)
+            released = zip(*routed.release(documents, epsilon_nano), strict=True)
+            return [EmbedRelease(vector=vector, space=routed.space, domain=domain) for vector, domain in released]
         mechanism = self._mechanism(tasks)
-        vectors = mechanism.release(documents, [task.epsilon_nano for task in tasks])
+        vectors = mechanism.release(documents, epsilon_nano)
         return [EmbedRelease(vector=vector, space=mechanism.space) for vector in vectors]
+
+    def _routes_for(self, tasks: Sequence[EmbedTask]) -> RoutedCodes:
+        """Return the routed mechanism for these tasks. Raises InvalidPack, before anything is drawn, if there is none
+        or if the tasks were priced for something else."""
+        if self._routed is None or any(task.mechanism != SentenceCodes.name or task.by_counts for task in tasks):
+            raise InvalidPack("no routes for what the release was priced for")
+        return self._routed
 
     def _mechanism(self, tasks: Sequence[EmbedTask]) -> SentenceMechanism:
         """Return the mechanism for these tasks. Raises InvalidPack, before anything is drawn, if the pack does not
         match."""
         domain, name = tasks[0].pack or tasks[0].domain, tasks[0].mechanism
         if isinstance(domain, str):
+            if (domain, name) not in self._mechanisms:
+                raise InvalidPack("no pack of this name is loaded")
             mechanism = self._mechanisms[domain, name]
         else:
             encodes = any(task.embeddings is None or task.encoded for task in tasks)

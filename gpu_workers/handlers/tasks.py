@@ -27,9 +27,9 @@ class EmbedTask:
     """One document to release: its sentences (or windows of words), or their unit-normalised embeddings `float32 [k,
     d]`.
 
-    `encoded`: the embeddings are those of this gateway's encoder. `pack` is the file of a domain that the worker has
-    not loaded at its start. `by_counts`: the price is valid only for noise on counts, so a pack with other noise is
-    refused.
+    `encoded`: the embeddings are those of this gateway's encoder. `domain` is the name of a pack, or `auto` for one
+    that is chosen privately. `pack` is the file of a domain that the worker has not loaded at its start. `by_counts`:
+    the price is valid only for noise on counts, so a pack with other noise is refused.
     """
 
     sentences: tuple[str, ...] | None
@@ -173,7 +173,11 @@ def _ranges(texts: Sequence[str], weight_max: int, *, each: int = 0) -> Iterator
 
 @dataclass(frozen=True)
 class EmbedRelease:
-    """A released document embedding `float32 [d]` and its space: `encoder` or `recoded`."""
+    """A released document embedding `float32 [d]` and its space: `encoder` or `recoded`.
+
+    `domain`: the pack that was chosen privately, for a task that left the choice open; else None.
+    """
 
     vector: npt.NDArray[np.float32]
     space: str
+    domain: str | None = None

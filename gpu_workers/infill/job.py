@@ -136,7 +136,7 @@ def _filled(
 
 def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
     for number, line in corpus.chosen_lines(order.received(), found):
-        form, content = corpus.parse(line, number, chars_max=order.spec.document_chars_max)
+        form, content, _ = corpus.parse(line, number, chars_max=order.spec.document_chars_max)
         yield content if form == "text" else " ".join(content)
 
 

@@ -1,7 +1,8 @@
 """Rows of a corpus: which are rejected, which are skipped, and which are sampled from a corpus that is too large.
 
 A row is `{"text"}`, `{"sentences": [...]}` or `{"embeddings": [[...]]}`. Either all rows of a corpus have embeddings,
-or none. Errors contain the line number, never the content of the line.
+or none. Where the kind of job uses labels, a row may have a `label`, a string. Errors contain the line number, never
+the content of the line.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,15 @@ LINE_BYTES_MAX = 64 * 1024 * 1024
 ROWS_MAX = 5_000_000
 SENTENCES_MIN = 8  # the mean of fewer sentences does not represent a document
 SENTENCES_USED = 24
+LABEL_CHARS_MAX = 200
+
+
+class Row(NamedTuple):
+    """One row: its form, the content of that form, and its label ("" for none)."""
+
+    form: str
+    content: Any
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,9 @@ def corpus_lines(chunks: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
         raise BadCorpus("A line is too long.", reason="line-too-long", line=error.number) from None
 
 
-def survey(numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_max: int) -> Survey:
+def survey(
+    numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_max: int, labelled: bool = False
+) -> Survey:
     """Check every row, and choose all of them or a sample of `documents_max` by a hash of their content.
 
     The sample depends on the rows alone, not on their order, so a resumed attempt finds the same rows. `repeated`
@@ -65,7 +77,7 @@ def survey(numbered: Iterable[tuple[int, bytes]], *, documents_max: int, chars_m
         rows += 1
         if rows > ROWS_MAX:
             raise BadCorpus(f"A corpus has at most {ROWS_MAX} rows.", reason="too-many-rows", count=ROWS_MAX)
-        form, content = parse(line, number, chars_max=chars_max)
+        form, content, _ = parse(line, number, chars_max=chars_max, labelled=labelled)
         if embeddings is None:
             embeddings = form == "embeddings"
         if embeddings != (form == "embeddings"):
@@ -100,8 +112,8 @@ def left_out(found: Survey, counts: Mapping[str, int]) -> list[dict[str, Any]]:
     ]
 
 
-def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
-    """Return the form of a row and its content. Raises BadCorpus."""
+def parse(line: bytes, number: int, *, chars_max: int, labelled: bool = False) -> Row:
+    """Return a row. Its label is read if the corpus may be `labelled`, and ignored otherwise. Raises BadCorpus."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -112,10 +124,17 @@ def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
         )
     form = next(form for form in FORMS if form in row)
     content = row[form]
+    label = row.get("label") if labelled else None
+    if label is None:
+        label = ""
+    if not isinstance(label, str) or len(label) > LABEL_CHARS_MAX:
+        raise BadCorpus(
+            f"A label must be a string of at most {LABEL_CHARS_MAX} characters.", reason="wrong-row", line=number
+        )
     if form == "embeddings":
         if not isinstance(content, list) or not content:
             raise BadCorpus("embeddings must be a list of vectors.", reason="wrong-row", line=number)
-        return form, content
+        return Row(form, content, label)
     parts = [content] if form == "text" else content
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise BadCorpus("text must be a string, sentences must be a list of strings.", reason="wrong-row", line=number)
@@ -123,7 +142,7 @@ def parse(line: bytes, number: int, *, chars_max: int) -> tuple[str, Any]:
         raise BadCorpus(
             f"A document has at most {chars_max} characters.", reason="document-too-long", line=number, count=chars_max
         )
-    return form, content
+    return Row(form, content, label)
 
 
 def unreadable(line: bytes, number: int) -> BadCorpus:

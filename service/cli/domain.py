@@ -69,8 +69,7 @@ def list_domains(tenant: Tenant = None, as_json: AsJson = False, data_dir: DataD
         print_json(rows)
         return
     for row in rows:
-        facts = f"{row['dimension']} dimensions\t{row['candidates']} candidates" if row["usable"] else "broken"
-        typer.echo(f"{row['name']}\t{row['scope']}\t{facts}")
+        typer.echo(f"{row['name']}\t{row['scope']}\t{_facts(row)}")
 
 
 @domain_app.command("remove")
@@ -130,6 +129,14 @@ async def _watched(order: JobOrder) -> Succeeded | Failed:
     finally:
         process.kill()
         await process.stop()
+
+
+def _facts(row: dict[str, Any]) -> str:
+    if not row["usable"]:
+        return "broken"
+    if "packs" in row:
+        return f"{row['dimension']} dimensions\tone of {', '.join(row['packs'])}"
+    return f"{row['dimension']} dimensions\t{row['candidates']} candidates"
 
 
 def _show(result: dict[str, Any], as_json: bool) -> None:

@@ -13,6 +13,7 @@ from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core import credentials
+from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
@@ -72,10 +73,10 @@ class EngineSettings(BaseModel):
     infill_api_key: SecretStr | None = None
     infill_timeout_s: float = Field(10.0, gt=0)
     infill_plain_http: bool = False
-    queue_tasks_max: int = Field(16_384, ge=1)
-    queue_tokens_max: int = Field(8_000_000, ge=1)
-    queue_tenant_share: float = Field(0.5, gt=0, le=1)
-    batch_tokens_max: int = Field(4096, ge=1)
+    queue_tasks_max: int = Field(QueueLimits.tasks_max, ge=1)
+    queue_tokens_max: int = Field(QueueLimits.tokens_max, ge=1)
+    queue_tenant_share: float = Field(QueueLimits.tenant_share, gt=0, le=1)
+    batch_tokens_max: int = Field(QueueLimits.batch_tokens_max, ge=1)
     batch_linger_ms: float = Field(2.0, ge=0)
     request_timeout_s: float = Field(60.0, gt=0)
 

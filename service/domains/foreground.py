@@ -19,7 +19,7 @@ from gpu_workers.jobs.messages import INPUT, JobOrder
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
 from service.domains.job_kind import DomainKind, domain_spec
-from service.domains.store import pack_path
+from service.domains.store import new_pack_path
 from service.jobs.files import COMMAND
 
 _READ_BYTES = 1024 * 1024
@@ -30,12 +30,13 @@ def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, 
     """The job for this corpus. It resumes what an earlier, stopped command with the same corpus and name has done.
 
     The folder is removed when the block ends, except after an interrupt or an error that another attempt may avoid.
-    Raises JobFailed (corpus too large), DataDirInUse (the same command is running), OSError (no such corpus).
+    Raises InvalidInput (a reserved name), JobFailed (corpus too large), DataDirInUse (the same command is running),
+    OSError (no such corpus).
     """
     stat = corpus.stat()
     if stat.st_size > settings.job_stream_bytes_max:
         raise JobFailed(f"At most {settings.job_stream_bytes_max} bytes.", reason="corpus-too-large")
-    target = pack_path(settings.data_dir, owner, fields["name"])
+    target = new_pack_path(settings.data_dir, owner, fields["name"])
     identity = [str(corpus.resolve()), stat.st_size, stat.st_mtime_ns, owner, sorted(fields.items())]
     job_id = hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
     root = settings.data_dir / "jobs"

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gpu_workers.domains.spec import DomainSpec, check_memory
-from gpu_workers.jobs.corpus import SENTENCES_USED
+from gpu_workers.jobs.corpus import LABEL_CHARS_MAX, SENTENCES_USED
 from service.config.data_dir import NAME, names_in
 from service.config.settings import ROWS_TAKEN, TEXTS_TAKEN, Settings
-from service.domains.store import domains_folder, pack_path
+from service.domains.store import domains_folder, new_pack_path, pack_path
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.jobs.kind import JobKind, Outputs
 
@@ -19,11 +19,12 @@ UNSTATED = "not stated"
 
 
 class CorpusRow(Strict):
-    """One public document, as exactly one of the three."""
+    """One public document, as exactly one of text, sentences and embeddings."""
 
     text: str | None = None
     sentences: Annotated[list[str], AtMost(TEXTS_TAKEN)] | None = None
     embeddings: Annotated[list[Vector], AtMost(TEXTS_TAKEN)] | None = None
+    label: str | None = Field(None, max_length=LABEL_CHARS_MAX, description="What the pack should keep apart.")
 
     _one_form = exactly_one_of("text", "sentences", "embeddings")
 
@@ -53,7 +54,7 @@ class DomainKind(JobKind):
     description = "JSON, or JSON lines with `?name=`; the same `Idempotency-Key` and body again finds the same job."
     fields = DomainFields
     body = DomainRequest
-    rows_description = 'Rows {"text"}, {"sentences"} or {"embeddings"}.'
+    rows_description = 'Rows {"text"}, {"sentences"} or {"embeddings"}, each with an optional "label".'
     entry_point = "gpu_workers.domains.job:run"
     shared = True
     kept_limit = "domains_per_tenant_max"
@@ -65,8 +66,10 @@ class DomainKind(JobKind):
         yield from ({"embeddings": vectors} for vectors in body.embeddings or [])
         yield from (row.model_dump(exclude_none=True) for row in body.documents or [])
 
-    def resolve(self, owner: str, fields: DomainFields) -> DomainFields:  # noqa: ARG002
-        """The fields. Raises BadCorpus for embeddings from which a pack cannot be built within a job's memory."""
+    def resolve(self, owner: str, fields: DomainFields) -> DomainFields:
+        """The fields. Raises InvalidInput for a name that no new pack can have, BadCorpus for embeddings from which a
+        pack cannot be built within a job's memory."""
+        new_pack_path(self._settings.data_dir, owner, fields.name)
         limit = self._settings.job_memory_bytes_max
         if isinstance(fields, DomainRequest) and limit:
             documents = [row["embeddings"] for row in self.rows(fields) if "embeddings" in row]

@@ -3,14 +3,22 @@
     <data_dir>/domains/tenants/<tenant>/<name>.safetensors     built by a tenant's job
     <data_dir>/domains/shared/<name>.safetensors               built by the operator
 
-A file that cannot be used is an error for requests that name it, and for no others. Domains of other tenants are
-not visible. Files are looked up at each request, so that what a job or a command writes can be used at once.
+The domain `auto` is no pack: it chooses one of the installed packs that the installed routes name, for each document.
+It exists if the routes are well-formed, and all of their packs can be used and are made for the encoder of the routes.
+
+An installed pack that is malformed, or that the workers have not loaded because it was made for another encoder, is
+left out with a warning. A domain's file that cannot be used is an error for requests that name it, and for no others.
+Domains of other tenants are not visible. Files are looked up at each request, so that what a job or a command writes
+can be used at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,19 +27,32 @@ from core.errors import DomainBroken, InvalidInput, UnknownDomain
 from core.files.file_version import FileVersion, file_digest, file_version
 from core.ledger.names import SHARED_OWNER
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
-from gpu_workers.packs import pack_paths
+from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack
+from core.mechanisms.sentences.routes import AUTO, RoutesInfo
+from gpu_workers.packs import pack_paths, routes_path
+from gpu_workers.packs.installed import load_pack
 from service.config.data_dir import NAME, check_name, owner_folder
 
 DEFAULT_NAME = "general"  # used by a request that names no domain
+RESERVED = (AUTO, "routes")  # `auto` is no pack, and an installed pack of the other name would be the routes' file
 _CHECKED_MAX = 1024
+
+log = logging.getLogger("privacy_gateway.domains")
 
 Checked = tuple[DomainPackInfo, str]  # a pack's facts, and the digest of its file
 
 
 def pack_path(data_dir: Path, owner: str, name: str) -> Path:
-    """The file of a domain's pack."""
+    """The file of a domain's pack. Raises InvalidInput for a malformed name, not for a reserved one: a pack that an
+    earlier version built can still be deleted."""
     return domains_folder(data_dir, owner) / f"{check_name(name)}.safetensors"
+
+
+def new_pack_path(data_dir: Path, owner: str, name: str) -> Path:
+    """The file of a pack that is to be built. Raises InvalidInput as `pack_path`, and for a reserved name."""
+    if name in RESERVED:
+        raise InvalidInput(f"the name `{name}` is reserved", field="name")
+    return pack_path(data_dir, owner, name)
 
 
 def domains_folder(data_dir: Path, owner: str) -> Path:
@@ -42,37 +63,97 @@ def domains_folder(data_dir: Path, owner: str) -> Path:
 class Domain:
     """A domain that a request may use. `file` is None for a domain that every worker loads at its start.
 
-    `digest` is the SHA-256 of the pack's file. It distinguishes two packs with the same name.
+    `digest` is the SHA-256 of the pack's file, or of the digests of all files that a choice of the pack depends on. It
+    distinguishes two packs with the same name.
     """
 
-    info: DomainPackInfo
+    info: DomainPackInfo | RoutesInfo
     digest: str
     file: FileVersion | None
     scope: str
 
+    @property
+    def is_routed(self) -> bool:
+        """Whether the pack is chosen for each document."""
+        return isinstance(self.info, RoutesInfo)
+
+    def code_noise(self, epsilon_nano: int) -> CodeNoise | None:
+        """The noise of `sentence_codes` at this epsilon; None if it depends on the chosen pack."""
+        if isinstance(self.info, RoutesInfo):
+            return None
+        return self.info.parameters_for(epsilon_nano).code_noise
+
 
 class Domains:
-    """The domains of one data directory. `packs_dir` holds the operator's installed packs."""
+    """The domains of one data directory.
 
-    def __init__(self, data_dir: Path, packs_dir: Path | None) -> None:
+    `packs_dir` holds the operator's installed packs. `loaded` returns the names of the installed domains that the
+    workers have loaded, None while this is not known.
+    """
+
+    def __init__(
+        self, data_dir: Path, packs_dir: Path | None, *, loaded: Callable[[], Collection[str] | None] = lambda: None
+    ) -> None:
         self._data_dir = data_dir
-        self._installed = {
-            name: (DomainPackInfo.read(path), file_digest(path)) for name, path in pack_paths(packs_dir).items()
-        }
+        self._loaded = loaded
+        self._all_installed = _installed(packs_dir)
+        self._routes = self._routed(routes_path(packs_dir))
         self._checked: dict[FileVersion, Checked | None] = {}
+
+    def _routed(self, path: Path | None) -> Domain | None:
+        """The domain `auto`, None with a warning if the routes cannot be used."""
+        if path is None:
+            return None
+        try:
+            info, digest = RoutesInfo.read(path), file_digest(path)
+        except (InvalidPack, OSError) as error:
+            log.warning("the routes of the domain packs are left out: %s", _reason(error))
+            return None
+        if not info.fits({name: pack for name, (pack, _) in self._all_installed.items()}):
+            log.warning("the routes of the domain packs are left out: a pack is missing or made for another encoder")
+            return None
+        digests = [digest, *(self._all_installed[name][1] for name in info.packs)]
+        return Domain(info, hashlib.sha256(" ".join(digests).encode()).hexdigest(), None, "installed")
+
+    @property
+    def _installed(self) -> dict[str, Checked]:
+        """The installed packs that can be used."""
+        loaded = self._loaded()
+        return {name: pack for name, pack in self._all_installed.items() if loaded is None or name in loaded}
+
+    @property
+    def _auto(self) -> Domain | None:
+        """The domain `auto`, None if it cannot be used."""
+        loaded = self._loaded()
+        return self._routes if loaded is None or AUTO in loaded else None
+
+    def warn_of_unloaded(self) -> None:
+        """Log the installed packs that the workers have not loaded."""
+        for name in sorted(self._all_installed.keys() - self._installed.keys()):
+            log.warning("the domain pack %r is left out: the workers cannot use it with their encoder", name)
+        if self._routes is not None and self._auto is None:
+            log.warning("the domain %r is left out: the workers cannot use all of its packs", AUTO)
 
     async def find(self, tenant: str, name: str) -> Domain:
         """The domain with this name that is visible to the tenant.
 
         Raises InvalidInput if there is none, DomainBroken for a file that cannot be used.
         """
+        if name == AUTO:
+            auto = self._auto
+            if auto is None:
+                raise InvalidInput(
+                    "no routes are installed for the installed packs; GET /domains lists the domains", field="domain"
+                )
+            return auto
         if re.fullmatch(NAME, name):
             for owner, scope in ((tenant, "tenant"), (SHARED_OWNER, "shared")):
                 file = file_version(pack_path(self._data_dir, owner, name))
                 if file is not None:
                     return Domain(*await self._read(file), file, scope)
-            if name in self._installed:
-                return Domain(*self._installed[name], None, "installed")
+            installed = self._installed.get(name)
+            if installed is not None:
+                return Domain(*installed, None, "installed")
         raise InvalidInput("no such domain; GET /domains lists them", field="domain")
 
     async def visible(self, tenant: str) -> list[dict[str, Any]]:
@@ -88,10 +169,13 @@ class Domains:
             if owner == tenant == SHARED_OWNER and scope == "tenant":
                 continue  # the operator has no domains besides the shared ones
             shown |= {row["name"]: row for row in await self.of_owner(owner, scope)}
+        auto = self._auto
+        if auto is not None:
+            shown[AUTO] = {"scope": "installed", "usable": True, **auto.info.as_json(), "name": AUTO}
         return [shown[name] for name in sorted(shown)]
 
     async def of_owner(self, owner: str, scope: str) -> list[dict[str, Any]]:
-        """The domains that belong to `owner`."""
+        """The domains that belong to `owner`. One of the name `auto`, of an earlier version, can only be deleted."""
         folder = domains_folder(self._data_dir, owner)
         rows: list[dict[str, Any]] = []
         for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.safetensors"))):
@@ -99,6 +183,8 @@ class Domains:
             if file is None or not re.fullmatch(NAME, path.stem):
                 continue
             try:
+                if path.stem == AUTO:
+                    raise DomainBroken
                 rows.append(
                     {"scope": scope, "usable": True, **(await self._read(file))[0].as_json(), "name": path.stem}
                 )
@@ -125,6 +211,22 @@ class Domains:
         if checked is None:
             raise DomainBroken
         return checked
+
+
+def _installed(packs_dir: Path | None) -> dict[str, Checked]:
+    """The installed packs that are well-formed. Warns of others."""
+    found = {}
+    for name, path in pack_paths(packs_dir).items():
+        try:
+            found[name] = (load_pack(name, path).info, file_digest(path))
+        except (InvalidPack, OSError) as error:
+            log.warning("the domain pack %r is left out: %s", name, _reason(error))
+    return found
+
+
+def _reason(error: InvalidPack | OSError) -> str:
+    """The message of an InvalidPack. That of an OSError contains a path."""
+    return str(error) if isinstance(error, InvalidPack) else "the file cannot be read"
 
 
 def _checked(path: Path) -> Checked | None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from core.errors import InvalidInput
 from core.mechanisms.sentences.protection import Segmentation
+from core.mechanisms.sentences.routes import AUTO
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.config.data_dir import NAME as DOMAIN_NAME
@@ -91,6 +92,8 @@ def load_presets(settings: Settings) -> dict[str, Preset]:
     for name, preset in found.items():
         if not settings.epsilon_min <= preset.epsilon <= settings.epsilon_max:
             raise PresetsRefused(f"the preset {name} has an epsilon outside EPSILON_MIN and EPSILON_MAX")
+        if isinstance(preset, SentDPPreset) and preset.domain == AUTO and preset.mechanism != "sentence_codes":
+            raise PresetsRefused(f"the preset {name}: the domain {AUTO} is for the mechanism sentence_codes")
         if isinstance(preset, VectorPreset) and settings.encoder_path is None:
             _check_vectors(name, preset)
     return found

@@ -48,7 +48,15 @@ class SentDPRequest(Strict):
     documents: Annotated[list[Document], AtMost(DOCUMENTS_TAKEN)] = Field(min_length=1)
     epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
     mechanism: SentenceMechanism = "sentence_codes"
-    domain: str = Field(DEFAULT_NAME, max_length=64)
+    domain: str = Field(
+        DEFAULT_NAME,
+        max_length=64,
+        description="A domain of `GET /domains`. `auto`, for `sentence_codes` alone: one of the installed packs for "
+        "each document, which a part of epsilon chooses privately. `routing` in the `privacy` block is the most that "
+        "the choice costs of a document's epsilon: a document with too few sentences for a choice gets the default "
+        "pack, spends nothing on the choice, and the whole epsilon on its vector. Each row of `data` names its pack in "
+        "`domain`, which is private within the same epsilon as the vector.",
+    )
     subject: str | None = _SUBJECT
     segmentation: Segmentation = Field(
         "sentences",

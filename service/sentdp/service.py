@@ -18,12 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from core.accounting.events import PrivacyEvent
-from core.amounts import cost_nano
+from core.amounts import cost_nano, epsilon_of
 from core.errors import InvalidInput
 from core.files.file_version import FileVersion
 from core.ledger.records import Charge
-from core.mechanisms.sentences.pack_facts import DomainPackInfo
-from core.mechanisms.sentences.pricing import sentence_event, words_event
+from core.mechanisms.sentences.pricing import routing_share, sentence_event, words_event
 from core.mechanisms.sentences.protection import Protection, protection
 from core.text.segment import sentences, windows
 from gpu_workers.engine.protocol import Role, Task
@@ -59,8 +58,8 @@ class SentDPService:
         Raises InvalidInput as `event_of`, and for an unknown domain; DomainBroken.
         """
         domain = await self._domains.find(tenant, body.domain)
-        event = event_of(body, self._settings, domain.info)
-        return Price(charges_of(body, event), facts_of(body))
+        event = event_of(body, self._settings, domain)
+        return Price(charges_of(body, event), facts_of(body, domain))
 
     async def dimension(self, tenant: str, domain: str) -> int:
         """Of the vectors of a domain. Raises InvalidInput, DomainBroken."""
@@ -71,7 +70,7 @@ class SentDPService:
         domain of one's own. A replay of the general domain needs no worker."""
         domain = await self._domains.find(tenant, body.domain)
         pack = domain.info
-        event = event_of(body, self._settings, pack)
+        event = event_of(body, self._settings, domain)
         self._check_forms(body, domain)
         count = protection_of(body).count
         tasks = await self._preparation.run(
@@ -103,7 +102,7 @@ class SentDPService:
             role=Role.EMBED,
             tasks=[Task(task, task.weight) for task in tasks],
             render=render,
-            privacy=facts_of(body),
+            privacy=facts_of(body, domain),
         )
         return replace(whole, parts=lambda: self._parts(whole, body, event, tasks, domain))
 
@@ -147,27 +146,39 @@ class SentDPService:
         return Parts(
             parts=[Part(charges(number), origin) for number, origin in enumerate(origins)],
             only=only,
-            pack=lambda result: result.space.encode() + b"\0" + result.vector.astype("<f4").tobytes(),
+            pack=_packed,
             unpack=_unpacked,
         )
 
 
-def event_of(body: SentDPRequest, settings: Settings, pack: DomainPackInfo) -> PrivacyEvent:
+def event_of(body: SentDPRequest, settings: Settings, domain: Domain) -> PrivacyEvent:
     """The event that each document costs.
 
     Raises:
-        InvalidInput: epsilon outside the operator's range, too many documents, windows of anything but text.
+        InvalidInput: epsilon outside the operator's range, too many documents, windows of anything but text, a choice
+            of the pack by a mechanism that has none.
     """
     if len(body.documents) > settings.documents_max:
         raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
     check_epsilon(body.epsilon, settings)
-    noise = pack.parameters_for(cost_nano(body.epsilon)).code_noise
+    if domain.is_routed:
+        _check_routed(body)
+    noise = domain.code_noise(cost_nano(body.epsilon))
     if body.segmentation == "sentences":
         return sentence_event(body.mechanism, body.epsilon, noise)
     for index, document in enumerate(body.documents):
         if document.form != "text":
             raise InvalidInput("windows of words are made of `text`", field=f"documents.{index}")
     return words_event(body.mechanism, body.epsilon, noise)
+
+
+def _check_routed(body: SentDPRequest) -> None:
+    if body.mechanism != "sentence_codes":
+        raise InvalidInput(f"the domain `{body.domain}` is for the mechanism sentence_codes", field="mechanism")
+    try:
+        routing_share(cost_nano(body.epsilon))
+    except ValueError as error:
+        raise InvalidInput(str(error), field="epsilon") from None
 
 
 def protection_of(body: SentDPRequest) -> Protection:
@@ -177,9 +188,14 @@ def protection_of(body: SentDPRequest) -> Protection:
     )
 
 
-def facts_of(body: SentDPRequest) -> dict[str, Any]:
+def facts_of(body: SentDPRequest, domain: Domain) -> dict[str, Any]:
     """What the privacy block of a priced body says beside the event."""
-    return protection_of(body).facts | ({"window_words": body.window_words} if body.segmentation == "words" else {})
+    facts = protection_of(body).facts
+    if body.segmentation == "words":
+        facts["window_words"] = body.window_words
+    if domain.is_routed:
+        facts["routing"] = {"epsilon": epsilon_of(routing_share(cost_nano(body.epsilon)))}
+    return facts
 
 
 def charges_of(body: SentDPRequest, event: PrivacyEvent) -> list[Charge]:
@@ -262,9 +278,15 @@ def _matrix(rows: list[Vector], *, dimension: int, normalize: bool, place: str) 
     return cast
 
 
+def _packed(result: EmbedRelease) -> bytes:
+    names = result.space if result.domain is None else f"{result.space}/{result.domain}"
+    return names.encode() + b"\0" + result.vector.astype("<f4").tobytes()
+
+
 def _unpacked(content: bytes) -> EmbedRelease:
-    space, _, vector = content.partition(b"\0")
-    return EmbedRelease(np.frombuffer(vector, dtype="<f4"), space.decode())
+    names, _, vector = content.partition(b"\0")
+    space, _, domain = names.decode().partition("/")
+    return EmbedRelease(np.frombuffer(vector, dtype="<f4"), space, domain or None)
 
 
 def _row(
@@ -283,6 +305,8 @@ def _row(
     else:
         row["embedding"] = result.vector
     row["space"] = result.space
+    if result.domain is not None:
+        row["domain"] = result.domain
     if count is None:
         return row
     row[count] = task.size

@@ -143,9 +143,10 @@ async def _event(plan: str, epsilon: Number, tenant: str, domains: Domains) -> P
         raise InvalidInput(f"only sentence_codes has a noise to name, {' or '.join(CodeNoise)}", field="plans")
     try:
         epsilon_nano = cost_nano(epsilon)
+        code_noise = CodeNoise(noise) if noise else None
         if mechanism == "sentence_codes" and not noise:
-            noise = (await domains.find(tenant, DEFAULT_NAME)).info.parameters_for(epsilon_nano).code_noise
-        return sentence_event(mechanism, epsilon, CodeNoise(noise) if noise else None)
+            code_noise = (await domains.find(tenant, DEFAULT_NAME)).code_noise(epsilon_nano)
+        return sentence_event(mechanism, epsilon, code_noise)
     except ValueError:
         raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None
 

@@ -11,11 +11,14 @@ from audits.detect_sentences import (
     COMPANY,
     COSINE,
     COUNTS,
+    DECODED,
     DEPTH,
     DOUBLE,
     HALF_SENSITIVITY,
     MEAN,
+    PRICE,
     SELECTION,
+    SHORT,
     SIDES,
     SPREAD,
     swap,
@@ -26,7 +29,7 @@ from core.mechanisms.sentences import clipped_cosine, deep_candidate, document_s
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection
-from core.mechanisms.sentences.sentence_codes import SentenceCodes
+from core.mechanisms.sentences.sentence_codes import SentenceCodes, TableRelease
 
 
 def _from_the_documents_mean(real: Any) -> Any:
@@ -126,6 +129,40 @@ def _sixteen_bits(real: Any) -> Any:
     return lambda self, rows: real(self, rows).to(torch.bfloat16).to(torch.int32)
 
 
+def _decoder_of_a_second_draw(real: Any) -> Any:
+    """Linear map and decoder read a histogram with noise of its own each."""
+
+    def broken(self: Any, codes: Any, lengths: Any, epsilon_nano: int) -> Any:
+        table, decoder = self.table, self.decoder
+        if decoder is None:
+            return real(self, codes, lengths, epsilon_nano)
+        noisy = [sentence_codes.noisy_counts(table.size, codes, lengths, epsilon_nano) for _ in range(2)]
+        return noisy[0] @ table.vectors / lengths[:, None] + decoder.of_histograms(noisy[1], lengths)
+
+    return broken
+
+
+def _decoder_before_the_noise(real: Any) -> Any:
+    def broken(self: Any, codes: Any, lengths: Any, epsilon_nano: int) -> Any:
+        table, decoder = self.table, self.decoder
+        if decoder is None:
+            return real(self, codes, lengths, epsilon_nano)
+        noisy = sentence_codes.noisy_counts(table.size, codes, lengths, epsilon_nano)
+        document = np.repeat(np.arange(len(lengths)), lengths)
+        true = np.bincount(document * table.size + codes, minlength=noisy.size).reshape(noisy.shape)
+        return noisy @ table.vectors / lengths[:, None] + decoder.of_histograms(true, lengths)
+
+    return broken
+
+
+def _short_at_twice_its_epsilon(real: Any) -> Any:
+    def broken(self: Any, epsilon_nano: int, *, sentences: int) -> Any:
+        table, epsilon = real(self, epsilon_nano, sentences=sentences)
+        return table, epsilon * (1 if table in self._tables else 2)
+
+    return broken
+
+
 BUGS: tuple[Bug, ...] = (
     Bug(
         "a bin without noise",
@@ -147,6 +184,34 @@ BUGS: tuple[Bug, ...] = (
         "a code depends on that sentence alone",
         swap(SentenceCodes, "codes", _from_the_documents_mean),
         MEAN,
+    ),
+    Bug(
+        "a decoder before the noise",
+        "sentence_codes",
+        "decoding is post-processing of H",
+        swap(TableRelease, "release", _decoder_before_the_noise),
+        DECODED,
+    ),
+    Bug(
+        "a decoder with a draw of its own",
+        "sentence_codes",
+        "decoding is post-processing of one H",
+        swap(TableRelease, "release", _decoder_of_a_second_draw),
+        DECODED,
+    ),
+    Bug(
+        "short documents at twice their epsilon",
+        "sentence_codes",
+        "responses at e'",
+        swap(SentenceCodes, "table_for", _short_at_twice_its_epsilon),
+        SHORT,
+    ),
+    Bug(
+        "short documents at the whole epsilon",
+        "sentence_codes",
+        "e' is at most 2 log((N - 2) / 2)",
+        swap(sentence_codes, "covered_epsilon", lambda _: lambda size, epsilon_nano: epsilon_nano),
+        PRICE,
     ),
     Bug(
         "half of G",

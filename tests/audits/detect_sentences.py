@@ -21,6 +21,7 @@ from pack_kit import make_pack
 
 from core.amounts import NANO
 from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.sentences import sentence_codes
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection
@@ -34,6 +35,8 @@ def _detector(name: str, cases: Callable[[], Iterator[Case]], pairs: int = 400, 
 
 RESPONSES = _detector("audit of responses", lambda: code_cases(CodeNoise.RESPONSES, 1), 100)
 COUNTS = _detector("audit of counts", lambda: code_cases(CodeNoise.COUNTS, 2), 200)
+DECODED = _detector("audit of decoded counts", lambda: code_cases(CodeNoise.COUNTS, 6, decoded=True), 200)
+SHORT = _detector("audit of short documents", lambda: code_cases(CodeNoise.COUNTS, 7, short=True), 200)
 COSINE = _detector("audit of clipped_cosine", lambda: candidate_cases(ClippedCosine, 3))
 DEPTH = _detector("audit of deep_candidate", lambda: candidate_cases(DeepCandidate, 4), 300, 20_000)
 SELECTION = _detector("audit of document_selection", lambda: selection_cases(5))
@@ -131,6 +134,22 @@ COMPANY = check("a document's law ignores its company", sentences_ignore_their_c
 LAWS = check("draws follow their laws (chi-square)", draws_follow_the_laws)
 REACH = check("every outcome of positive probability can occur", every_outcome_can_occur)
 FORKS = check("forked processes draw independently", forks_have_streams_of_their_own)
+
+
+def responses_are_covered() -> bool:
+    """Whether no hockey-stick divergence of the responses exceeds that of two binary responses at half epsilon."""
+    for size, epsilon in ((6, 1.0), (8, 2.0), (16, 4.0), (32, 5.9)):
+        odds = np.exp(sentence_codes.covered_epsilon(size, round(epsilon * NANO)) / NANO)
+        kept, lied, half = odds / (odds + size - 1), 1 / (odds + size - 1), 1 / (1 + np.exp(-epsilon / 2))
+        for factor in np.exp(np.linspace(0, epsilon, 30)):
+            shown = max(0.0, kept - factor * lied)
+            priced = max(0.0, half**2 - factor * (1 - half) ** 2)
+            if shown > priced + 1e-12:  # the other outcomes are as likely for both documents
+                return False
+    return True
+
+
+PRICE = check("the price of counts covers the responses of short documents", responses_are_covered)
 
 
 def swap(module: object, name: str, make: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import base64
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import permutations
 from pathlib import Path
@@ -30,7 +30,7 @@ from core.mechanisms.sentences.document_selection import DocumentSelection, subs
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.protection import protection
-from core.mechanisms.sentences.sentence_codes import SentenceCodes
+from core.mechanisms.sentences.sentence_codes import SentenceCodes, TableRelease
 from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
 from core.mechanisms.vectors.spec import PACK_DIMENSION, vector_spec
@@ -62,6 +62,7 @@ POOL = (
     "?",
 )
 RUNS = 10_240
+_PILOT = 4_000  # releases of each side that an attack is fitted to
 _DOCUMENTS = 256
 
 
@@ -110,15 +111,16 @@ def embedded(text: str, mechanism: str, epsilon: float, runs: int) -> np.ndarray
     return np.concatenate(found)
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Pairs of texts of one or two sentences that differ in one, as the gateway cuts them."""
+def texts(counts: Sequence[int] = (1, 2)) -> Iterator[tuple[str, str]]:
+    """Pairs of texts of so many sentences that differ in one, as the gateway cuts them."""
     pairs = list(permutations(POOL, 2))
     rng = np.random.default_rng(101)
     for first, second in (pairs[i] for i in rng.permutation(len(pairs))):
-        yield first, second
         other = first if rng.random() < 0.5 else str(rng.choice(POOL))
-        if len(sentences(f"{other} {first}")) == len(sentences(f"{other} {second}")) == 2:
-            yield f"{other} {first}", f"{other} {second}"
+        for count in counts:
+            pair = (f"{other} " * (count - 1) + first, f"{other} " * (count - 1) + second)
+            if all(len(sentences(text)) == count for text in pair):
+                yield pair
 
 
 def vectors(text: str) -> torch.Tensor:
@@ -162,37 +164,59 @@ def selection_cases(kind: Any, epsilon: float) -> Iterator[Case]:
         yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
 
 
-def code_cases(epsilon: float) -> Iterator[Case]:
-    """The histogram is read off a release by the nearest sum of the public vectors that it is made of."""
-    mechanism, pack = SentenceCodes(_pack()), _pack()
-    table = pack.code_tables[pack.info.row_for(round(epsilon * NANO))]
-    inverse = np.linalg.pinv(table.vectors.astype(np.float64))
-    for pair in texts():
-        codes = [mechanism.codes([vectors(text)], table.size) for text in pair]
-        histograms = [np.bincount(each, minlength=table.size).astype(np.float64) for each in codes]
-        if (histograms[0] == histograms[1]).all():
+def code_cases(epsilon: float, count: int) -> Iterator[Case]:
+    """Documents of `count` sentences, which decides on the table. One response is read off a release of one sentence.
+    Counts are attacked by a linear score of the release, fitted to further releases of both texts."""
+    mechanism = SentenceCodes(_pack())
+    release, own_nano = mechanism.table_for(round(epsilon * NANO), sentences=count)
+    table = release.table
+    if table.noise is CodeNoise.RESPONSES and count > 1:
+        raise ValueError("two responses show less than one")
+    for pair in texts((count,)):
+        documents = [vectors(text) for text in pair]
+        codes = [mechanism.codes([document], table.size) for document in documents]
+        if np.array_equal(*(np.bincount(each, minlength=table.size) for each in codes)):
             continue
-        law = None
-        if table.noise is CodeNoise.RESPONSES and len(codes[0]) == 1:
-            kept = np.exp(epsilon) / (np.exp(epsilon) + table.size - 1)
-            other = (1 - kept) / (table.size - 1)
-            law_of = [np.where(histogram > 0, kept, other) for histogram in histograms]
-            _, law = by_law(law_of[0], law_of[1])
-        elif table.noise is CodeNoise.RESPONSES:
-            continue  # two responses show less than one
+        if table.noise is CodeNoise.COUNTS:
+            yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, _scored(mechanism, pair, documents, epsilon))
+        else:
+            yield _one_response(release, own_nano / NANO, pair, codes, epsilon)
 
-        def draw(
-            side: int, runs: int, pair: Any = pair, histograms: Any = histograms, count: int = len(codes[0])
-        ) -> FloatArray:
-            found = embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64)
-            if table.noise is CodeNoise.RESPONSES:
-                nearest = _nearest(found - table.offset, table.vectors)
-                return np.asarray((histograms[0][nearest] - histograms[1][nearest]) * epsilon)
-            noisy = np.rint((found - table.offset) * count @ inverse)
-            far, near = (np.abs(noisy - histogram).sum(axis=1) for histogram in (histograms[1], histograms[0]))
-            return np.asarray(far - near)
 
-        yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
+def _one_response(
+    release: TableRelease, own_epsilon: float, pair: tuple[str, str], codes: list[Any], epsilon: float
+) -> Case:
+    """`own_epsilon` is that of the noise, at most the claimed `epsilon`."""
+    table = release.table
+    known = table.vectors + table.offset
+    if release.decoder is not None:
+        each = np.eye(table.size, dtype=np.int64)
+        known = known + release.decoder.of_histograms(each, np.ones(table.size, dtype=np.int64))
+    kept = np.exp(own_epsilon) / (np.exp(own_epsilon) + table.size - 1)
+    laws = np.full((2, table.size), (1 - kept) / (table.size - 1))
+    laws[0, codes[0]] = laws[1, codes[1]] = kept
+    ratio, law = by_law(laws[0], laws[1])
+
+    def draw(side: int, runs: int) -> FloatArray:
+        found = embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64)
+        return np.asarray(ratio[_nearest(found, known)])
+
+    return Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
+
+
+def _scored(
+    mechanism: SentenceCodes, pair: tuple[str, str], documents: list[torch.Tensor], epsilon: float
+) -> Callable[[int, int], FloatArray]:
+    nano = round(epsilon * NANO)
+    drawn = [mechanism.release([document] * _PILOT, [nano] * _PILOT).astype(np.float64) for document in documents]
+    away = drawn[0].mean(axis=0) - drawn[1].mean(axis=0)
+    spread = sum(np.cov(rows.T) for rows in drawn)
+    score = np.linalg.solve(spread + 1e-6 * np.trace(spread) / len(spread) * np.eye(len(spread)), away)
+
+    def draw(side: int, runs: int) -> FloatArray:
+        return np.asarray(embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64) @ score)
+
+    return draw
 
 
 def _nearest(rows: FloatArray, centres: np.ndarray) -> np.ndarray:
@@ -280,83 +304,45 @@ def fill_cases(scope: str, epsilon: float) -> Iterator[Case]:
         yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, event="the first text comes out unchanged")
 
 
-def audits() -> tuple[Audit, ...]:
-    def run(
-        cases: Callable[[], Iterator[Case]], runs: int = RUNS, pairs: int = 400, pilot: int = 2_048
-    ) -> Callable[[Scale], Found]:
-        """A twentieth of the runs of other audits, `runs` at most."""
+def _runs(
+    cases: Callable[[], Iterator[Case]], runs: int = RUNS, pairs: int = 400, pilot: int = 2_048
+) -> Callable[[Scale], Found]:
+    """A twentieth of the runs of other audits, `runs` at most."""
 
-        def go(scale: Scale) -> Found:
-            return audit(cases(), Scale(min(scale.runs // 20, runs), min(scale.pairs, pairs), pilot), batch=2_048)
+    def go(scale: Scale) -> Found:
+        return audit(cases(), Scale(min(scale.runs // 20, runs), min(scale.pairs, pairs), pilot), batch=2_048)
 
-        return go
+    return go
 
+
+def _sentence_audits() -> Iterator[tuple[str, str, str, str, Callable[[Scale], Found]]]:
+    """Identifier, name, guarantee, adjacency and run of each audit of `/embed/sentdp`."""
     one, whole = protection("sentence_codes").adjacency, protection("document_selection").adjacency
-    place = fill_pricing.PLACE.split(",")[0]
-    rows = [
-        (
-            "http-sentence-codes-counts",
-            "/embed/sentdp, sentence_codes, counts",
-            "pure",
-            one,
-            run(lambda: code_cases(3.0), pairs=3, pilot=1_024),
-        ),
-        (
-            "http-sentence-codes-responses",
-            "/embed/sentdp, sentence_codes, responses",
-            "pure",
-            one,
-            run(lambda: code_cases(6.0), pairs=60),
-        ),
-        (
-            "http-clipped-cosine",
-            "/embed/sentdp, clipped_cosine",
-            "pure",
-            one,
-            run(lambda: selection_cases(ClippedCosine, 3.0), pairs=120),
-        ),
-        (
-            "http-deep-candidate",
-            "/embed/sentdp, deep_candidate",
-            "pure",
-            one,
-            run(lambda: selection_cases(DeepCandidate, 3.0), pairs=120),
-        ),
-        (
-            "http-document-selection",
-            "/embed/sentdp, document_selection",
-            "pure",
-            whole,
-            run(lambda: selection_cases(DocumentSelection, 3.0), pairs=120),
-        ),
-        ("http-text-vectors", "/embed/vector, texts", "pure", ADJACENCY_ALL, run(lambda: text_vector_cases(3.0))),
-        (
-            "http-laplace",
-            "/embed/vector, laplace as JSON",
-            "metric",
-            "any two vectors",
-            run(lambda: laplace_cases(1.0), runs=50_000, pairs=4),
-        ),
-        (
-            "http-words",
-            "/sanitize, metric_dp",
-            "metric",
-            "any two words",
-            run(lambda: word_cases(9.0), runs=20_480, pairs=200),
-        ),
-        (
-            "http-fill-slot",
-            "/sanitize, dp, slot",
-            "pure",
-            place,
-            run(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512),
-        ),
-        (
-            "http-fill-document",
-            "/sanitize, dp, document",
-            "pure",
-            fill_pricing.ANY,
-            run(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512),
-        ),
-    ]
-    return tuple(Audit(name, "over HTTP", *rest) for name, *rest in rows)
+    counts = _runs(lambda: code_cases(3.0, 3), pairs=3, pilot=1_024)
+    short = _runs(lambda: code_cases(3.0, 1), pairs=60)
+    responses = _runs(lambda: code_cases(6.0, 1), pairs=60)
+    yield "http-sentence-codes-counts", "/embed/sentdp, sentence_codes, counts", "pure", one, counts
+    yield "http-sentence-codes-short", "/embed/sentdp, sentence_codes, short", "pure", one, short
+    yield "http-sentence-codes-responses", "/embed/sentdp, sentence_codes, responses", "pure", one, responses
+    for kind, adjacency in ((ClippedCosine, one), (DeepCandidate, one), (DocumentSelection, whole)):
+        name = kind.name
+        run = _runs(lambda kind=kind: selection_cases(kind, 3.0), pairs=120)  # type: ignore[misc]
+        yield f"http-{name.replace('_', '-')}", f"/embed/sentdp, {name}", "pure", adjacency, run
+
+
+def _other_audits() -> Iterator[tuple[str, str, str, str, Callable[[Scale], Found]]]:
+    """As `_sentence_audits`, of the other endpoints."""
+    slots = _runs(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512)
+    filled = _runs(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512)
+    laplace = _runs(lambda: laplace_cases(1.0), runs=50_000, pairs=4)
+    words = _runs(lambda: word_cases(9.0), runs=20_480, pairs=200)
+    texts = _runs(lambda: text_vector_cases(3.0))
+    yield "http-text-vectors", "/embed/vector, texts", "pure", ADJACENCY_ALL, texts
+    yield "http-laplace", "/embed/vector, laplace as JSON", "metric", "any two vectors", laplace
+    yield "http-words", "/sanitize, metric_dp", "metric", "any two words", words
+    yield "http-fill-slot", "/sanitize, dp, slot", "pure", fill_pricing.PLACE.split(",")[0], slots
+    yield "http-fill-document", "/sanitize, dp, document", "pure", fill_pricing.ANY, filled
+
+
+def audits() -> tuple[Audit, ...]:
+    return tuple(Audit(name, "over HTTP", *rest) for name, *rest in (*_sentence_audits(), *_other_audits()))

@@ -13,13 +13,15 @@ from dataclasses import replace
 import numpy as np
 import torch
 from audits.kit import Audit, Case, FloatArray, Found, Scale, audit, by_law
-from pack_kit import make_pack, parameters_row
+from pack_kit import make_pack, parameters_row, with_short_tables
 
 from core.amounts import NANO
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
+from core.mechanisms.sentences.decoder_shapes import LENGTH_FEATURES
 from core.mechanisms.sentences.deep_candidate import SENSITIVITY, DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
-from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
+from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack, Layers
+from core.mechanisms.sentences.histogram_decoder import features
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.protection import protection
 from core.mechanisms.sentences.release import CandidateMechanism
@@ -27,6 +29,9 @@ from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 DIMENSION = 8
 EPSILON = 2.0
+_SHOWN = 4  # the first axis on which a decoder shows its histogram
+_DECODER_LEVEL, _DECODER_SCALE = 20.0, 16.0
+_SHORT_SENTENCES = 2
 _LENGTHS = (1, 1, 2, 2, 3, 4, 17)
 _CLUSTERS = (1, 1, 1, 2, 5, 20, 60)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -155,21 +160,49 @@ def selection_cases(seed: int, epsilon: float = EPSILON) -> Iterator[Case]:
         yield selecting(mechanism, (first, second), companions(rng, sentences), (laws[0], laws[1]), facts, epsilon)
 
 
-def code_pack(noise: CodeNoise, centroids: FloatArray) -> DomainPack:
-    """A pack whose codes mean axes, so that a release shows the whole noisy histogram."""
+def code_pack(noise: CodeNoise, centroids: FloatArray, *, decoded: bool = False, short: bool = False) -> DomainPack:
+    """A pack whose codes mean axes, so that a release shows the whole noisy histogram.
+
+    With `decoded` it has a decoder, which shows the histogram that it was given on the axes after the first four. With
+    `short` it has a table for documents of at most two sentences.
+    """
     size, d = centroids.shape
-    pack = make_pack(centroids, parameters=(parameters_row(0.5, 1.0, 1, 1, 1, codes=size, code_noise=noise),))
-    table = CodeTable(noise, np.eye(size, d, dtype=np.float32), np.zeros(d, dtype=np.float32))
-    return replace(pack, code_tables=(table,))
+    row = parameters_row(0.5, 1.0, 1, 1, 1, codes=size, code_noise=noise)
+    pack = make_pack(centroids, parameters=(row,))
+    decoder = showing_decoder(size, d) if decoded else ()
+    table = CodeTable(noise, np.eye(size, d, dtype=np.float32), np.zeros(d, dtype=np.float32), decoder)
+    shown = replace(pack, code_tables=(table,))
+    if not short:
+        return shown
+    shown = with_short_tables(shown, sentences=_SHORT_SENTENCES, codes=size)
+    return replace(shown, code_tables=(replace(table, short=replace(table, noise=CodeNoise.RESPONSES)),))
 
 
-def code_cases(noise: CodeNoise, seed: int, epsilon: float = EPSILON) -> Iterator[Case]:
+def showing_decoder(size: int, dimension: int) -> Layers:
+    """Three layers that return H/k on the axes after the first four. GELU is the identity far above zero."""
+    shares = features(torch.eye(size), torch.ones(size))[:, :size].numpy()  # the features of one sentence's code
+    first = np.zeros((size, 2 * size + LENGTH_FEATURES), dtype=np.float32)
+    first[:, :size] = np.eye(size) / shares[0, 0] / _DECODER_SCALE
+    last = np.zeros((dimension, size), dtype=np.float32)
+    last[_SHOWN : _SHOWN + size] = np.eye(size) * _DECODER_SCALE
+    high = np.full(size, _DECODER_LEVEL, dtype=np.float32)
+    return (
+        (first, high),
+        (np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)),
+        (last, -last @ high),
+    )
+
+
+def code_cases(
+    noise: CodeNoise, seed: int, epsilon: float = EPSILON, *, decoded: bool = False, short: bool = False
+) -> Iterator[Case]:
     """Cases of `sentence_codes`. The statistic is the change of the histogram's likelihood."""
+    sizes = [2, 3, 4] if decoded else [6, 7, 8] if short else [2, 3, 5, 8]
     rng = np.random.default_rng(seed)
     while True:
-        size = int(rng.choice([2, 3, 5, 8]))
+        size = int(rng.choice(sizes))
         centroids = rng.normal(size=(size, DIMENSION)).astype(np.float32)
-        mechanism = SentenceCodes(code_pack(noise, centroids))
+        mechanism = SentenceCodes(code_pack(noise, centroids, decoded=decoded, short=short))
         sentences = pool(rng, centroids)
         first, second, facts = neighbours(rng, sentences)
         codes = [mechanism.codes([torch.from_numpy(each)], size) for each in (first, second)]
@@ -188,12 +221,18 @@ def code_case(
     facts: str,
 ) -> Case:
     size, nano = len(histograms[0]), round(epsilon * NANO)
-    responds = mechanism.pack.code_tables[0].noise is CodeNoise.RESPONSES
+    table = mechanism.pack.code_tables[0]
+    is_short = table.short is not None and len(documents[0]) <= _SHORT_SENTENCES
+    responds = is_short or table.noise is CodeNoise.RESPONSES
+    shown = (0, _SHOWN) if table.decoder else (0,)
 
     def draw(side: int, runs: int) -> FloatArray:
         document = torch.from_numpy(documents[side])
         released = mechanism.release([*others, *[document] * runs], [nano] * (len(others) + runs))[len(others) :]
-        noisy = np.rint(released[:, :size] * len(document))
+        return np.sum([evidence(released[:, start : start + size] * len(document)) for start in shown], axis=0)
+
+    def evidence(histogram: FloatArray) -> FloatArray:
+        noisy = np.rint(histogram)
         if responds:
             return np.asarray(noisy @ np.sign(histograms[0] - histograms[1]))
         far, near = (np.abs(noisy - histogram).sum(axis=1) for histogram in (histograms[1], histograms[0]))
@@ -213,6 +252,8 @@ def audits() -> tuple[Audit, ...]:
     rows = [
         ("sentence_codes, responses", one, _runs(lambda: code_cases(CodeNoise.RESPONSES, 11), million, 400)),
         ("sentence_codes, counts", one, _runs(lambda: code_cases(CodeNoise.COUNTS, 12), million, 400)),
+        ("sentence_codes, decoded", one, _runs(lambda: code_cases(CodeNoise.COUNTS, 17, decoded=True), million, 400)),
+        ("sentence_codes, short", one, _runs(lambda: code_cases(CodeNoise.COUNTS, 18, short=True), million, 400)),
         ("clipped_cosine", one, _runs(lambda: candidate_cases(ClippedCosine, 13), million, 2_000)),
         ("deep_candidate", one, _runs(lambda: candidate_cases(DeepCandidate, 14), 300_000, 2_000)),
         ("document_selection", whole, _runs(lambda: selection_cases(15), million, 2_000)),

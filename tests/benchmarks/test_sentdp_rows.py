@@ -10,7 +10,6 @@ import torch
 
 from benchmarks.sentdp.baselines import Box
 from benchmarks.sentdp.corpus import EPSILONS, gap_closed
-from benchmarks.sentdp.crossed import settings
 from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, OWN, methods
 from benchmarks.sentdp.speed import choices, random_pack
 from benchmarks.sentdp.table import Cell, Row, Table
@@ -33,7 +32,7 @@ def documents(pack: DomainPack) -> list[np.ndarray]:
 
 
 def test_every_row_releases_one_vector_a_document(pack: DomainPack, documents: list[np.ndarray]) -> None:
-    rows = methods({OWN: pack, GENERAL: pack}, Box.around(pack.candidates))
+    rows = methods({OWN: pack, GENERAL: pack}, pack, Box.around(pack.candidates))
 
     assert len({row.name for row in rows}) == len(rows)
     assert {f"{name}, {title}" for name in SENTENCE_MECHANISMS for title in (OWN, GENERAL)} <= {r.name for r in rows}
@@ -41,15 +40,6 @@ def test_every_row_releases_one_vector_a_document(pack: DomainPack, documents: l
         released = row.release(documents, 3)
         assert released.shape == (3, pack.info.dimension)
         assert np.isfinite(released).all()
-
-
-def test_settings_are_those_of_the_pack_at_the_tables_epsilons(pack: DomainPack) -> None:
-    rows = settings(pack)
-
-    assert [row.epsilon for row in rows] == list(EPSILONS)
-    for row in rows:
-        own = pack.info.parameters_for(round(row.epsilon * NANO))
-        assert (row.codes, row.code_noise) == (own.codes, own.code_noise)
 
 
 @pytest.mark.parametrize("mechanism", SENTENCE_MECHANISMS)

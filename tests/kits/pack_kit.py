@@ -1,10 +1,15 @@
-"""Small domain packs that tests and audits of the sentence-level mechanisms share."""
+"""Small domain packs and routes that tests and audits of the sentence-level mechanisms share."""
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from core.mechanisms.integer_vectors import code_scale
+from core.mechanisms.sentences.decoder_shapes import DECODED_CODES_MAX, decoder_shapes
 from core.mechanisms.sentences.domain_pack import RECODER_LAYERS, CodeTable, DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, MechanismParameters
+from core.mechanisms.sentences.routes import Routes, RoutesInfo
 from core.mechanisms.space import Space
 
 
@@ -63,3 +68,69 @@ def make_pack(
         projections=projections.astype(np.float32),
         recoder=(layer,) * RECODER_LAYERS,
     )
+
+
+def with_short_tables(pack: DomainPack, *, sentences: int, codes: int) -> DomainPack:
+    """The pack with a table for documents of at most `sentences` in each row, whose codes mean their centroids."""
+    rows = tuple(replace(row, short_sentences=sentences, short_codes=codes) for row in pack.info.mechanism_parameters)
+    books = dict(pack.codebooks)
+    books.setdefault(codes, books[max(books)][:codes])
+    short = CodeTable(
+        CodeNoise.RESPONSES, books[codes].astype(np.float32) / 100, np.zeros(pack.info.dimension, dtype=np.float32)
+    )
+    tables = tuple(replace(table, short=short) for table in pack.code_tables)
+    return replace(pack, info=replace(pack.info, mechanism_parameters=rows), codebooks=books, code_tables=tables)
+
+
+def make_routes(
+    centroids: np.ndarray,
+    owners: Sequence[int],
+    packs: tuple[str, ...],
+    *,
+    default: str | None = None,
+    default_percent: int = 0,
+    evidence_min: int = 0,
+) -> Routes:
+    """Routes with these centroids; `owners` are indices of `packs`. The space is that of the encoder, as in
+    `make_pack`."""
+    n, d = centroids.shape
+    info = RoutesInfo(
+        encoder="test",
+        encoder_fingerprint="0" * 64,
+        dimension=d,
+        rank=d,
+        centroids=n,
+        packs=packs,
+        default=packs[-1] if default is None else default,
+        default_percent=default_percent,
+        evidence_min=evidence_min,
+        source="made up",
+        licence="none",
+    )
+    factor = np.full(d, 100 / code_scale(d), dtype=np.float32)
+    return Routes(
+        info=info,
+        space=Space(np.eye(d, dtype=np.int8), factor, np.zeros(d, dtype=np.float32)),
+        centroids=np.clip(np.round(100 * centroids), -127, 127).astype(np.int8),
+        owners=np.array(owners, dtype=np.int64),
+    )
+
+
+def with_decoders(pack: DomainPack, *, hidden: int, seed: int) -> DomainPack:
+    """The pack with a random decoder for each row whose codes are not too many for one."""
+    source = np.random.default_rng(seed)
+
+    def decoding(table: CodeTable) -> CodeTable:
+        layers = tuple(
+            (source.normal(size=(outputs, inputs)).astype(np.float32) / 4, source.normal(size=outputs).astype("f4"))
+            for outputs, inputs in decoder_shapes(table.size, hidden, pack.info.dimension)
+        )
+        return replace(table, decoder=layers, short=decoding(table.short) if table.short else None)
+
+    decoded = [row.codes <= DECODED_CODES_MAX for row in pack.info.mechanism_parameters]
+    tables = tuple(decoding(table) if has else table for table, has in zip(pack.code_tables, decoded, strict=True))
+    rows = tuple(
+        replace(row, decoder=hidden) if has else row
+        for row, has in zip(pack.info.mechanism_parameters, decoded, strict=True)
+    )
+    return replace(pack, info=replace(pack.info, mechanism_parameters=rows), code_tables=tables)

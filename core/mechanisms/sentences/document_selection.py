@@ -79,7 +79,7 @@ class DocumentSelection(SentenceMechanism):
 
     def select(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> IntArray:
         """Return the index of each document's candidate, int64 `[n]`. The arguments are those of `release`."""
-        self._check(documents, epsilon_nano)
+        self.check(documents, epsilon_nano)
         size = self.pack.info.candidates
         indices = np.zeros(len(documents), dtype=np.int64)
         if size == 1:

@@ -9,34 +9,49 @@ The loader uses safetensors' NumPy interface and does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack, checked_info
+from core.mechanisms.sentences.decoder_shapes import DECODER_LAYERS, decoder_shapes
+from core.mechanisms.sentences.pack_facts import (
+    CodeNoise,
+    DomainPackInfo,
+    InvalidPack,
+    MechanismParameters,
+    checked_info,
+)
 from core.mechanisms.space import CODE_MAX, Space
 
 FloatArray = npt.NDArray[np.float32]
 CodeArray = npt.NDArray[np.int8]
 
+Layers = tuple[tuple[FloatArray, FloatArray], ...]
+
 RECODER_LAYERS = 4
+
+Info = TypeVar("Info")
 
 
 @dataclass(frozen=True)
 class CodeTable:
-    """The vectors that the codes of one row of parameters represent. See `sentence_codes`.
+    """What the codes of one row of parameters represent. See `sentence_codes`.
 
-    `offset` `[d]` and `vectors` `[N, d]`, float32.
+    `offset` `[d]` and `vectors` `[N, d]`, float32. `decoder` has the pairs of weight and bias of a network
+    (`histogram_decoder`), or is empty. `short` is the table for documents of few sentences, if the row has one.
     """
 
     noise: CodeNoise
     vectors: FloatArray
     offset: FloatArray
+    decoder: Layers = ()
+    short: CodeTable | None = None
 
     @property
     def size(self) -> int:
@@ -61,7 +76,7 @@ class DomainPack:
     centre: FloatArray
     recoded: FloatArray
     projections: FloatArray
-    recoder: tuple[tuple[FloatArray, FloatArray], ...]
+    recoder: Layers
 
     def code_table(self, epsilon_nano: int) -> CodeTable:
         """Return the table for this epsilon."""
@@ -74,20 +89,14 @@ class DomainPack:
         Raises: InvalidPack for a malformed file, wrong dimensions, a number that is not finite or not exact, and, if
         `encoder_fingerprint` is given, for a pack of another encoder.
         """
-        try:
-            with safe_open(path, framework="numpy") as file:
-                info = checked_info(file.metadata())
-                if encoder_fingerprint is not None and encoder_fingerprint != info.encoder_fingerprint:
-                    raise InvalidPack("the pack was made for another encoder")
-                shapes = _shapes(info)
-                if set(file.keys()) != set(shapes):
-                    raise InvalidPack("the pack's tensors are not those of its format")
-                for name, shape in shapes.items():
-                    if tuple(file.get_slice(name).get_shape()) != shape:
-                        raise InvalidPack("a tensor has a wrong shape")
-                raw = {name: file.get_tensor(name) for name in shapes}
-        except (OSError, SafetensorError, TypeError):
-            raise InvalidPack("the file is not a readable safetensors file") from None
+
+        def described(metadata: Mapping[str, str] | None) -> DomainPackInfo:
+            info = checked_info(metadata)
+            if encoder_fingerprint is not None and encoder_fingerprint != info.encoder_fingerprint:
+                raise InvalidPack("the pack was made for another encoder")
+            return info
+
+        info, raw = read_tensors(path, described, _shapes)
         integers = {name: checked_codes(array) for name, array in raw.items() if _is_integer(name)}
         floats = {name: checked_array(array) for name, array in raw.items() if not _is_integer(name)}
         space = Space(integers["space.directions"], floats["space.factor"], floats["space.shift"])
@@ -98,14 +107,13 @@ class DomainPack:
             space=space,
             codebooks={size: integers[f"codebook.{size}"] for size in info.codebook_sizes},
             code_tables=tuple(
-                CodeTable(parameters.code_noise, floats[f"codes.{i}.vectors"], floats[f"codes.{i}.offset"])
-                for i, parameters in enumerate(info.mechanism_parameters)
+                _table(f"codes.{i}", parameters, floats) for i, parameters in enumerate(info.mechanism_parameters)
             ),
             candidates=floats["candidates"],
             centre=floats["centre"],
             recoded=floats["recoded"],
             projections=floats["projections"],
-            recoder=tuple((floats[f"recoder.{i}.weight"], floats[f"recoder.{i}.bias"]) for i in range(RECODER_LAYERS)),
+            recoder=_layers(floats, "recoder", RECODER_LAYERS),
         )
 
     def save(self, path: Path) -> None:
@@ -116,10 +124,15 @@ class DomainPack:
             "recoded": self.recoded,
             "projections": self.projections,
         }
-        for i, (weight, bias) in enumerate(self.recoder):
-            halves |= {f"recoder.{i}.weight": weight, f"recoder.{i}.bias": bias}
-        for i, table in enumerate(self.code_tables):
-            halves |= {f"codes.{i}.vectors": table.vectors, f"codes.{i}.offset": table.offset}
+        networks = {"recoder": self.recoder}
+        tables = {f"codes.{i}": table for i, table in enumerate(self.code_tables)}
+        tables |= {f"{name}.short": table.short for name, table in tables.items() if table.short is not None}
+        for name, table in tables.items():
+            halves |= {f"{name}.vectors": table.vectors, f"{name}.offset": table.offset}
+            networks[f"{name}.decoder"] = table.decoder
+        for name, layers in networks.items():
+            for j, (weight, bias) in enumerate(layers):
+                halves |= {f"{name}.{j}.weight": weight, f"{name}.{j}.bias": bias}
         tensors: dict[str, npt.NDArray[np.generic]] = {
             name: np.ascontiguousarray(array, dtype=np.float16) for name, array in halves.items()
         }
@@ -132,6 +145,29 @@ class DomainPack:
         partial = path.with_suffix(".partial")
         partial.write_bytes(save(tensors, metadata=self.info.metadata()))
         partial.replace(path)
+
+
+def read_tensors(
+    path: Path,
+    described: Callable[[Mapping[str, str] | None], Info],
+    shapes_of: Callable[[Info], Mapping[str, tuple[int, ...]]],
+) -> tuple[Info, dict[str, npt.NDArray[np.generic]]]:
+    """Return the facts of a safetensors file and all of its tensors, which have the names and shapes of `shapes_of`.
+
+    `described` validates the facts in the file's header. Raises: InvalidPack.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            info = described(file.metadata())
+            shapes = shapes_of(info)
+            if set(file.keys()) != set(shapes):
+                raise InvalidPack("the tensors are not those of the format")
+            for name, shape in shapes.items():
+                if tuple(file.get_slice(name).get_shape()) != shape:
+                    raise InvalidPack("a tensor has a wrong shape")
+            return info, {name: file.get_tensor(name) for name in shapes}
+    except (OSError, SafetensorError, TypeError, AttributeError):  # the last two for a type that NumPy does not have
+        raise InvalidPack("the file is not a readable safetensors file") from None
 
 
 def _is_integer(name: str) -> bool:
@@ -154,8 +190,33 @@ def _shapes(info: DomainPackInfo) -> dict[str, tuple[int, ...]]:
     for size in info.codebook_sizes:
         shapes[f"codebook.{size}"] = (size, r)
     for i, parameters in enumerate(info.mechanism_parameters):
-        shapes |= {f"codes.{i}.vectors": (parameters.codes, d), f"codes.{i}.offset": (d,)}
+        shapes |= _table_shapes(f"codes.{i}", parameters.codes, parameters.decoder, d)
+        if parameters.short_codes:
+            shapes |= _table_shapes(f"codes.{i}.short", parameters.short_codes, parameters.decoder, d)
     return shapes
+
+
+def _table_shapes(name: str, codes: int, hidden: int, dimension: int) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {f"{name}.vectors": (codes, dimension), f"{name}.offset": (dimension,)}
+    if hidden:
+        for j, (outputs, inputs) in enumerate(decoder_shapes(codes, hidden, dimension)):
+            shapes |= {f"{name}.decoder.{j}.weight": (outputs, inputs), f"{name}.decoder.{j}.bias": (outputs,)}
+    return shapes
+
+
+def _table(name: str, parameters: MechanismParameters, floats: Mapping[str, FloatArray]) -> CodeTable:
+    layers = DECODER_LAYERS if parameters.decoder else 0
+
+    def table(name: str, noise: CodeNoise, short: CodeTable | None = None) -> CodeTable:
+        vectors, offset = floats[f"{name}.vectors"], floats[f"{name}.offset"]
+        return CodeTable(noise, vectors, offset, _layers(floats, f"{name}.decoder", layers), short)
+
+    short = table(f"{name}.short", CodeNoise.RESPONSES) if parameters.short_codes else None
+    return table(name, parameters.code_noise, short)
+
+
+def _layers(floats: Mapping[str, FloatArray], name: str, count: int) -> Layers:
+    return tuple((floats[f"{name}.{j}.weight"], floats[f"{name}.{j}.bias"]) for j in range(count))
 
 
 def checked_codes(array: npt.NDArray[np.generic]) -> CodeArray:

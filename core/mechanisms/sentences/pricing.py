@@ -9,9 +9,24 @@ from dataclasses import replace
 from decimal import Decimal
 
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
-from core.amounts import cost_nano
+from core.amounts import NANO, cost_nano, epsilon_of
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
+
+ROUTING_PERCENT = 25  # of epsilon: what the choice of a pack costs, at most the next constant
+ROUTING_NANO_MAX = NANO
+ROUTED_NANO_MIN = 2  # 1 for the choice and 1 for the release
+
+
+def routing_share(epsilon_nano: int) -> int:
+    """Return what the private choice of a domain pack costs of a release at this epsilon (`routed_codes`).
+
+    The release itself has the rest. Both are at least 1 nano. Units: nano-epsilon. Raises: ValueError below
+    `ROUTED_NANO_MIN`, which cannot be divided.
+    """
+    if epsilon_nano < ROUTED_NANO_MIN:
+        raise ValueError(f"a choice of the pack needs an epsilon of at least {epsilon_of(ROUTED_NANO_MIN):g}")
+    return max(1, min(epsilon_nano * ROUTING_PERCENT // 100, ROUTING_NANO_MAX))
 
 
 def sentence_event(

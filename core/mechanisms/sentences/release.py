@@ -43,7 +43,7 @@ class SentenceMechanism(ABC):
         Raises: ValueError for lists of unequal length, an empty or over-long document or a wrong dimension, before
         anything is drawn.
         """
-        self._check(documents, epsilon_nano)
+        self.check(documents, epsilon_nano)
         if not documents:
             return np.zeros((0, self.pack.info.dimension), dtype=np.float32)
         return self._release(documents, epsilon_nano)
@@ -56,7 +56,8 @@ class SentenceMechanism(ABC):
     def self_check(self) -> bool:
         """Whether this device computes exactly. A worker calls this at warm-up and serves only if it is True."""
 
-    def _check(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> None:
+    def check(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> None:
+        """Check the arguments of `release`. Raises ValueError."""
         if len(documents) != len(epsilon_nano):
             raise ValueError("each document needs one epsilon")
         if any(epsilon < 1 for epsilon in epsilon_nano):
@@ -86,7 +87,7 @@ class CandidateMechanism(SentenceMechanism):
 
     def select(self, documents: Sequence[torch.Tensor], epsilon_nano: Sequence[int]) -> npt.NDArray[np.int64]:
         """Return the index of each document's candidate, int64 `[n]`. The arguments are those of `release`."""
-        self._check(documents, epsilon_nano)
+        self.check(documents, epsilon_nano)
         indices = np.zeros(len(documents), dtype=np.int64)
         for start, stop in _groups([len(document) for document in documents]):
             chosen = epsilon_nano[start:stop]

@@ -25,7 +25,7 @@ SECRET = "walrus"
 
 def survey(content: bytes, *, documents_max: int = 1000, chars_max: int = 1000) -> corpus.Survey:
     chunks = [content[start : start + 1000] for start in range(0, len(content), 1000)]
-    return corpus.survey(corpus.corpus_lines(chunks), documents_max=documents_max, chars_max=chars_max)
+    return corpus.survey(corpus.corpus_lines(chunks), documents_max=documents_max, chars_max=chars_max, labelled=True)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,9 @@ def survey(content: bytes, *, documents_max: int = 1000, chars_max: int = 1000) 
         (b'{"sentences": ["walrus", 3]}', "wrong-row", 1),
         (b'{"embeddings": []}', "wrong-row", 1),
         (b'{"text": "ok"}\n{"embeddings": [[1, 2]]}', "mixed-rows", 2),
+        (b'{"text": "ok", "label": "a"}\n{"text": "ok", "label": 3}', "wrong-row", 2),
+        (b'{"text": "ok", "label": ["walrus"]}', "wrong-row", 1),
+        (b'{"text": "ok", "label": "' + b"walrus" * 34 + b'"}', "wrong-row", 1),
         (b'{"text": "' + b"walrus" * 200 + b'"}', "document-too-long", 1),
     ],
 )
@@ -56,6 +59,13 @@ def test_a_row_that_cannot_be_used_is_reported_by_its_line(content: bytes, reaso
     assert (found.value.reason, found.value.line) == (reason, line)
     assert SECRET not in str(found.value)
     assert SECRET not in repr(found.value.__dict__)
+
+
+@pytest.mark.parametrize("label", ["null", '""', '"' + "ä" * 200 + '"'])
+def test_a_label_is_optional_and_belongs_to_domains_alone(label: str) -> None:
+    row = f'{{"text": "ok", "label": {label}}}'.encode()
+    assert corpus.parse(row, 1, chars_max=10, labelled=True).label == (orjson.loads(label) or "")
+    assert corpus.parse(b'{"text": "ok", "label": 3}', 1, chars_max=10) == ("text", "ok", "")
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +139,22 @@ def test_a_pack_of_the_callers_own_vectors(tmp_path: Path) -> None:
     assert "20 of 140 rows" in (tmp_path / "job" / "law.md").read_text()
 
 
+def test_labels_are_counted_and_stay_out_of_every_file(tmp_path: Path) -> None:
+    labels = [f"{SECRET}/{index % 2}" for index in range(100)] + [f"rare {SECRET} {index}" for index in range(30)]
+    made = [row | {"label": label} for row, label in zip(embedding_rows(130), labels, strict=True)]
+    result = domain_job.run(domain_order(tmp_path / "job", made), quiet, no_charge)
+    assert result["labelled_documents"] == 100
+    assert "| documents with a label | 100 |" in (tmp_path / "job" / "law.md").read_text()
+    assert SECRET not in str(result)
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes()
+
+
+def test_labels_that_tell_nothing_apart_are_not_used() -> None:
+    assert domain_job.class_numbers(["b"] * 10 + ["a"] * 12 + ["c"] * 9 + [""]) == ["1"] * 10 + ["0"] * 12 + [""] * 10
+    assert domain_job.class_numbers(["a"] * 12 + ["c"] * 9) == [""] * 21
+
+
 def test_too_few_documents(tmp_path: Path) -> None:
     for index, made in enumerate(
         (embedding_rows(1), embedding_rows(99), [*embedding_rows(60), *embedding_rows(60, sentences=7, seed=2)])
@@ -152,8 +178,8 @@ def test_a_wrong_dimension_in_a_later_shard(tmp_path: Path) -> None:
 def test_near_duplicates_are_left_out_but_the_first() -> None:
     means = np.eye(5, dtype=np.float32)[[0, 1, 0, 2, 1, 0]]
     vectors = np.repeat(means, 8, axis=0)
-    kept, near = domain_job.without_near_duplicates(Embedded(vectors, np.full(6, 8), [""] * 6), 0.98)
-    assert (len(kept.lengths), near) == (3, 3)
+    kept, near = domain_job.without_near_duplicates(Embedded(vectors, np.full(6, 8), list("abcdef")), 0.98)
+    assert (len(kept.lengths), near, kept.labels) == (3, 3, ["a", "b", "d"])
     assert np.array_equal(kept.means(), means[[0, 1, 3]])
 
 
@@ -182,8 +208,9 @@ def test_a_second_attempt_goes_on_from_the_shards(tmp_path: Path, monkeypatch: p
 
 
 def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
-    job = domain_order(tmp_path / "job", embedding_rows(250))
-    domain_job.run(job, quiet, no_charge)
+    job = domain_order(tmp_path / "job", [row | {"label": str(i % 2)} for i, row in enumerate(embedding_rows(250))])
+    result = domain_job.run(job, quiet, no_charge)
+    assert result == domain_job.run(job, quiet, no_charge)
     first, second = job.folder / "shard-000000", job.folder / "shard-000001"
     one = first.read_bytes()
     first.write_bytes(second.read_bytes())

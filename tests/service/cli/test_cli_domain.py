@@ -44,13 +44,28 @@ def test_build_list_remove(tmp_path: Path, corpus: Path) -> None:
     own = run(data, "build", "--corpus", str(corpus), "--name", "law", "--tenant", "acme")
     assert own.returncode == 0, own.stderr
     rows_of = {row["name"]: row["scope"] for row in json.loads(run(data, "list", "--tenant", "acme", "--json").stdout)}
-    assert rows_of == {"general": "installed", "law": "tenant"}
+    assert (rows_of["general"], rows_of["law"]) == ("installed", "tenant")
     assert "law\tshared" in run(data, "list").stdout
 
     assert run(data, "remove", "law").returncode == 0
     assert run(data, "remove", "law").returncode == 1
     assert "law" not in run(data, "list").stdout
     assert (data / "domains" / "tenants" / "acme" / "law.safetensors").exists()
+
+
+@pytest.mark.parametrize("name", ["auto", "routes"])
+def test_a_reserved_name_cannot_be_built_but_removed(tmp_path: Path, corpus: Path, name: str) -> None:
+    data = tmp_path / "data"
+    refused = run(data, "build", "--corpus", str(corpus), "--name", name)
+    assert refused.returncode == 1
+    assert "reserved" in refused.stderr
+    earlier = data / "domains" / "shared" / f"{name}.safetensors"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_bytes(b"built by an earlier version")
+    if name != "auto":  # the installed `auto` takes its place in the list
+        assert f"{name}\tshared\tbroken" in run(data, "list").stdout
+    assert run(data, "remove", name).returncode == 0
+    assert not earlier.exists()
 
 
 def _interruptible() -> None:

@@ -316,6 +316,10 @@ WRONG_FILES = {
         '[presets.a]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\nepsilon = 1001\n',
         "EPSILON_MAX",
     ),
+    "a mechanism without a choice of packs": (
+        '[presets.a]\nendpoint = "sentdp"\nmechanism = "deep_candidate"\nepsilon = 1\ndomain = "auto"\n',
+        "preset a: the domain auto",
+    ),
     "another endpoint": ('[presets.a]\nendpoint = "sanitize"\nepsilon = 1\n', "presets.a"),
     "a dimension that is none": (
         '[presets.a]\nendpoint = "vector"\nmechanism = "privemb"\nepsilon = 1\ndimension = 385\n',

@@ -1,9 +1,11 @@
 """Domain packs: what is written is read, and what is malformed is refused."""
 
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +124,61 @@ def test_malformed_tensors_are_refused(path: Path) -> None:
     save_file({k: v for k, v in good.items() if k != "recoded"}, path, metadata=facts)
     with pytest.raises(InvalidPack):
         DomainPack.load(path)
+
+
+def with_header(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the header of a safetensors file in place of what its writer would allow."""
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
+
+
+@pytest.mark.parametrize(
+    "description",
+    ["[" * 60_000, "[]", "3", "null", '{"a": ' + "1" * 5_000 + "}", "", " " * 70_000, "\x00"],
+    ids=["nested", "list", "number", "null", "long-integer", "empty", "too-long", "nul"],
+)
+def test_a_description_that_is_no_facts_is_refused(path: Path, description: str) -> None:
+    with_header(path, lambda header: header.update(__metadata__={"domain_pack": description}))
+    with pytest.raises(InvalidPack):
+        DomainPack.load(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, [[]], None, True, 10**400, float("nan"), float("inf"), "\ud800", -1, 0.5],
+    ids=["object", "list", "null", "bool", "long-integer", "nan", "infinity", "surrogate", "negative", "fraction"],
+)
+def test_a_fact_of_another_type_is_refused(path: Path, value: object) -> None:
+    good = facts_of(path)
+    tensors = load_file(path)
+    for key in good:
+        save_file(tensors, path, metadata={"domain_pack": json.dumps({**good, key: value})})
+        with pytest.raises(InvalidPack):
+            DomainPack.load(path)
+
+
+@pytest.mark.parametrize("kind", ["F8_E4M3", "F8_E5M2", "F8_E8M0", "BF16", "F64", "I64", "U8", "BOOL", "F4", "C64"])
+def test_tensors_of_another_type_are_refused(path: Path, kind: str) -> None:
+    for tensor in ("space.directions", "codebook.8", "centre", "space.factor"):
+        original = path.read_bytes()
+        with_header(path, lambda header, tensor=tensor: header[tensor].update(dtype=kind))  # type: ignore[misc]
+        with pytest.raises(InvalidPack):
+            DomainPack.load(path)
+        path.write_bytes(original)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 64), (1, 0)])
+def test_tensors_without_numbers_are_refused(path: Path, shape: tuple[int, ...]) -> None:
+    facts = {"domain_pack": json.dumps(facts_of(path))}
+    good = load_file(path)
+    for name, dtype in (("centre", np.float16), ("codebook.8", np.int8), ("space.directions", np.int8)):
+        save_file({**good, name: np.zeros(shape, dtype=dtype)}, path, metadata=facts)
+        with pytest.raises(InvalidPack):
+            DomainPack.load(path)
 
 
 def test_a_pack_whose_sums_are_not_exact_is_refused(tmp_path: Path, pack_of: Callable[..., DomainPack]) -> None:

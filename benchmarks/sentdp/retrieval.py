@@ -1,0 +1,242 @@
+"""Retrieval with private embeddings: nDCG@10 and recall@10 against epsilon, on four tasks with known relevance.
+
+    python -m benchmarks.sentdp.retrieval --data DATA [--trials 1]
+
+*duplicates*: a Quora question -> the question that a person marked as its duplicate (k = 1). *answers*: a question of
+QNLI -> the sentence of Wikipedia that has its answer (k = 1). *halves*: the first 8 sentences of a message of 20
+Newsgroups -> the next 8 of the same message. *topic*: the first 8 sentences -> other messages of the same of 20 groups.
+
+Either the queries are released and the collection is public, or the queries are public and every document of the
+collection is released. The score is the cosine after the mean of all queries is subtracted from the queries, and that
+of the collection from its documents. Ties are broken at random. Recall@10 is the share of min(10, relevant documents)
+that is among the first ten. A cell has the mean over trials and queries. The standard errors are
+over queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from benchmarks.sentdp.__main__ import CACHE, PACK
+from benchmarks.sentdp.baselines import FloatArray
+from core.amounts import NANO
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.recoder import Recoder
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
+from core.mechanisms.sentences.release import SentenceMechanism
+from core.mechanisms.vectors.mechanism import vector_mechanism
+from core.mechanisms.vectors.spec import vector_spec
+from core.mechanisms.vectors.vector_pack import VectorPack
+from core.text.segment import sentences
+from gpu_workers.domains import public_text
+from gpu_workers.domains.public_text import Document
+from gpu_workers.models.encoder import Encoder
+
+EPSILONS = (1, 3, 6, 10, 25)
+DEPTH = 10
+QUERIES = 500
+HALF = 8  # sentences
+DISTRACTORS = 4_000
+IN_PACK = 8_000  # texts of the training split, of which the general pack was built
+VECTOR = "/embed/vector, codebook"
+VECTOR_PACK = PACK.parent / "vectors" / PACK.name
+
+BoolArray = npt.NDArray[np.bool_]
+Release = Callable[[list[FloatArray], int], FloatArray]
+
+
+def ndcg(hits: BoolArray, relevant: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Normalised discounted cumulative gain of each query, gains 0 or 1, discount 1 / log2(rank + 1).
+
+    Shapes: `hits` `[q, depth]`, whether the document at each rank is relevant; `relevant` `[q]`, the number of relevant
+    documents in the collection, at least 1.
+    """
+    discount = 1 / np.log2(np.arange(hits.shape[1]) + 2)
+    ideal = np.cumsum(discount)[np.minimum(relevant, hits.shape[1]) - 1]
+    return np.asarray(hits @ discount / ideal)
+
+
+def recall(hits: BoolArray, relevant: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Relevant documents found, over the most that `depth` ranks can hold. Shapes as of `ndcg`."""
+    return np.asarray(hits.sum(axis=1) / np.minimum(relevant, hits.shape[1]))
+
+
+def hits_of(queries: FloatArray, collection: FloatArray, relevant: BoolArray, source: np.random.Generator) -> BoolArray:
+    """Whether the document at each of the first ranks is relevant, by centred cosine, ties in random order.
+
+    Shape of the result: `[q, depth]`.
+    """
+    order = source.permutation(len(collection))
+    shuffled = (collection - collection.mean(axis=0))[order]
+    lengths = np.linalg.norm(shuffled, axis=1)
+    scores = (queries - queries.mean(axis=0)) @ (shuffled / np.maximum(lengths, 1e-9)[:, None]).T
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :DEPTH]
+    return np.take_along_axis(relevant[:, order], best, axis=1)
+
+
+@dataclass(frozen=True)
+class Task:
+    """`relevant` `[q, n]` says which of n documents answers which of q queries. Documents are `[k, d]` arrays."""
+
+    title: str
+    queries: list[FloatArray]
+    collection: list[FloatArray]
+    relevant: BoolArray
+
+    @property
+    def is_single(self) -> bool:
+        return all(len(document) == 1 for document in (*self.queries, *self.collection))
+
+    def chance(self) -> str:
+        """The expectation of both figures for a random order."""
+        share, relevant = self.relevant.mean(axis=1), self.relevant.sum(axis=1)
+        certain = np.ones((len(share), DEPTH), dtype=np.bool_)
+        return f"{(share * ndcg(certain, relevant)).mean():.3f} / {(share * recall(certain, relevant)).mean():.3f}"
+
+
+def question_task(
+    title: str, name: str, positive: str, data: Path, embed: Callable[[list[Document], str], list[FloatArray]]
+) -> Task:
+    """Pairs of the validation split, neither of whose texts the general pack was built from.
+
+    The second texts of that split and of the training split's first pairs are the collection.
+    """
+    seen = {" ".join(document.sentences) for document in public_text.pairs(data, name, IN_PACK)}
+    dev = list(public_text.json_lines(data / "glue" / f"{name}_dev.jsonl.gz"))
+    train = list(public_text.json_lines(data / "glue" / f"{name}_train.jsonl.gz"))[:DISTRACTORS]
+    place = {text: i for i, text in enumerate(dict.fromkeys(str(row["text_b"]) for row in dev + train))}
+    positives = [(str(row["text_a"]), str(row["text_b"])) for row in dev if row["label"] == positive]
+    pairs = [pair for pair in positives if not any(" ".join(sentences(text)) in seen for text in pair)]
+    relevant = np.zeros((len(pairs), len(place)), dtype=np.bool_)
+    for i, (_, answer) in enumerate(pairs):
+        relevant[i, place[answer]] = True
+    return Task(
+        title,
+        embed([Document([query]) for query, _ in pairs], f"{name}-queries"),
+        embed([Document([text]) for text in place], f"{name}-collection"),
+        relevant,
+    )
+
+
+def message_tasks(data: Path, embed: Callable[[list[Document], str], list[FloatArray]]) -> Iterator[Task]:
+    """Messages of the test split of 20 Newsgroups with at least 16 sentences."""
+    documents = public_text.newsgroups(data, "test", 5_000, 1, groups=True)
+    vectors = embed(documents, "20news-test")
+    kept = [i for i, rows in enumerate(vectors) if len(rows) >= 2 * HALF]
+    groups = np.array([documents[i].label for i in kept])
+    queries = [vectors[i][:HALF] for i in kept[:QUERIES]]
+    rest = [vectors[i][HALF : 2 * HALF] for i in kept]
+    yield Task("halves", queries, rest, np.eye(QUERIES, len(kept), dtype=np.bool_))
+    yield Task("topic", queries, rest[QUERIES:], groups[:QUERIES, None] == groups[None, QUERIES:])
+
+
+def means(documents: list[FloatArray]) -> FloatArray:
+    return np.stack([document.mean(axis=0) for document in documents])
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    release: Release
+    public: Callable[[list[FloatArray]], FloatArray] = means  # clean vectors of the same space
+
+
+def methods(pack: DomainPack, vectors: VectorPack) -> list[Method]:
+    """The sentence mechanisms, and the trained codebook of single vectors."""
+    recode = Recoder(pack.recoder, torch.device("cpu"))
+
+    def recoded(documents: list[FloatArray]) -> FloatArray:
+        return np.stack([recode(torch.from_numpy(document)).numpy().mean(axis=0) for document in documents])
+
+    def of(mechanism: SentenceMechanism) -> Method:
+        def release(documents: list[FloatArray], epsilon: int) -> FloatArray:
+            return mechanism.release([torch.from_numpy(rows) for rows in documents], [epsilon * NANO] * len(documents))
+
+        return Method(mechanism.name, release, means if mechanism.space == "encoder" else recoded)
+
+    def codebook(documents: list[FloatArray], epsilon: int) -> FloatArray:
+        spec = vector_spec(mechanism="codebook", dimension=documents[0].shape[1], epsilon=epsilon, projection="pca")
+        return vector_mechanism(spec, None, vectors).release(np.concatenate(documents))
+
+    return [*(of(sentence_mechanism(name, pack)) for name in SENTENCE_MECHANISMS), Method(VECTOR, codebook)]
+
+
+@dataclass
+class Scores:
+    """Scores releases on a task, and keeps the largest standard error of each figure."""
+
+    task: Task
+    source: np.random.Generator
+    errors: tuple[float, float] = (0.0, 0.0)
+
+    def cell(self, pairs: list[tuple[FloatArray, FloatArray]]) -> str:
+        """Both figures over trials: pairs of query vectors and vectors of the collection, in one space."""
+        relevant = self.task.relevant.sum(axis=1)
+        hits = [hits_of(asked, found, self.task.relevant, self.source) for asked, found in pairs]
+        each = [np.mean([figure(ranks, relevant) for ranks in hits], axis=0) for figure in (ndcg, recall)]
+        gain, share = (max(old, new.std() / np.sqrt(len(new))) for old, new in zip(self.errors, each, strict=True))
+        self.errors = gain, share
+        return f"{each[0].mean():.3f} / {each[1].mean():.3f}"
+
+
+def table(task: Task, rows: list[Method], trials: int, source: np.random.Generator) -> str:
+    lines = [
+        f"| {task.title}: nDCG@10 / recall@10 | private | " + " | ".join(f"eps {e}" for e in EPSILONS) + " |",
+        "|" + " --- |" * (2 + len(EPSILONS)),
+    ]
+    scores = Scores(task, source)
+    for row in rows:
+        if row.name == VECTOR and not task.is_single:
+            continue
+        asked, found = row.public(task.queries), row.public(task.collection)
+        for side in ("queries", "documents"):
+            cells = []
+            for epsilon in EPSILONS:
+                if side == "queries":
+                    pairs = [(row.release(task.queries, epsilon), found) for _ in range(trials)]
+                else:
+                    pairs = [(asked, row.release(task.collection, epsilon)) for _ in range(trials)]
+                cells.append(scores.cell(pairs))
+            lines.append(f"| {row.name} | {side} | " + " | ".join(cells) + " |")
+    clean = scores.cell([(means(task.queries), means(task.collection))])
+    lines.append("| non-private | nothing |" + f" {clean} |" * len(EPSILONS))
+    lines.append("| random order | everything |" + f" {task.chance()} |" * len(EPSILONS))
+    lines.append("\nLargest standard errors: {:.3f} / {:.3f}".format(*scores.errors))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    parser.add_argument("--pack", type=Path, default=PACK, help="the domain pack")
+    parser.add_argument("--vector-pack", type=Path, default=VECTOR_PACK)
+    parser.add_argument("--trials", type=int, default=1)
+    chosen = parser.parse_args()
+    encoder = Encoder()
+    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
+    vectors = VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.fingerprint)
+    rows, source = methods(pack, vectors), np.random.default_rng(0)
+
+    def embed(documents: list[Document], name: str) -> list[FloatArray]:
+        return public_text.embed(documents, encoder, chosen.cache, name).documents()
+
+    tasks = [
+        question_task("duplicates", "qqp", "1", chosen.data, embed),
+        question_task("answers", "qnli", "entailment", chosen.data, embed),
+        *message_tasks(chosen.data, embed),
+    ]
+    for task in tasks:
+        print(f"\n{len(task.queries)} queries, {len(task.collection)} documents\n", flush=True)
+        print(table(task, rows, chosen.trials, source), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The decoder of noisy histograms: what it computes, what it sees, and how a pack keeps it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pack_kit import with_decoders
+
+from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.sentences import sentence_codes
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.histogram_decoder import HistogramDecoder
+from core.mechanisms.sentences.pack_facts import InvalidPack
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
+
+NANO = 10**9
+
+
+@pytest.fixture(scope="module")
+def decoding_pack(random_pack: DomainPack) -> DomainPack:
+    return with_decoders(random_pack, hidden=5, seed=7)
+
+
+def document(sentences: int, seed: int) -> torch.Tensor:
+    rows = np.random.default_rng(seed).normal(size=(sentences, 64)).astype(np.float32)
+    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def test_a_decoder_maps_each_histogram_by_itself(decoding_pack: DomainPack) -> None:
+    decode = HistogramDecoder(decoding_pack.code_tables[0].decoder)
+    histograms = np.random.default_rng(1).integers(-3, 9, size=(40, 8))
+    lengths = np.arange(1, 41)
+    together = decode.of_histograms(histograms, lengths)
+    alone = np.concatenate([decode.of_histograms(histograms[i : i + 1], lengths[i : i + 1]) for i in range(40)])
+    assert together.shape == (40, 64)
+    assert np.allclose(together, alone, atol=1e-5)
+
+
+def test_a_release_is_the_linear_map_and_the_network_of_one_noisy_histogram(
+    decoding_pack: DomainPack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With noise that the test knows, for both kinds of noise. The last row has more codes than a decoder takes."""
+
+    def respond(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
+        return (codes + 1) % size
+
+    def add(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
+        return np.arange(count, dtype=np.int64) % 3 - 1
+
+    monkeypatch.setattr(sentence_codes, "randomised_response", respond)
+    monkeypatch.setattr(sentence_codes, "two_sided_geometric", add)
+    mechanism = SentenceCodes(decoding_pack)
+    rows = document(9, 2)
+    for row, epsilon in enumerate((1, 5, 20)):
+        table = decoding_pack.code_tables[row]
+        codes = mechanism.codes([rows], table.size)
+        if epsilon == 1:
+            noisy = np.bincount(codes, minlength=table.size) + np.arange(table.size) % 3 - 1
+        else:
+            noisy = np.bincount((codes + 1) % table.size, minlength=table.size)
+        expected = noisy / 9 @ table.vectors + table.offset
+        if epsilon < 20:
+            network = HistogramDecoder(table.decoder).of_histograms(noisy[None], np.array([9]))[0]
+            expected = expected + network
+            assert np.abs(network).max() > 0.01
+        assert np.allclose(mechanism.release([rows], [epsilon * NANO])[0], expected, atol=1e-4)
+
+
+def test_a_pack_keeps_its_decoders(decoding_pack: DomainPack, tmp_path: Path) -> None:
+    path = tmp_path / "pack.safetensors"
+    decoding_pack.save(path)
+    loaded = DomainPack.load(path)
+    assert loaded.info == decoding_pack.info
+    for ours, theirs in zip(decoding_pack.code_tables, loaded.code_tables, strict=True):
+        assert [weight.shape for weight, _ in ours.decoder] == [weight.shape for weight, _ in theirs.decoder]
+        for (weight, bias), (kept_weight, kept_bias) in zip(ours.decoder, theirs.decoder, strict=True):
+            assert np.allclose(weight, kept_weight, atol=1e-3)
+            assert np.allclose(bias, kept_bias, atol=1e-3)
+
+
+def test_a_pack_without_the_layers_that_it_describes_is_refused(decoding_pack: DomainPack, tmp_path: Path) -> None:
+    tables = (replace(decoding_pack.code_tables[0], decoder=()), *decoding_pack.code_tables[1:])
+    path = tmp_path / "pack.safetensors"
+    replace(decoding_pack, code_tables=tables).save(path)
+    with pytest.raises(InvalidPack, match="tensors"):
+        DomainPack.load(path)
+
+
+@pytest.mark.parametrize("hidden", [-1, 1_025, True, "256"])
+def test_a_decoder_of_an_impossible_size_is_refused(decoding_pack: DomainPack, hidden: object) -> None:
+    rows = tuple(replace(row, decoder=hidden) for row in decoding_pack.info.mechanism_parameters)  # type: ignore[arg-type]
+    with pytest.raises(InvalidPack, match="decoder"):
+        replace(decoding_pack.info, mechanism_parameters=rows).metadata()
+
+
+def test_a_decoder_of_too_many_codes_is_refused(random_pack: DomainPack) -> None:
+    rows = tuple(replace(row, decoder=5) for row in random_pack.info.mechanism_parameters)
+    with pytest.raises(InvalidPack, match="at most 64 codes"):
+        replace(random_pack.info, mechanism_parameters=rows).metadata()
