@@ -10,7 +10,6 @@ pack. At k = 1 the trained codebook of `/embed/vector` has the same guarantee.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,16 +20,12 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.sentdp.__main__ import CACHE, PACK
 from benchmarks.sentdp.baselines import FloatArray
-from benchmarks.sentdp.retrieval import VECTOR, VECTOR_PACK, means, methods
+from benchmarks.sentdp.retrieval import VECTOR, means, prepared
 from benchmarks.sentdp.table import Cell, Row, Table
-from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
-from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.domains import public_text
 from gpu_workers.domains.public_text import Document, Embedded
-from gpu_workers.models.encoder import Encoder
 
 EPSILONS = (1, 3, 6, 10)
 LENGTHS = (1, 2, 3, 4, 6)
@@ -68,18 +63,9 @@ def first_sentences(corpus: Embedded, k: int, at_most: int = 0) -> tuple[list[Fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=CACHE)
-    parser.add_argument("--pack", type=Path, default=PACK, help="the general pack")
-    parser.add_argument("--vector-pack", type=Path, default=VECTOR_PACK)
-    parser.add_argument("--trials", type=int, default=3)
-    chosen = parser.parse_args()
-    encoder = Encoder()
-    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
-    vectors = VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.fingerprint)
+    chosen, encoder, all_rows = prepared(__doc__, trials=3)
     one = {name for name, row in SENTENCE_MECHANISMS.items() if row.protects == "sentence"}
-    rows = [row for row in methods(pack, vectors) if row.name in one | {VECTOR}]
+    rows = [row for row in all_rows if row.name in one | {VECTOR}]
     for title, source in SOURCES.items():
         corpus = public_text.embed(source.read(chosen.data), encoder, chosen.cache, f"few-{title.replace(' ', '-')}")
         for k in source.lengths:

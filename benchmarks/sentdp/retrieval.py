@@ -212,18 +212,24 @@ def table(task: Task, rows: list[Method], trials: int, source: np.random.Generat
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def prepared(description: str | None, *, trials: int) -> tuple[argparse.Namespace, Encoder, list[Method]]:
+    """Return the arguments of a command, the encoder and the rows of the comparison."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--pack", type=Path, default=PACK, help="the domain pack")
     parser.add_argument("--vector-pack", type=Path, default=VECTOR_PACK)
-    parser.add_argument("--trials", type=int, default=1)
+    parser.add_argument("--trials", type=int, default=trials)
     chosen = parser.parse_args()
     encoder = Encoder()
     pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
     vectors = VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.fingerprint)
-    rows, source = methods(pack, vectors), np.random.default_rng(0)
+    return chosen, encoder, methods(pack, vectors)
+
+
+def main() -> None:
+    chosen, encoder, rows = prepared(__doc__, trials=1)
+    source = np.random.default_rng(0)
 
     def embed(documents: list[Document], name: str) -> list[FloatArray]:
         return public_text.embed(documents, encoder, chosen.cache, name).documents()

@@ -31,7 +31,7 @@ from gpu_workers.domains import public_text
 from gpu_workers.domains.build_pack import SEED, select
 from gpu_workers.domains.codes import integer_space
 from gpu_workers.domains.public_text import Embedded, show
-from gpu_workers.domains.shipped_packs import CORPORA, GENERAL, PACKS
+from gpu_workers.domains.shipped_packs import CORPORA, GENERAL, PACKS, declared
 from gpu_workers.models.encoder import Encoder
 
 PACK_CORPORA = PACKS | {GENERAL: ("wikitext", "qnli", "bbc")}  # whose sentences name a pack
@@ -220,13 +220,10 @@ def main() -> None:
             part, held_part = held_out(whole, arguments.seed)
             kept[pack].append(part)
             held[corpus] = pack, held_part
-    used = [CORPORA[corpus] for corpora in PACK_CORPORA.values() for corpus in corpora]
+    used = [corpus for corpora in PACK_CORPORA.values() for corpus in corpora]
     routes = build_routes(
         kept,
-        encoder=encoder.name,
-        encoder_fingerprint=encoder.fingerprint,
-        source="; ".join(corpus.source for corpus in used),
-        licence="; ".join(corpus.licence for corpus in used) + ". The file holds vectors, no text.",
+        **declared(used, encoder),
         default_percent=arguments.default_percent,
         seed=arguments.seed,
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import codes, public_text
@@ -96,6 +97,26 @@ PACKS = {  # the shipped packs
 }
 
 
+class Declared(TypedDict):
+    """What a file says of its sources and its encoder."""
+
+    source: str
+    licence: str
+    encoder: str
+    encoder_fingerprint: str
+
+
+def declared(corpora: Sequence[str], encoder: Encoder) -> Declared:
+    """Return the declaration of a file that is made from these corpora."""
+    chosen = [CORPORA[corpus] for corpus in corpora]
+    return {
+        "source": "; ".join(corpus.source for corpus in chosen),
+        "licence": "; ".join(corpus.licence for corpus in chosen) + ". The file holds vectors and weights, no text.",
+        "encoder": encoder.name,
+        "encoder_fingerprint": encoder.fingerprint,
+    }
+
+
 def build(
     data: Path, cache: Path, seed: int, *, name: str, corpora: Sequence[str], labelled: bool, steps: int
 ) -> DomainPack:
@@ -109,10 +130,7 @@ def build(
             for name, corpus in zip(corpora, chosen, strict=True)
         ],
         name=name,
-        source="; ".join(corpus.source for corpus in chosen),
-        licence="; ".join(corpus.licence for corpus in chosen) + ". The pack holds vectors and weights, no text.",
-        encoder=encoder.name,
-        encoder_fingerprint=encoder.fingerprint,
+        **declared(corpora, encoder),
         seed=seed,
         progress=lambda stage, share: show(f"{stage} {share:.0%}"),
         aspect_weights={i: corpus.aspects for i, corpus in enumerate(chosen) if corpus.aspects} if labelled else {},

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from core.mechanisms.integer_vectors import code_scale
 from core.mechanisms.sentences.decoder_shapes import DECODED_CODES_MAX, decoder_shapes
@@ -11,6 +12,12 @@ from core.mechanisms.sentences.domain_pack import RECODER_LAYERS, CodeTable, Dom
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, MechanismParameters
 from core.mechanisms.sentences.routes import Routes, RoutesInfo
 from core.mechanisms.space import Space
+
+
+def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
+    """Random unit sentence vectors, float32 `[sentences, dimension]`."""
+    rows = np.random.default_rng(seed).normal(size=(sentences, dimension)).astype(np.float32)
+    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def parameters_row(

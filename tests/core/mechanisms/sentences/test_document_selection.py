@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from audit_kit import RUNS, epsilon_bound
+from pack_kit import document
 from scipy import stats
 
 from core.accounting.events import Adjacency, Guarantee, Unit
@@ -29,11 +30,6 @@ from core.mechanisms.sentences.release import SENTENCES_MAX
 
 NANO = 10**9
 LENGTHS = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 127, 128, 129, 300]
-
-
-def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
-    rows = np.random.default_rng(seed).normal(size=(sentences, dimension)).astype(np.float32)
-    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 @pytest.fixture

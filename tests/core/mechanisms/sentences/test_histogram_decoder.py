@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from pack_kit import with_decoders
+from pack_kit import document, with_decoders
 
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.sentences import sentence_codes
@@ -21,11 +20,6 @@ NANO = 10**9
 @pytest.fixture(scope="module")
 def decoding_pack(random_pack: DomainPack) -> DomainPack:
     return with_decoders(random_pack, hidden=5, seed=7)
-
-
-def document(sentences: int, seed: int) -> torch.Tensor:
-    rows = np.random.default_rng(seed).normal(size=(sentences, 64)).astype(np.float32)
-    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def test_a_decoder_maps_each_histogram_by_itself(decoding_pack: DomainPack) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from pack_kit import document
 
 from core.mechanisms.integer_vectors import code_scale
 from core.mechanisms.samplers.exact import IntArray
@@ -12,11 +13,6 @@ from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.sentence_codes import SentenceCodes, noisy_counts
 
 NANO = 10**9
-
-
-def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
-    rows = np.random.default_rng(seed).normal(size=(sentences, dimension)).astype(np.float32)
-    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 @pytest.fixture

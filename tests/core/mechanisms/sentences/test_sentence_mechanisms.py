@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from pack_kit import document
 
 from core.mechanisms import integer_vectors
 from core.mechanisms.integer_vectors import CodeMatrix, code_scale, direction_codes
@@ -18,11 +19,6 @@ from core.mechanisms.sentences.sentence_codes import SentenceCodes
 NANO = 10**9
 NAMES = ("clipped_cosine", "deep_candidate")
 ALL_NAMES = ("sentence_codes", "document_selection", *NAMES)
-
-
-def document(sentences: int, seed: int, dimension: int = 64) -> torch.Tensor:
-    rows = np.random.default_rng(seed).normal(size=(sentences, dimension)).astype(np.float32)
-    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 @pytest.fixture(params=NAMES)

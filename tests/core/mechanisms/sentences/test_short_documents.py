@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from pack_kit import with_decoders, with_short_tables
+from pack_kit import document, with_decoders, with_short_tables
 
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.sentences import sentence_codes
@@ -20,11 +19,6 @@ NANO = 10**9
 @pytest.fixture(scope="module")
 def short_pack(random_pack: DomainPack) -> DomainPack:
     return with_short_tables(random_pack, sentences=2, codes=16)
-
-
-def document(sentences: int, seed: int) -> torch.Tensor:
-    rows = np.random.default_rng(seed).normal(size=(sentences, 64)).astype(np.float32)
-    return torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def hockey_stick(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
