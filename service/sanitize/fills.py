@@ -35,9 +35,9 @@ def infill_facts(workers: Workers, mode: str) -> InfillFacts | None:
     return infill
 
 
-def role_of(mode: str) -> Role:
-    """The workers that fill by this mode."""
-    return Role.FILL if mode in MODEL_FILLS else Role.SANITIZE
+def role_of(mode: str, *, dry_run: bool) -> Role:
+    """The workers that fill by this mode, or find without filling."""
+    return Role.FILL if mode in MODEL_FILLS and not dry_run else Role.SANITIZE
 
 
 def tuned_model(models: TunedModels, tenant: str, *, mode: str, name: str | None) -> FileVersion | None:
