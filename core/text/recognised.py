@@ -27,7 +27,7 @@ class Recognised:
 
     patterns: Sequence[Mask] | None
     tagged: Tagged | None = field(repr=False)
-    hits: Sequence[mask_entity.Joined] = ()
+    hits: Sequence[mask_entity.Joined] = field(default=(), repr=False, compare=False)
 
 
 NOT_RECOGNISED = Recognised(None, None)
@@ -42,6 +42,4 @@ def join(text: str, policy: MaskPolicy, finds: Sequence[WindowFinds]) -> Recogni
     if tagged and len(tagged) != len(finds):
         raise RecogniserFailed
     hits = mask_entity.join(text, policy, [each.hits for each in finds])
-    return Recognised(
-        mask_entity.masks_of(text, hits), mask_tagged.join(text, tagged) if tagged else None, hits
-    )
+    return Recognised(mask_entity.masks_of(text, hits), mask_tagged.join(text, tagged) if tagged else None, hits)

@@ -100,9 +100,7 @@ class Recogniser:
 
     def lacks_context(self, text: str, hit: Hit, *, threshold: float) -> bool:
         """Return whether a context word nearby would have raised `hit`, which is weak, to the threshold."""
-        return (
-            self.context is not None and not self._in_context(text, hit) and _raised(hit.score) >= threshold
-        )
+        return self.context is not None and not self._in_context(text, hit) and _raised(hit.score) >= threshold
 
     def _with_context(self, text: str, hit: Hit) -> Hit:
         return hit._replace(score=_raised(hit.score)) if self._in_context(text, hit) else hit

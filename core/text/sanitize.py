@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 
-from core.text.lists import AllowLists
 from core.text.explain import suppressed_finds
+from core.text.lists import AllowLists
 from core.text.mask_entity import masks_of, searched
 from core.text.masks import findings, regions_of
 from core.text.origins import Origin, Origins, SuppressedFinds

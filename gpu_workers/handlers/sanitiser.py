@@ -19,8 +19,8 @@ from core.mechanisms.words import vocabulary
 from core.mechanisms.words.exponential import ExponentialWords
 from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
-from core.text.languages import UNKNOWN
 from core.text.language_guess import guess, language_of
+from core.text.languages import UNKNOWN
 from core.text.lists import AllowLists
 from core.text.partly_filled import PartlyFilled
 from core.text.policy import (

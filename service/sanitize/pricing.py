@@ -22,7 +22,7 @@ from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.releases import limits
 from service.releases.request import Price
-from service.sanitize.fills import FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
+from service.sanitize.fills import DRY_RUN, FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
 from service.sanitize.schemas import FILL_DEFAULT, Mask, SanitizeRequest
 
 
@@ -47,6 +47,8 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
     )
     if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
         raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
+    if body.dry_run:
+        return Price(facts={"note": DRY_RUN})
     if epsilon is None:
         note = FINE_TUNED if body.fill.model else GUESSED
         return Price(facts={"note": note} if body.fill.mode in MODEL_FILLS else {})

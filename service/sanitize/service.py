@@ -63,6 +63,7 @@ class SanitizeService:
             return {
                 "data": [row(index, document, result, applied) for index, (document, result) in rows],
                 **({} if applied.policy is None else {"policy": applied.policy}),
+                **({"dry_run": True} if applied.dry_run else {}),
                 **common,
                 "usage": {"documents": len(results), **counts(results, applied)},
             }

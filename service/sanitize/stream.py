@@ -33,8 +33,8 @@ from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
 from service.sanitize.fills import role_of
-from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.rows import answer_size, counts, language_refused, row
+from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
 _GROUP_BYTES = 512 * 1024  # of lines: an answer may be many times as large, and the rows of a group wait for its end
@@ -260,6 +260,8 @@ class DocumentStream:
         }
         if self._terms.policy is not None:
             summary["policy"] = self._terms.policy
+        if self._terms.dry_run:
+            summary["dry_run"] = True
         if problem is not None:
             summary["problem"] = problem
         return _line({"summary": summary})
