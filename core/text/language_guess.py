@@ -17,7 +17,7 @@ from core.text.policy import AUTO, REFUSE, MaskPolicy
 
 # Only these characters of a long text are read: the first ones of each of so many equal parts.
 SAMPLES = 4
-SAMPLE_CHARS = 1_000
+SAMPLE_CHARS = 500
 
 # Words for the guess contain no digit and are no part of an address, a path or a code.
 _WORD = regex.compile(r"(?<![\p{L}\p{M}\p{N}_@./:-])\p{L}[\p{L}\p{M}'’-]*+(?![\p{N}_@]|[./:]\p{L})")

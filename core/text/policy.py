@@ -72,7 +72,7 @@ class Entity:
 
     threshold: minimum score of a hit that is masked.
     module: has `recognisers()`, whose result holds those of this entity. Empty for one that only a tagger finds.
-    by_form: a recogniser passes the threshold without a context word, so that the entity is offered in every language.
+    by_form: a recogniser passes the threshold without a context word, so that the entity is found in every language.
     default: masked if the policy names no entity.
     tagged: found by a tagger, and by no pattern.
     """
