@@ -47,7 +47,7 @@ def suppressed_finds(
             yield each
 
     kept = nlargest(max(1, finds_max), counted(), key=_rank)[:finds_max]
-    finds = sorted((_told(text, each, sent) for each in kept), key=lambda find: find[:6])
+    finds = sorted((_reported(text, each, sent) for each in kept), key=lambda find: find[:6])
     return SuppressedFinds(tuple(finds), total - len(finds))
 
 
@@ -96,7 +96,7 @@ def _overlapped(mask: Mask, *, by: Mask) -> SuppressedFind:
     return SuppressedFind(mask.start, mask.end, mask.type, mask.score, mask.recogniser, OVERLAPPED, by.type)
 
 
-def _told(text: str, dropped: _Dropped, sent: SentText) -> SuppressedFind:
+def _reported(text: str, dropped: _Dropped, sent: SentText) -> SuppressedFind:
     find, source = dropped
     start, end = sent.region(find.start, find.end)
     find_sent = find._replace(start=start, end=end)

@@ -35,7 +35,7 @@ OTHER_SCRIPT_LETTERS_MIN = 6
 
 class Guess(NamedTuple):
     """`language`: one of `LANGUAGES` or `UNKNOWN`. `other`: whether the text is clearly in another language; False if
-    it cannot be told."""
+    it is undecidable."""
 
     language: str
     other: bool = False

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from core.text.infill_model import CONTEXT_CHARS
 from core.text.policy import Mask, Sanitised
-from core.text.sanitize import NOTHING_TOLD, Inspected, Reading, fill_in
+from core.text.sanitize import NOTHING_REPORTED, Inspected, Reading, fill_in
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PartlyFilled:
     counted: tuple[int, int]
     before: str = field(repr=False)
     words: tuple[str, ...] = field(default=(), repr=False)
-    reading: Reading = NOTHING_TOLD
+    reading: Reading = NOTHING_REPORTED
 
     @classmethod
     def of(cls, found: Inspected, words: Sequence[str]) -> PartlyFilled:

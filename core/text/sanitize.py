@@ -40,7 +40,7 @@ class Reading:
         return Origins.of(Origin(*region(mask.start, mask.end), mask.score, mask.recogniser) for mask in masks)
 
 
-NOTHING_TOLD = Reading()
+NOTHING_REPORTED = Reading()
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Inspected:
     text: str = field(repr=False)
     tokens: Sequence[Token]
     masks: Sequence[Mask]
-    reading: Reading = NOTHING_TOLD
+    reading: Reading = NOTHING_REPORTED
 
     @property
     def masked_tokens(self) -> int:

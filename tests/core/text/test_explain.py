@@ -29,13 +29,13 @@ def suppressed(result: Sanitised) -> SuppressedFinds:
     return result.suppressed
 
 
-def test_a_find_is_told_with_its_place_in_the_text_as_sent() -> None:
+def test_a_find_is_reported_with_its_place_in_the_text_as_sent() -> None:
     text = "😀 Card 4111\u200b1111 1111\u00ad\u200d1111, jane\u200b.roe@acme-corp.com, jane.roe@acme-corp.com."
     result = explained(text, MaskPolicy(entities=("CREDIT_CARD", "EMAIL_ADDRESS")))
 
     assert result.origins is not None
-    told = [(text[start:end], recogniser) for start, end, _, recogniser in result.origins]
-    assert told == [
+    reported = [(text[start:end], recogniser) for start, end, _, recogniser in result.origins]
+    assert reported == [
         ("4111\u200b1111 1111\u00ad\u200d1111", "credit_card"),
         ("jane\u200b.roe@acme-corp.com", "email_address"),
         ("jane.roe@acme-corp.com", "email_address"),
@@ -56,7 +56,7 @@ def test_places_of_visible_text_map_to_the_text_as_sent() -> None:
                 assert text[last - 1] == shown[end - 1]
 
 
-def test_a_number_without_a_context_word_is_told_as_such() -> None:
+def test_a_number_without_a_context_word_is_reported_as_such() -> None:
     policy = MaskPolicy(entities=("US_PASSPORT",))
     (find,) = suppressed(explained("My number is A12345678.", policy)).finds
 
@@ -65,14 +65,14 @@ def test_a_number_without_a_context_word_is_told_as_such() -> None:
     assert not suppressed(explained("My passport is A12345678.", policy)).finds
 
 
-def test_a_threshold_that_a_context_word_would_not_reach_is_told_as_such() -> None:
+def test_a_threshold_that_a_context_word_would_not_reach_is_reported_as_such() -> None:
     policy = MaskPolicy(entities=("US_PASSPORT",), thresholds=(("US_PASSPORT", 0.95),))
 
     for text in ("My passport is A12345678.", "My number is A12345678."):
         assert [find.rule for find in suppressed(explained(text, policy)).finds] == [BELOW_THRESHOLD]
 
 
-def test_a_find_inside_a_longer_one_is_told_with_what_covers_it() -> None:
+def test_a_find_inside_a_longer_one_is_reported_with_what_covers_it() -> None:
     text = "See https://acme-corp.com/u/jane.roe@acme-corp.com today."
     result = explained(text, MaskPolicy(entities=("EMAIL_ADDRESS", "URL")))
 
@@ -81,16 +81,16 @@ def test_a_find_inside_a_longer_one_is_told_with_what_covers_it() -> None:
     assert ("EMAIL_ADDRESS", "URL") in {(find.type, find.by) for find in covered}
 
 
-def test_a_name_that_a_pattern_overlaps_or_that_scores_too_little_is_told() -> None:
+def test_a_name_that_a_pattern_overlaps_or_that_scores_too_little_is_reported() -> None:
     text = f"Anna {CARD} and Bert."
     found = ((0, 5 + len(CARD), "PERSON", 0.9), (text.index("Bert"), text.index("Bert") + 4, "PERSON", 0.6))
     policy = MaskPolicy(entities=("CREDIT_CARD", "PERSON"), thresholds=(("PERSON", 0.8),))
     result = explained(text, policy, tagged=Tagged(text, frozenset({"PERSON"}), found))
 
     assert result.text == "[PERSON] [CREDIT_CARD] and Bert."
-    told = {(text[f.start : f.end], f.type, f.rule, f.by, f.recogniser) for f in suppressed(result).finds}
-    assert (f"Anna {CARD}", "PERSON", OVERLAPPED, "CREDIT_CARD", "tagger") in told
-    assert ("Bert", "PERSON", BELOW_THRESHOLD, None, "tagger") in told
+    reported = {(text[f.start : f.end], f.type, f.rule, f.by, f.recogniser) for f in suppressed(result).finds}
+    assert (f"Anna {CARD}", "PERSON", OVERLAPPED, "CREDIT_CARD", "tagger") in reported
+    assert ("Bert", "PERSON", BELOW_THRESHOLD, None, "tagger") in reported
 
 
 def test_what_is_kept_of_many_suppressed_finds_scores_highest() -> None:
@@ -112,8 +112,8 @@ def test_an_explanation_does_not_change_what_is_masked() -> None:
     text = f"Jane\u200b Roe, {CARD}, 12 New\u00adton, jane@acme-corp.com; " * 50
     for techniques in (("entity",), ("entity", "vocabulary"), ("all",)):
         policy = MaskPolicy(techniques=techniques)
-        plain, told = inspect(text, policy, LISTS), inspect(text, policy, LISTS, explain=5)
-        assert (plain.text, plain.masks) == (told.text, told.masks)
+        plain, reported = inspect(text, policy, LISTS), inspect(text, policy, LISTS, explain=5)
+        assert (plain.text, plain.masks) == (reported.text, reported.masks)
 
 
 def test_a_dry_run_has_the_finds_and_no_text() -> None:

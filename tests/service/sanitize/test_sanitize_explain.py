@@ -35,7 +35,7 @@ def batch(tenant: Tenant, *lines: dict[str, Any]) -> tuple[list[dict[str, Any]],
 # ---------------------------------------------------------------- language
 
 
-def test_each_row_tells_the_language_of_its_document(tenant: Tenant) -> None:
+def test_each_row_has_the_language_of_its_document(tenant: Tenant) -> None:
     texts = ("Please call me back tomorrow: jane.roe@acme-corp.com.", GERMAN, SWEDISH, "Anna, 12:30?", "4711")
     rows = sanitize(tenant, *texts, mask=EMAILS).json()["data"]
 
@@ -125,7 +125,7 @@ def test_a_policy_that_could_never_be_applied_stops_the_start(tmp_path: Path) ->
 # ---------------------------------------------------------------- explain
 
 
-def test_each_find_is_told_with_its_origin(tenant: Tenant) -> None:
+def test_each_find_is_reported_with_its_origin(tenant: Tenant) -> None:
     text = f"Card 4111\u200b1111 1111 1111, mail jane.roe@acme-corp.com, order A12345678, card {CARD}."
     mask = {"entities": ["CREDIT_CARD", "EMAIL_ADDRESS", "US_PASSPORT"]}
     (row,) = sanitize(tenant, text, mask=mask, return_spans=True).json()["data"]
@@ -150,7 +150,7 @@ def test_without_spans_nothing_is_explained(tenant: Tenant) -> None:
     assert not {"spans", "suppressed", "suppressed_left_out"} & row.keys()
 
 
-def test_words_outside_a_list_are_told_without_a_score(tenant: Tenant) -> None:
+def test_words_outside_a_list_are_reported_without_a_score(tenant: Tenant) -> None:
     (row,) = sanitize(tenant, "the zworykling", mask={"techniques": ["vocabulary"]}, return_spans=True).json()["data"]
     (span,) = row["spans"]
 
