@@ -1,46 +1,35 @@
-"""The languages that a mask accepts, and what is recognised in each.
+"""The languages of documents: those that a mask may name, and what a named language cannot be combined with.
 
-`en`: everything. The others: the entities that a strict form or a checksum identifies without context. Entities that
-need English words nearby (passport and bank numbers), English names or an English word list are not offered in the
-other languages, because they would rarely be found.
+Patterns, context words and the tagger run on every document, whatever its language: a recogniser that was not made for
+a language can only add masks. The language decides two things: whether a document of another language is refused
+(`MaskPolicy.unknown_language`), and what the answer says. `core.text.language_guess` guesses it.
 """
 
 from __future__ import annotations
 
 from core.errors import InvalidInput
-from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES
+from core.text.policy import ALLOW_LIST_DEFAULT, AUTO, ENTITIES
 
 ENGLISH = "en"
-PATTERNS_ONLY = ("de", "es", "fr", "it", "nl", "pl", "pt")
-LANGUAGES = (ENGLISH, *PATTERNS_ONLY)
+LANGUAGES = (ENGLISH, "de", "es", "fr", "it", "nl", "pl", "pt")
+UNKNOWN = "unknown"  # the answer's word for any other language, and for a text that is too short to tell
 
-# Phone numbers are recognised in international form, with a leading zero, or in a common grouping. Other local forms
-# need an English word nearby.
-FORM_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.by_form)
+# Entities that are found in every language: a form or a checksum suffices, or a tagger finds them. The others need a
+# context word nearby.
+EVERY_LANGUAGE_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.by_form or entity.tagged)
 
 
-def entities_of(
-    language: str, *, techniques: tuple[str, ...], entities: tuple[str, ...], allow_list: str
-) -> tuple[str, ...]:
-    """Return the entities of a `MaskPolicy` for documents in `language`: as requested, or the language's default.
+def check_language(language: str, *, techniques: tuple[str, ...], allow_list: str) -> None:
+    """Raise InvalidInput for a language that is not offered, and for an English word list with another language.
 
-    Raises InvalidInput, which lists the supported values, for a language that is not offered and for what this one
-    lacks: an entity, the technique `vocabulary`, or the shipped allow list (an operator's own list may be in any
-    language).
+    With `AUTO` the English lists apply to every document: all words that they do not contain are masked, so that a
+    document in another language is masked almost completely. An operator's own list may be in any language.
     """
-    if language not in LANGUAGES:
-        raise InvalidInput(f"The language is one of: {', '.join(LANGUAGES)}.", field="mask.language")
-    if language == ENGLISH:
-        return entities
-    if not set(entities) <= set(FORM_ENTITIES):
-        raise InvalidInput(
-            f"An entity is not recognised in this language. Supported: {', '.join(FORM_ENTITIES)}.",
-            field="mask.entities",
-        )
+    if language not in (AUTO, *LANGUAGES):
+        raise InvalidInput(f"The language is one of: {', '.join((AUTO, *LANGUAGES))}.", field="mask.language")
+    if language in (AUTO, ENGLISH):
+        return
     if "vocabulary" in techniques:
         raise InvalidInput("The vocabulary is English.", field="mask.techniques")
     if "allow_list" in techniques and allow_list == ALLOW_LIST_DEFAULT:
         raise InvalidInput("This allow list is English.", field="mask.allow_list")
-    if entities or "entity" not in techniques:
-        return entities
-    return tuple(name for name in FORM_ENTITIES if ENTITIES[name].default)

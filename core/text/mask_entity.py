@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.lists import AllowLists
@@ -63,8 +64,16 @@ def search(text: str, policy: MaskPolicy) -> tuple[Hits, ...]:
     return tuple(_hits(recogniser, text, threshold, digits) for recogniser, threshold in requested)
 
 
-def join(text: str, policy: MaskPolicy, found: Sequence[tuple[Hits, ...]]) -> list[Mask]:
-    """Return the masks of the whole text. `found`: the results of `search` for each of `windows(text)`, in order.
+class Joined(NamedTuple):
+    """The hits of one recogniser in a whole text."""
+
+    recogniser: Recogniser
+    threshold: float
+    hits: Hits
+
+
+def join(text: str, policy: MaskPolicy, found: Sequence[tuple[Hits, ...]]) -> list[Joined]:
+    """Return the hits in the whole text. `found`: the results of `search` for each of `windows(text)`, in order.
 
     Raises RecogniserFailed if a result is missing.
     """
@@ -72,14 +81,23 @@ def join(text: str, policy: MaskPolicy, found: Sequence[tuple[Hits, ...]]) -> li
     if len(found) != len(cut) or any(len(each) != len(requested) for each in found):
         raise RecogniserFailed
     placing = extents(text, cut)
-    masks: list[Mask] = []
-    for (recogniser, _), parts in zip(requested, zip(*found, strict=True), strict=True):
+    joined: list[Joined] = []
+    for (recogniser, threshold), parts in zip(requested, zip(*found, strict=True), strict=True):
         hits = Hits(
             list(dict.fromkeys(_placed(placing, [part.passed for part in parts]))),
             list(dict.fromkeys(_placed(placing, [part.weak for part in parts]))),
         )
-        masks += [Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score) for hit in hits.masked(text)]
-    return masks
+        joined.append(Joined(recogniser, threshold, hits))
+    return joined
+
+
+def masks_of(text: str, joined: Sequence[Joined]) -> list[Mask]:
+    """Return the masks of a whole text."""
+    return [
+        Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score, recogniser.name)
+        for recogniser, _, hits in joined
+        for hit in hits.masked(text)
+    ]
 
 
 def _placed(placing: Sequence[Extent], parts: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
@@ -92,4 +110,9 @@ def _placed(placing: Sequence[Extent], parts: Sequence[Sequence[Hit]]) -> Iterat
 
 def find(text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists) -> list[Mask]:  # noqa: ARG001
     """Return what patterns find in the text. Raises as `search`."""
+    return masks_of(text, searched(text, policy))
+
+
+def searched(text: str, policy: MaskPolicy) -> list[Joined]:
+    """Return the hits in a whole text, whose windows are read one after another. Raises as `search`."""
     return join(text, policy, [search(text[window.start : window.end], policy) for window in windows(text)])

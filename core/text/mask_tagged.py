@@ -13,6 +13,8 @@ from core.errors import RecogniserFailed
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.windows import extents, windows
 
+TAGGER = "tagger"  # the name of the recogniser in an explanation
+
 
 @dataclass(frozen=True)
 class Tagged:
@@ -39,7 +41,7 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
         if kind in requested and score >= requested[kind]:
-            masks.append(Mask(start, end, kind, "entity", score))
+            masks.append(Mask(start, end, kind, "entity", score, TAGGER))
     return masks
 
 

@@ -13,9 +13,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
+from typing import NamedTuple
 
 from core.text import mask_tagged
 from core.text.lists import AllowLists
@@ -39,17 +40,31 @@ def _strength(mask: Mask) -> tuple[bool, int, float, int, int]:
 
 def union(found: Iterable[Mask]) -> list[Mask]:
     """Return disjoint regions, in order, that cover exactly the characters of `found`."""
-    regions: list[Mask] = []
-    strongest: Mask | None = None
+    return [
+        group[0]
+        if len(group) == 1
+        else replace(strongest(group), start=group[0].start, end=max(mask.end for mask in group))
+        for group in groups(found)
+    ]
+
+
+def groups(found: Iterable[Mask]) -> Iterator[list[Mask]]:
+    """Yield the findings of each region of `union`."""
+    group: list[Mask] = []
+    end = 0
     for mask in sorted(found, key=lambda each: (each.start, each.end)):
-        if regions and strongest is not None and mask.start < regions[-1].end:
-            strongest = max(strongest, mask, key=_strength)
-            last = regions[-1]
-            regions[-1] = replace(strongest, start=last.start, end=max(last.end, mask.end))
-        else:
-            strongest = mask
-            regions.append(mask)
-    return regions
+        if group and mask.start >= end:
+            yield group
+            group = []
+        end = max(end, mask.end) if group else mask.end
+        group.append(mask)
+    if group:
+        yield group
+
+
+def strongest(group: Sequence[Mask]) -> Mask:
+    """Return the finding that gives the region of `group` its type and technique."""
+    return max(group, key=_strength)
 
 
 def beside(text: str, tagged: Iterable[Mask], patterns: Iterable[Mask]) -> list[Mask]:
@@ -99,11 +114,38 @@ def _merged(group: Sequence[Mask]) -> Mask:
     )
 
 
+class Findings(NamedTuple):
+    """All findings of a text: those of the techniques, with the patterns, and the `names` of a tagger."""
+
+    found: list[Mask]
+    names: list[Mask]
+
+    @property
+    def patterns(self) -> list[Mask]:
+        return [mask for mask in self.found if mask.type in ENTITIES]
+
+    def combined(self, text: str) -> list[Mask]:
+        """Return all findings, of the names only what lies beside the patterns."""
+        return [*self.found, *beside(text, self.names, self.patterns)] if self.names else self.found
+
+
 def find_masks(
     text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED
 ) -> list[Mask]:
-    """Return the masked regions of `text`. Runs the patterns of the technique `entity` unless `recognised` has their
-    result.
+    """Return the masked regions of `text`. Raises as `findings`."""
+    return regions_of(text, findings(text, tokens, policy, lists, recognised))
+
+
+def regions_of(text: str, all_findings: Findings) -> list[Mask]:
+    """Return the masked regions of `text`."""
+    return merge(text, union(all_findings.combined(text)))
+
+
+def findings(
+    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED
+) -> Findings:
+    """Return what the techniques of the policy find. Runs the patterns of the technique `entity` unless `recognised`
+    has their result.
 
     Raises InvalidInput, RecogniserFailed.
     """
@@ -114,6 +156,4 @@ def find_masks(
             found.extend(recognised.patterns)
         elif technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))
-    if names:
-        found.extend(beside(text, names, [mask for mask in found if mask.type in ENTITIES]))
-    return merge(text, union(found))
+    return Findings(found, names)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from core.text.infill_model import CONTEXT_CHARS
 from core.text.policy import Mask, Sanitised
-from core.text.sanitize import Inspected, fill_in
+from core.text.sanitize import NOTHING_REPORTED, Inspected, Reading, fill_in
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,15 @@ class PartlyFilled:
     counted: tuple[int, int]
     before: str = field(repr=False)
     words: tuple[str, ...] = field(default=(), repr=False)
+    reading: Reading = NOTHING_REPORTED
 
     @classmethod
     def of(cls, found: Inspected, words: Sequence[str]) -> PartlyFilled:
         """A document whose first places have been filled with `words`; at least one place is left."""
         first = found.masks[0].start
         before = found.text[max(0, first - CONTEXT_CHARS) : first]
-        return cls(found.text, found.masks, (found.masked_tokens, len(found.tokens)), before).filled(words)
+        counted = found.masked_tokens, len(found.tokens)
+        return cls(found.text, found.masks, counted, before, reading=found.reading).filled(words)
 
     @property
     def left(self) -> int:
@@ -73,5 +75,5 @@ class PartlyFilled:
     def sanitised(self) -> Sanitised:
         """The released document, all places of which are filled."""
         masked_tokens, tokens = self.counted
-        filled = fill_in(Inspected(self.text, (), self.masks), self.words)
+        filled = fill_in(Inspected(self.text, (), self.masks, self.reading), self.words)
         return replace(filled, masked_tokens=masked_tokens, tokens=tokens)

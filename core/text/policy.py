@@ -19,6 +19,7 @@ from core.errors import InvalidInput
 from core.files.file_version import FileVersion
 from core.mechanisms.words.fill_pricing import DOCUMENT, SCOPES, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
+from core.text.origins import Origins, SuppressedFinds
 from core.text.spans import Spans
 
 GUARANTEE = "none"
@@ -57,6 +58,10 @@ PRICED_FILLS = (METRIC_DP, DP)  # fills with an epsilon
 FILL_MODES = (*FILLS, METRIC_DP, *MODEL_FILLS)
 K_DEFAULT = 10
 
+AUTO = "auto"  # the language is guessed for each document
+PATTERNS, REFUSE = "patterns", "refuse"
+UNKNOWN_LANGUAGE = (PATTERNS, REFUSE)  # what happens to a document in none of the supported languages
+
 WORD = "WORD"  # type of a word outside a list
 NUMBER = "NUMBER"  # type of a token outside a list that contains no letter
 
@@ -67,7 +72,7 @@ class Entity:
 
     threshold: minimum score of a hit that is masked.
     module: has `recognisers()`, whose result holds those of this entity. Empty for one that only a tagger finds.
-    by_form: a recogniser passes the threshold without a context word, so that the entity is offered in every language.
+    by_form: a recogniser passes the threshold without a context word, so that the entity is found in every language.
     default: masked if the policy names no entity.
     tagged: found by a tagger, and by no pattern.
     """
@@ -141,8 +146,9 @@ class MaskPolicy:
     """Which parts of a text are masked. Masking is deterministic: the same text and policy give the same masks.
 
     Empty `entities` select `DEFAULT_ENTITIES`; with a tagger, `completed` adds the tagger's. `thresholds` are (entity,
-    score) pairs that override the table. Raises InvalidInput, which contains a field and the supported values and
-    nothing that the caller sent.
+    score) pairs that override the table. `language` and `unknown_language` do not change what is masked
+    (`core.text.languages`). Raises InvalidInput, which contains a field and the supported values and nothing that the
+    caller sent.
     """
 
     techniques: tuple[str, ...] = ("entity",)
@@ -150,6 +156,8 @@ class MaskPolicy:
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = ALLOW_LIST_DEFAULT
     thresholds: tuple[tuple[str, float], ...] = ()
+    language: str = AUTO
+    unknown_language: str = PATTERNS
 
     def __post_init__(self) -> None:
         if not self.techniques or not set(self.techniques) <= TECHNIQUES.keys():
@@ -229,7 +237,10 @@ class SanitizeTask:
     """One document for the worker. The text is not in `repr`.
 
     `epsilon_nano` is for the priced fills only (for `metric_dp` per unit of distance), `mechanism` for `metric_dp`,
-    `k` for `topk`, `scope` for `dp`, and `model`, a fine-tuned one, for `top1` and `topk`. Raises InvalidInput.
+    `k` for `topk`, `scope` for `dp`, and `model`, a fine-tuned one, for `top1` and `topk`. `explain`: the most
+    suppressed finds to report beside the place, score and recogniser of each find; None reports none of these. A
+    `dry_run` reports finds and fills nothing. The priced fills take neither, because both reveal facts of the text that
+    their price does not cover. Raises InvalidInput.
     """
 
     text: str = field(repr=False)
@@ -240,6 +251,8 @@ class SanitizeTask:
     k: int = K_DEFAULT
     scope: str = SLOT
     model: FileVersion | None = None
+    explain: int | None = None
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         if self.fill not in FILL_MODES:
@@ -253,6 +266,8 @@ class SanitizeTask:
             raise InvalidInput("K is at least 1.", field="k")
         if self.scope not in SCOPES or (self.scope == DOCUMENT and self.policy.techniques != ("all",)):
             raise InvalidInput("The scope `document` needs the technique `all` and no other.", field="scope")
+        if self.fill in PRICED_FILLS and (self.explain is not None or self.dry_run):
+            raise InvalidInput("A fill with a price has no explanation and no dry run.", field="dry_run")
         check_text(self.text)
 
     @property
@@ -263,13 +278,15 @@ class SanitizeTask:
 
 @dataclass(frozen=True)
 class Mask:
-    """One masked region [start, end) of the **original** text."""
+    """One masked region [start, end) of the **original** text. `recogniser`: the name of what found it; empty for a
+    word list."""
 
     start: int
     end: int
     type: str
     technique: str
     score: float = 1.0
+    recogniser: str = ""
 
 
 @dataclass(frozen=True)
@@ -278,9 +295,17 @@ class Sanitised:
 
     It contains no masked string, with two exceptions: with the fill `metric_dp` a word of the public vocabulary may be
     replaced by itself (excluding that would reveal the word), and a language model may guess a word.
+
+    `language`: as named or guessed, None for a fill with a price. `refused`: the text is empty, because the policy
+    refuses the document's language. `origins` belong to `spans`, and are reported with `suppressed` if the task asks
+    for an explanation. After a dry run the text and the ranges of the spans are empty.
     """
 
     text: str = field(repr=False)
     spans: Spans
     masked_tokens: int
     tokens: int
+    language: str | None = None
+    refused: bool = False
+    origins: Origins | None = None
+    suppressed: SuppressedFinds | None = None

@@ -101,5 +101,6 @@ def recognisers() -> tuple[Recogniser, ...]:
         ]
         scan = pattern_scan(patterns, source.validate_result, source.invalidate_result, valid_score=row.valid_score)
         words = source.context if row.context is None else row.context
-        built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min))
+        name = f"presidio.{row.recognizer}"
+        built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min, name))
     return tuple(built)

@@ -22,10 +22,12 @@ class WindowFinds:
 
 @dataclass(frozen=True)
 class Recognised:
-    """The finds in a whole text: the masks of `patterns`, None if they have not run, and the results of a tagger."""
+    """The finds in a whole text: the masks of `patterns`, None if they have not run, and the results of a tagger.
+    `hits`: those that the masks come from, for an explanation."""
 
     patterns: Sequence[Mask] | None
     tagged: Tagged | None = field(repr=False)
+    hits: Sequence[mask_entity.Joined] = field(default=(), repr=False, compare=False)
 
 
 NOT_RECOGNISED = Recognised(None, None)
@@ -39,7 +41,5 @@ def join(text: str, policy: MaskPolicy, finds: Sequence[WindowFinds]) -> Recogni
     tagged = [each.tagged for each in finds if each.tagged is not None]
     if tagged and len(tagged) != len(finds):
         raise RecogniserFailed
-    return Recognised(
-        mask_entity.join(text, policy, [each.hits for each in finds]),
-        mask_tagged.join(text, tagged) if tagged else None,
-    )
+    hits = mask_entity.join(text, policy, [each.hits for each in finds])
+    return Recognised(mask_entity.masks_of(text, hits), mask_tagged.join(text, tagged) if tagged else None, hits)

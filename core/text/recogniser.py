@@ -49,6 +49,11 @@ class Hits(NamedTuple):
         ]
         return sorted({*self.passed, *repeats})
 
+    def suppressed(self, text: str) -> list[Hit]:
+        """Return the hits that `masked` does not return."""
+        known = {text[hit.start : hit.end] for hit in self.passed}
+        return [hit for hit in self.weak if text[hit.start : hit.end] not in known]
+
 
 class Pattern(NamedTuple):
     regex: regex.Pattern[str]
@@ -65,12 +70,17 @@ Scan = Callable[[str], Iterator[Hit]]
 
 @dataclass(frozen=True)
 class Recogniser:
-    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped."""
+    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped. `name`: what an
+    explanation calls it, by default the entity in lower case."""
 
     entity: str
     scan: Scan
     context: regex.Pattern[str] | None = None
     digits_min: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.entity.lower())
 
     def hits(self, text: str, *, threshold: float, digits: int) -> Hits:
         """Return all hits with their scores after context. `digits`: the number of decimal digits of `text`.
@@ -88,14 +98,23 @@ class Recogniser:
                 (passed if hit.score >= threshold else weak).append(hit)
         return Hits(passed, weak)
 
+    def lacks_context(self, text: str, hit: Hit, *, threshold: float) -> bool:
+        """Return whether a context word nearby would have raised `hit`, which is weak, to the threshold."""
+        return self.context is not None and not self._in_context(text, hit) and _raised(hit.score) >= threshold
+
     def _with_context(self, text: str, hit: Hit) -> Hit:
+        return hit._replace(score=_raised(hit.score)) if self._in_context(text, hit) else hit
+
+    def _in_context(self, text: str, hit: Hit) -> bool:
         if self.context is None:
-            return hit
-        start, end, score = hit
+            return False
+        start, end, _ = hit
         around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
-        if self.context.search(around, timeout=REGEX_TIMEOUT_S) is None:
-            return hit
-        return Hit(start, end, min(1.0, max(score + CONTEXT_BONUS, CONTEXT_SCORE_MIN)))
+        return self.context.search(around, timeout=REGEX_TIMEOUT_S) is not None
+
+
+def _raised(score: float) -> float:
+    return min(1.0, max(score + CONTEXT_BONUS, CONTEXT_SCORE_MIN))
 
 
 def context_of(words: Sequence[str]) -> regex.Pattern[str] | None:

@@ -9,16 +9,38 @@ region are not copied to the output, and the result object contains no original 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
+from core.text.explain import suppressed_finds
 from core.text.lists import AllowLists
-from core.text.masks import find_masks
+from core.text.mask_entity import masks_of, searched
+from core.text.masks import findings, regions_of
+from core.text.origins import Origin, Origins, SuppressedFinds
 from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, check_fill, check_text
 from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.spans import Span, Spans
 from core.text.tokens import Token, tokenize
-from core.text.visible import visible
+from core.text.visible import SentText, visible
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is reported about a document beside its filled text. `sent` and `suppressed`: of an explanation."""
+
+    language: str | None = None
+    sent: SentText | None = None
+    suppressed: SuppressedFinds | None = None
+
+    def origins(self, masks: Sequence[Mask]) -> Origins | None:
+        """Return the origins of `masks`; None without an explanation."""
+        if self.sent is None:
+            return None
+        region = self.sent.region
+        return Origins.of(Origin(*region(mask.start, mask.end), mask.score, mask.recogniser) for mask in masks)
+
+
+NOTHING_REPORTED = Reading()
 
 
 @dataclass(frozen=True)
@@ -28,25 +50,43 @@ class Inspected:
     text: str = field(repr=False)
     tokens: Sequence[Token]
     masks: Sequence[Mask]
+    reading: Reading = NOTHING_REPORTED
 
     @property
     def masked_tokens(self) -> int:
         return _masked_tokens(self.tokens, self.masks)
 
 
-def inspect(text: str, policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED) -> Inspected:
+def inspect(
+    text: str,
+    policy: MaskPolicy,
+    lists: AllowLists,
+    recognised: Recognised = NOT_RECOGNISED,
+    *,
+    explain: int | None = None,
+) -> Inspected:
     """Return the masked regions of `visible(text)`. Deterministic for given results of a tagger.
 
     `recognised`: results for `visible(text)`. Those of a tagger are needed for entities that only a tagger finds.
+    `explain`: as in `SanitizeTask`. It does not change the regions.
 
     Raises InvalidInput (unknown list or entity, text too long; before any text is read), RecogniserFailed.
     """
     check_text(text)
     if "allow_list" in policy.techniques:
         lists.words(policy.allow_list)
-    text = visible(text)
+    text, as_sent = visible(text), text
     tokens = tokenize(text)
-    return Inspected(text, tokens, find_masks(text, tokens, policy, lists, recognised))
+    if explain is not None and recognised.patterns is None and policy.requested():
+        hits = searched(text, policy)
+        recognised = replace(recognised, patterns=masks_of(text, hits), hits=hits)
+    found = findings(text, tokens, policy, lists, recognised)
+    inspected = Inspected(text, tokens, regions_of(text, found))
+    if explain is None:
+        return inspected
+    sent = SentText.of(as_sent)
+    suppressed = suppressed_finds(text, found, recognised, policy, sent=sent, finds_max=explain)
+    return replace(inspected, reading=Reading(sent=sent, suppressed=suppressed))
 
 
 def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
@@ -72,7 +112,24 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
         spans.append(Span(start, written, mask.type, mask.technique))
         read = mask.end
     pieces.append(found.text[read:])
-    return Sanitised("".join(pieces), Spans.of(spans), found.masked_tokens, len(found.tokens))
+    return _sanitised("".join(pieces), spans, found)
+
+
+def finds_only(found: Inspected) -> Sanitised:
+    """Return the result of a dry run: what would be masked, without a text."""
+    return _sanitised("", [Span(0, 0, mask.type, mask.technique) for mask in found.masks], found)
+
+
+def _sanitised(text: str, spans: Sequence[Span], found: Inspected) -> Sanitised:
+    return Sanitised(
+        text,
+        Spans.of(spans),
+        found.masked_tokens,
+        len(found.tokens),
+        language=found.reading.language,
+        origins=found.reading.origins(found.masks),
+        suppressed=found.reading.suppressed,
+    )
 
 
 def fill_masks(found: Inspected, policy: MaskPolicy, fill: str, lists: AllowLists) -> Sanitised:

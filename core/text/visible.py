@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
 
 # Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
 # reader. In other places (emoji, joining scripts) they have a meaning and stay. The pattern begins with the class of
@@ -14,3 +16,30 @@ _HIDDEN = re.compile(rf"{_INVISIBLE}(?<=[!-~]{_INVISIBLE}){_INVISIBLE}*(?=[!-~])
 def visible(text: str) -> str:
     """Return the text without invisible characters inside visible ones: the text that inspection and taggers use."""
     return text if text.isascii() else _HIDDEN.sub("", text)
+
+
+@dataclass(frozen=True)
+class SentText:
+    """Maps places of `visible(text)` to places of `text`, the text as the caller sent it."""
+
+    places: tuple[int, ...] = field(default=())  # of visible characters after removed ones
+    shifts: tuple[int, ...] = field(default=())  # how many characters were removed before each of those
+
+    @classmethod
+    def of(cls, text: str) -> SentText:
+        places: list[int] = []
+        shifts: list[int] = []
+        removed = 0
+        for hidden in () if text.isascii() else _HIDDEN.finditer(text):
+            places.append(hidden.start() - removed)
+            removed += hidden.end() - hidden.start()
+            shifts.append(removed)
+        return cls(tuple(places), tuple(shifts))
+
+    def region(self, start: int, end: int) -> tuple[int, int]:
+        """Return the region of the sent text for the non-empty region [start, end) of the visible text."""
+        return self._at(start), self._at(end - 1) + 1
+
+    def _at(self, place: int) -> int:
+        number = bisect_right(self.places, place)
+        return place + self.shifts[number - 1] if number else place

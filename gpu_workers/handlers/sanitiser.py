@@ -8,6 +8,7 @@ fails does not affect the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from core.mechanisms.words import vocabulary
 from core.mechanisms.words.exponential import ExponentialWords
 from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
+from core.text.language_guess import guess, language_of
+from core.text.languages import UNKNOWN
 from core.text.lists import AllowLists
 from core.text.partly_filled import PartlyFilled
 from core.text.policy import (
@@ -34,7 +37,8 @@ from core.text.policy import (
 )
 from core.text.recognised import WindowFinds
 from core.text.replace_words import inspect_words, replace_words
-from core.text.sanitize import Inspected, fill_masks, inspect, sanitize
+from core.text.sanitize import Inspected, fill_masks, finds_only, inspect, sanitize
+from core.text.spans import Spans
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
@@ -115,6 +119,7 @@ class Sanitiser:
             self._lists.words(name)
         if self._names:
             self._names.check()
+        guess(CANARY)  # loads the model
         entities = supported(self._names.types if self._names else ())
         masked = MaskPolicy(techniques=tuple(TECHNIQUES))
         for fill in FILLS:
@@ -170,7 +175,7 @@ class Sanitiser:
             if isinstance(task, WordTask | SurrogateTask):
                 continue
             inspected = guarded(self._inspected, task, finds)
-            if isinstance(inspected, GatewayError):
+            if isinstance(inspected, GatewayError | Sanitised):
                 answers[index] = inspected
             elif isinstance(task, DocumentTask) and (own := guarded(step, task, finds, inspected)) is not None:
                 answers[index] = own
@@ -201,11 +206,21 @@ class Sanitiser:
 
         return draw
 
-    def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected:
+    def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected | Sanitised:
+        """The regions to fill, or the result of a document that is not filled: one that its policy refuses, or one of a
+        dry run."""
         if isinstance(task, FillTask):
             return Inspected(task.text, (), task.masks)
-        inspector = inspect_words if task.fill in PRICED_FILLS else inspect
-        found = inspector(task.text, task.policy, self._lists, joined(task, finds))
+        if task.fill in PRICED_FILLS:  # the language of a private text is private
+            return self._checked(inspect_words(task.text, task.policy, self._lists, joined(task, finds)))
+        language = language_of(task.text, task.policy)
+        if language is None:
+            return Sanitised("", Spans.of(()), 0, 0, language=UNKNOWN, refused=True)
+        found = inspect(task.text, task.policy, self._lists, joined(task, finds), explain=task.explain)
+        found = self._checked(replace(found, reading=replace(found.reading, language=language)))
+        return finds_only(found) if task.dry_run else found
+
+    def _checked(self, found: Inspected) -> Inspected:
         if len(found.masks) > self._places_max:
             raise InvalidInput(f"a document has at most {self._places_max} masked places", field="documents")
         return found

@@ -174,5 +174,12 @@ def _result(spec: InfillSpec, found: corpus.Survey, filled: Filled, *, pieces: i
         "rounds": spec.rounds,
         "steps": spec.steps,
         "privacy": {"guarantee": GUARANTEE, "note": "the weights may reveal text that no mask covered"},
-        "warnings": corpus.left_out(found, {"empty-documents": filled.empty, "too-many-places": filled.crowded}),
+        "warnings": corpus.left_out(
+            found,
+            {
+                "empty-documents": filled.empty,
+                "too-many-places": filled.crowded,
+                "unknown-language": filled.refused,
+            },
+        ),
     }

@@ -14,6 +14,7 @@ import torch
 from core.errors import GatewayError
 from core.text.fill_left_to_right import Ranked, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
+from core.text.language_guess import language_of
 from core.text.lists import AllowLists
 from core.text.policy import TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected, inspect
@@ -30,12 +31,14 @@ from gpu_workers.models.sources import TAGGER_OFF
 
 @dataclass(frozen=True)
 class Filled:
-    """The filled documents, and the numbers of skipped ones. `places`: masked regions that were filled."""
+    """The filled documents, and the numbers of skipped ones. `places`: masked regions that were filled. `refused`:
+    documents in a language that the policy refuses."""
 
     texts: list[str]
     places: int = 0
     empty: int = 0
     crowded: int = 0
+    refused: int = 0
 
     def __add__(self, other: Filled) -> Filled:
         return Filled(
@@ -43,6 +46,7 @@ class Filled:
             self.places + other.places,
             self.empty + other.empty,
             self.crowded + other.crowded,
+            self.refused + other.refused,
         )
 
 
@@ -60,15 +64,17 @@ class Obfuscator:
     def filled(self, texts: Sequence[str], net: InfillNet) -> Filled:
         """Raises RecogniserFailed, because a text that was not inspected is not used, and TaskFailed if a text is not
         filled."""
-        inspected = self._inspected([text for text in texts if text.strip()])
+        present = [text for text in texts if text.strip()]
+        inspected = self._inspected([text for text in present if language_of(text, self._policy) is not None])
         used = [each for each in inspected if len(each.masks) <= self._spec.places_max]
         model = _model(net)
         strategies = [top_1() if self._spec.fill == TOP_1 else self._top_k(each, model.considered) for each in used]
         return Filled(
             [_text(document) for document in fill_left_to_right(used, strategies, model)],
             places=sum(len(each.masks) for each in used),
-            empty=len(texts) - len(inspected),
+            empty=len(texts) - len(present),
             crowded=len(inspected) - len(used),
+            refused=len(present) - len(inspected),
         )
 
     def _top_k(self, found: Inspected, considered: int) -> Ranked:

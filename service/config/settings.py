@@ -174,6 +174,7 @@ class RequestLimits(BaseModel):
     fill_slots_max: int = Field(2048, ge=1)
     places_per_document_max: int = Field(100_000, ge=1)
     places_per_request_max: int = Field(300_000, ge=1)
+    suppressed_per_document_max: int = Field(100, ge=0, le=10_000)
     epsilon_min: float = Field(0.001, gt=0)
     epsilon_max: float = Field(1000.0, gt=0, le=4_000_000)
     journal_page_max: int = Field(1000, ge=1, le=1000)

@@ -27,8 +27,8 @@ LINES: dict[str, Any] = {
             MEDIA_TYPE: {
                 "schema": {
                     "type": "string",
-                    "description": 'A line of terms {"policy", "mask", "fill", "return_spans"}, which may be left out, '
-                    'then a document {"id", "text", "subject"} a line.',
+                    "description": 'A line of terms {"policy", "mask", "fill", "return_spans", "dry_run"}, which may '
+                    'be left out, then a document {"id", "text", "subject"} a line.',
                 }
             }
         },

@@ -19,6 +19,7 @@ from service.sanitize.tuned_models import TunedModels
 from service.workers import Workers
 
 GUESSED = "the model has not read what was masked, and may guess it; kept text is unprotected"
+DRY_RUN = "nothing was filled; what was not found would stay in the output"
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
 
@@ -35,9 +36,9 @@ def infill_facts(workers: Workers, mode: str) -> InfillFacts | None:
     return infill
 
 
-def role_of(mode: str) -> Role:
-    """The workers that fill by this mode."""
-    return Role.FILL if mode in MODEL_FILLS else Role.SANITIZE
+def role_of(mode: str, *, dry_run: bool) -> Role:
+    """The workers that fill by this mode, or find without filling."""
+    return Role.FILL if mode in MODEL_FILLS and not dry_run else Role.SANITIZE
 
 
 def tuned_model(models: TunedModels, tenant: str, *, mode: str, name: str | None) -> FileVersion | None:

@@ -16,14 +16,14 @@ from core.files.file_version import FileVersion
 from core.ledger.records import Charge
 from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
-from core.text.policy import DP, K_DEFAULT, MODEL_FILLS, MaskPolicy, check_epsilon
+from core.text.policy import AUTO, DP, K_DEFAULT, MODEL_FILLS, REFUSE, MaskPolicy, check_epsilon
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.releases import limits
 from service.releases.request import Price
-from service.sanitize.fills import FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
-from service.sanitize.schemas import Mask, SanitizeRequest
+from service.sanitize.fills import DRY_RUN, FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
+from service.sanitize.schemas import FILL_DEFAULT, Mask, SanitizeRequest
 
 
 def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None) -> Price:
@@ -35,6 +35,8 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
         raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
     epsilon = body.fill.epsilon
     check_epsilon(body.fill.mode, epsilon)
+    if epsilon is not None:
+        _check_unguessed(body)
     check_options(
         mode=body.fill.mode,
         k=body.fill.k,
@@ -45,6 +47,8 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
     )
     if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
         raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
+    if body.dry_run:
+        return Price(facts={"note": DRY_RUN})
     if epsilon is None:
         note = FINE_TUNED if body.fill.model else GUESSED
         return Price(facts={"note": note} if body.fill.mode in MODEL_FILLS else {})
@@ -62,6 +66,16 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
         charges=[Charge(event, document.subject) for event in events for document in body.documents],
         facts=word_facts(events, whole=whole),
     )
+
+
+def _check_unguessed(body: SanitizeRequest) -> None:
+    """Refuse what would reveal facts of a text that the price of the fill does not cover. Raises InvalidInput."""
+    if body.dry_run:
+        raise InvalidInput("a fill with a price has no dry run: it would show for free what is masked", field="dry_run")
+    if body.mask.language == AUTO and body.mask.unknown_language == REFUSE:
+        raise InvalidInput(
+            "with a fill that has a price no language is guessed: name the language", field="mask.unknown_language"
+        )
 
 
 def mask_policy(mask: Mask, *, allow_lists: Sequence[str], tagger_types: Sequence[str]) -> MaskPolicy:
@@ -85,6 +99,7 @@ def tasks_of(
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
     policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
+    explained = (body.return_spans or body.dry_run) and not cost.charges
     tasks = []
     for index, document in enumerate(body.documents):
         if not document.text.strip():
@@ -97,12 +112,14 @@ def tasks_of(
             DocumentTask(
                 document.text,
                 policy,
-                body.fill.mode,
+                FILL_DEFAULT if body.dry_run else body.fill.mode,
                 epsilon_nano,
                 body.fill.mechanism_or_default,
                 body.fill.k or K_DEFAULT,
                 body.fill.scope_or_default,
-                model,
+                None if body.dry_run else model,
+                explain=settings.suppressed_per_document_max if explained else None,
+                dry_run=body.dry_run,
             )
         )
     if body.fill.mode == DP:

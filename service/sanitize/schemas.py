@@ -9,11 +9,21 @@ from pydantic import Field, create_model
 from core.errors import InvalidInput
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
-from core.text.languages import ENGLISH, entities_of
-from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TECHNIQUES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
+from core.text.languages import check_language
+from core.text.policy import (
+    ALLOW_LIST_DEFAULT,
+    AUTO,
+    ENTITIES,
+    PATTERNS,
+    TECHNIQUES,
+    VOCABULARY_SIZE_DEFAULT,
+    MaskPolicy,
+)
 from service.config.settings import DOCUMENTS_TAKEN
-from service.http.choices import FillMechanism, FillMode, FillScope, Technique
+from service.http.choices import FillMechanism, FillMode, FillScope, Technique, UnknownLanguage
 from service.http.strict import AtMost, Strict
+
+FILL_DEFAULT = "class_marker"
 
 
 class TextDocument(Strict):
@@ -30,7 +40,7 @@ Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIE
 
 
 class Mask(Strict):
-    """What is masked. Techniques combine by union. `language`: the language of the documents."""
+    """What is masked. Techniques combine by union."""
 
     techniques: Annotated[list[Technique], AtMost(len(TECHNIQUES))] = Field(default=["entity"], min_length=1)
     entities: Annotated[list[str], AtMost(64)] | None = Field(
@@ -39,32 +49,37 @@ class Mask(Strict):
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
     thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
-    language: str = Field(ENGLISH, max_length=16)
+    language: str = Field(
+        AUTO, max_length=16, description="The language of the documents, or `auto`: it is guessed for each document."
+    )
+    unknown_language: UnknownLanguage = Field(
+        PATTERNS,
+        description="What happens to a document that is guessed to be in no supported language. `patterns`: it is "
+        "masked, and its row says that only forms and context words are reliable. `refuse`: the call is a 422.",
+    )
 
     def masking(self) -> MaskPolicy:
         """Raises InvalidInput for what is not supported, or not in this language."""
         techniques = tuple(self.techniques)
+        check_language(self.language, techniques=techniques, allow_list=self.allow_list)
         thresholds = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
         if thresholds and "entity" not in techniques:
             raise InvalidInput("Thresholds need the technique `entity`.", field="mask.thresholds")
         return MaskPolicy(
             techniques=techniques,
-            entities=entities_of(
-                self.language,
-                techniques=techniques,
-                entities=tuple(self.entities or ()),
-                allow_list=self.allow_list,
-            ),
+            entities=tuple(self.entities or ()),
             vocabulary_size=self.vocabulary_size,
             allow_list=self.allow_list,
             thresholds=tuple(thresholds.items()),
+            language=self.language,
+            unknown_language=self.unknown_language,
         )
 
 
 class Fill(Strict):
     """What replaces a masked place."""
 
-    mode: FillMode = "class_marker"
+    mode: FillMode = FILL_DEFAULT
     epsilon: float | None = Field(
         None, gt=0, description="Of each document: by `metric_dp` per unit of distance, by `dp` in total. No others."
     )
@@ -90,7 +105,14 @@ class Terms(Strict):
     policy: str | None = Field(None, max_length=64)
     mask: Mask = Mask()
     fill: Fill = Fill()
-    return_spans: bool = False
+    return_spans: bool = Field(
+        False,
+        description="Return each find: where it is in the output and in the text as sent, its type, technique, score "
+        "and recogniser, and what was suppressed. With a fill that has a price: ranges of the output and types alone.",
+    )
+    dry_run: bool = Field(
+        False, description="Return the finds and no text; nothing is filled or charged. Not for fills with a price."
+    )
 
     @property
     def techniques(self) -> tuple[str, ...]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
-from core.errors import GatewayError, InvalidInput
-from core.text.policy import DP, Sanitised
-from core.text.spans import Spans
+from core.errors import InvalidInput
+from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Task
 from service.config.settings import Settings
 from service.preparation import Preparation
@@ -17,12 +13,10 @@ from service.releases.request import Price, ReleaseRequest
 from service.sanitize.fills import infill_facts, role_of, tuned_model
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
-from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
+from service.sanitize.rows import answer_size, counts, language_refused, row
+from service.sanitize.schemas import SanitizeRequest, Terms
 from service.sanitize.tuned_models import TunedModels
 from service.workers import Workers
-
-_SPAN_CHARS = 70  # of a span in JSON
-_SPANS_AT_ONCE = 1_024
 
 
 class SanitizeService:
@@ -62,17 +56,21 @@ class SanitizeService:
         def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
             if sum(len(result.spans) for result in results) > places_max:
                 raise InvalidInput(f"a call has at most {places_max} masked places", field="documents")
+            for index, result in enumerate(results):
+                if result.refused:
+                    raise language_refused(field=f"documents.{index}.text")
             rows = enumerate(zip(applied.documents, results, strict=True))
             return {
                 "data": [row(index, document, result, applied) for index, (document, result) in rows],
                 **({} if applied.policy is None else {"policy": applied.policy}),
+                **({"dry_run": True} if applied.dry_run else {}),
                 **common,
                 "usage": {"documents": len(results), **counts(results, applied)},
             }
 
         return ReleaseRequest(
             charges=cost.charges,
-            role=role_of(applied.fill.mode),
+            role=role_of(applied.fill.mode, dry_run=applied.dry_run),
             tasks=tasks,
             render=render,
             answer_size=lambda results: answer_size(results, applied),
@@ -101,39 +99,3 @@ class SanitizeService:
 
     def _price(self, body: SanitizeRequest) -> Price:
         return price(body, self._settings, infill_facts(self._workers, body.fill.mode))
-
-
-def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> dict[str, Any]:
-    """A sanitised document as an answer shows it."""
-    shown: dict[str, Any] = {"index": index}
-    if document.id is not None:
-        shown["id"] = document.id
-    shown["text"] = result.text
-    if terms.return_spans:
-        shown["spans"] = _encoded(result.spans)
-    return shown | counts([result], terms)
-
-
-def _encoded(spans: Spans) -> orjson.Fragment:
-    """The spans in JSON, made some at a time: all of them as objects would take several times the memory."""
-    pieces = (
-        orjson.dumps([span._asdict() for span in spans[start : start + _SPANS_AT_ONCE]])[1:-1]
-        for start in range(0, len(spans), _SPANS_AT_ONCE)
-    )
-    return orjson.Fragment(b"[" + b",".join(pieces) + b"]")
-
-
-def answer_size(results: Sequence[Sanitised | GatewayError], terms: Terms) -> int:
-    """About how many characters the rows of an answer have."""
-    span_chars = _SPAN_CHARS if terms.return_spans else 0
-    return sum(len(result.text) + span_chars * len(result.spans) for result in results if isinstance(result, Sanitised))
-
-
-def counts(results: Sequence[Sanitised], terms: Terms) -> dict[str, int]:
-    """The numbers of words and of masked words. Omitted for `dp`: the count depends on private text."""
-    if terms.fill.mode == DP:
-        return {}
-    return {
-        "masked_tokens": sum(result.masked_tokens for result in results),
-        "tokens": sum(result.tokens for result in results),
-    }

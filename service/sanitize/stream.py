@@ -33,8 +33,9 @@ from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
 from service.sanitize.fills import role_of
+from service.sanitize.rows import answer_size, counts, language_refused, row
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
-from service.sanitize.service import SanitizeService, answer_size, counts, row
+from service.sanitize.service import SanitizeService
 
 _GROUP_BYTES = 512 * 1024  # of lines: an answer may be many times as large, and the rows of a group wait for its end
 
@@ -92,7 +93,7 @@ class DocumentStream:
         self._usage: Counter[str] = Counter()
         self._results: list[Any] = []  # of the current group
         self._budget: dict[str, Any] | None = None
-        self._role = role_of(terms.fill.mode)
+        self._role = role_of(terms.fill.mode, dry_run=terms.dry_run)
         self._limits = json_limits(parts.settings)
         self._cost = self._priced(TextDocument(text="text"))[0]
 
@@ -207,7 +208,7 @@ class DocumentStream:
                 raise
         self._answers |= zip((part.index for part in parts), rows, strict=True)
         for result in self._results:
-            if isinstance(result, Sanitised):
+            if isinstance(result, Sanitised) and not result.refused:
                 self._released += 1
                 self._usage.update(counts([result], self._terms))
 
@@ -218,7 +219,10 @@ class DocumentStream:
         rows: list[Buffer] = []
         self._results, self._budget = results, common["budget"]
         for part, result in zip(parts, results, strict=True):
-            if isinstance(result, Sanitised):
+            if isinstance(result, Sanitised) and result.refused:
+                problem = problems.error_block(language_refused(field="text"))
+                rows.append(_line(_refused(part.index, part.line, problem)))
+            elif isinstance(result, Sanitised):
                 shown = row(part.index, part.document, result, self._terms)
                 if "release_id" in common["privacy"]:
                     shown["release_id"] = common["privacy"]["release_id"]
@@ -256,6 +260,8 @@ class DocumentStream:
         }
         if self._terms.policy is not None:
             summary["policy"] = self._terms.policy
+        if self._terms.dry_run:
+            summary["dry_run"] = True
         if problem is not None:
             summary["problem"] = problem
         return _line({"summary": summary})

@@ -3,9 +3,9 @@
 import pytest
 
 from core.errors import InvalidInput
-from core.text.languages import FORM_ENTITIES, PATTERNS_ONLY, entities_of
+from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
 from core.text.lists import AllowLists
-from core.text.policy import MaskPolicy
+from core.text.policy import TAGGED_ENTITIES, MaskPolicy
 from core.text.sanitize import inspect
 
 VALUES = {
@@ -46,42 +46,42 @@ AROUND = {
 
 
 def test_every_entity_that_is_offered_in_another_language_is_found_there():
-    assert VALUES.keys() == set(FORM_ENTITIES)
-    assert AROUND.keys() == set(PATTERNS_ONLY)
+    assert {*VALUES, *TAGGED_ENTITIES} == set(EVERY_LANGUAGE_ENTITIES)
+    assert {"en", *AROUND} == set(LANGUAGES)
     for around in AROUND.values():
         for entity, value in VALUES.items():
             found = inspect(around.format(value), MaskPolicy(entities=(entity,)), AllowLists())
             assert [found.text[mask.start : mask.end] for mask in found.masks] == [value], (entity, around)
 
 
-def test_by_default_a_language_looks_for_all_that_it_offers_but_what_nobody_gets_by_default():
-    found = entities_of("de", techniques=("entity",), entities=(), allow_list="general")
-
-    assert set(FORM_ENTITIES) - set(found) == {"UUID"}
-    assert entities_of("de", techniques=("all",), entities=(), allow_list="general") == ()
-
-
-def test_english_keeps_the_requested_entities():
-    assert entities_of("en", techniques=("vocabulary",), entities=(), allow_list="general") == ()
-    assert entities_of("en", techniques=("entity",), entities=("US_PASSPORT",), allow_list="x") == ("US_PASSPORT",)
-
-
 @pytest.mark.parametrize(
-    ("language", "techniques", "entities", "allow_list", "field"),
+    ("language", "techniques", "allow_list", "field"),
     [
-        ("xx", ("entity",), (), "general", "mask.language"),
-        ("EN", ("entity",), (), "general", "mask.language"),
-        ("", ("entity",), (), "general", "mask.language"),
-        ("de", ("entity",), ("US_PASSPORT",), "general", "mask.entities"),
-        ("fr", ("entity", "vocabulary"), (), "general", "mask.techniques"),
-        ("pl", ("allow_list",), (), "general", "mask.allow_list"),
+        ("xx", ("entity",), "general", "mask.language"),
+        ("EN", ("entity",), "general", "mask.language"),
+        ("unknown", ("entity",), "general", "mask.language"),
+        ("", ("entity",), "general", "mask.language"),
+        ("fr", ("entity", "vocabulary"), "general", "mask.techniques"),
+        ("pl", ("allow_list",), "general", "mask.allow_list"),
     ],
 )
-def test_what_a_language_lacks_is_refused(language, techniques, entities, allow_list, field):
+def test_what_a_language_lacks_is_refused(language, techniques, allow_list, field):
     with pytest.raises(InvalidInput) as caught:
-        entities_of(language, techniques=techniques, entities=entities, allow_list=allow_list)
+        check_language(language, techniques=techniques, allow_list=allow_list)
     assert caught.value.field == field
 
 
+def test_english_lists_apply_to_every_document_whose_language_is_not_named():
+    for language in ("auto", "en"):
+        check_language(language, techniques=("vocabulary", "allow_list"), allow_list="general")
+    text = "Der Patient wohnt in der Gartenstraße."
+    found = inspect(text, MaskPolicy(techniques=("vocabulary",)), AllowLists())
+    kept = text
+    for mask in reversed(found.masks):
+        kept = kept[: mask.start] + kept[mask.end :]
+    assert "wohnt" not in kept
+    assert "Gartenstraße" not in kept
+
+
 def test_an_operators_own_list_may_be_in_any_language():
-    assert entities_of("de", techniques=("allow_list",), entities=(), allow_list="klinik") == ()
+    check_language("de", techniques=("allow_list",), allow_list="klinik")

@@ -136,6 +136,16 @@ def test_a_long_fill_in_steps_is_the_same_as_in_one_task(model: Reader, sanitise
     assert filled == read, "the model reads the same for each place"
 
 
+def test_a_long_fill_in_steps_is_explained_as_in_one_task(model: Reader, sanitiser: Sanitiser) -> None:
+    task = DocumentTask(LONG, RARE, TOP_1, explain=10)
+    (whole,) = sanitiser.run([task])
+    ((answer,),), _ = run(sanitiser, ("a", [task]))
+
+    assert answer == whole
+    assert len(answer.origins) == len(answer.spans) == PLACES
+    assert answer.language is not None
+
+
 @pytest.mark.parametrize("count", [1, 3, 7])
 @pytest.mark.parametrize(
     "text",

@@ -169,3 +169,18 @@ def test_names_are_masked_before_anything_is_trained_on() -> None:
     without = InfillSpec("mine", (), MaskPolicy(entities=("PERSON",)), "topk", 10, 1, STEPS)
     with pytest.raises(InvalidInput):
         Obfuscator(without, device=torch.device("cpu"))
+
+
+def test_a_document_in_a_language_that_the_mask_refuses_is_skipped_and_counted() -> None:
+    spec = InfillSpec("mine", (), MaskPolicy(unknown_language="refuse"), "topk", 10, 1, STEPS)
+    _, net = shipped_net(torch.device("cpu"))
+    texts = [
+        "Please write to jo@example.org.",
+        "Fakturan är fortfarande obetald, kan du kontrollera det?",
+        " ",
+        "Ann, 12:30?",
+    ]
+
+    filled = Obfuscator(spec, device=torch.device("cpu")).filled(texts, net)
+
+    assert (len(filled.texts), filled.empty, filled.refused) == (2, 1, 1)

@@ -73,6 +73,14 @@ def test_an_enforced_policy_is_what_its_tenant_gets_and_nothing_else(clinic: Ten
     assert shown["mask"]["thresholds"] == {"EMAIL_ADDRESS": 0.6, "PHONE_NUMBER": 0.3}
 
 
+def test_a_dry_run_follows_the_enforced_policy(clinic: Tenant) -> None:
+    body = sanitize(clinic, dry_run=True).json()
+
+    assert body["policy"] == "clinical"
+    assert [span["type"] for span in body["data"][0]["spans"]] == ["WORD", "EMAIL_ADDRESS"]
+    assert sanitize(clinic, dry_run=True, mask={"techniques": ["entity"]}).status_code == 403
+
+
 def test_a_policy_that_is_offered_is_there_by_name(other_clinic: Tenant) -> None:
     assert sanitize(other_clinic).json()["data"][0]["text"].startswith("the zworykling was")
     named = sanitize(other_clinic, policy="clinical", fill={"mode": "marker"}).json()
@@ -148,7 +156,8 @@ def test_a_threshold_decides_what_is_masked(tenant: Tenant, mask: dict[str, Any]
         {"techniques": ["all"], "thresholds": {"EMAIL_ADDRESS": 0.5}},
         {"language": "zworykin"},
         {"language": "de", "techniques": ["vocabulary"]},
-        {"language": "de", "entities": ["US_PASSPORT"]},
+        {"language": "de", "techniques": ["allow_list"]},
+        {"unknown_language": "guess"},
         {"language": 5},
     ],
 )

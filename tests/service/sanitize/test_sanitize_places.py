@@ -126,7 +126,7 @@ def test_large_documents_of_a_stream_are_processed_in_small_groups(
 def test_spans_are_those_of_the_text(limited: Gateway) -> None:
     (row,) = post(limited.tenant(), "Ann, 42 and, \u6f22\u5b57 " * 700).json()["data"]
     assert len(row["spans"]) > 1_024
-    assert all(set(span) == {"start", "end", "type", "technique"} for span in row["spans"])
+    assert all({"start", "end", "type", "technique"} <= span.keys() for span in row["spans"])
     assert {row["text"][span["start"] : span["end"]] for span in row["spans"]} == {"[MASK]"}
 
 
