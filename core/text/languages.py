@@ -1,8 +1,8 @@
 """The languages that a mask accepts, and what is recognised in each.
 
-`en`: everything. The others: the entities that a strict form or a checksum identifies without context. Entities that
-need English words nearby (passport and bank numbers), English names or an English word list are not offered in the
-other languages, because they would rarely be found.
+`en`: everything. The others: the entities that a strict form or a checksum identifies without context, and those whose
+context words are in all languages. Entities that need English words nearby (`US_PASSPORT`, `US_BANK_NUMBER`), English
+names or an English word list are not offered in the other languages, because they would rarely be found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LANGUAGES = (ENGLISH, *PATTERNS_ONLY)
 
 # Phone numbers are recognised in international form, with a leading zero, or in a common grouping. Other local forms
 # need an English word nearby.
-FORM_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.by_form)
+OFFERED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.by_form or entity.by_words)
 
 
 def entities_of(
@@ -32,9 +32,9 @@ def entities_of(
         raise InvalidInput(f"The language is one of: {', '.join(LANGUAGES)}.", field="mask.language")
     if language == ENGLISH:
         return entities
-    if not set(entities) <= set(FORM_ENTITIES):
+    if not set(entities) <= set(OFFERED_ENTITIES):
         raise InvalidInput(
-            f"An entity is not recognised in this language. Supported: {', '.join(FORM_ENTITIES)}.",
+            f"An entity is not recognised in this language. Supported: {', '.join(OFFERED_ENTITIES)}.",
             field="mask.entities",
         )
     if "vocabulary" in techniques:
@@ -43,4 +43,4 @@ def entities_of(
         raise InvalidInput("This allow list is English.", field="mask.allow_list")
     if entities or "entity" not in techniques:
         return entities
-    return tuple(name for name in FORM_ENTITIES if ENTITIES[name].default)
+    return tuple(name for name in OFFERED_ENTITIES if ENTITIES[name].default)

@@ -78,7 +78,8 @@ def join(text: str, policy: MaskPolicy, found: Sequence[tuple[Hits, ...]]) -> li
             list(dict.fromkeys(_placed(placing, [part.passed for part in parts]))),
             list(dict.fromkeys(_placed(placing, [part.weak for part in parts]))),
         )
-        masks += [Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score) for hit in hits.masked(text)]
+        passed = {*hits.masked(text), *recogniser.copies_in(text, hits.passed)}
+        masks += [Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score) for hit in sorted(passed)]
     return masks
 
 

@@ -19,6 +19,7 @@ CONTEXT_BEFORE_CHARS = 60
 CONTEXT_AFTER_CHARS = 25
 CONTEXT_BONUS = 0.35
 CONTEXT_SCORE_MIN = 0.4
+COPY_CHARS_MIN = 6
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
@@ -65,12 +66,14 @@ Scan = Callable[[str], Iterator[Hit]]
 
 @dataclass(frozen=True)
 class Recogniser:
-    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped."""
+    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped. `copies`: where a
+    string of at least `COPY_CHARS_MIN` characters passes, all its occurrences in the whole text do (`copies_in`)."""
 
     entity: str
     scan: Scan
     context: regex.Pattern[str] | None = None
     digits_min: int = 0
+    copies: bool = False
 
     def hits(self, text: str, *, threshold: float, digits: int) -> Hits:
         """Return all hits with their scores after context. `digits`: the number of decimal digits of `text`.
@@ -87,6 +90,18 @@ class Recogniser:
                     hit = self._with_context(text, hit)
                 (passed if hit.score >= threshold else weak).append(hit)
         return Hits(passed, weak)
+
+    def copies_in(self, text: str, hits: Sequence[Hit]) -> list[Hit]:
+        """Return every occurrence of the strings of `hits` as whole words, if this recogniser hides copies.
+
+        A scan by labels has no weak hits, so that an occurrence without a label would reveal what the first mask hides.
+        """
+        scores = {text[hit.start : hit.end]: hit.score for hit in hits if hit.end - hit.start >= COPY_CHARS_MIN}
+        if not self.copies or not scores:
+            return []
+        # The module must not keep the pattern, which contains personal data.
+        every = regex.compile(r"(?<!\w)\L<strings>(?!\w)", strings=list(scores), cache_pattern=False)
+        return [Hit(*match.span(), scores[match.group()]) for match in matches(every, text)]
 
     def _with_context(self, text: str, hit: Hit) -> Hit:
         if self.context is None:

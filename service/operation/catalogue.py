@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from core.mechanisms.vectors.spec import PROJECTED_MAX
-from core.text.languages import ENGLISH, FORM_ENTITIES, LANGUAGES
+from core.text.languages import ENGLISH, OFFERED_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, supported
 from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
@@ -64,7 +64,7 @@ async def entities(workers: WorkersDep) -> dict[str, Any]:
                 "name": name,
                 "threshold": entity.threshold,
                 "default": entity.default,
-                "languages": list(LANGUAGES) if name in FORM_ENTITIES else [ENGLISH],
+                "languages": list(LANGUAGES) if name in OFFERED_ENTITIES else [ENGLISH],
                 "recogniser": "tagger" if entity.tagged else "pattern",
             }
             for name, entity in rows

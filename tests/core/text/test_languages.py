@@ -3,9 +3,9 @@
 import pytest
 
 from core.errors import InvalidInput
-from core.text.languages import FORM_ENTITIES, PATTERNS_ONLY, entities_of
+from core.text.languages import OFFERED_ENTITIES, PATTERNS_ONLY, entities_of
 from core.text.lists import AllowLists
-from core.text.policy import MaskPolicy
+from core.text.policy import ENTITIES, MaskPolicy
 from core.text.sanitize import inspect
 
 VALUES = {
@@ -46,7 +46,7 @@ AROUND = {
 
 
 def test_every_entity_that_is_offered_in_another_language_is_found_there():
-    assert VALUES.keys() == set(FORM_ENTITIES)
+    assert VALUES.keys() == {name for name, entity in ENTITIES.items() if entity.by_form}
     assert AROUND.keys() == set(PATTERNS_ONLY)
     for around in AROUND.values():
         for entity, value in VALUES.items():
@@ -57,7 +57,7 @@ def test_every_entity_that_is_offered_in_another_language_is_found_there():
 def test_by_default_a_language_looks_for_all_that_it_offers_but_what_nobody_gets_by_default():
     found = entities_of("de", techniques=("entity",), entities=(), allow_list="general")
 
-    assert set(FORM_ENTITIES) - set(found) == {"UUID"}
+    assert set(OFFERED_ENTITIES) - set(found) == {"UUID"}
     assert entities_of("de", techniques=("all",), entities=(), allow_list="general") == ()
 
 

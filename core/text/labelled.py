@@ -1,0 +1,155 @@
+"""Values that a label names: `passport no. X1234567`, `Mitarbeiternummer: 00412-B`, `"employee_id": "E-20391"`.
+
+A label is a name that is complete in itself (`MRN`, `Reisepass`), or a noun beside a word for "number" in any of the
+eight languages (`customer no.`, `numéro de client`, `Kunden-ID`). Between a label and its value lie at most a few words
+of a closed list (`is`, `lautet`) and punctuation, but no end of a sentence. A value contains a digit. The label is not
+part of the find. A list of values after one label is found value by value.
+
+Words match in any case, with or without their accents, and written together, with hyphens or with underscores.
+
+Cost: linear in the text. Each token with a digit is compared with the `LABEL_CHARS` characters before it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.recogniser import Hit, Scan, matches
+
+LABEL_CHARS = 90
+LIST_CHARS = 500
+LABELLED_SCORE = 0.8
+
+_JOIN = r"[\s_.\-]{0,2}"
+_ALSO = {"ß": "ss", "ü": "ue", "ö": "oe", "ä": "ae"}
+_NUMBER_WORDS = (
+    "number|numbers|num|no|nos|nr|nbr|id|ids|code|identifier|reference|ref|kennung|nummer|nummern|numéro|numéros|"
+    "identifiant|code|número|núm|identificador|código|numero|identificativo|codice|numer|numeru|numerze|identyfikator|"
+    "kod|n|nº|n°|№|#"
+)
+_OF_WORDS = "of|the|my|your|de|del|de la|de los|du|des|d'|d’|di|dell'|dell’|della|do|da|dos|van|von|der|l'|l’"
+_BETWEEN_WORDS = (
+    "is|are|was|reads|the|my|your|his|her|our|their|new|old|current|valid|following|as|follows|under|with|holder|and|"
+    "lautet|ist|war|die|der|das|den|mit|meine|meiner|ihre|ihrer|seine|neue|alte|folgende|est|le|la|mon|ma|votre|son|"
+    "sous|porte|suivant|es|era|el|mi|su|con|è|il|mio|suo|con|het|mijn|uw|met|é|o|a|meu|minha|seu|sua|com|to|jest|o|"
+    "był|moj|mój|twój"
+)
+_PUNCTUATION = r"[\s:;#=()\[\]{}\"'“”„«»‘’|*<>/\\–—→\-]{0,8}"
+_UPPER_PREFIX = regex.compile(r"(?<![\w])[A-Z]{1,4} \Z")
+TOKEN = regex.compile(
+    r"(?<![^\W_])(?<![@+])(?:[A-Za-z]{1,8}[-/._]){0,2}[A-Za-z]{0,8}\d[A-Za-z0-9]*+"
+    r"(?:[-/._](?:[A-Za-z]{0,4}\d[A-Za-z0-9]*+|[A-Za-z]{1,3}(?![A-Za-z0-9])))*+(?![^\W_]|@|[.,:]\d)"
+)
+_MORE_GROUPS = regex.compile(r"(?:[ \u00a0\u202f](?:\d{2,8}|[A-Z]{1,3}\d?)(?![\w]|[-/.:,]\d))+")
+_DATE = regex.compile(
+    r"(?:19|20)\d\d([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:19|20)?\d\d|(?:19|20)\d\d|\d+[.,]\d\d"
+)
+_AMOUNT = regex.compile(r"[ \u00a0]?(?:[%€$£]|(?:EUR|USD|GBP|CHF|PLN)(?!\w))")
+_LIST_GAP = regex.compile(r"\s*(?:[,;&|/]|(?:[,;]\s*)?(?<!\w)(?:and|or|und|oder|et|ou|y|e|ed|i|en|lub)(?!\w))\s*")
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a value looks like. `pattern` matches it whole, in any case.
+
+    spaced: it may be written in groups with spaces between them. dates: it may look like a date, a year or an amount.
+    """
+
+    pattern: str
+    spaced: bool = False
+    dates: bool = False
+
+
+# A code of at least four letters and digits, with at least three digits.
+CODE = Value(r"(?=(?:[^\W_][-/._]?){4,24}\Z)(?=(?:\D*\d){3})[A-Za-z0-9/._-]+")
+
+
+def _written(phrase: str) -> str:
+    """Return the pattern of a phrase: any accents, and any joint between its words."""
+    parts = []
+    for char in phrase:
+        base = unicodedata.normalize("NFD", char)[0]
+        if char == " ":
+            parts.append(_JOIN)
+        elif not char.isalpha() or (char == base and char not in _ALSO):
+            parts.append(regex.escape(char))
+        else:
+            others = [char, _ALSO[char]] if char in _ALSO else [char]
+            parts.append(f"(?:{'|'.join(others)}|{base}\\p{{M}}?)")
+    return "".join(parts) + (r"\.?" if len(phrase) <= 6 else "")
+
+
+def _any(words: Sequence[str]) -> str:
+    return f"(?:{'|'.join(_written(word) for word in sorted(set(words), key=len, reverse=True))})"
+
+
+def label_pattern(*, names: Sequence[str] = (), nouns: Sequence[str] = ()) -> regex.Pattern[str]:
+    """Return a pattern that matches backwards from the start of a value, if a label stands before it.
+
+    names: labels that are complete. nouns: labels only beside a word for "number", before or after the noun.
+    """
+    number, of = _any(_NUMBER_WORDS.split("|")), _any(_OF_WORDS.split("|"))
+    ways = [_any(names)] if names else []
+    if nouns:
+        noun = _any(nouns)
+        ways += [rf"{noun}{_JOIN}{number}", rf"{number}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
+    between = rf"[\s_:.\-]{{0,3}}(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS.split('|'))})(?![^\W_])"
+    return regex.compile(
+        rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?![^\W_])(?:{between}){{0,4}}{_PUNCTUATION}\Z", regex.IGNORECASE
+    )
+
+
+def labelled_scan(
+    label: regex.Pattern[str],
+    value: Value = CODE,
+    *,
+    score: float = LABELLED_SCORE,
+    token: regex.Pattern[str] = TOKEN,
+) -> Scan:
+    """Return a scan for values that stand after a label. `token` finds the start of what may be a value."""
+    shape = regex.compile(value.pattern, regex.IGNORECASE)
+
+    def scan(text: str) -> Iterator[Hit]:
+        last, list_start = Hit(0, 0, 0.0), 0
+        for found in matches(token, text):
+            if found.start() < last.end:
+                continue
+            for start in _starts(text, found.start(), spaced=value.spaced):
+                listed = last.end and start - list_start < LIST_CHARS and _LIST_GAP.fullmatch(text, last.end, start)
+                if not listed and label.search(text, max(0, start - LABEL_CHARS), start) is None:
+                    continue
+                end = _end(text, start, found.end(), shape, value)
+                if end and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
+                    list_start = list_start if listed else start
+                    last = Hit(start, end, score)
+                    yield last
+                    break
+
+    return scan
+
+
+def _starts(text: str, start: int, *, spaced: bool) -> Iterator[int]:
+    """Yield where the value of a token may start: at the token, or at capital letters before it (`AB 1234567`)."""
+    yield start
+    if spaced and (prefix := _UPPER_PREFIX.search(text, max(0, start - 6), start)):
+        yield prefix.start()
+
+
+def _end(text: str, start: int, end: int, shape: regex.Pattern[str], value: Value) -> int | None:
+    """Return the end of the longest value of the right shape, None if there is none."""
+    ends = [end]
+    if value.spaced and (more := _MORE_GROUPS.match(text, end)):
+        ends = [*reversed([place for place in range(end + 1, more.end()) if text[place].isspace()]), end]
+        ends.insert(0, more.end())
+    for each in ends:
+        if (
+            shape.fullmatch(text, start, each)
+            and (value.dates or not _DATE.fullmatch(text, start, each))
+            and not _AMOUNT.match(text, each)
+        ):
+            return each
+    return None

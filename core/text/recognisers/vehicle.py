@@ -1,0 +1,105 @@
+"""Vehicles: licence plates and vehicle identification numbers (ISO 3779)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.labelled import Value, label_pattern, labelled_scan
+from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
+
+_PLATE_WORDS = (
+    "license plate|license plates|licence plate|licence plates|number plate|number plates|plate number|plate no|plate|"
+    "plates|registration plate|vehicle registration|vehicle registration number|registration number|registration mark|"
+    "registration|reg|reg no|reg number|VRM|VRN|"
+    "Kennzeichen|Kfz-Kennzeichen|KFZ Kennzeichen|Autokennzeichen|Nummernschild|Autonummer|Kontrollschild|"
+    "plaque|plaque d'immatriculation|plaque d’immatriculation|immatriculation|immatriculé|immatriculée|"
+    "matrícula|matrículas|placa|placas|placa de matrícula|patente|targa|targato|targata|"
+    "kenteken|kentekenplaat|nummerplaat|kentekennummer|chapa|chapa de matrícula|"
+    "tablica rejestracyjna|tablice rejestracyjne|tablic rejestracyjnych|numer rejestracyjny|nr rejestracyjny|nr rej|"
+    "numerze rejestracyjnym|rejestracja|rejestracji"
+).split("|")
+# Words that mean other registrations too, and so name a plate only directly before it.
+_AMBIGUOUS = {
+    "registration",
+    "registration number",
+    "reg",
+    "reg no",
+    "reg number",
+    "plate",
+    "plates",
+    "patente",
+    "placa",
+}
+
+_GAP = r"[ \u00a0·•-]?"
+_PLATES = (
+    rf"[A-Z]{{2}}\d{{2}}{_GAP}[A-Z]{{3}}|[A-Z]\d{{1,3}}{_GAP}[A-Z]{{3}}|[A-Z]{{1,3}}{_GAP}\d{{1,4}}",  # United Kingdom
+    rf"[A-ZÄÖÜ]{{1,3}}[ :-]{{1,2}}[A-Z]{{1,2}}{_GAP}\d{{1,4}}{_GAP}[EH]?",  # Germany
+    rf"[A-Z]{{2}}{_GAP}\d{{3}}{_GAP}[A-Z]{{2}}|\d{{1,4}}{_GAP}[A-Z]{{2,3}}{_GAP}\d{{2}}",  # France, Italy
+    rf"\d{{4}}{_GAP}[A-Z]{{3}}|[A-Z]{{1,2}}{_GAP}\d{{4}}{_GAP}[A-Z]{{1,2}}",  # Spain
+    rf"[A-Z]{{2}}{_GAP}\d{{2}}{_GAP}[A-Z]{{2}}|\d{{2}}{_GAP}[A-Z]{{2}}{_GAP}\d{{2}}|\d{{2}}{_GAP}\d{{2}}{_GAP}[A-Z]{{2}}"
+    rf"|[A-Z]{{2}}{_GAP}\d{{2}}{_GAP}\d{{2}}",  # Portugal, Netherlands
+    rf"[A-Z]{{1,2}}{_GAP}\d{{2,3}}{_GAP}[A-Z]{{1,3}}|\d{{1,2}}{_GAP}[A-Z]{{2,3}}{_GAP}\d{{1,3}}"
+    rf"|[A-Z]{{2}}{_GAP}[A-Z]{{2}}{_GAP}\d{{2}}|\d{{2}}{_GAP}[A-Z]{{2}}{_GAP}[A-Z]{{2}}",  # Netherlands, Belgium
+    rf"[A-Z]{{2,3}}{_GAP}\d{{4,5}}|[A-Z]{{2,3}}{_GAP}\d[A-Z0-9]{{3,4}}",  # Poland
+    rf"[A-Z]{{1,2}}{_GAP}\d{{1,6}}{_GAP}[A-Z]{{0,3}}",  # Austria, Switzerland
+    rf"[A-Z]{{3}}{_GAP}\d{{3,4}}|\d{{3}}{_GAP}[A-Z]{{3}}|\d[A-Z]{{3}}{_GAP}\d{{3}}|[A-Z0-9]{{2,4}}{_GAP}[A-Z0-9]{{2,4}}"
+    rf"|[A-Z]{{3}}{_GAP}\d[A-Z]{_GAP}?\d{{2}}",  # United States, Brazil
+)
+_PLATE = Value(rf"(?=[^\d]*\d)(?=[^A-ZÄÖÜ]*[A-ZÄÖÜ])(?:{'|'.join(_PLATES)})")
+# A plate may contain spaces and end in letters, which a token does not: the whole plate is searched for first.
+_START = regex.compile(rf"(?<![\w-])(?:{'|'.join(_PLATES)})(?![\w]|-\w)", regex.IGNORECASE)
+_CAPITAL_FORMS = (
+    Pattern(
+        regex.compile(
+            rf"(?<![\w-])(?:[A-Z]{{2}}\d{{2}} [A-Z]{{3}}|[A-ZÄÖÜ]{{1,3}}-[A-Z]{{1,2}}[ -]\d{{1,4}}[EH]?"
+            rf"|[A-Z]{{2}}[ -]\d{{3}}[ -][A-Z]{{2}}|\d{{4}}[ -][B-DF-HJ-NP-TV-Z]{{3}}|[A-Z]{{2}}-\d{{2}}-[A-Z]{{2}}"
+            rf"|\d{{2}}-[A-Z]{{2}}-\d{{2}}|[A-Z]{{1,2}}-\d{{2,3}}-[A-Z]{{1,2}}|\d-[A-Z]{{3}}-\d{{2,3}})(?![\w]|-\w)"
+        ),
+        0.1,
+    ),
+)
+
+# ---------------------------------------------------------------- vehicle identification numbers
+
+_VIN = regex.compile(r"(?<![\w-])[A-HJ-NPR-Z0-9]{17}(?![\w-])", regex.IGNORECASE)
+_VIN_WORDS = (
+    "VIN|VINs|vehicle identification number|vehicle id|chassis number|chassis no|frame number|"
+    "Fahrgestellnummer|Fahrzeug-Identifizierungsnummer|Fahrzeugidentifikationsnummer|FIN|FIN-Nr|Fahrgestell-Nr|"
+    "numéro de châssis|châssis|numéro de série|numéro d'identification du véhicule|bastidor|número de bastidor|"
+    "número de chasis|chasis|telaio|numero di telaio|chassisnummer|voertuigidentificatienummer|"
+    "número de chassi|chassi|quadro|numer VIN|numer nadwozia|nadwozia"
+).split("|")
+_VIN_VALUES = {char: place for place, char in enumerate("0123456789")} | dict(
+    zip("ABCDEFGHJKLMNPRSTUVWXYZ", (1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 7, 9, 2, 3, 4, 5, 6, 7, 8, 9), strict=True)
+)
+_VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
+
+
+def vin_valid(vin: str) -> bool:
+    """Whether the check digit (place 9) of a VIN of 17 capital characters is valid."""
+    remainder = sum(_VIN_VALUES[char] * weight for char, weight in zip(vin, _VIN_WEIGHTS, strict=True)) % 11
+    return vin[8] == ("X" if remainder == 10 else str(remainder))
+
+
+def _vin(text: str) -> Iterator[Hit]:
+    """A valid check digit passes alone in capitals that end in four digits, as all makers number their vehicles."""
+    for match in matches(_VIN, text):
+        vin = match.group()
+        digits = sum(map(str.isdecimal, vin))
+        if digits < 4 or digits == len(vin):
+            continue
+        strict = vin.isupper() and vin[13:].isdecimal() and vin_valid(vin)
+        yield Hit(match.start(), match.end(), 0.6 if strict else 0.1)
+
+
+def recognisers() -> tuple[Recogniser, ...]:
+    label = label_pattern(names=_PLATE_WORDS)
+    near = [word for word in _PLATE_WORDS if word not in _AMBIGUOUS]
+    return (
+        Recogniser("LICENSE_PLATE", labelled_scan(label, _PLATE, token=_START), digits_min=1, copies=True),
+        Recogniser("LICENSE_PLATE", pattern_scan(_CAPITAL_FORMS), context_of(near), digits_min=1),
+        Recogniser("VIN", _vin, context_of(_VIN_WORDS), digits_min=4),
+    )
