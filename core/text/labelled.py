@@ -18,31 +18,41 @@ from dataclasses import dataclass
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Hit, Scan, matches
+from core.text.anchors import Anchors
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, matches
 
 LABEL_CHARS = 90
 LIST_CHARS = 500
 LABELLED_SCORE = 0.8
 
+
+def phrases(text: str) -> tuple[str, ...]:
+    """Return the phrases of `text`, which `|` separates."""
+    return tuple(text.split("|"))
+
+
 _JOIN = r"[\s_.\-]{0,2}"
 _ALSO = {"ß": "ss", "ü": "ue", "ö": "oe", "ä": "ae"}
-_NUMBER_WORDS = (
+_NUMBER_WORDS = phrases(
     "number|numbers|num|no|nos|nr|nbr|id|ids|code|identifier|reference|ref|kennung|nummer|nummern|numéro|numéros|"
     "identifiant|code|número|núm|identificador|código|numero|identificativo|codice|numer|numeru|numerze|identyfikator|"
     "kod|n|nº|n°|№|#"
 )
-_OF_WORDS = "of|the|my|your|de|del|de la|de los|du|des|d'|d’|di|dell'|dell’|della|do|da|dos|van|von|der|l'|l’"
-_BETWEEN_WORDS = (
+_OF_WORDS = phrases("of|the|my|your|de|del|de la|de los|du|des|d'|d’|di|dell'|dell’|della|do|da|dos|van|von|der|l'|l’")
+_BETWEEN_WORDS = phrases(
     "is|are|was|reads|the|my|your|his|her|our|their|new|old|current|valid|following|as|follows|under|with|holder|and|"
     "lautet|ist|war|die|der|das|den|mit|meine|meiner|ihre|ihrer|seine|neue|alte|folgende|est|le|la|mon|ma|votre|son|"
     "sous|porte|suivant|es|era|el|mi|su|con|è|il|mio|suo|con|het|mijn|uw|met|é|o|a|meu|minha|seu|sua|com|to|jest|o|"
     "był|moj|mój|twój"
 )
-_PUNCTUATION = r"[\s:;#=()\[\]{}\"'“”„«»‘’|*<>/\\–—→\-]{0,8}"
+_PUNCTUATION = r"[\s:;=()\[\]{}\"'“”„«»‘’|*<>/\\–—→\-]{0,8}+"
 _UPPER_PREFIX = regex.compile(r"(?<![\w])[A-Z]{1,4} \Z")
-TOKEN = regex.compile(
-    r"(?<![^\W_])(?<![@+])(?:[A-Za-z]{1,8}[-/._]){0,2}[A-Za-z]{0,8}\d[A-Za-z0-9]*+"
-    r"(?:[-/._](?:[A-Za-z]{0,4}\d[A-Za-z0-9]*+|[A-Za-z]{1,3}(?![A-Za-z0-9])))*+(?![^\W_]|@|[.,:]\d)"
+_LAST_LETTERS = regex.compile(rf"(?r)(?:([^\W\d_]{{1,3}})|[#°º№])\.?{_PUNCTUATION}\Z")
+_DIGITS = regex.compile(r"[0-9]++")
+_HEAD = regex.compile(r"(?r)(?<![^\W_])(?<![@+])(?:[A-Za-z]{1,8}[-/._]){0,2}[A-Za-z]{0,8}\Z")
+_HEAD_CHARS = 30
+_TAIL = regex.compile(
+    r"[A-Za-z0-9]*+(?:[-/._](?:[A-Za-z]{0,4}[0-9][A-Za-z0-9]*+|[A-Za-z]{1,3}(?![A-Za-z0-9])))*+(?![^\W_]|@|[.,:][0-9])"
 )
 _MORE_GROUPS = regex.compile(r"(?:[ \u00a0\u202f](?:\d{2,8}|[A-Z]{1,3}\d?)(?![\w]|[-/.:,]\d))+")
 _DATE = regex.compile(
@@ -68,6 +78,48 @@ class Value:
 CODE = Value(r"(?=(?:[^\W_][-/._]?){4,24}\Z)(?=(?:\D*\d){3})[A-Za-z0-9/._-]+")
 
 
+class Label:
+    """Labels of one type: `names` are complete, `nouns` only beside a word for "number", before or after the noun."""
+
+    def __init__(self, *, names: Sequence[str] = (), nouns: Sequence[str] = ()) -> None:
+        number, of = _any(_NUMBER_WORDS), _any(_OF_WORDS)
+        ways = [_any(names)] if names else []
+        if nouns:
+            noun = _any(nouns)
+            ways += [rf"{noun}{_JOIN}{number}", rf"{number}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
+        between = rf"[\s_:.\-]{{0,3}}(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
+        self._pattern = regex.compile(
+            rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?!\p{{L}})(?:{between}){{0,4}}{_PUNCTUATION}\Z", regex.IGNORECASE
+        )
+        self._anchors = Anchors([*names, *nouns])
+        self._endings = {
+            word[-3:]
+            for phrase in (*names, *nouns, *_NUMBER_WORDS, *_BETWEEN_WORDS)
+            for word in _spellings(phrase.split(" ")[-1])
+        }
+
+    def may_occur(self, text: str) -> bool:
+        """Return False only if `text` contains no label."""
+        return self._anchors.may_occur(text)
+
+    def before(self, text: str, start: int) -> bool:
+        """Whether a label stands directly before `start`."""
+        last = _LAST_LETTERS.search(text, max(0, start - _HEAD_CHARS), start)
+        if last is None or (last.group(1) and not self._may_end(last.group(1).lower())):
+            return False
+        return self._pattern.search(text, max(0, start - LABEL_CHARS), start, timeout=REGEX_TIMEOUT_S) is not None
+
+    def _may_end(self, letters: str) -> bool:
+        return letters in self._endings or letters[-2:] in ("id", "no", "nr") or not letters.isascii()
+
+
+def _spellings(word: str) -> set[str]:
+    """Return the small letters of a word with its accents, without them, and with German digraphs."""
+    small = "".join(char for char in word.lower() if char.isalpha())
+    bare = "".join(unicodedata.normalize("NFD", char)[0] for char in small)
+    return {small, bare, "".join(_ALSO.get(char, char) for char in small)}
+
+
 def _written(phrase: str) -> str:
     """Return the pattern of a phrase: any accents, and any joint between its words."""
     parts = []
@@ -87,42 +139,20 @@ def _any(words: Sequence[str]) -> str:
     return f"(?:{'|'.join(_written(word) for word in sorted(set(words), key=len, reverse=True))})"
 
 
-def label_pattern(*, names: Sequence[str] = (), nouns: Sequence[str] = ()) -> regex.Pattern[str]:
-    """Return a pattern that matches backwards from the start of a value, if a label stands before it.
-
-    names: labels that are complete. nouns: labels only beside a word for "number", before or after the noun.
-    """
-    number, of = _any(_NUMBER_WORDS.split("|")), _any(_OF_WORDS.split("|"))
-    ways = [_any(names)] if names else []
-    if nouns:
-        noun = _any(nouns)
-        ways += [rf"{noun}{_JOIN}{number}", rf"{number}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
-    between = rf"[\s_:.\-]{{0,3}}(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS.split('|'))})(?![^\W_])"
-    return regex.compile(
-        rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?![^\W_])(?:{between}){{0,4}}{_PUNCTUATION}\Z", regex.IGNORECASE
-    )
-
-
-def labelled_scan(
-    label: regex.Pattern[str],
-    value: Value = CODE,
-    *,
-    score: float = LABELLED_SCORE,
-    token: regex.Pattern[str] = TOKEN,
-) -> Scan:
-    """Return a scan for values that stand after a label. `token` finds the start of what may be a value."""
+def labelled_scan(label: Label, value: Value = CODE, *, score: float = LABELLED_SCORE) -> Scan:
+    """Return a scan for values that stand after a label."""
     shape = regex.compile(value.pattern, regex.IGNORECASE)
 
     def scan(text: str) -> Iterator[Hit]:
+        if not label.may_occur(text):
+            return
         last, list_start = Hit(0, 0, 0.0), 0
-        for found in matches(token, text):
-            if found.start() < last.end:
-                continue
-            for start in _starts(text, found.start(), spaced=value.spaced):
+        for first, token_end in tokens(text):
+            for start in _starts(text, first, spaced=value.spaced):
                 listed = last.end and start - list_start < LIST_CHARS and _LIST_GAP.fullmatch(text, last.end, start)
-                if not listed and label.search(text, max(0, start - LABEL_CHARS), start) is None:
+                if start < last.end or not (listed or label.before(text, start)):
                     continue
-                end = _end(text, start, found.end(), shape, value)
+                end = _end(text, start, token_end, shape, value)
                 if end and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
                     list_start = list_start if listed else start
                     last = Hit(start, end, score)
@@ -130,6 +160,19 @@ def labelled_scan(
                     break
 
     return scan
+
+
+def tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of the codes in `text`: letters and digits with single separators, and at least one digit."""
+    done = 0
+    for digits in matches(_DIGITS, text):
+        at = digits.start()
+        if at < done:
+            continue
+        head, tail = _HEAD.search(text, max(0, at - _HEAD_CHARS), at), _TAIL.match(text, at)
+        if head and tail and head.start() >= done:
+            done = tail.end()
+            yield head.start(), tail.end()
 
 
 def _starts(text: str, start: int, *, spaced: bool) -> Iterator[int]:

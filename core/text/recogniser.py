@@ -21,6 +21,7 @@ CONTEXT_BONUS = 0.35
 CONTEXT_SCORE_MIN = 0.4
 COPY_CHARS_MIN = 6
 
+_WORD = re.compile(r"[^\W_]+")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
@@ -96,21 +97,31 @@ class Recogniser:
 
         A scan by labels has no weak hits, so that an occurrence without a label would reveal what the first mask hides.
         """
-        scores = {text[hit.start : hit.end]: hit.score for hit in hits if hit.end - hit.start >= COPY_CHARS_MIN}
-        if not self.copies or not scores:
+        if not self.copies:
             return []
-        # The module must not keep the pattern, which contains personal data.
-        every = regex.compile(r"(?<!\w)\L<strings>(?!\w)", strings=list(scores), cache_pattern=False)
-        return [Hit(*match.span(), scores[match.group()]) for match in matches(every, text)]
+        scores = {text[hit.start : hit.end]: hit.score for hit in hits if hit.end - hit.start >= COPY_CHARS_MIN}
+        lengths: dict[str, set[int]] = {}
+        for string in scores:
+            if word := _WORD.match(string):
+                lengths.setdefault(word.group(), set()).add(len(string))
+        return [
+            Hit(word.start(), end, scores[string])
+            for word in (_WORD.finditer(text) if lengths else ())
+            for length in lengths.get(word.group(), ())
+            if (string := text[word.start() : (end := word.start() + length)]) in scores
+            and not text[end : end + 1].isalnum()
+        ]
 
     def _with_context(self, text: str, hit: Hit) -> Hit:
-        if self.context is None:
+        if self.context is None or not stands_near(self.context, text, hit.start, hit.end):
             return hit
-        start, end, score = hit
-        around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
-        if self.context.search(around, timeout=REGEX_TIMEOUT_S) is None:
-            return hit
-        return Hit(start, end, min(1.0, max(score + CONTEXT_BONUS, CONTEXT_SCORE_MIN)))
+        return Hit(hit.start, hit.end, min(1.0, max(hit.score + CONTEXT_BONUS, CONTEXT_SCORE_MIN)))
+
+
+def stands_near(context: regex.Pattern[str], text: str, start: int, end: int) -> bool:
+    """Whether a context word stands near `text[start:end]`."""
+    around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
+    return context.search(around, timeout=REGEX_TIMEOUT_S) is not None
 
 
 def context_of(words: Sequence[str]) -> regex.Pattern[str] | None:

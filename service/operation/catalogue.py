@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from core.mechanisms.vectors.spec import PROJECTED_MAX
-from core.text.languages import ENGLISH, OFFERED_ENTITIES, LANGUAGES
+from core.text.languages import ENGLISH, LANGUAGES, OFFERED_ENTITIES
 from core.text.policy import ENTITIES, supported
 from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.finetune.spec import BUNDLED

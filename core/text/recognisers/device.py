@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.text.labelled import Value, label_pattern, labelled_scan
-from core.text.recogniser import Recogniser, context_of
+from core.text.labelled import Label, Value, labelled_scan
+from core.text.recogniser import Recogniser
 from core.text.recognisers.numbers import luhn
 from core.text.written_numbers import Number, number_scan
 
@@ -32,6 +32,6 @@ _VALUE = Value(r"\d{14,16}|\d{2}[ -]?\d{6}[ -]?\d{6}[ -]?\d{1,2}|\d{6}[ -]\d{2}[
 
 def recognisers() -> tuple[Recogniser, ...]:
     return (
-        Recogniser("IMEI", labelled_scan(label_pattern(names=_WORDS), _VALUE), digits_min=14, copies=True),
-        Recogniser("IMEI", number_scan(_NUMBERS), context_of(_WORDS), digits_min=14),
+        Recogniser("IMEI", labelled_scan(Label(names=_WORDS), _VALUE), digits_min=14, copies=True),
+        Recogniser("IMEI", number_scan(_NUMBERS, _WORDS), digits_min=14, copies=True),
     )

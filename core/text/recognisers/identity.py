@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.labelled import Value, label_pattern, labelled_scan
+from core.text.labelled import Label, Value, labelled_scan, phrases
 from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
 
-_PASSPORT = (
-    "passport|passports|travel document|Reisepass|Reisepässe|Passnummer|Pass-Nr|Pass Nr|Passnr|Passport-Nr|passeport|"
-    "pasaporte|passaporto|paspoort|paspoortnummer|passaporte|paszport|paszportu|paszporcie"
-).split("|")
-_LICENCE = (
+_PASSPORT = phrases(
+    "passport|passports|travel document|Reisepass|Reisepässe|Passnummer|Pass-Nr|Pass Nr|Passnr|Passport-Nr|"
+    "passeport|pasaporte|passaporto|paspoort|paspoortnummer|passaporte|paszport|paszportu|paszporcie"
+)
+_LICENCE = phrases(
     "driver's license|driver’s license|drivers license|driver license|driver's licence|driver’s licence|"
-    "drivers licence|driver licence|driving licence|driving license|driver's permit|license number|licence number|DLN|"
-    "DL|D.L.|Führerschein|Führerscheinnummer|Fahrerlaubnis|permis de conduire|permis B|"
+    "drivers licence|driver licence|driving licence|driving license|driver's permit|license number|"
+    "licence number|DLN|DL|D.L.|Führerschein|Führerscheinnummer|Fahrerlaubnis|permis de conduire|permis B|"
     "permiso de conducir|permiso de conducción|carnet de conducir|licencia de conducir|licencia de conducción|"
     "patente di guida|patente|patente B|rijbewijs|rijbewijsnummer|carta de condução|carteira de motorista|CNH|"
     "carteira de habilitação|carteira nacional de habilitação|prawo jazdy|prawa jazdy"
-).split("|")
+)
 _PASSPORT_VALUE = Value(
     r"(?=(?:\D*\d){4})(?:[A-Z]{0,3}[ -]?\d{5,9}|[A-Z0-9]{8,10}|\d{2} ?[A-Z]{2} ?\d{5}|\d{2} \d{7})", spaced=True
 )
@@ -63,20 +63,16 @@ def _machine_readable(text: str) -> Iterator[Hit]:
             continue
         names = line.endswith("<") and _NAMES.fullmatch(line)
         fields = any(all(_checked(line, *field) for field in kind) for kind in _FIELDS[len(line)])
-        document = len(line) != 30 or fields and (line[0] in "IAC" or line[:6].isdigit())
+        document = len(line) != 30 or (fields and (line[0] in "IAC" or line[:6].isdigit()))
         if names or (fields and document and any(map(str.isdigit, line))):
             yield Hit(match.start(), match.end(), 0.9)
 
 
 def recognisers() -> tuple[Recogniser, ...]:
     return (
-        Recogniser(
-            "PASSPORT", labelled_scan(label_pattern(names=_PASSPORT), _PASSPORT_VALUE), digits_min=4, copies=True
-        ),
+        Recogniser("PASSPORT", labelled_scan(Label(names=_PASSPORT), _PASSPORT_VALUE), digits_min=4, copies=True),
         Recogniser("PASSPORT", pattern_scan(_PASSPORT_FORMS), context_of(_PASSPORT), digits_min=3),
         Recogniser("PASSPORT", _machine_readable),
-        Recogniser(
-            "DRIVER_LICENSE", labelled_scan(label_pattern(names=_LICENCE), _LICENCE_VALUE), digits_min=4, copies=True
-        ),
+        Recogniser("DRIVER_LICENSE", labelled_scan(Label(names=_LICENCE), _LICENCE_VALUE), digits_min=4, copies=True),
         Recogniser("DRIVER_LICENSE", pattern_scan(_UK_LICENCE), digits_min=6),
     )

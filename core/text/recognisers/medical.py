@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from core.text.labelled import Value, label_pattern, labelled_scan
-from core.text.recogniser import Recogniser, context_of
+from core.text.labelled import Label, Value, labelled_scan, phrases
+from core.text.recogniser import Recogniser
 from core.text.written_numbers import Number, number_scan
 
-_RECORD = (
+_RECORD = phrases(
     "MRN|MRNs|medical record|medical record number|medical record no|medical records number|health record number|"
-    "chart no|chart number|chart #|hospital number|hospital no|NHC|IPP|prontuário|"
-    "Krankenaktennummer|Krankenakte|Patientenakte|Fallnummer|Fall-Nr|Aufnahmenummer|"
-    "dossier médical|dossier patient|historia clínica|expediente clínico|expediente médico|"
-    "cartella clinica|medisch dossier|dossiernummer|processo clínico|ficha clínica|historia choroby|"
-    "dokumentacji medycznej|karty pacjenta|numer kartoteki"
-).split("|")
-_PATIENT = "patient|patients|Patienten|paciente|paziente|patiënten|patiënt|utente|pacjenta|pacjent".split("|")
-_INSURANCE = (
+    "chart no|chart number|chart #|hospital number|hospital no|NHC|IPP|prontuário|Krankenaktennummer|Krankenakte|"
+    "Patientenakte|Fallnummer|Fall-Nr|Aufnahmenummer|dossier médical|dossier patient|historia clínica|"
+    "expediente clínico|expediente médico|cartella clinica|medisch dossier|dossiernummer|processo clínico|"
+    "ficha clínica|historia choroby|dokumentacji medycznej|karty pacjenta|numer kartoteki"
+)
+_PATIENT = phrases("patient|patients|Patienten|paciente|paziente|patiënten|patiënt|utente|pacjenta|pacjent")
+_INSURANCE = phrases(
     "health insurance|health insurance number|health insurance id|health card|health card number|health plan id|"
-    "insurance id|insurance member id|insurance number|insurance no|Medicare|Medicare number|Medicaid|Medicaid id|EHIC|"
-    "Versichertennummer|Versicherten-Nr|Versichertennr|Krankenversicherungsnummer|Krankenversichertennummer|"
-    "Krankenversicherten-Nr|Krankenkassennummer|KVNR|KV-Nr|KV-Nummer|Gesundheitskarte|eGK|"
-    "numéro d'assuré|numéro d’assuré|n° d'assuré|assurance maladie|carte vitale|mutuelle|numéro d'adhérent mutuelle|"
-    "tarjeta sanitaria|número de afiliación|seguro médico|seguro de salud|CIP|"
-    "tessera sanitaria|assicurazione sanitaria|numero di tessera sanitaria|"
-    "zorgverzekering|zorgverzekeringsnummer|verzekerdennummer|verzekeringsnummer|"
-    "cartão de saúde|número de utente|utente do SNS|SNS|carteirinha|cartão nacional de saúde|CNS|plano de saúde|"
-    "ubezpieczenia zdrowotnego|numer ubezpieczenia|nr ubezpieczenia|numer ubezpieczonego|karta EKUZ|EKUZ"
-).split("|")
+    "insurance id|insurance member id|insurance number|insurance no|Medicare|Medicare number|Medicaid|"
+    "Medicaid id|EHIC|Versichertennummer|Versicherten-Nr|Versichertennr|Krankenversicherungsnummer|"
+    "Krankenversichertennummer|Krankenversicherten-Nr|Krankenkassennummer|KVNR|KV-Nr|KV-Nummer|Gesundheitskarte|"
+    "eGK|numéro d'assuré|numéro d’assuré|n° d'assuré|assurance maladie|carte vitale|mutuelle|"
+    "numéro d'adhérent mutuelle|tarjeta sanitaria|número de afiliación|seguro médico|seguro de salud|CIP|"
+    "tessera sanitaria|assicurazione sanitaria|numero di tessera sanitaria|zorgverzekering|"
+    "zorgverzekeringsnummer|verzekerdennummer|verzekeringsnummer|cartão de saúde|número de utente|utente do SNS|"
+    "SNS|carteirinha|cartão nacional de saúde|CNS|plano de saúde|ubezpieczenia zdrowotnego|numer ubezpieczenia|"
+    "nr ubezpieczenia|numer ubezpieczonego|karta EKUZ|EKUZ"
+)
 _INSURANCE_VALUE = Value(r"(?=(?:[^\W_][-/. ]{0,2}){6,22}\Z)(?=(?:\D*\d){5})[A-Za-z0-9/. -]+", spaced=True)
 
 
@@ -44,9 +43,9 @@ _NUMBERS = (
 
 
 def recognisers() -> tuple[Recogniser, ...]:
-    record, insurance = label_pattern(names=_RECORD, nouns=_PATIENT), label_pattern(names=_INSURANCE)
+    record, insurance = Label(names=_RECORD, nouns=_PATIENT), Label(names=_INSURANCE)
     return (
         Recogniser("MEDICAL_RECORD_NUMBER", labelled_scan(record), digits_min=3, copies=True),
         Recogniser("HEALTH_INSURANCE_NUMBER", labelled_scan(insurance, _INSURANCE_VALUE), digits_min=5, copies=True),
-        Recogniser("HEALTH_INSURANCE_NUMBER", number_scan(_NUMBERS), context_of(_INSURANCE), digits_min=9),
+        Recogniser("HEALTH_INSURANCE_NUMBER", number_scan(_NUMBERS, _INSURANCE), digits_min=9, copies=True),
     )

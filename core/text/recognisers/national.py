@@ -7,14 +7,14 @@ such a number; and any code after a label. A labelled find scores less than a va
 
 from __future__ import annotations
 
-from core.text.labelled import Value, label_pattern, labelled_scan
-from core.text.recogniser import Recogniser, context_of
+from core.text.labelled import Label, Value, labelled_scan, phrases
+from core.text.recogniser import Recogniser
 from core.text.recognisers.national_table import NATIONAL_NUMBERS, TAX_NUMBERS
 from core.text.written_numbers import number_scan
 
 LABELLED_SCORE = 0.66
 
-_NATIONAL_NAMES = (
+_NATIONAL_NAMES = phrases(
     "national identity number|national id|national id number|national identification number|national identifier|"
     "identity card|identity card number|id card|id card number|identity number|citizen number|resident id|"
     "personal identity code|personal identity number|personal id number|personal identification number|"
@@ -35,7 +35,7 @@ _NATIONAL_NAMES = (
     "asmens kodas|rodné číslo|OIB|EMŠO|EMSO|JMBG|CNP|EGN|ЕГН|AMKA|ΑΜΚΑ|TCKN|TC kimlik|TC kimlik no|kimlik no|"
     "Teudat Zehut|NRIC|CNIC|NIK|KTP|Emirates ID"
 )
-_TAX_NAMES = (
+_TAX_NAMES = phrases(
     "tax id|tax number|tax no|tax reference|tax identification number|tax identifier|taxpayer|taxpayer id|"
     "taxpayer number|taxpayer identification number|TIN|UTR|unique taxpayer reference|EIN|"
     "employer identification number|VAT|VAT id|VAT number|VAT no|VAT registration number|"
@@ -60,10 +60,9 @@ def recognisers() -> tuple[Recogniser, ...]:
     rows = (("NATIONAL_ID", _NATIONAL_NAMES, NATIONAL_NUMBERS), ("TAX_ID", _TAX_NAMES, TAX_NUMBERS))
     built = []
     for entity, names, numbers in rows:
-        words = names.split("|")
-        label = label_pattern(names=words)
+        label = Label(names=names)
         built += [
-            Recogniser(entity, number_scan(numbers), context_of(words), digits_min=6),
+            Recogniser(entity, number_scan(numbers, names), digits_min=6, copies=True),
             Recogniser(entity, labelled_scan(label, _NUMBER, score=LABELLED_SCORE), digits_min=5, copies=True),
         ]
     return tuple(built)

@@ -1,14 +1,14 @@
 """The national identity and tax numbers of countries: one row each.
 
 A form that passes alone has separators or letters, and at most one number in 40 of that form is valid by chance; or it
-is a bare number, of which at most one in 1,000 is valid. Numbers with a type of their own (`US_SSN`, `UK_NINO`, `ES_NIF`,
-`PL_PESEL`, ...) are not here.
+is a bare number, of which at most one in 1,000 is valid. Numbers with a type of their own (`US_SSN`, `UK_NINO`,
+`ES_NIF`, `PL_PESEL`, ...) are not here.
 """
 
 from __future__ import annotations
 
-from stdnum.cn import ric  # type: ignore[import-untyped]
-from stdnum.exceptions import ValidationError  # type: ignore[import-untyped]
+from stdnum.cn import ric
+from stdnum.exceptions import ValidationError
 
 from core.text.written_numbers import Number
 

@@ -6,20 +6,19 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.labelled import Value, label_pattern, labelled_scan
+from core.text.labelled import LABELLED_SCORE, Label, phrases
 from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
 
-_PLATE_WORDS = (
-    "license plate|license plates|licence plate|licence plates|number plate|number plates|plate number|plate no|plate|"
-    "plates|registration plate|vehicle registration|vehicle registration number|registration number|registration mark|"
-    "registration|reg|reg no|reg number|VRM|VRN|"
-    "Kennzeichen|Kfz-Kennzeichen|KFZ Kennzeichen|Autokennzeichen|Nummernschild|Autonummer|Kontrollschild|"
-    "plaque|plaque d'immatriculation|plaque d’immatriculation|immatriculation|immatriculé|immatriculée|"
-    "matrícula|matrículas|placa|placas|placa de matrícula|patente|targa|targato|targata|"
-    "kenteken|kentekenplaat|nummerplaat|kentekennummer|chapa|chapa de matrícula|"
-    "tablica rejestracyjna|tablice rejestracyjne|tablic rejestracyjnych|numer rejestracyjny|nr rejestracyjny|nr rej|"
-    "numerze rejestracyjnym|rejestracja|rejestracji"
-).split("|")
+_PLATE_WORDS = phrases(
+    "license plate|license plates|licence plate|licence plates|number plate|number plates|plate number|plate no|"
+    "plate|plates|registration plate|vehicle registration|vehicle registration number|registration number|"
+    "registration mark|registration|reg|reg no|reg number|VRM|VRN|Kennzeichen|Kfz-Kennzeichen|KFZ Kennzeichen|"
+    "Autokennzeichen|Nummernschild|Autonummer|Kontrollschild|plaque|plaque d'immatriculation|"
+    "plaque d’immatriculation|immatriculation|immatriculé|immatriculée|matrícula|matrículas|placa|placas|"
+    "placa de matrícula|patente|targa|targato|targata|kenteken|kentekenplaat|nummerplaat|kentekennummer|chapa|"
+    "chapa de matrícula|tablica rejestracyjna|tablice rejestracyjne|tablic rejestracyjnych|numer rejestracyjny|"
+    "nr rejestracyjny|nr rej|numerze rejestracyjnym|rejestracja|rejestracji"
+)
 # Words that mean other registrations too, and so name a plate only directly before it.
 _AMBIGUOUS = {
     "registration",
@@ -48,30 +47,60 @@ _PLATES = (
     rf"[A-Z]{{3}}{_GAP}\d{{3,4}}|\d{{3}}{_GAP}[A-Z]{{3}}|\d[A-Z]{{3}}{_GAP}\d{{3}}|[A-Z0-9]{{2,4}}{_GAP}[A-Z0-9]{{2,4}}"
     rf"|[A-Z]{{3}}{_GAP}\d[A-Z]{_GAP}?\d{{2}}",  # United States, Brazil
 )
-_PLATE = Value(rf"(?=[^\d]*\d)(?=[^A-ZÄÖÜ]*[A-ZÄÖÜ])(?:{'|'.join(_PLATES)})")
-# A plate may contain spaces and end in letters, which a token does not: the whole plate is searched for first.
-_START = regex.compile(rf"(?<![\w-])(?:{'|'.join(_PLATES)})(?![\w]|-\w)", regex.IGNORECASE)
+_PLATE = regex.compile(
+    rf"(?=[^\d]{{0,8}}\d)(?=[^A-ZÄÖÜ]{{0,8}}[A-ZÄÖÜ])(?:{'|'.join(_PLATES)})(?![\w]|-\w)", regex.IGNORECASE
+)
+_DIGITS = regex.compile(r"[0-9]++")
+_LETTERS_BEFORE = regex.compile(
+    r"(?r)(?<![\w-])[A-ZÄÖÜ]{1,3}(?:[ :\-]{1,2}[A-Z]{1,3})?[ :·•\-]{0,2}\Z", regex.IGNORECASE
+)
 _CAPITAL_FORMS = (
     Pattern(
         regex.compile(
-            rf"(?<![\w-])(?:[A-Z]{{2}}\d{{2}} [A-Z]{{3}}|[A-ZÄÖÜ]{{1,3}}-[A-Z]{{1,2}}[ -]\d{{1,4}}[EH]?"
-            rf"|[A-Z]{{2}}[ -]\d{{3}}[ -][A-Z]{{2}}|\d{{4}}[ -][B-DF-HJ-NP-TV-Z]{{3}}|[A-Z]{{2}}-\d{{2}}-[A-Z]{{2}}"
-            rf"|\d{{2}}-[A-Z]{{2}}-\d{{2}}|[A-Z]{{1,2}}-\d{{2,3}}-[A-Z]{{1,2}}|\d-[A-Z]{{3}}-\d{{2,3}})(?![\w]|-\w)"
+            r"(?<![\w-])(?:[A-Z]{2}\d{2} [A-Z]{3}|[A-ZÄÖÜ]{1,3}-[A-Z]{1,2}[ -]\d{1,4}[EH]?"
+            r"|[A-Z]{2}[ -]\d{3}[ -][A-Z]{2}|\d{4}[ -][B-DF-HJ-NP-TV-Z]{3}|[A-Z]{2}-\d{2}-[A-Z]{2}"
+            r"|\d{2}-[A-Z]{2}-\d{2}|[A-Z]{1,2}-\d{2,3}-[A-Z]{1,2}|\d-[A-Z]{3}-\d{2,3})(?![\w]|-\w)"
         ),
         0.1,
     ),
 )
 
+_LABEL = Label(names=_PLATE_WORDS)
+
+
+def _labelled_plate(text: str) -> Iterator[Hit]:
+    if not _LABEL.may_occur(text):
+        return
+    done = 0
+    for digits in matches(_DIGITS, text):
+        if digits.start() < done:
+            continue
+        for start in _plate_starts(text, digits.start()):
+            if _LABEL.before(text, start) and (plate := _PLATE.match(text, start)):
+                done = plate.end()
+                yield Hit(start, plate.end(), LABELLED_SCORE)
+                break
+
+
+def _plate_starts(text: str, digits: int) -> Iterator[int]:
+    """Yield where a plate may start whose first digit is at `digits`: there, or at letters before it."""
+    if digits == 0 or not text[digits - 1].isalnum():
+        yield digits
+    for chars in (4, 9):
+        if letters := _LETTERS_BEFORE.search(text, max(0, digits - chars), digits):
+            yield letters.start()
+
+
 # ---------------------------------------------------------------- vehicle identification numbers
 
 _VIN = regex.compile(r"(?<![\w-])[A-HJ-NPR-Z0-9]{17}(?![\w-])", regex.IGNORECASE)
-_VIN_WORDS = (
-    "VIN|VINs|vehicle identification number|vehicle id|chassis number|chassis no|frame number|"
-    "Fahrgestellnummer|Fahrzeug-Identifizierungsnummer|Fahrzeugidentifikationsnummer|FIN|FIN-Nr|Fahrgestell-Nr|"
-    "numéro de châssis|châssis|numéro de série|numéro d'identification du véhicule|bastidor|número de bastidor|"
-    "número de chasis|chasis|telaio|numero di telaio|chassisnummer|voertuigidentificatienummer|"
-    "número de chassi|chassi|quadro|numer VIN|numer nadwozia|nadwozia"
-).split("|")
+_VIN_WORDS = phrases(
+    "VIN|VINs|vehicle identification number|vehicle id|chassis number|chassis no|frame number|Fahrgestellnummer|"
+    "Fahrzeug-Identifizierungsnummer|Fahrzeugidentifikationsnummer|FIN|FIN-Nr|Fahrgestell-Nr|numéro de châssis|"
+    "châssis|numéro de série|numéro d'identification du véhicule|bastidor|número de bastidor|número de chasis|"
+    "chasis|telaio|numero di telaio|chassisnummer|voertuigidentificatienummer|número de chassi|chassi|quadro|"
+    "numer VIN|numer nadwozia|nadwozia"
+)
 _VIN_VALUES = {char: place for place, char in enumerate("0123456789")} | dict(
     zip("ABCDEFGHJKLMNPRSTUVWXYZ", (1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 7, 9, 2, 3, 4, 5, 6, 7, 8, 9), strict=True)
 )
@@ -96,10 +125,9 @@ def _vin(text: str) -> Iterator[Hit]:
 
 
 def recognisers() -> tuple[Recogniser, ...]:
-    label = label_pattern(names=_PLATE_WORDS)
     near = [word for word in _PLATE_WORDS if word not in _AMBIGUOUS]
     return (
-        Recogniser("LICENSE_PLATE", labelled_scan(label, _PLATE, token=_START), digits_min=1, copies=True),
+        Recogniser("LICENSE_PLATE", _labelled_plate, digits_min=1, copies=True),
         Recogniser("LICENSE_PLATE", pattern_scan(_CAPITAL_FORMS), context_of(near), digits_min=1),
         Recogniser("VIN", _vin, context_of(_VIN_WORDS), digits_min=4),
     )
