@@ -24,6 +24,7 @@ from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, matches
 LABEL_CHARS = 90
 LIST_CHARS = 500
 LABELLED_SCORE = 0.8
+FAR_SHARE = 0.75  # of the score, for a value that a word for "number" joins to a label earlier in the sentence
 
 
 def phrases(text: str) -> tuple[str, ...]:
@@ -36,8 +37,11 @@ _ALSO = {"ß": "ss", "ü": "ue", "ö": "oe", "ä": "ae"}
 _NUMBER_WORDS = phrases(
     "number|numbers|num|no|nos|nr|nbr|id|ids|code|identifier|reference|ref|kennung|nummer|nummern|numéro|numéros|"
     "identifiant|code|número|núm|identificador|código|numero|identificativo|codice|numer|numeru|numerze|identyfikator|"
-    "kod|n|nº|n°|№|#"
+    "kod|n|nº|n°|n.º|n.°|n.o|№|#"
 )
+_FAR_NUMBER_WORDS = "number|no\\.|nr\\.?|nummer|numéro|número|numero|numer|numerze|n°|nº|n\\.º"
+_VERBS = "heeft|tiene|porte|porta|under|with"
+_NOUNS_OF_NUMBERS = "(?:fax|tax|car|bus|job|lot|row|tel|mob)\\s"
 _OF_WORDS = phrases("of|the|my|your|de|del|de la|de los|du|des|d'|d’|di|dell'|dell’|della|do|da|dos|van|von|der|l'|l’")
 _BETWEEN_WORDS = phrases(
     "is|are|was|reads|the|my|your|his|her|our|their|new|old|current|valid|following|as|follows|under|with|holder|and|"
@@ -54,7 +58,7 @@ _HEAD_CHARS = 30
 _TAIL = regex.compile(
     r"[A-Za-z0-9]*+(?:[-/._](?:[A-Za-z]{0,4}[0-9][A-Za-z0-9]*+|[A-Za-z]{1,3}(?![A-Za-z0-9])))*+(?![^\W_]|@|[.,:][0-9])"
 )
-_MORE_GROUPS = regex.compile(r"(?:[ \u00a0\u202f](?:\d{2,8}|[A-Z]{1,3}\d?)(?![\w]|[-/.:,]\d))+")
+_MORE_GROUPS = regex.compile(r"(?:[ \u00a0\u202f](?:\d{2,12}|[A-Z]{1,3}\d?)(?![\w]|[-/.:,]\d))+")
 _DATE = regex.compile(
     r"(?:19|20)\d\d([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:19|20)?\d\d|(?:19|20)\d\d|\d+[.,]\d\d"
 )
@@ -87,10 +91,14 @@ class Label:
         if nouns:
             noun = _any(nouns)
             ways += [rf"{noun}{_JOIN}{number}", rf"{number}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
-        between = rf"[\s_:.\-]{{0,3}}(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
-        self._pattern = regex.compile(
-            rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?!\p{{L}})(?:{between}){{0,4}}{_PUNCTUATION}\Z", regex.IGNORECASE
-        )
+        owner = rf"\s{of}\s\p{{L}}{{2,20}}(?:\s\p{{Lu}}\p{{L}}{{1,20}})?"
+        word = rf"(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
+        end = rf"(?:[\s_:,\-]{{0,3}}{word}|{owner}){{0,4}}{_PUNCTUATION}\Z"
+        label = rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?!\p{{L}})"
+        self._close = regex.compile(label + end, regex.IGNORECASE)
+        # `carte vitale ... sous le numéro 123`: the same sentence, no other number between, an article before "number".
+        far = rf"[^\d.!?;\n]{{1,40}}(?<![^\W_])(?!{_NOUNS_OF_NUMBERS})(?:\p{{L}}{{1,3}}|{_VERBS})\s(?:{_FAR_NUMBER_WORDS})(?!\p{{L}})"
+        self._far = regex.compile(label + far + end, regex.IGNORECASE)
         self._anchors = Anchors([*names, *nouns])
         self._endings = {
             word[-3:]
@@ -102,12 +110,15 @@ class Label:
         """Return False only if `text` contains no label."""
         return self._anchors.may_occur(text)
 
-    def before(self, text: str, start: int) -> bool:
-        """Whether a label stands directly before `start`."""
+    def score(self, text: str, start: int) -> float:
+        """Return how surely a label names the value at `start`, 0 if none does."""
         last = _LAST_LETTERS.search(text, max(0, start - _HEAD_CHARS), start)
         if last is None or (last.group(1) and not self._may_end(last.group(1).lower())):
-            return False
-        return self._pattern.search(text, max(0, start - LABEL_CHARS), start, timeout=REGEX_TIMEOUT_S) is not None
+            return 0.0
+        for pattern, score in ((self._close, 1.0), (self._far, FAR_SHARE)):
+            if pattern.search(text, max(0, start - LABEL_CHARS), start, timeout=REGEX_TIMEOUT_S):
+                return score
+        return 0.0
 
     def _may_end(self, letters: str) -> bool:
         return letters in self._endings or letters[-2:] in ("id", "no", "nr") or not letters.isascii()
@@ -149,13 +160,14 @@ def labelled_scan(label: Label, value: Value = CODE, *, score: float = LABELLED_
         last, list_start = Hit(0, 0, 0.0), 0
         for first, token_end in tokens(text):
             for start in _starts(text, first, spaced=value.spaced):
-                listed = last.end and start - list_start < LIST_CHARS and _LIST_GAP.fullmatch(text, last.end, start)
-                if start < last.end or not (listed or label.before(text, start)):
+                if start < last.end:
                     continue
-                end = _end(text, start, token_end, shape, value)
+                listed = last.end and start - list_start < LIST_CHARS and _LIST_GAP.fullmatch(text, last.end, start)
+                share = last.score / score if listed else label.score(text, start)
+                end = _end(text, start, token_end, shape, value) if share else None
                 if end and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
                     list_start = list_start if listed else start
-                    last = Hit(start, end, score)
+                    last = Hit(start, end, score * share)
                     yield last
                     break
 

@@ -30,7 +30,7 @@ _ROUTING = phrases(
 )
 _ACCOUNT_VALUE = Value(r"(?=(?:[^\W_][-/. \u00a0]{0,2}){5,30}\Z)(?:[A-Z]{1,2}[ -]?)?\d[\d/. \u00a0-]*", spaced=True)
 _ROUTING_VALUE = Value(
-    r"\d{5,9}|\d{2}-\d{2}-\d{2}|\d{2} \d{2} \d{2}|\d{3} \d{3} \d{2}|\d{3}-\d{3}|[A-Z]{4}0[A-Z0-9]{6}",
+    r"\d{5,9}|(?!19|20)\d{4}|\d{2}-\d{2}-\d{2}|\d{2} \d{2} \d{2}|\d{3} \d{3} \d{2}|\d{3}-\d{3}|[A-Z]{4}0[A-Z0-9]{6}",
     spaced=True,
     dates=True,
 )
@@ -73,7 +73,7 @@ def _labelled_code(text: str) -> Iterator[Hit]:
     """Yield codes after a label and those of a head office (XXX). Words have this form too: `business`, NE is Niger."""
     for match in _codes(text):
         start, end = match.span()
-        if _BIC_LABEL.before(text, start) or _SWIFT_LABEL.search(text, max(0, start - 12), start):
+        if _BIC_LABEL.score(text, start) or _SWIFT_LABEL.search(text, max(0, start - 12), start):
             yield Hit(start, end, LABELLED_SCORE)
         elif match.group(2) == "XXX":
             yield Hit(start, end, 0.6)
@@ -90,7 +90,7 @@ def recognisers() -> tuple[Recogniser, ...]:
     return (
         Recogniser("BANK_ACCOUNT", labelled_scan(account, _ACCOUNT_VALUE), digits_min=5, copies=True),
         Recogniser("BANK_ACCOUNT", number_scan(_ACCOUNTS, _ACCOUNT), digits_min=10, copies=True),
-        Recogniser("BANK_ROUTING", labelled_scan(routing, _ROUTING_VALUE), digits_min=5, copies=True),
+        Recogniser("BANK_ROUTING", labelled_scan(routing, _ROUTING_VALUE), digits_min=4, copies=True),
         Recogniser("SWIFT_CODE", _labelled_code, copies=True),
         Recogniser("SWIFT_CODE", _code_with_digit, context_of(("BIC", "SWIFT", "IBAN")), digits_min=1),
     )

@@ -13,7 +13,7 @@ _RECORD = phrases(
     "expediente clínico|expediente médico|cartella clinica|medisch dossier|dossiernummer|processo clínico|"
     "ficha clínica|historia choroby|dokumentacji medycznej|karty pacjenta|numer kartoteki"
 )
-_PATIENT = phrases("patient|patients|Patienten|paciente|paziente|patiënten|patiënt|utente|pacjenta|pacjent")
+_PATIENT = phrases("patient|patients|Patienten|paciente|paziente|patiënten|patiënt|pacjenta|pacjent")
 _INSURANCE = phrases(
     "health insurance|health insurance number|health insurance id|health card|health card number|health plan id|"
     "insurance id|insurance member id|insurance number|insurance no|Medicare|Medicare number|Medicaid|"

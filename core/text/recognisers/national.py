@@ -12,7 +12,7 @@ from core.text.recogniser import Recogniser
 from core.text.recognisers.national_table import NATIONAL_NUMBERS, TAX_NUMBERS
 from core.text.written_numbers import number_scan
 
-LABELLED_SCORE = 0.66
+LABELLED_SCORE = 0.72
 
 _NATIONAL_NAMES = phrases(
     "national identity number|national id|national id number|national identification number|national identifier|"

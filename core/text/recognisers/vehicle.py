@@ -32,28 +32,20 @@ _AMBIGUOUS = {
     "placa",
 }
 
-_GAP = r"[ \u00a0·•-]?"
-_PLATES = (
-    rf"[A-Z]{{2}}\d{{2}}{_GAP}[A-Z]{{3}}|[A-Z]\d{{1,3}}{_GAP}[A-Z]{{3}}|[A-Z]{{1,3}}{_GAP}\d{{1,4}}",  # United Kingdom
-    rf"[A-ZÄÖÜ]{{1,3}}[ :-]{{1,2}}[A-Z]{{1,2}}{_GAP}\d{{1,4}}{_GAP}[EH]?",  # Germany
-    rf"[A-Z]{{2}}{_GAP}\d{{3}}{_GAP}[A-Z]{{2}}|\d{{1,4}}{_GAP}[A-Z]{{2,3}}{_GAP}\d{{2}}",  # France, Italy
-    rf"\d{{4}}{_GAP}[A-Z]{{3}}|[A-Z]{{1,2}}{_GAP}\d{{4}}{_GAP}[A-Z]{{1,2}}",  # Spain
-    rf"[A-Z]{{2}}{_GAP}\d{{2}}{_GAP}[A-Z]{{2}}|\d{{2}}{_GAP}[A-Z]{{2}}{_GAP}\d{{2}}|\d{{2}}{_GAP}\d{{2}}{_GAP}[A-Z]{{2}}"
-    rf"|[A-Z]{{2}}{_GAP}\d{{2}}{_GAP}\d{{2}}",  # Portugal, Netherlands
-    rf"[A-Z]{{1,2}}{_GAP}\d{{2,3}}{_GAP}[A-Z]{{1,3}}|\d{{1,2}}{_GAP}[A-Z]{{2,3}}{_GAP}\d{{1,3}}"
-    rf"|[A-Z]{{2}}{_GAP}[A-Z]{{2}}{_GAP}\d{{2}}|\d{{2}}{_GAP}[A-Z]{{2}}{_GAP}[A-Z]{{2}}",  # Netherlands, Belgium
-    rf"[A-Z]{{2,3}}{_GAP}\d{{4,5}}|[A-Z]{{2,3}}{_GAP}\d[A-Z0-9]{{3,4}}",  # Poland
-    rf"[A-Z]{{1,2}}{_GAP}\d{{1,6}}{_GAP}[A-Z]{{0,3}}",  # Austria, Switzerland
-    rf"[A-Z]{{3}}{_GAP}\d{{3,4}}|\d{{3}}{_GAP}[A-Z]{{3}}|\d[A-Z]{{3}}{_GAP}\d{{3}}|[A-Z0-9]{{2,4}}{_GAP}[A-Z0-9]{{2,4}}"
-    rf"|[A-Z]{{3}}{_GAP}\d[A-Z]{_GAP}?\d{{2}}",  # United States, Brazil
+# A plate after a label: one to three groups of capitals and digits, 4 to 8 in all, with at least one of each.
+_GROUP = "[A-ZÄÖÜ0-9]{1,7}"
+_END = r"(?![\w]|-\w)"
+_GROUPS = tuple(
+    regex.compile(rf"{_GROUP}(?:[ \u00a0·•-]{_GROUP}){{{more}}}{_END}") for more in (2, 1, 0)
+)  # longest first
+_SMALL = regex.compile(
+    rf"(?:[a-z]{{2}}\d{{2}} [a-z]{{3}}|\d{{4}} [a-z]{{3}}|[a-zäöü]{{1,3}}[ -][a-z]{{1,2}} \d{{1,4}}"
+    rf"|[a-z0-9]{{1,7}}(?:-[a-z0-9]{{1,5}}){{0,2}}){_END}"
 )
-_PLATE = regex.compile(
-    rf"(?=[^\d]{{0,8}}\d)(?=[^A-ZÄÖÜ]{{0,8}}[A-ZÄÖÜ])(?:{'|'.join(_PLATES)})(?![\w]|-\w)", regex.IGNORECASE
-)
+_PLATE_CHARS = range(4, 9)
 _DIGITS = regex.compile(r"[0-9]++")
-_LETTERS_BEFORE = regex.compile(
-    r"(?r)(?<![\w-])[A-ZÄÖÜ]{1,3}(?:[ :\-]{1,2}[A-Z]{1,3})?[ :·•\-]{0,2}\Z", regex.IGNORECASE
-)
+_LETTERS_BEFORE = regex.compile(r"(?r)(?<![\w-])[A-ZÄÖÜ]{1,4}(?:[ \-][A-Z]{1,3})?[ \u00a0·•\-]?\Z", regex.IGNORECASE)
+# Plates near a label word.
 _CAPITAL_FORMS = (
     Pattern(
         regex.compile(
@@ -76,19 +68,33 @@ def _labelled_plate(text: str) -> Iterator[Hit]:
         if digits.start() < done:
             continue
         for start in _plate_starts(text, digits.start()):
-            if _LABEL.before(text, start) and (plate := _PLATE.match(text, start)):
-                done = plate.end()
-                yield Hit(start, plate.end(), LABELLED_SCORE)
+            share = _LABEL.score(text, start)
+            if share and (end := _plate_end(text, start)):
+                done = end
+                yield Hit(start, end, LABELLED_SCORE * share)
                 break
 
 
-def _plate_starts(text: str, digits: int) -> Iterator[int]:
-    """Yield where a plate may start whose first digit is at `digits`: there, or at letters before it."""
-    if digits == 0 or not text[digits - 1].isalnum():
-        yield digits
-    for chars in (4, 9):
+def _plate_starts(text: str, digits: int) -> list[int]:
+    """Return where a plate may start whose first digit is at `digits`: there, or at letters before it."""
+    places = [digits] if digits == 0 or not text[digits - 1].isalnum() else []
+    for chars in (5, 9):
         if letters := _LETTERS_BEFORE.search(text, max(0, digits - chars), digits):
-            yield letters.start()
+            places.append(letters.start())
+    # Capitals after small letters belong to the plate (`placa O 1234 AB`), even if they are a word (`o`).
+    capitals = (
+        text[places[-1]].isupper() and not text[max(0, places[-1] - 3) : places[-1]].isupper() if places else False
+    )
+    return places[::-1] if capitals else places
+
+
+def _plate_end(text: str, start: int) -> int | None:
+    for pattern in (*_GROUPS, _SMALL):
+        if plate := pattern.match(text, start):
+            chars = [char for char in plate.group() if char.isalnum()]
+            if len(chars) in _PLATE_CHARS and any(map(str.isdigit, chars)) and any(map(str.isalpha, chars)):
+                return int(plate.end())
+    return None
 
 
 # ---------------------------------------------------------------- vehicle identification numbers
