@@ -93,6 +93,7 @@ TAX_NUMBERS = (
     Number("FR", "SPI", "fr.nif", alone="99 99 999 999 999", near="9999999999999"),
     Number("FR", "SIREN", "fr.siren", near="999 999 999|999999999"),
     Number("FR", "SIRET", "fr.siret", near="999 999 999 99999|99999999999999"),
+    Number("GB", "VAT", "gb.vat", near="AA999999999|AA 999999999|AA 999 9999 99|999 9999 99|AA999999999999"),
     Number("GB", "UTR", "gb.utr", near="9999999999|99999 99999"),
     Number("GR", "AFM", "gr.vat", near="999999999"),
     Number("HU", "adószám", "hu.anum", near="99999999"),
