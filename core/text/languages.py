@@ -14,9 +14,11 @@ ENGLISH = "en"
 LANGUAGES = (ENGLISH, "de", "es", "fr", "it", "nl", "pl", "pt")
 UNKNOWN = "unknown"  # the answer's word for any other language, and for a text that is too short to tell
 
-# Entities that are found in every language: a form or a checksum suffices, or a tagger finds them. The others need a
-# context word nearby.
-EVERY_LANGUAGE_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.by_form or entity.tagged)
+# Entities that are found in every language: a form or a checksum suffices, a tagger finds them, or their context words
+# are in all languages. The others need an English word nearby.
+EVERY_LANGUAGE_ENTITIES = tuple(
+    name for name, entity in ENTITIES.items() if entity.by_form or entity.by_words or entity.tagged
+)
 
 
 def check_language(language: str, *, techniques: tuple[str, ...], allow_list: str) -> None:

@@ -96,7 +96,7 @@ def masks_of(text: str, joined: Sequence[Joined]) -> list[Mask]:
     return [
         Mask(hit.start, hit.end, recogniser.entity, "entity", hit.score, recogniser.name)
         for recogniser, _, hits in joined
-        for hit in hits.masked(text)
+        for hit in sorted({*hits.masked(text), *recogniser.copies_in(text, hits.passed)})
     ]
 
 

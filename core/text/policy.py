@@ -73,6 +73,7 @@ class Entity:
     threshold: minimum score of a hit that is masked.
     module: has `recognisers()`, whose result holds those of this entity. Empty for one that only a tagger finds.
     by_form: a recogniser passes the threshold without a context word, so that the entity is found in every language.
+    by_words: its context words are in all languages, so that it is found in each of them.
     default: masked if the policy names no entity.
     tagged: found by a tagger, and by no pattern.
     """
@@ -80,12 +81,17 @@ class Entity:
     threshold: float
     module: str = ""
     by_form: bool = False
+    by_words: bool = False
     default: bool = True
     tagged: bool = False
 
 
-_CONTACT, _NUMBERS = "core.text.recognise_contact", "core.text.recognise_numbers"
-_PRESIDIO = "core.text.recognise_presidio"
+_CONTACT, _NUMBERS = "core.text.recognisers.contact", "core.text.recognisers.numbers"
+_PRESIDIO = "core.text.recognisers.presidio"
+_NATIONAL, _IDENTITY = "core.text.recognisers.national", "core.text.recognisers.identity"
+_MEDICAL, _FINANCE = "core.text.recognisers.medical", "core.text.recognisers.finance"
+_VEHICLE, _DEVICE = "core.text.recognisers.vehicle", "core.text.recognisers.device"
+_BUSINESS = "core.text.recognisers.business"
 
 
 # Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 or more, a bare digit pattern
@@ -123,6 +129,20 @@ ENTITIES: dict[str, Entity] = {
     "IT_FISCAL_CODE": Entity(0.6, _PRESIDIO, by_form=True),
     "PL_PESEL": Entity(0.4, _PRESIDIO, by_form=True),
     "DE_TAX_ID": Entity(0.4, _PRESIDIO, by_form=True),
+    "NATIONAL_ID": Entity(0.4, _NATIONAL, by_words=True),
+    "TAX_ID": Entity(0.4, _NATIONAL, by_words=True),
+    "PASSPORT": Entity(0.4, _IDENTITY, by_words=True),
+    "DRIVER_LICENSE": Entity(0.4, _IDENTITY, by_words=True),
+    "MEDICAL_RECORD_NUMBER": Entity(0.4, _MEDICAL, by_words=True),
+    "HEALTH_INSURANCE_NUMBER": Entity(0.4, _MEDICAL, by_words=True),
+    "BANK_ACCOUNT": Entity(0.4, _FINANCE, by_words=True),
+    "BANK_ROUTING": Entity(0.4, _FINANCE, by_words=True),
+    "SWIFT_CODE": Entity(0.4, _FINANCE, by_words=True),
+    "LICENSE_PLATE": Entity(0.4, _VEHICLE, by_words=True),
+    "VIN": Entity(0.4, _VEHICLE, by_words=True),
+    "IMEI": Entity(0.4, _DEVICE, by_words=True),
+    "EMPLOYEE_ID": Entity(0.4, _BUSINESS, by_words=True),
+    "CUSTOMER_ID": Entity(0.4, _BUSINESS, by_words=True),
     "UUID": Entity(0.5, _PRESIDIO, by_form=True, default=False),
     "UK_POSTCODE": Entity(0.1, _PRESIDIO, default=False),
     "DATE_TIME": Entity(0.5, _PRESIDIO, default=False),

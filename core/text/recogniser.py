@@ -19,7 +19,9 @@ CONTEXT_BEFORE_CHARS = 60
 CONTEXT_AFTER_CHARS = 25
 CONTEXT_BONUS = 0.35
 CONTEXT_SCORE_MIN = 0.4
+COPY_CHARS_MIN = 6
 
+_WORD = re.compile(r"[^\W_]+")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
@@ -70,13 +72,15 @@ Scan = Callable[[str], Iterator[Hit]]
 
 @dataclass(frozen=True)
 class Recogniser:
-    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped. `name`: what an
-    explanation calls it, by default the entity in lower case."""
+    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped. `copies`: where a
+    string of at least `COPY_CHARS_MIN` characters passes, all its occurrences in the whole text do (`copies_in`).
+    `name`: what an explanation calls it, by default the entity in lower case."""
 
     entity: str
     scan: Scan
     context: regex.Pattern[str] | None = None
     digits_min: int = 0
+    copies: bool = False
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -106,11 +110,33 @@ class Recogniser:
         return hit._replace(score=_raised(hit.score)) if self._in_context(text, hit) else hit
 
     def _in_context(self, text: str, hit: Hit) -> bool:
-        if self.context is None:
-            return False
-        start, end, _ = hit
-        around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
-        return self.context.search(around, timeout=REGEX_TIMEOUT_S) is not None
+        return self.context is not None and stands_near(self.context, text, hit.start, hit.end)
+
+    def copies_in(self, text: str, hits: Sequence[Hit]) -> list[Hit]:
+        """Return every occurrence of the strings of `hits` as whole words, if this recogniser hides copies.
+
+        A scan by labels has no weak hits, so that an occurrence without a label would reveal what the first mask hides.
+        """
+        if not self.copies:
+            return []
+        scores = {text[hit.start : hit.end]: hit.score for hit in hits if hit.end - hit.start >= COPY_CHARS_MIN}
+        lengths: dict[str, set[int]] = {}
+        for string in scores:
+            if word := _WORD.match(string):
+                lengths.setdefault(word.group(), set()).add(len(string))
+        return [
+            Hit(word.start(), end, scores[string])
+            for word in (_WORD.finditer(text) if lengths else ())
+            for length in lengths.get(word.group(), ())
+            if (string := text[word.start() : (end := word.start() + length)]) in scores
+            and not text[end : end + 1].isalnum()
+        ]
+
+
+def stands_near(context: regex.Pattern[str], text: str, start: int, end: int) -> bool:
+    """Whether a context word stands near `text[start:end]`."""
+    around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
+    return context.search(around, timeout=REGEX_TIMEOUT_S) is not None
 
 
 def _raised(score: float) -> float:

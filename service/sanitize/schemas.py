@@ -43,7 +43,7 @@ class Mask(Strict):
     """What is masked. Techniques combine by union."""
 
     techniques: Annotated[list[Technique], AtMost(len(TECHNIQUES))] = Field(default=["entity"], min_length=1)
-    entities: Annotated[list[str], AtMost(64)] | None = Field(
+    entities: Annotated[list[str], AtMost(len(ENTITIES))] | None = Field(
         None, description="Default: the catalogue at GET /entities."
     )
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT

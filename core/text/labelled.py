@@ -1,0 +1,217 @@
+"""Values that a label names: `passport no. X1234567`, `Mitarbeiternummer: 00412-B`, `"employee_id": "E-20391"`.
+
+A label is a name that is complete in itself (`MRN`, `Reisepass`), or a noun beside a word for "number" in any of the
+eight languages (`customer no.`, `numéro de client`, `Kunden-ID`). Between a label and its value lie at most a few words
+of a closed list (`is`, `lautet`) and punctuation, but no end of a sentence. A value contains a digit. The label is not
+part of the find. A list of values after one label is found value by value.
+
+Words match in any case, with or without their accents, and written together, with hyphens or with underscores.
+
+Cost: linear in the text. Each token with a digit is compared with the `LABEL_CHARS` characters before it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.anchors import Anchors
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, matches
+
+LABEL_CHARS = 90
+LIST_CHARS = 500
+LABELLED_SCORE = 0.8
+FAR_SHARE = 0.75  # of the score, for a value that a word for "number" joins to a label earlier in the sentence
+
+
+def phrases(text: str) -> tuple[str, ...]:
+    """Return the phrases of `text`, which `|` separates."""
+    return tuple(text.split("|"))
+
+
+_JOIN = r"[\s_.\-]{0,2}"
+_ALSO = {"ß": "ss", "ü": "ue", "ö": "oe", "ä": "ae"}
+_NUMBER_WORDS = phrases(
+    "number|numbers|num|no|nos|nr|nbr|id|ids|code|identifier|reference|ref|kennung|nummer|nummern|numéro|numéros|"
+    "identifiant|code|número|núm|identificador|código|numero|identificativo|codice|numer|numeru|numerze|identyfikator|"
+    "kod|n|nº|n°|n.º|n.°|n.o|№|#"
+)
+_FAR_NUMBER_WORDS = "number|no\\.|nr\\.?|nummer|numéro|número|numero|numer|numerze|n°|nº|n\\.º"
+_FOR_WORDS = "for|für|pour|para|per|voor|dla"
+_VERBS = "heeft|tiene|porte|porta|under|with"
+_NOUNS_OF_NUMBERS = "(?:fax|tax|car|bus|job|lot|row|tel|mob)\\s"
+_OF_WORDS = phrases("of|the|my|your|de|del|de la|de los|du|des|d'|d’|di|dell'|dell’|della|do|da|dos|van|von|der|l'|l’")
+_BETWEEN_WORDS = phrases(
+    "is|are|was|reads|the|my|your|his|her|our|their|new|old|current|valid|following|as|follows|under|with|holder|and|"
+    "lautet|ist|war|die|der|das|den|mit|meine|meiner|ihre|ihrer|seine|neue|alte|folgende|est|le|la|mon|ma|votre|son|"
+    "sous|porte|suivant|es|era|el|mi|su|con|è|il|mio|suo|con|het|mijn|uw|met|é|o|a|meu|minha|seu|sua|com|to|jest|o|"
+    "był|moj|mój|twój"
+)
+_PUNCTUATION = r"[\s:;=()\[\]{}\"'“”„«»‘’|*<>/\\–—→\-]{0,8}+"
+_UPPER_PREFIX = regex.compile(r"(?<![\w])[A-Z]{1,4} \Z")
+_LAST_LETTERS = regex.compile(rf"(?r)(?:([^\W\d_]{{1,3}})|[#°º№])\.?{_PUNCTUATION}\Z")
+_DIGITS = regex.compile(r"[0-9]++")
+_HEAD = regex.compile(r"(?r)(?<![^\W_])(?<![@+])(?:[A-Za-z]{1,8}[-/._]){0,2}[A-Za-z]{0,8}\Z")
+_HEAD_CHARS = 30
+_TAIL = regex.compile(
+    r"[A-Za-z0-9]*+(?:[-/._](?:[A-Za-z]{0,4}[0-9][A-Za-z0-9]*+|[A-Za-z]{1,3}(?![A-Za-z0-9])))*+(?![^\W_]|@|[.,:][0-9])"
+)
+_MORE_GROUPS = regex.compile(r"(?:[ \u00a0\u202f](?:\d{2,12}|[A-Z]{1,3}\d?)(?![\w]|[-/.:,]\d))+")
+_DATE = regex.compile(
+    r"(?:19|20)\d\d([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:19|20)?\d\d|(?:19|20)\d\d|\d+[.,]\d\d"
+)
+_AMOUNT = regex.compile(
+    r"[ \u00a0]?(?:[%€$£]|(?:EUR|USD|GBP|CHF|PLN|euros?|dollars?|pounds?|francs?|Franken|zł|złotych|reais|pesos)"
+    r"(?!\w))",
+    regex.IGNORECASE,
+)
+_LIST_GAP = regex.compile(r"\s*(?:[,;&|/]|(?:[,;]\s*)?(?<!\w)(?:and|or|und|oder|et|ou|y|e|ed|i|en|lub)(?!\w))\s*")
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a value looks like. `pattern` matches it whole, in any case.
+
+    spaced: it may be written in groups with spaces between them. dates: it may look like a date, a year or an amount.
+    """
+
+    pattern: str
+    spaced: bool = False
+    dates: bool = False
+
+
+# A code of at least four letters and digits, with at least three digits.
+CODE = Value(r"(?=(?:[^\W_][-/._]?){4,24}\Z)(?=(?:\D*\d){3})[A-Za-z0-9/._-]+")
+
+
+class Label:
+    """Labels of one type: `names` are complete, `nouns` only beside a word for "number", before or after the noun."""
+
+    def __init__(self, *, names: Sequence[str] = (), nouns: Sequence[str] = ()) -> None:
+        number, of = _any(_NUMBER_WORDS), _any(_OF_WORDS)
+        ways = [_any(names)] if names else []
+        if nouns:
+            noun = _any(nouns)
+            ways += [rf"{noun}{_JOIN}{number}", rf"{number}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
+        owner = rf"\s(?:{of}|{_FOR_WORDS})\s(?:\p{{L}}{{1,4}}\.\s)?\p{{L}}{{2,20}}(?:\s\p{{Lu}}\p{{L}}{{1,20}})?"
+        word = rf"(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
+        end = rf"(?:[\s_:,\-]{{0,3}}{word}|{owner}|\s?\([^()\n]{{1,20}}\)){{0,4}}{_PUNCTUATION}\Z"
+        label = rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?!\p{{L}})"
+        self._close = regex.compile(label + end, regex.IGNORECASE)
+        # `carte vitale ... sous le numéro 123`: the same sentence, no other number between, an article before "number".
+        article = rf"(?<![^\W_])(?!{_NOUNS_OF_NUMBERS})(?:\p{{L}}{{1,3}}|{_VERBS})"
+        far = rf"[^\d.!?;\n]{{1,40}}{article}\s(?:{_FAR_NUMBER_WORDS})(?!\p{{L}})"
+        self._far = regex.compile(label + far + end, regex.IGNORECASE)
+        self._anchors = Anchors([*names, *nouns])
+        self._endings = {
+            word[-3:]
+            for phrase in (*names, *nouns, *_NUMBER_WORDS, *_BETWEEN_WORDS)
+            for word in _spellings(phrase.split(" ")[-1])
+        }
+
+    def may_occur(self, text: str) -> bool:
+        """Return False only if `text` contains no label."""
+        return self._anchors.may_occur(text)
+
+    def score(self, text: str, start: int) -> float:
+        """Return how surely a label names the value at `start`, 0 if none does."""
+        last = _LAST_LETTERS.search(text, max(0, start - _HEAD_CHARS), start)
+        if last is None or (last.group(1) and not self._may_end(last.group(1).lower())):
+            return 0.0
+        for pattern, score in ((self._close, 1.0), (self._far, FAR_SHARE)):
+            if pattern.search(text, max(0, start - LABEL_CHARS), start, timeout=REGEX_TIMEOUT_S):
+                return score
+        return 0.0
+
+    def _may_end(self, letters: str) -> bool:
+        return letters in self._endings or letters[-2:] in ("id", "no", "nr") or not letters.isascii()
+
+
+def _spellings(word: str) -> set[str]:
+    """Return the small letters of a word with its accents, without them, and with German digraphs."""
+    small = "".join(char for char in word.lower() if char.isalpha())
+    bare = "".join(unicodedata.normalize("NFD", char)[0] for char in small)
+    return {small, bare, "".join(_ALSO.get(char, char) for char in small)}
+
+
+def _written(phrase: str) -> str:
+    """Return the pattern of a phrase: any accents, and any joint between its words."""
+    parts = []
+    for char in phrase:
+        base = unicodedata.normalize("NFD", char)[0]
+        if char == " ":
+            parts.append(_JOIN)
+        elif not char.isalpha() or (char == base and char not in _ALSO):
+            parts.append(regex.escape(char))
+        else:
+            others = [char, _ALSO[char]] if char in _ALSO else [char]
+            parts.append(f"(?:{'|'.join(others)}|{base}\\p{{M}}?)")
+    return "".join(parts) + (r"\.?" if len(regex.split(r"[ -]", phrase)[-1]) <= 5 else "")
+
+
+def _any(words: Sequence[str]) -> str:
+    return f"(?:{'|'.join(_written(word) for word in sorted(set(words), key=len, reverse=True))})"
+
+
+def labelled_scan(label: Label, value: Value = CODE, *, score: float = LABELLED_SCORE) -> Scan:
+    """Return a scan for values that stand after a label."""
+    shape = regex.compile(value.pattern, regex.IGNORECASE)
+
+    def scan(text: str) -> Iterator[Hit]:
+        if not label.may_occur(text):
+            return
+        last, list_start = Hit(0, 0, 0.0), 0
+        for first, token_end in tokens(text):
+            for start in _starts(text, first, spaced=value.spaced):
+                if start < last.end:
+                    continue
+                in_reach = last.end and start == first and start - list_start < LIST_CHARS
+                listed = in_reach and _LIST_GAP.fullmatch(text, last.end, start)
+                share = last.score / score if listed else label.score(text, start)
+                end = _end(text, start, token_end, shape, value) if share else None
+                if end and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
+                    list_start = list_start if listed else start
+                    last = Hit(start, end, score * share)
+                    yield last
+                    break
+
+    return scan
+
+
+def tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of the codes in `text`: letters and digits with single separators, and at least one digit."""
+    done = 0
+    for digits in matches(_DIGITS, text):
+        at = digits.start()
+        if at < done:
+            continue
+        head, tail = _HEAD.search(text, max(0, at - _HEAD_CHARS), at), _TAIL.match(text, at)
+        if head and tail and head.start() >= done:
+            done = tail.end()
+            yield head.start(), tail.end()
+
+
+def _starts(text: str, start: int, *, spaced: bool) -> Iterator[int]:
+    """Yield where the value of a token may start: at the token, or at capital letters before it (`AB 1234567`)."""
+    yield start
+    if spaced and (prefix := _UPPER_PREFIX.search(text, max(0, start - 6), start)):
+        yield prefix.start()
+
+
+def _end(text: str, start: int, end: int, shape: regex.Pattern[str], value: Value) -> int | None:
+    """Return the end of the longest value of the right shape, None if there is none."""
+    ends = [end]
+    if value.spaced and (more := _MORE_GROUPS.match(text, end)):
+        ends = [*reversed([place for place in range(end + 1, more.end()) if text[place].isspace()]), end]
+        ends.insert(0, more.end())
+    for each in ends:
+        if (
+            shape.fullmatch(text, start, each)
+            and (value.dates or not _DATE.fullmatch(text, start, each))
+            and not _AMOUNT.match(text, each)
+        ):
+            return each
+    return None

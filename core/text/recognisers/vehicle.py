@@ -1,0 +1,139 @@
+"""Vehicles: licence plates and vehicle identification numbers (ISO 3779)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.labelled import LABELLED_SCORE, Label, phrases
+from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
+
+_PLATE_WORDS = phrases(
+    "license plate|license plates|licence plate|licence plates|number plate|number plates|plate number|plate no|"
+    "plate|plates|registration plate|vehicle registration|vehicle registration number|registration number|"
+    "registration mark|registration|reg|reg no|reg number|VRM|VRN|Kennzeichen|Kfz-Kennzeichen|KFZ Kennzeichen|"
+    "Autokennzeichen|Nummernschild|Autonummer|Kontrollschild|plaque|plaque d'immatriculation|"
+    "plaque d’immatriculation|immatriculation|immatriculé|immatriculée|matrícula|matrículas|placa|placas|"
+    "placa de matrícula|patente|targa|targato|targata|kenteken|kentekenplaat|nummerplaat|kentekennummer|chapa|"
+    "chapa de matrícula|tablica rejestracyjna|tablice rejestracyjne|tablic rejestracyjnych|numer rejestracyjny|"
+    "nr rejestracyjny|nr rej|numerze rejestracyjnym|rejestracja|rejestracji"
+)
+# Words that mean other registrations too, and so name a plate only directly before it.
+_AMBIGUOUS = {
+    "registration",
+    "registration number",
+    "reg",
+    "reg no",
+    "reg number",
+    "plate",
+    "plates",
+    "patente",
+    "placa",
+}
+
+# A plate after a label: one to three groups of capitals and digits, 4 to 8 in all, with at least one of each.
+_GROUP = "[A-ZÄÖÜ0-9]{1,7}"
+_END = r"(?![\w]|-\w)"
+_GROUPS = tuple(
+    regex.compile(rf"{_GROUP}(?:[ \u00a0·•-]{_GROUP}){{{more}}}{_END}") for more in (2, 1, 0)
+)  # longest first
+_SMALL = regex.compile(
+    rf"(?:[a-z]{{2}}\d{{2}} [a-z]{{3}}|\d{{4}} [a-z]{{3}}|[a-zäöü]{{1,3}}[ -][a-z]{{1,2}} \d{{1,4}}"
+    rf"|[a-z0-9]{{1,7}}(?:-[a-z0-9]{{1,5}}){{0,2}}){_END}"
+)
+_PLATE_CHARS = range(4, 9)
+_DIGITS = regex.compile(r"[0-9]++")
+_LETTERS_BEFORE = regex.compile(r"(?r)(?<![\w-])[A-ZÄÖÜ]{1,4}(?:[ \-][A-Z]{1,3})?[ \u00a0·•\-]?\Z", regex.IGNORECASE)
+# Plates near a label word.
+_CAPITAL_FORMS = (
+    Pattern(
+        regex.compile(
+            r"(?<![\w-])(?:[A-Z]{2}\d{2} [A-Z]{3}|[A-ZÄÖÜ]{1,3}-[A-Z]{1,2}[ -]\d{1,4}[EH]?"
+            r"|[A-Z]{2}[ -]\d{3}[ -][A-Z]{2}|\d{4}[ -][B-DF-HJ-NP-TV-Z]{3}|[A-Z]{2}-\d{2}-[A-Z]{2}"
+            r"|\d{2}-[A-Z]{2}-\d{2}|[A-Z]{1,2}-\d{2,3}-[A-Z]{1,2}|\d-[A-Z]{3}-\d{2,3})(?![\w]|-\w)"
+        ),
+        0.1,
+    ),
+)
+
+_LABEL = Label(names=_PLATE_WORDS)
+
+
+def _labelled_plate(text: str) -> Iterator[Hit]:
+    if not _LABEL.may_occur(text):
+        return
+    done = 0
+    for digits in matches(_DIGITS, text):
+        if digits.start() < done:
+            continue
+        for start in _plate_starts(text, digits.start()):
+            share = _LABEL.score(text, start)
+            if share and (end := _plate_end(text, start)):
+                done = end
+                yield Hit(start, end, LABELLED_SCORE * share)
+                break
+
+
+def _plate_starts(text: str, digits: int) -> list[int]:
+    """Return where a plate may start whose first digit is at `digits`: there, or at letters before it."""
+    places = [digits] if digits == 0 or not text[digits - 1].isalnum() else []
+    for chars in (5, 9):
+        if letters := _LETTERS_BEFORE.search(text, max(0, digits - chars), digits):
+            places.append(letters.start())
+    # Capitals after small letters belong to the plate (`placa O 1234 AB`), even if they are a word (`o`).
+    capitals = (
+        text[places[-1]].isupper() and not text[max(0, places[-1] - 3) : places[-1]].isupper() if places else False
+    )
+    return places[::-1] if capitals else places
+
+
+def _plate_end(text: str, start: int) -> int | None:
+    for pattern in (*_GROUPS, _SMALL):
+        if plate := pattern.match(text, start):
+            chars = [char for char in plate.group() if char.isalnum()]
+            if len(chars) in _PLATE_CHARS and any(map(str.isdigit, chars)) and any(map(str.isalpha, chars)):
+                return int(plate.end())
+    return None
+
+
+# ---------------------------------------------------------------- vehicle identification numbers
+
+_VIN = regex.compile(r"(?<![\w-])[A-HJ-NPR-Z0-9]{17}(?![\w@-])", regex.IGNORECASE)
+_VIN_WORDS = phrases(
+    "VIN|VINs|vehicle identification number|vehicle id|chassis number|chassis no|frame number|Fahrgestellnummer|"
+    "Fahrzeug-Identifizierungsnummer|Fahrzeugidentifikationsnummer|FIN|FIN-Nr|Fahrgestell-Nr|numéro de châssis|"
+    "châssis|numéro de série|numéro d'identification du véhicule|bastidor|número de bastidor|número de chasis|"
+    "chasis|telaio|numero di telaio|chassisnummer|voertuigidentificatienummer|número de chassi|chassi|quadro|"
+    "numer VIN|numer nadwozia|nadwozia"
+)
+_VIN_VALUES = {char: place for place, char in enumerate("0123456789")} | dict(
+    zip("ABCDEFGHJKLMNPRSTUVWXYZ", (1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 7, 9, 2, 3, 4, 5, 6, 7, 8, 9), strict=True)
+)
+_VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
+
+
+def vin_valid(vin: str) -> bool:
+    """Whether the check digit (place 9) of a VIN of 17 capital characters is valid."""
+    remainder = sum(_VIN_VALUES[char] * weight for char, weight in zip(vin, _VIN_WEIGHTS, strict=True)) % 11
+    return vin[8] == ("X" if remainder == 10 else str(remainder))
+
+
+def _vin(text: str) -> Iterator[Hit]:
+    """A valid check digit passes alone in capitals that end in four digits, as all makers number their vehicles."""
+    for match in matches(_VIN, text):
+        vin = match.group()
+        digits = sum(map(str.isdecimal, vin))
+        if digits < 4 or digits == len(vin):
+            continue
+        strict = vin.isupper() and vin[13:].isdecimal() and vin_valid(vin)
+        yield Hit(match.start(), match.end(), 0.6 if strict else 0.1)
+
+
+def recognisers() -> tuple[Recogniser, ...]:
+    near = [word for word in _PLATE_WORDS if word not in _AMBIGUOUS]
+    return (
+        Recogniser("LICENSE_PLATE", _labelled_plate, digits_min=1, copies=True),
+        Recogniser("LICENSE_PLATE", pattern_scan(_CAPITAL_FORMS), context_of(near), digits_min=1),
+        Recogniser("VIN", _vin, context_of(_VIN_WORDS), digits_min=4),
+    )
