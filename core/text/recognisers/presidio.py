@@ -102,5 +102,5 @@ def recognisers() -> tuple[Recogniser, ...]:
         scan = pattern_scan(patterns, source.validate_result, source.invalidate_result, valid_score=row.valid_score)
         words = source.context if row.context is None else row.context
         name = f"presidio.{row.recognizer}"
-        built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min, name))
+        built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min, name=name))
     return tuple(built)
