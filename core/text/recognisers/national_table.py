@@ -2,7 +2,7 @@
 
 A form that passes alone has separators or letters, and at most one number in 40 of that form is valid by chance; or it
 is a bare number, of which at most one in 1,000 is valid. Numbers with a type of their own (`US_SSN`, `UK_NINO`,
-`ES_NIF`, `PL_PESEL`, ...) are not here.
+`ES_NIF`, `PL_PESEL`, ...) have no row.
 """
 
 from __future__ import annotations
