@@ -19,6 +19,7 @@ from core.text.policy import (
     VOCABULARY_SIZE_DEFAULT,
     MaskPolicy,
 )
+from core.text.profiles import entities_of
 from service.config.settings import DOCUMENTS_TAKEN
 from service.http.choices import FillMechanism, FillMode, FillScope, Technique, UnknownLanguage
 from service.http.strict import AtMost, Strict
@@ -46,6 +47,9 @@ class Mask(Strict):
     entities: Annotated[list[str], AtMost(len(ENTITIES))] | None = Field(
         None, description="Default: the catalogue at GET /entities."
     )
+    profile: str | None = Field(
+        None, max_length=32, description="A named set of entities, listed at GET /entities; `entities` adds to it."
+    )
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
     thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
@@ -67,7 +71,7 @@ class Mask(Strict):
             raise InvalidInput("Thresholds need the technique `entity`.", field="mask.thresholds")
         return MaskPolicy(
             techniques=techniques,
-            entities=tuple(self.entities or ()),
+            entities=entities_of(self.profile, tuple(self.entities or ()), techniques=techniques),
             vocabulary_size=self.vocabulary_size,
             allow_list=self.allow_list,
             thresholds=tuple(thresholds.items()),
