@@ -3,6 +3,8 @@
 * Union: a character that any technique masks is masked.
 * A tagger's finding that overlaps a pattern's keeps the part outside the overlap, if that contains a letter or digit.
   A tagger's result is uncertain where a checksum is exact, and a finding over two numbers would make them one region.
+* An allow list of an own recogniser suppresses what a pattern or tagger finds within a term
+  (`core.text.own_recognisers.finds`), before anything is combined.
 * Overlap: findings that share a character become one region. An entity takes precedence over a word for its type and
   technique, then the longest finding, then the highest score, then the order of the policy's tables.
 * Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill
@@ -17,24 +19,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 
+from core.errors import RecogniserFailed
 from core.text import mask_tagged
 from core.text.lists import AllowLists
+from core.text.own_recognisers.finds import NOTHING, not_allowed
 from core.text.policy import ENTITIES, NUMBER, TECHNIQUES, WORD, Mask, MaskPolicy
 from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.tokens import Token
 
 _TECHNIQUE_ORDER = {name: place for place, name in enumerate(TECHNIQUES)}
+_ENTITY = "entity"
 _ENTITY_ORDER = {name: place for place, name in enumerate(ENTITIES)}
 
 
 def _strength(mask: Mask) -> tuple[bool, int, float, int, int]:
     return (
-        mask.type in _ENTITY_ORDER,
+        _is_entity(mask),
         mask.end - mask.start,
         mask.score,
         -_TECHNIQUE_ORDER[mask.technique],
         -_ENTITY_ORDER.get(mask.type, 0),
     )
+
+
+def _is_entity(mask: Mask) -> bool:
+    return mask.technique == _ENTITY
 
 
 def union(found: Iterable[Mask]) -> list[Mask]:
@@ -83,11 +92,7 @@ def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
 
 
 def _merges(text: str, last: Mask, mask: Mask) -> bool:
-    return (
-        last.type not in _ENTITY_ORDER
-        and mask.type not in _ENTITY_ORDER
-        and not text[last.end : mask.start].strip(" \t")
-    )
+    return not _is_entity(last) and not _is_entity(mask) and not text[last.end : mask.start].strip(" \t")
 
 
 def _merged(group: Sequence[Mask]) -> Mask:
@@ -105,15 +110,21 @@ def find_masks(
     """Return the masked regions of `text`. Runs the patterns of the technique `entity` unless `recognised` has their
     result.
 
-    Raises InvalidInput, RecogniserFailed.
+    Raises InvalidInput, RecogniserFailed; the latter also if the policy's own recognisers have not run.
     """
-    names = mask_tagged.find(text, policy, recognised.tagged)
-    found: list[Mask] = []
+    if policy.own and recognised.own is None:
+        raise RecogniserFailed
+    own = recognised.own or NOTHING
+    names = not_allowed(mask_tagged.find(text, policy, recognised.tagged), own.allowed)
+    patterns: list[Mask] = list(own.found)
+    words: list[Mask] = []
     for technique in TECHNIQUES:
-        if technique == "entity" and recognised.patterns is not None:
+        found = patterns if technique == _ENTITY else words
+        if technique == _ENTITY and recognised.patterns is not None:
             found.extend(recognised.patterns)
         elif technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))
+    values = [*not_allowed(patterns, own.allowed), *own.denied]
     if names:
-        found.extend(beside(text, names, [mask for mask in found if mask.type in ENTITIES]))
-    return merge(text, union(found))
+        values += beside(text, names, values)
+    return merge(text, union([*values, *words]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 # Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
 # reader. In other places (emoji, joining scripts) they have a meaning and stay. The pattern begins with the class of
@@ -14,3 +15,9 @@ _HIDDEN = re.compile(rf"{_INVISIBLE}(?<=[!-~]{_INVISIBLE}){_INVISIBLE}*(?=[!-~])
 def visible(text: str) -> str:
     """Return the text without invisible characters inside visible ones: the text that inspection and taggers use."""
     return text if text.isascii() else _HIDDEN.sub("", text)
+
+
+def hidden(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of `text` that `visible` leaves out, in order."""
+    if not text.isascii():
+        yield from (match.span() for match in _HIDDEN.finditer(text))

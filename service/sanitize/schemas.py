@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, create_model
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from core.errors import InvalidInput
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
 from core.text.languages import ENGLISH, entities_of
+from core.text.own_recognisers.stored import OwnReference
 from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TECHNIQUES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
-from service.config.settings import DOCUMENTS_TAKEN
+from service.config.settings import DOCUMENTS_TAKEN, RECOGNISERS_TAKEN
 from service.http.choices import FillMechanism, FillMode, FillScope, Technique
 from service.http.strict import AtMost, Strict
 
@@ -24,9 +28,23 @@ class TextDocument(Strict):
     subject: str | None = Field(None, max_length=256)
 
 
-# One field for each entity: an unknown name is refused like any extra field, and is not repeated.
-_threshold: Any = (Annotated[float, Field(gt=0, le=1)] | None, None)
-Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIES, _threshold))
+_TYPE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+class Thresholds(Strict):
+    """Scores by entity. The types of own recognisers are known only once a request names them: see `Mask.masking`."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[float, Field(gt=0, le=1)] | None]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_members(cls, data: Any) -> Any:
+        if isinstance(data, dict) and len(data) > len(ENTITIES) + RECOGNISERS_TAKEN:
+            raise PydanticCustomError("too_many_members", "the object has too many members")
+        if isinstance(data, dict) and not all(isinstance(name, str) and _TYPE.fullmatch(name) for name in data):
+            raise PydanticCustomError("unknown_entity", "a threshold is of an entity")  # its name is not repeated
+        return data
 
 
 class Mask(Strict):
@@ -36,28 +54,34 @@ class Mask(Strict):
     entities: Annotated[list[str], AtMost(64)] | None = Field(
         None, description="Default: the catalogue at GET /entities."
     )
+    recognisers: Annotated[list[str], AtMost(RECOGNISERS_TAKEN)] | None = Field(
+        None, description="Recognisers of yours, by name."
+    )
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
     thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
     language: str = Field(ENGLISH, max_length=16)
 
-    def masking(self) -> MaskPolicy:
-        """Raises InvalidInput for what is not supported, or not in this language."""
+    def masking(self, own: Sequence[OwnReference] = ()) -> MaskPolicy:
+        """The mask with the recognisers `own`: those that it names, and those of its policy. Raises InvalidInput for
+        what is not supported, or not in this language."""
         techniques = tuple(self.techniques)
+        own_types = {each.entity for each in own}
+        named = tuple(self.entities or ())
+        entities = tuple(name for name in named if name in ENTITIES or name not in own_types)
         thresholds = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
         if thresholds and "entity" not in techniques:
             raise InvalidInput("Thresholds need the technique `entity`.", field="mask.thresholds")
+        offered = entities_of(self.language, techniques=techniques, entities=entities, allow_list=self.allow_list)
+        if entities or not named:  # a mask that names own types alone looks for nothing else
+            entities = offered
         return MaskPolicy(
             techniques=techniques,
-            entities=entities_of(
-                self.language,
-                techniques=techniques,
-                entities=tuple(self.entities or ()),
-                allow_list=self.allow_list,
-            ),
+            entities=(*entities, *(name for name in named if name not in entities)),
             vocabulary_size=self.vocabulary_size,
             allow_list=self.allow_list,
             thresholds=tuple(thresholds.items()),
+            own=tuple(own),
         )
 
 

@@ -1,0 +1,75 @@
+"""Finds all occurrences of up to a hundred thousand terms in one pass over a text (Aho and Corasick 1975).
+
+Occurrences may overlap, and all of them are found. So that time stays linear in the text, at most
+`NESTED_TERMS_MAX` terms may end with one another: this is the largest number of terms that end at one character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import ahocorasick
+
+from core.errors import InvalidInput
+from core.text.own_recognisers.folding import Folded, continues, fold, is_mark, is_word_character
+
+NESTED_TERMS_MAX = 16
+
+
+def folded_terms(terms: Sequence[str], *, field: str, case_sensitive: bool) -> set[str]:
+    """Return the forms of `terms`, as `TermFinder` takes them.
+
+    Raises InvalidInput for a term without a letter or digit, one that begins with a combining mark, and more than
+    `NESTED_TERMS_MAX` terms that end with one another.
+    """
+    forms = set()
+    for index, term in enumerate(terms):
+        form = fold(term, case_sensitive=case_sensitive).text.strip(" ")
+        if not any(map(str.isalnum, form)):
+            raise InvalidInput("A term contains a letter or a digit.", field=f"{field}.{index}")
+        if is_mark(form[0]):
+            raise InvalidInput("A term does not begin with a combining mark.", field=f"{field}.{index}")
+        forms.add(form)
+    if _nested(forms) > NESTED_TERMS_MAX:
+        raise InvalidInput(f"At most {NESTED_TERMS_MAX} terms end with one another.", field=field)
+    return forms
+
+
+def _nested(forms: Collection[str]) -> int:
+    """Return the largest number of terms that are all ends of one of them."""
+    most = 0
+    ends: list[str] = []
+    for backwards in sorted(form[::-1] for form in forms):
+        while ends and not backwards.startswith(ends[-1]):
+            ends.pop()
+        ends.append(backwards)
+        most = max(most, len(ends))
+    return most
+
+
+class TermFinder:
+    """Finds `forms`, the results of `folded_terms`."""
+
+    def __init__(self, forms: Collection[str], *, whole_words: bool) -> None:
+        self._whole_words = whole_words
+        self._automaton = None
+        if forms:
+            self._automaton = ahocorasick.Automaton(ahocorasick.STORE_LENGTH)
+            for form in forms:
+                self._automaton.add_word(form)
+            self._automaton.make_automaton()
+
+    def spans(self, folded: Folded) -> Iterator[tuple[int, int]]:
+        """Yield the occurrences as characters of the original, in the order of their ends. An occurrence ends with a
+        whole character: `cafe` is not found in `café`, whether the accent is a character of its own or not."""
+        if self._automaton is None:
+            return
+        text = folded.text
+        for last, length in self._automaton.iter(text):
+            start, end = last - length + 1, last + 1
+            before, after = text[start - 1 : start] if start else "", text[end : end + 1]
+            if after and continues(after):
+                continue
+            if self._whole_words and any(each and is_word_character(each) for each in (before, after)):
+                continue
+            yield folded.original(start, end)
