@@ -57,7 +57,7 @@ def fold(text: str, *, case_sensitive: bool) -> Folded:
 
 def is_word_character(character: str) -> bool:
     """Whether it is a letter, mark, digit or underscore."""
-    return character.isalnum() or character == "_" or is_mark(character)
+    return character.isalnum() or character == "_" or (not character.isascii() and is_mark(character))
 
 
 def is_mark(character: str) -> bool:
@@ -67,7 +67,7 @@ def is_mark(character: str) -> bool:
 
 def continues(character: str) -> bool:
     """Whether it belongs to the character before it: a combining mark, or a vowel or final consonant of Hangul."""
-    return is_mark(character) or "\u1160" <= character <= "\u11ff"
+    return not character.isascii() and (is_mark(character) or "\u1160" <= character <= "\u11ff")
 
 
 @lru_cache(maxsize=8192)

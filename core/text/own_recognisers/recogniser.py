@@ -68,8 +68,14 @@ class OwnRecogniser:
         self._patterns = _patterns(definition)
 
     def denied(self, window: Readings) -> list[Range]:
-        """Return the occurrences of the deny list."""
-        return list(self._deny.spans(self._folded(window)))
+        """Return what the deny list covers, in order. Occurrences that overlap are one range."""
+        ranges: list[Range] = []
+        for start, end in sorted(self._deny.spans(self._folded(window))):
+            if ranges and start < ranges[-1][1]:
+                ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
+            else:
+                ranges.append((start, end))
+        return ranges
 
     def allowed(self, window: Readings) -> list[Range]:
         """Return the occurrences of the allow list."""

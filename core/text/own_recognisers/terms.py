@@ -1,7 +1,8 @@
-"""Finds all occurrences of up to a hundred thousand terms in one pass over a text (Aho and Corasick 1975).
+"""Finds up to a hundred thousand terms in one pass over a text (Aho and Corasick 1975).
 
-Occurrences may overlap, and all of them are found. So that time stays linear in the text, at most
-`NESTED_TERMS_MAX` terms may end with one another: this is the largest number of terms that end at one character.
+Occurrences may overlap. Of those that end at one character, the longest is found, which covers the others. So that time
+stays linear in the text, at most `NESTED_TERMS_MAX` terms may end with one another: this is the largest number of terms
+that end at one character.
 """
 
 from __future__ import annotations
@@ -64,12 +65,17 @@ class TermFinder:
         whole character: `cafe` is not found in `café`, whether the accent is a character of its own or not."""
         if self._automaton is None:
             return
-        text = folded.text
-        for last, length in self._automaton.iter(text):
-            start, end = last - length + 1, last + 1
-            before, after = text[start - 1 : start] if start else "", text[end : end + 1]
-            if after and continues(after):
+        text, whole_words = folded.text, self._whole_words
+        done = -1
+        for last, length in self._automaton.iter(text):  # of the same end, the longest comes first
+            if last == done:
                 continue
-            if self._whole_words and any(each and is_word_character(each) for each in (before, after)):
+            after = text[last + 1 : last + 2]
+            if after and (continues(after) or (whole_words and is_word_character(after))):
+                done = last
                 continue
-            yield folded.original(start, end)
+            start = last - length + 1
+            if whole_words and start and is_word_character(text[start - 1]):
+                continue
+            done = last
+            yield folded.original(start, last + 1)
