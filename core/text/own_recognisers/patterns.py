@@ -1,6 +1,6 @@
 """Patterns in the syntax of RE2, whose search takes time linear in the text for every pattern.
 
-`^` and `$` match at the beginning and end of a line. RE2 reads UTF-8 bytes; positions here are code points.
+`^` and `$` match at the beginning and end of a line. RE2 reads UTF-8 bytes; its places are converted to code points.
 
 RE2's `\\b` knows ASCII letters alone. A pattern of whole words is therefore compiled with one character before and one
 after it that is no letter, mark, digit or underscore, and the text has a line break at each end. A search goes on at
