@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import Gateway as RealGateway
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
@@ -265,41 +262,7 @@ def test_a_damaged_file_is_an_error_and_never_skipped(gateway: Gateway, tenant: 
     assert masked(tenant, recognisers=["codes"]) == MASKED
 
 
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {
-        "RECOGNISERS_PER_TENANT_MAX": "2",
-        "RECOGNISERS_PER_REQUEST_MAX": "1",
-        "RECOGNISERS_LOADED_MAX": "1",
-        "RECOGNISER_TERMS_MAX": "2",
-        "RECOGNISER_TEST_CHARS_MAX": "10",
-    }
-    running = Gateway(
-        tmp_path_factory.mktemp("recognisers") / "data",
-        {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()},
-    )
-    yield running
-    running.stop()
-
-
-def test_the_limits_are_settings(limited: Gateway) -> None:
-    tenant = limited.tenant()
-    stored(tenant, "a")
-    stored(tenant, "b", entity="CODE", deny=["PX-1234"])
-    refused = put(tenant, "c", **CODES)
-    assert (refused.status_code, refused.json()["limit"]) == (429, "recognisers_per_tenant_max")
-    stored(tenant, "b", entity="CODE", deny=["PX-1234"])
-    assert put(tenant, "b", entity="CODE", deny=["x1", "x2", "x3"]).status_code == 422
-    assert sanitize(tenant, recognisers=["a", "b"]).status_code == 422
-    for _ in range(2):  # the worker keeps one of them
-        assert masked(tenant, recognisers=["a"]) == MASKED
-        assert masked(tenant, recognisers=["b"]).startswith("[CODE]")
-    assert tried(tenant, CODES, "x" * 11).status_code == 422
-
-
-def test_workers_of_their_own_load_a_large_list_and_a_long_document(
-    real_gateway: RealGateway, real_tenant: Tenant, tmp_path: Path
-) -> None:
+def test_workers_of_their_own_load_a_large_list_and_a_long_document(real_tenant: Tenant) -> None:
     terms = [f"Customer {number:05d} Ltd" for number in range(100_000)]
     stored(real_tenant, "customers", entity="CUSTOMER", deny=terms)
     text = "We met customer 00017 LTD and Customer 99999\nLtd, not customer 100000 Ltd. " * 1_000
