@@ -15,17 +15,22 @@ from core.errors import InvalidInput
 from core.text.own_recognisers.folding import Folded, continues, fold, is_mark, is_word_character
 
 NESTED_TERMS_MAX = 16
+_BETWEEN = "\0"  # terms are folded together, which is several times as fast
 
 
 def folded_terms(terms: Sequence[str], *, field: str, case_sensitive: bool) -> set[str]:
     """Return the forms of `terms`, as `TermFinder` takes them.
 
-    Raises InvalidInput for a term without a letter or digit, one that begins with a combining mark, and more than
-    `NESTED_TERMS_MAX` terms that end with one another.
+    Raises InvalidInput for a term without a letter or digit, one with a zero character, one that begins with a
+    combining mark, and more than `NESTED_TERMS_MAX` terms that end with one another.
     """
     forms = set()
     for index, term in enumerate(terms):
-        form = fold(term, case_sensitive=case_sensitive).text.strip(" ")
+        if _BETWEEN in term:
+            raise InvalidInput("A term contains no zero character.", field=f"{field}.{index}")
+    together = fold(_BETWEEN.join(terms), case_sensitive=case_sensitive).text.split(_BETWEEN) if terms else []
+    for index, term in enumerate(together):
+        form = term.strip(" ")
         if not any(map(str.isalnum, form)):
             raise InvalidInput("A term contains a letter or a digit.", field=f"{field}.{index}")
         if is_mark(form[0]):

@@ -37,6 +37,7 @@ def refused(limits: Limits = SMALL, **members: Any) -> InvalidInput:
         ({"deny": ("zworykin1", "zworykin2", "zworykin3")}, "deny"),
         ({"deny": ("zworykin", "...")}, "deny.1"),
         ({"deny": ("\u0301zworykin",)}, "deny.0"),
+        ({"deny": ("ok", "zwo\0rykin")}, "deny.1"),
         ({"deny": ("Zworykin",), "allow": ("zWORYKIN",)}, "allow"),
         ({"deny": ("zworykin",), "context": ("order",)}, "context"),
         ({"patterns": ("zw",), "context": ("order", "number")}, "context"),
