@@ -34,6 +34,7 @@ from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
 from gpu_workers.domains.public_text import json_lines
 from gpu_workers.handlers.entity_tagger import NameFinder
+from gpu_workers.handlers.own_finder import OwnFinder
 from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
@@ -100,7 +101,7 @@ def ours(texts: Sequence[str]) -> Iterator[list[Find]]:
     finder, lists = NameFinder(TAGGER_BUNDLED, device="cpu"), AllowLists()
     policy = MaskPolicy().completed(tuple(finder.types))
     tasks = [SanitizeTask(text, policy) for text in texts]
-    for text, task, finds in zip(texts, tasks, recognise(tasks, finder), strict=True):
+    for text, task, finds in zip(texts, tasks, recognise(tasks, finder, OwnFinder(loaded_max=1)), strict=True):
         found = inspect(text, policy, lists, joined(task, finds))
         if found.text != text:
             raise ValueError("positions would differ: the text holds invisible characters")

@@ -30,6 +30,8 @@
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
+    ├── UnknownRecogniser           the tenant has no recogniser of that name
+    ├── RecogniserBroken            the file of a recogniser cannot be used
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── InfillBroken                a fine-tuned model's file cannot be used
     ├── DomainBroken                a domain's file cannot be used; other domains can
@@ -272,6 +274,16 @@ class UnknownModel(GatewayError):
 class InfillBroken(GatewayError):
     code = "infill-broken"
     title = "The fine-tuned model's file cannot be used; fine-tune it again."
+
+
+class UnknownRecogniser(GatewayError):
+    code = "unknown-recogniser"
+    title = "There is no such recogniser."
+
+
+class RecogniserBroken(GatewayError):
+    code = "recogniser-broken"
+    title = "The file of a recogniser cannot be used, so the text was not inspected; store the recogniser again."
 
 
 class PolicyEnforced(GatewayError):

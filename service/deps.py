@@ -27,6 +27,8 @@ from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import Policies
+from service.sanitize.recognisers.store import Recognisers
+from service.sanitize.recognisers.trials import RecogniserTrials
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
@@ -66,6 +68,8 @@ SanitizeDep = Annotated[SanitizeService, _part(lambda gateway: gateway.sanitize)
 OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
 EndlessStreamDep = Annotated[OpenStream, Depends(endless_stream)]
 StreamPartsDep = Annotated[StreamParts, _part(lambda gateway: gateway.stream)]
+RecognisersDep = Annotated[Recognisers, _part(lambda gateway: gateway.recognisers)]
+RecogniserTrialsDep = Annotated[RecogniserTrials, _part(lambda gateway: gateway.recogniser_trials)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
 

@@ -45,6 +45,8 @@ from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
+from service.sanitize.recognisers.store import Recognisers
+from service.sanitize.recognisers.trials import RecogniserTrials
 from service.sanitize.schemas import SanitizeRequest
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import StreamParts
@@ -129,6 +131,20 @@ class Gateway:
         )
         self.domains = Domains(settings.data_dir, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
         self.tuned_models = TunedModels(settings.data_dir)
+        self.storage = Storage(
+            settings.data_dir,
+            tenant_bytes_max=settings.tenant_disk_bytes_max,
+            free_bytes_min=settings.disk_free_bytes_min,
+        )
+        self.recognisers = Recognisers(
+            settings.data_dir,
+            self.master_key,
+            self.storage,
+            per_tenant_max=settings.recognisers_per_tenant_max,
+            per_request_max=settings.recognisers_per_request_max,
+            policies=self.policies.recognisers,
+        )
+        self.recogniser_trials = RecogniserTrials(settings, self.preparation)
         constructions = Constructions(
             self.calculations, self.preparation, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
         )
@@ -146,6 +162,7 @@ class Gateway:
             settings,
             policies=self.policies,
             models=self.tuned_models,
+            recognisers=self.recognisers,
             workers=self.workers,
             preparation=self.preparation,
         )
@@ -163,11 +180,8 @@ class Gateway:
         )
         self.sampling = Turns(1)
 
-        self.job_kinds = job_kinds(KindParts(settings, self.policies, self.workers, self.calculations))
-        self.storage = Storage(
-            settings.data_dir,
-            tenant_bytes_max=settings.tenant_disk_bytes_max,
-            free_bytes_min=settings.disk_free_bytes_min,
+        self.job_kinds = job_kinds(
+            KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations)
         )
         files = JobFiles(settings.data_dir, self.master_key, self.storage)
         store = JobStore(
@@ -209,6 +223,7 @@ class Gateway:
     async def start(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
         await self.jobs.claim_files()
+        await self.recognisers.open()
         if self._redis is not None:
             await self._redis.start()
             self._maintenance.run(self._redis.supervise())

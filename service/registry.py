@@ -12,6 +12,7 @@ from service.finetune.job_kind import FinetuneKind
 from service.infill.job_kind import InfillKind
 from service.jobs.kind import JobKind, JobKinds
 from service.sanitize.policies import Policies
+from service.sanitize.recognisers.store import Recognisers
 from service.synthesis.job_kind import SynthesisKind
 from service.workers import Workers
 
@@ -22,13 +23,16 @@ class KindParts:
 
     settings: Settings
     policies: Policies
+    recognisers: Recognisers
     workers: Workers
     calculations: Calculations
 
 
 JOB_KINDS: list[Callable[[KindParts], JobKind]] = [
     lambda parts: DomainKind(parts.settings),
-    lambda parts: InfillKind(parts.settings, policies=parts.policies, workers=parts.workers),
+    lambda parts: InfillKind(
+        parts.settings, policies=parts.policies, recognisers=parts.recognisers, workers=parts.workers
+    ),
     lambda parts: SynthesisKind(parts.settings),
     lambda parts: FinetuneKind(parts.settings, calculations=parts.calculations),
 ]

@@ -48,7 +48,7 @@ FOLDERS = {
     "service.synthesis": {"config", "http", "releases", "jobs"},  # a kind of job
     "service.sentdp": {"config", "http", "releases", "domains"},  # releases are made from a domain's pack
     "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
-    "service.sanitize": {"config", "http", "releases"},
+    "service.sanitize": {"config", "http", "releases", "jobs"},  # disk space of recognisers
     "service.openai": {"config", "http", "releases", "domains", "sentdp", "vectors"},  # another shape of both endpoints
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerUnavailable, RecogniserBroken
 from core.files.secret_file import read_secret, write_secret
 from core.job_errors import JobFilesLost
 
@@ -41,6 +41,7 @@ class Purpose(StrEnum):
     REUSE_TAG = "reuse-tag"
     REUSE_RESULT = "reuse-result-encryption"
     ADMIN_LOG = "admin-log"
+    RECOGNISERS = "recognisers-keyset-wrap"
 
 
 @dataclass(frozen=True)
@@ -132,16 +133,34 @@ class MasterKey:
 
     def wrap(self, job_key: bytes, *, job_id: str) -> bytes:
         """Encrypt the key of a job's files, for storage next to them."""
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        return nonce + AESGCM(self._keys[Purpose.JOB]).encrypt(nonce, job_key, job_id.encode())
+        return self._wrapped(Purpose.JOB, job_key, job_id)
 
     def unwrap(self, wrapped: bytes, *, job_id: str) -> bytes:
         """Decrypt what `wrap` returned. Raises JobFilesLost if it is not authentic under this master key."""
         try:
-            cipher = AESGCM(self._keys[Purpose.JOB])
-            return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], job_id.encode())
+            return self._unwrapped(Purpose.JOB, wrapped, job_id)
         except (InvalidTag, ValueError):
             raise JobFilesLost from None
+
+    def wrap_recognisers_key(self, key: bytes, *, tenant: str) -> bytes:
+        """Encrypt the key of a tenant's recognisers, for storage next to them."""
+        return self._wrapped(Purpose.RECOGNISERS, key, tenant)
+
+    def unwrap_recognisers_key(self, wrapped: bytes, *, tenant: str) -> bytes:
+        """Decrypt what `wrap_recognisers_key` returned. Raises RecogniserBroken if it is not authentic under this
+        master key."""
+        try:
+            return self._unwrapped(Purpose.RECOGNISERS, wrapped, tenant)
+        except (InvalidTag, ValueError):
+            raise RecogniserBroken from None
+
+    def _wrapped(self, purpose: Purpose, key: bytes, bound_to: str) -> bytes:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return nonce + AESGCM(self._keys[purpose]).encrypt(nonce, key, bound_to.encode())
+
+    def _unwrapped(self, purpose: Purpose, wrapped: bytes, bound_to: str) -> bytes:
+        cipher = AESGCM(self._keys[purpose])
+        return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], bound_to.encode())
 
     def encrypt(self, plain: bytes, *, tenant: str, release_id: str) -> bytes:
         """Encrypt with AES-256-GCM under a random nonce, bound to the tenant and the release."""

@@ -16,8 +16,8 @@ from core.errors import RecogniserFailed
 from core.text.mask_entity import Joined
 from core.text.mask_tagged import TAGGER
 from core.text.masks import Findings, groups, strongest, union
-from core.text.origins import BELOW_THRESHOLD, NO_CONTEXT, OVERLAPPED, SuppressedFind, SuppressedFinds
-from core.text.policy import ENTITIES, Mask, MaskPolicy
+from core.text.origins import ALLOW_LISTED, BELOW_THRESHOLD, NO_CONTEXT, OVERLAPPED, SuppressedFind, SuppressedFinds
+from core.text.policy import Mask, MaskPolicy
 from core.text.recognised import Recognised
 from core.text.recogniser import Hit
 from core.text.visible import SentText
@@ -65,6 +65,9 @@ def _dropped(text: str, all_findings: Findings, recognised: Recognised, policy: 
     for start, end, kind, score in recognised.tagged.found if recognised.tagged else ():
         if kind in requested and score < requested[kind]:
             yield _Dropped(SuppressedFind(start, end, kind, score, TAGGER, BELOW_THRESHOLD))
+    for mask in all_findings.allowed:
+        find = SuppressedFind(mask.start, mask.end, mask.type, mask.score, mask.recogniser, ALLOW_LISTED)
+        yield _Dropped(find)
     for find in (*_lost(text, all_findings), *_beside_patterns(all_findings)):
         yield _Dropped(find)
 
@@ -76,7 +79,7 @@ def _lost(text: str, all_findings: Findings) -> Iterator[SuppressedFind]:
             if len(group) > 1:
                 winner = strongest(group)
                 for mask in group:
-                    if mask is not winner and mask.type in ENTITIES:
+                    if mask is not winner and mask.technique == "entity":
                         yield _overlapped(mask, by=winner)
 
 
@@ -84,7 +87,7 @@ def _beside_patterns(all_findings: Findings) -> Iterator[SuppressedFind]:
     """Yield the names that a pattern's find overlaps. What lies beside that find stays masked."""
     if not all_findings.names:
         return
-    regions = union(all_findings.patterns)
+    regions = union(all_findings.values)
     ends = [region.end for region in regions]
     for mask in all_findings.names:
         number = bisect_right(ends, mask.start)

@@ -3,6 +3,8 @@
 * Union: a character that any technique masks is masked.
 * A tagger's finding that overlaps a pattern's keeps the part outside the overlap, if that contains a letter or digit.
   A tagger's result is uncertain where a checksum is exact, and a finding over two numbers would make them one region.
+* An allow list of an own recogniser suppresses what a pattern or tagger finds within a term
+  (`core.text.own_recognisers.finds`), before anything is combined.
 * Overlap: findings that share a character become one region. An entity takes precedence over a word for its type and
   technique, then the longest finding, then the highest score, then the order of the policy's tables.
 * Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill
@@ -18,24 +20,31 @@ from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple
 
+from core.errors import RecogniserFailed
 from core.text import mask_tagged
 from core.text.lists import AllowLists
+from core.text.own_recognisers.finds import NOTHING, by_allow_lists
 from core.text.policy import ENTITIES, NUMBER, TECHNIQUES, WORD, Mask, MaskPolicy
 from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.tokens import Token
 
 _TECHNIQUE_ORDER = {name: place for place, name in enumerate(TECHNIQUES)}
+_ENTITY = "entity"
 _ENTITY_ORDER = {name: place for place, name in enumerate(ENTITIES)}
 
 
 def _strength(mask: Mask) -> tuple[bool, int, float, int, int]:
     return (
-        mask.type in _ENTITY_ORDER,
+        _is_entity(mask),
         mask.end - mask.start,
         mask.score,
         -_TECHNIQUE_ORDER[mask.technique],
         -_ENTITY_ORDER.get(mask.type, 0),
     )
+
+
+def _is_entity(mask: Mask) -> bool:
+    return mask.technique == _ENTITY
 
 
 def union(found: Iterable[Mask]) -> list[Mask]:
@@ -98,11 +107,7 @@ def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:
 
 
 def _merges(text: str, last: Mask, mask: Mask) -> bool:
-    return (
-        last.type not in _ENTITY_ORDER
-        and mask.type not in _ENTITY_ORDER
-        and not text[last.end : mask.start].strip(" \t")
-    )
+    return not _is_entity(last) and not _is_entity(mask) and not text[last.end : mask.start].strip(" \t")
 
 
 def _merged(group: Sequence[Mask]) -> Mask:
@@ -115,18 +120,21 @@ def _merged(group: Sequence[Mask]) -> Mask:
 
 
 class Findings(NamedTuple):
-    """All findings of a text: those of the techniques, with the patterns, and the `names` of a tagger."""
+    """All findings of a text.
 
-    found: list[Mask]
+    values: of patterns and deny lists. words: of word lists. names: of a tagger. allowed: those of patterns and of the
+    tagger that an allow list suppresses.
+    """
+
+    values: list[Mask]
+    words: list[Mask]
     names: list[Mask]
-
-    @property
-    def patterns(self) -> list[Mask]:
-        return [mask for mask in self.found if mask.type in ENTITIES]
+    allowed: list[Mask]
 
     def combined(self, text: str) -> list[Mask]:
-        """Return all findings, of the names only what lies beside the patterns."""
-        return [*self.found, *beside(text, self.names, self.patterns)] if self.names else self.found
+        """Return all findings, of the names only what lies beside the values."""
+        found = [*self.values, *self.words]
+        return [*found, *beside(text, self.names, self.values)] if self.names else found
 
 
 def find_masks(
@@ -147,13 +155,19 @@ def findings(
     """Return what the techniques of the policy find. Runs the patterns of the technique `entity` unless `recognised`
     has their result.
 
-    Raises InvalidInput, RecogniserFailed.
+    Raises InvalidInput, RecogniserFailed; the latter also if the policy's own recognisers have not run.
     """
-    names = mask_tagged.find(text, policy, recognised.tagged)
-    found: list[Mask] = []
+    if policy.own and recognised.own is None:
+        raise RecogniserFailed
+    own = recognised.own or NOTHING
+    names, allowed_names = by_allow_lists(mask_tagged.find(text, policy, recognised.tagged), own.allowed)
+    patterns: list[Mask] = list(own.found)
+    words: list[Mask] = []
     for technique in TECHNIQUES:
-        if technique == "entity" and recognised.patterns is not None:
+        found = patterns if technique == _ENTITY else words
+        if technique == _ENTITY and recognised.patterns is not None:
             found.extend(recognised.patterns)
         elif technique in policy.techniques:
             found.extend(import_module(TECHNIQUES[technique]).find(text, tokens, policy, lists))
-    return Findings(found, names)
+    values, allowed = by_allow_lists(patterns, own.allowed)
+    return Findings([*values, *own.denied], words, names, [*allowed, *allowed_names])

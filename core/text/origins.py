@@ -13,7 +13,8 @@ from typing import NamedTuple, overload
 OVERLAPPED = "overlapped"  # a longer or stronger find covers a part of it, or all
 BELOW_THRESHOLD = "below_threshold"
 NO_CONTEXT = "no_context"  # below the threshold, which a context word nearby would have raised it to
-RULES = (OVERLAPPED, BELOW_THRESHOLD, NO_CONTEXT)
+ALLOW_LISTED = "allow_listed"  # within a term of an allow list
+RULES = (OVERLAPPED, BELOW_THRESHOLD, NO_CONTEXT, ALLOW_LISTED)
 
 
 class Origin(NamedTuple):

@@ -20,6 +20,7 @@ from core.files.file_version import FileVersion
 from core.mechanisms.words.fill_pricing import DOCUMENT, SCOPES, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
 from core.text.origins import Origins, SuppressedFinds
+from core.text.own_recognisers.stored import OwnReference
 from core.text.spans import Spans
 
 GUARANTEE = "none"
@@ -162,6 +163,7 @@ ENTITIES: dict[str, Entity] = {
 }
 DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default and not entity.tagged)
 TAGGED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.tagged)
+OWN_THRESHOLD = 0.4  # of a type of a tenant or the operator: a find with a context word passes it
 TAGGED_SCORE_MIN = 0.5  # a tagger's score is a probability; the tagger reports nothing below this
 
 
@@ -176,8 +178,8 @@ class MaskPolicy:
 
     Empty `entities` select `DEFAULT_ENTITIES`; with a tagger, `completed` adds the tagger's. `thresholds` are (entity,
     score) pairs that override the table. `language` and `unknown_language` do not change what is masked
-    (`core.text.languages`). Raises InvalidInput, which contains a field and the supported values and nothing that the
-    caller sent.
+    (`core.text.languages`). `own`: further recognisers, whose types may be named beside those of the table. Raises
+    InvalidInput, which contains a field and the supported values and nothing that the caller sent.
     """
 
     techniques: tuple[str, ...] = ("entity",)
@@ -187,16 +189,19 @@ class MaskPolicy:
     thresholds: tuple[tuple[str, float], ...] = ()
     language: str = AUTO
     unknown_language: str = PATTERNS
+    own: tuple[OwnReference, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.techniques or not set(self.techniques) <= TECHNIQUES.keys():
             raise InvalidInput(
                 f"Name at least one technique, each one of: {', '.join(TECHNIQUES)}.", field="techniques"
             )
-        if not set(self.entities) <= ENTITIES.keys():
+        if not set(self.entities) <= ENTITIES.keys() | self.own_types:
             raise InvalidInput(f"An entity is none of: {', '.join(ENTITIES)}.", field="entities")
         if self.entities and "entity" not in self.techniques:
             raise InvalidInput("Entities need the technique `entity`.", field="entities")
+        if self.own and "entity" not in self.techniques:
+            raise InvalidInput("Recognisers need the technique `entity`.", field="recognisers")
         if not VOCABULARY_SIZE_MIN <= self.vocabulary_size <= VOCABULARY_SIZE_MAX:
             raise InvalidInput(
                 f"The vocabulary size lies between {VOCABULARY_SIZE_MIN} and {VOCABULARY_SIZE_MAX}.",
@@ -205,11 +210,11 @@ class MaskPolicy:
         if not ALLOW_LIST_NAME.fullmatch(self.allow_list):
             raise InvalidInput("That is not the name of an allow list.", field="allow_list")
         for entity, score in self.thresholds:
-            if entity not in ENTITIES or not 0 < score <= 1:
+            if entity not in ENTITIES.keys() | self.own_types or not 0 < score <= 1:
                 raise InvalidInput(
                     "A threshold is a score above 0 and at most 1 of a supported entity.", field="thresholds"
                 )
-            if ENTITIES[entity].tagged and score < TAGGED_SCORE_MIN:
+            if entity in ENTITIES and ENTITIES[entity].tagged and score < TAGGED_SCORE_MIN:
                 raise InvalidInput(
                     f"A threshold of a tagged entity is at least {TAGGED_SCORE_MIN:g}.", field="thresholds"
                 )
@@ -218,6 +223,16 @@ class MaskPolicy:
     def whole(self) -> bool:
         """Whether every word is masked."""
         return "all" in self.techniques
+
+    @property
+    def own_types(self) -> frozenset[str]:
+        """The types that the recognisers of `own` find."""
+        return frozenset(each.entity for each in self.own if each.entity)
+
+    def threshold(self, entity: str) -> float:
+        """Return the least score of a find of `own` that is masked."""
+        table = ENTITIES[entity].threshold if entity in ENTITIES else OWN_THRESHOLD
+        return dict(self.thresholds).get(entity, table)
 
     def completed(self, tagger_types: Collection[str]) -> MaskPolicy:
         """Return this policy with all entities listed. Without entities these are the default ones and the tagger's.
@@ -228,12 +243,12 @@ class MaskPolicy:
         if "entity" not in self.techniques:
             return self
         known = supported(tagger_types)
-        if not set(self.entities) <= set(known):
+        if not set(self.entities) <= {*known, *self.own_types}:
             raise InvalidInput(f"An entity has no recogniser. Supported: {', '.join(known)}.", field="entities")
         return replace(self, entities=self.entities or tuple(name for name in known if ENTITIES[name].default))
 
     def requested(self) -> dict[str, float]:
-        """Return entity -> threshold, in table order; empty without the technique `entity`."""
+        """Return entity -> threshold of the table's entities, in its order; empty without the technique `entity`."""
         if "entity" not in self.techniques:
             return {}
         wanted = set(self.entities or DEFAULT_ENTITIES)
@@ -302,7 +317,9 @@ class SanitizeTask:
     @property
     def needs_recognisers(self) -> bool:
         """Whether masking runs recognisers: the policy asks for entities, and some words may stay unmasked."""
-        return bool(self.policy.requested()) and not (self.fill in PRICED_FILLS and self.policy.whole)
+        return bool(self.policy.requested() or self.policy.own) and not (
+            self.fill in PRICED_FILLS and self.policy.whole
+        )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 # Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
@@ -43,3 +44,9 @@ class SentText:
     def _at(self, place: int) -> int:
         number = bisect_right(self.places, place)
         return place + self.shifts[number - 1] if number else place
+
+
+def hidden(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of `text` that `visible` leaves out, in order."""
+    if not text.isascii():
+        yield from (match.span() for match in _HIDDEN.finditer(text))

@@ -22,3 +22,4 @@ class WorkerOptions:
     places_per_document_max: int = 100_000
     packs_loaded_max: int = 8
     infill_models_loaded_max: int = 4
+    recognisers_loaded_max: int = 16

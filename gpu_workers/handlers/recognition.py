@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from core.errors import GatewayError
 from core.guarded import guarded
 from core.text.mask_entity import search
+from core.text.mask_tagged import Tagged
 from core.text.policy import SanitizeTask
 from core.text.recognised import NOT_RECOGNISED, Recognised, WindowFinds, join
 from core.text.visible import visible
+from gpu_workers.handlers.own_finder import DraftTask, OwnFinder
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask, window_tasks
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
 
@@ -23,20 +25,23 @@ Finds = Sequence[WindowFinds | GatewayError]
 
 
 def recognise(
-    tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask], names: NameFinder | None
+    tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask],
+    names: NameFinder | None,
+    own_finder: OwnFinder,
 ) -> list[Finds]:
     """Return for each task the finds in its windows, or the error of a window's recognisers. A task that needs no
     recognisers has none. The windows of a document are not read again if they were read as tasks of their own.
 
-    `names`: the tagger, None if none runs. It reads the windows whose policy requests names.
+    `names`: the tagger, None if none runs. It reads the windows whose policy requests names. `own_finder` runs the
+    recognisers that a policy names.
     """
     known = {index: task.finds for index, task in enumerate(tasks) if isinstance(task, DocumentTask) and task.finds}
     windows = {
         index: [task] if isinstance(task, WindowTask) else window_tasks(task)
         for index, task in enumerate(tasks)
-        if index not in known and not isinstance(task, WordTask | SurrogateTask)
+        if index not in known and not isinstance(task, WordTask | SurrogateTask | DraftTask)
     }
-    found = iter(_read([window for own in windows.values() for window in own], names))
+    found = iter(_read([window for own in windows.values() for window in own], names, own_finder))
     return [known.get(index) or list(islice(found, len(windows.get(index, ())))) for index in range(len(tasks))]
 
 
@@ -51,16 +56,20 @@ def joined(task: SanitizeTask, finds: Finds) -> Recognised:
     return join(visible(task.text), task.policy, found) if task.needs_recognisers else NOT_RECOGNISED
 
 
-def _read(tasks: Sequence[WindowTask], names: NameFinder | None) -> list[WindowFinds | GatewayError]:
+def _read(
+    tasks: Sequence[WindowTask], names: NameFinder | None, own_finder: OwnFinder
+) -> list[WindowFinds | GatewayError]:
     read = [index for index, task in enumerate(tasks) if names and names.wanted(task.policy)]
     found = names.find([tasks[index].text for index in read]) if names and read else []
     tagged = dict(zip(read, found, strict=True))
-    answers: list[WindowFinds | GatewayError] = []
-    for index, task in enumerate(tasks):
-        own = tagged.get(index)
-        if isinstance(own, GatewayError):
-            answers.append(own)
-            continue
-        hits = guarded(search, task.text, task.policy)
-        answers.append(hits if isinstance(hits, GatewayError) else WindowFinds(hits, own))
-    return answers
+    return [_finds(task, tagged.get(index), own_finder) for index, task in enumerate(tasks)]
+
+
+def _finds(task: WindowTask, tagged: Tagged | GatewayError | None, own_finder: OwnFinder) -> WindowFinds | GatewayError:
+    if isinstance(tagged, GatewayError):
+        return tagged
+    hits = guarded(search, task.text, task.policy)
+    if isinstance(hits, GatewayError):
+        return hits
+    own = guarded(own_finder.search, task.text, task.policy)
+    return own if isinstance(own, GatewayError) else WindowFinds(hits, tagged, own)

@@ -25,6 +25,7 @@ def make_handler(role: Role, options: WorkerOptions) -> Handler:
         fill_slots_max=options.fill_slots_max,
         places_max=options.places_per_document_max,
         infill_models_loaded_max=options.infill_models_loaded_max,
+        recognisers_loaded_max=options.recognisers_loaded_max,
         device=options.device,
         threads=options.threads,
     )

@@ -22,6 +22,7 @@ from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.text.language_guess import guess, language_of
 from core.text.languages import UNKNOWN
 from core.text.lists import AllowLists
+from core.text.own_recognisers.draft import DraftFinds
 from core.text.partly_filled import PartlyFilled
 from core.text.policy import (
     ENTITIES,
@@ -42,6 +43,7 @@ from core.text.spans import Spans
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
+from gpu_workers.handlers.own_finder import DraftTask, OwnFinder, tried
 from gpu_workers.handlers.recognition import Finds, joined, recognise
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
 from gpu_workers.handlers.word_parts import draw_part, step
@@ -60,11 +62,12 @@ CANARY_VALUES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
-Result = Sanitised | PartlyFilled | FilledPlaces | WordsToDraw | bytes | WindowFinds | GatewayError
+Result = Sanitised | PartlyFilled | FilledPlaces | WordsToDraw | bytes | WindowFinds | DraftFinds | GatewayError
+AnyTask = SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask
 
 _CANARY_EPSILON_NANO = 10**9
 _MODEL = "model"  # a key beside the names of the word mechanisms
-_PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex")
+_PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex", "google-re2", "pyahocorasick")
 
 
 class CanaryMissed(RuntimeError):
@@ -84,6 +87,7 @@ class Sanitiser:
         fill_slots_max: int = 1,
         places_max: int = 100_000,
         infill_models_loaded_max: int = 1,
+        recognisers_loaded_max: int = 1,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:
@@ -94,6 +98,7 @@ class Sanitiser:
             import torch
 
             torch.set_num_threads(threads)
+        self._own = OwnFinder(loaded_max=recognisers_loaded_max)
         self._names: NameFinder | None = None
         if tagger != TAGGER_OFF:
             from gpu_workers.handlers.entity_tagger import NameFinder
@@ -156,21 +161,22 @@ class Sanitiser:
             if not isinstance(result, Sanitised) or not known.issuperset(result.text.split()):
                 raise CanaryMissed("the output contains a word outside the public vocabulary")
 
-    def run(self, tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask]) -> list[Result]:
+    def run(self, tasks: Sequence[AnyTask]) -> list[Result]:
         """Return one answer for each task, in order."""
         return self.prepare(tasks)()
 
-    def prepare(
-        self, tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask]
-    ) -> Callable[[], list[Result]]:
+    def prepare(self, tasks: Sequence[AnyTask]) -> Callable[[], list[Result]]:
         """See `Handler.prepare`. Three steps run once for the whole batch: the tagger reads all windows, each word
         mechanism draws for all its `metric_dp` tasks, and the model fills the blanks of all its tasks."""
         answers: dict[int, Result] = {}
         alone: dict[int, Inspected] = {}
         found: dict[str, dict[int, Inspected]] = {}
-        for index, (task, finds) in enumerate(zip(tasks, recognise(tasks, self._names), strict=True)):
+        for index, (task, finds) in enumerate(zip(tasks, recognise(tasks, self._names, self._own), strict=True)):
             if isinstance(task, WindowTask):
                 (answers[index],) = finds
+                continue
+            if isinstance(task, DraftTask):
+                answers[index] = guarded(tried, task)
                 continue
             if isinstance(task, WordTask | SurrogateTask):
                 continue

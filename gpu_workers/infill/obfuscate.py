@@ -19,6 +19,7 @@ from core.text.lists import AllowLists
 from core.text.policy import TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected, inspect
 from gpu_workers.handlers.entity_tagger import NameFinder
+from gpu_workers.handlers.own_finder import OwnFinder
 from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.embedded import embedded_vocabulary
@@ -57,6 +58,7 @@ class Obfuscator:
         self._spec = spec
         self._lists = AllowLists(Path(spec.allow_lists_dir) if spec.allow_lists_dir else None)
         self._names = None if spec.tagger == TAGGER_OFF else NameFinder(spec.tagger, device=str(device))
+        self._own = OwnFinder(loaded_max=spec.recognisers_loaded_max)
         if self._names:
             self._names.check()
         self._policy = spec.policy.completed(self._names.types if self._names else ())
@@ -84,7 +86,7 @@ class Obfuscator:
         tasks = [SanitizeTask(text, self._policy) for text in texts]
         return [
             inspect(task.text, self._policy, self._lists, joined(task, finds))
-            for task, finds in zip(tasks, recognise(tasks, self._names), strict=True)
+            for task, finds in zip(tasks, recognise(tasks, self._names, self._own), strict=True)
         ]
 
 

@@ -30,3 +30,4 @@ class InfillSpec:
     documents_max: int = 5_000
     document_chars_max: int = 1_000_000
     places_max: int = 2_048
+    recognisers_loaded_max: int = 16

@@ -61,5 +61,6 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         places_per_document_max=settings.places_per_document_max,
         packs_loaded_max=settings.domain_packs_loaded_max,
         infill_models_loaded_max=settings.infill_models_loaded_max,
+        recognisers_loaded_max=settings.recognisers_loaded_max,
     )
     return partial(make_handler, role, options)

@@ -43,6 +43,8 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
+    (errors.UnknownRecogniser, 404),
+    (errors.RecogniserBroken, 422),
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),
     (errors.DataDirInUse, 503),

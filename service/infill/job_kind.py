@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, RecogniserBroken
 from core.text.policy import K_DEFAULT
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED
@@ -19,6 +19,7 @@ from service.jobs.schemas import TextRow
 from service.sanitize.fills import check_options
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import mask_policy
+from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.schemas import Mask, Terms
 from service.sanitize.tuned_models import model_path, models_folder
 from service.workers import Workers
@@ -61,9 +62,10 @@ class InfillKind(JobKind):
     entry_point = "gpu_workers.infill.job:run"
     kept_limit = "infill_models_per_tenant_max"
 
-    def __init__(self, settings: Settings, *, policies: Policies, workers: Workers) -> None:
+    def __init__(self, settings: Settings, *, policies: Policies, recognisers: Recognisers, workers: Workers) -> None:
         self._settings = settings
         self._policies = policies
+        self._recognisers = recognisers
         self._workers = workers
 
     def rows(self, body: InfillRequest) -> Iterable[dict[str, Any]]:
@@ -84,27 +86,34 @@ class InfillKind(JobKind):
                 "only the bundled language model can be fine-tuned, and this gateway runs another or none"
             )
         named = {name: getattr(fields, name) for name in ("policy", "mask") if name in fields.model_fields_set}
-        mask = self._policies.applied(Terms(**named), owner).mask
+        applied = self._policies.applied(Terms(**named), owner)
+        mask = applied.mask
+        own = self._recognisers.of_request(owner, policy=applied.policy, names=mask.recognisers or ())
         lists = self._policies.allow_lists(owner)
-        if mask_policy(mask, allow_lists=lists, tagger_types=self._workers.tagger_types).whole:
+        if mask_policy(mask, allow_lists=lists, tagger_types=self._workers.tagger_types, own=own).whole:
             raise InvalidInput("where every word is masked there is nothing to learn from", field="mask.techniques")
         if fields.steps > settings.infill_steps_max:
             raise InvalidInput(f"at most {settings.infill_steps_max} steps", field="steps")
         check_options(
             mode=fields.fill.mode, k=fields.fill.k, scope=None, techniques=None, spans=False, k_max=settings.fill_k_max
         )
-        return fields.model_copy(update={"mask": mask})
+        return fields.model_copy(update={"mask": mask, "policy": applied.policy})
 
     def kept(self, owner: str) -> set[str]:
         return names_in(models_folder(self._settings.data_dir, owner))
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> InfillSpec:
         settings = self._settings
+        mask = Mask.model_validate(fields["mask"])
+        try:
+            own = self._recognisers.of_request(outputs.owner, policy=fields.get("policy"), names=mask.recognisers or ())
+        except RecogniserBroken as error:
+            raise InvalidInput(error.detail, field="mask.recognisers") from None
         model = model_path(settings.data_dir, outputs.owner, fields["name"])
         return InfillSpec(
             name=fields["name"],
             targets=(str(outputs.artifact), str(model)),
-            policy=Mask.model_validate(fields["mask"]).masking(),
+            policy=mask.masking(own),
             fill=fields["fill"]["mode"],
             k=fields["fill"]["k"] or K_DEFAULT,
             rounds=fields["rounds"],
@@ -116,4 +125,5 @@ class InfillKind(JobKind):
             documents_max=settings.infill_documents_max,
             document_chars_max=settings.document_chars_max,
             places_max=settings.fill_slots_max,
+            recognisers_loaded_max=settings.recognisers_loaded_max,
         )

@@ -19,7 +19,7 @@ from core.ledger.names import SHARED_OWNER
 from service.config.data_dir import owner_folder
 
 OWNER = "owner"  # the file in a job's folder that names its tenant
-_KINDS = ("artifacts", "domains", "infill")
+_KINDS = ("artifacts", "domains", "infill", "recognisers")
 _COUNT_AGAIN_BYTES = 16 * 1024 * 1024
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -50,7 +50,8 @@ class Storage:
         self._free_bytes = free_bytes
 
     def used(self, owner: str) -> int:
-        """Bytes of the tenant's files: uploads, inputs and checkpoints of jobs, artifacts, domains, tuned models.
+        """Bytes of the tenant's files: uploads, inputs and checkpoints of jobs, artifacts, domains, tuned models,
+        recognisers.
 
         A file with several names counts once.
         """

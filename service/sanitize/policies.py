@@ -11,32 +11,40 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from core.errors import InvalidInput, PolicyEnforced
+from core.text.own_recognisers.recogniser import check
+from core.text.own_recognisers.stored import OwnReference, RecogniserFile
 from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
+from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict
 from service.http.validation import findings, names
 from service.sanitize.pricing import price, tasks_of
+from service.sanitize.recognisers.schemas import RecogniserBody, limits_of
+from service.sanitize.recognisers.store import PolicyRecognisers
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument
 
 PolicyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+RecogniserName = Annotated[str, StringConstraints(pattern=rf"^{NAME}$")]
 EVERYBODY = "*"
 
 AnyTerms = TypeVar("AnyTerms", bound=Terms)
 
 
 class Policy(Strict):
-    """One policy of the file; `mask` and `fill` are those of a request."""
+    """One policy of the file; `mask` and `fill` are those of a request. Its `recognisers` always run."""
 
     tenants: list[str] | None = Field(None, min_length=1)
     default_for: list[str] = Field(default=[])
     enforced: bool = False
     mask: Mask = Mask()
     fill: Fill = Fill()
+    recognisers: dict[RecogniserName, RecogniserBody] = Field(default={})
 
     @model_validator(mode="after")
     def _fits(self) -> Policy:
@@ -44,6 +52,8 @@ class Policy(Strict):
             raise ValueError("enforced, but the default for nobody")
         if self.tenants is not None and not set(self.default_for) <= set(self.tenants):
             raise ValueError("the default for a tenant who is not among its tenants")
+        if self.mask.recognisers is not None:
+            raise ValueError("a policy defines its recognisers in the table `recognisers`")
         return self
 
     def serves(self, tenant: str) -> bool:
@@ -60,9 +70,18 @@ class PoliciesRefused(ValueError):
 
 
 class Policies:
-    """The operator's policies and the owners of allow lists. `lists`: all installed ones."""
+    """The operator's policies and the owners of allow lists. `lists`: all installed ones. `recognisers`: the
+    definitions of each policy."""
 
-    def __init__(self, policies: Mapping[str, Policy], *, owners: Mapping[str, Sequence[str]], lists: Sequence[str]):
+    def __init__(
+        self,
+        policies: Mapping[str, Policy],
+        *,
+        owners: Mapping[str, Sequence[str]],
+        lists: Sequence[str],
+        recognisers: PolicyRecognisers = MappingProxyType({}),
+    ):
+        self.recognisers = recognisers
         self._policies = dict(policies)
         self._owners = dict(owners)
         self._lists = tuple(lists)
@@ -83,6 +102,10 @@ class Policies:
                 "enforced": name == default and policy.enforced,
                 "mask": policy.mask.model_dump(exclude_none=True),
                 "fill": policy.fill.model_dump(exclude_none=True),
+                "recognisers": [
+                    {"name": own, "entity": definition.entity, **definition.counts()}
+                    for own, definition in self.recognisers.get(name, {}).items()
+                ],
             }
             for name, policy in self._policies.items()
             if policy.serves(tenant) and (name == default or not bound)
@@ -148,7 +171,11 @@ def load_policies(settings: Settings, *, lists: Sequence[str]) -> Policies:
             if tenant in defaults:
                 raise PoliciesRefused(f"POLICIES_FILE: {defaults[tenant]} and {name} are both the default for {tenant}")
             defaults[tenant] = name
-    return Policies(read.policies, owners=read.allow_lists, lists=lists)
+    recognisers = {
+        name: {own: body.definition(settings) for own, body in policy.recognisers.items()}
+        for name, policy in read.policies.items()
+    }
+    return Policies(read.policies, owners=read.allow_lists, lists=lists, recognisers=recognisers)
 
 
 def _check(
@@ -159,12 +186,25 @@ def _check(
     try:
         # What the tagger and the model support is known only once a worker is ready. Requests are checked again.
         cost = price(body, settings, None)
-        tasks_of(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES)
+        tasks_of(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES, own=_checked(policy, settings))
     except InvalidInput as error:
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
     owned_by = owners.get(policy.mask.allow_list)
     if owned_by is not None and (policy.tenants is None or not set(policy.tenants) <= set(owned_by)):
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name} has tenants who may not use its allow list")
+
+
+def _checked(policy: Policy, settings: Settings) -> list[OwnReference]:
+    """Stand-ins for the recognisers of a policy, whose files are written at the start. Raises InvalidInput."""
+    own = []
+    for name, body in policy.recognisers.items():
+        try:
+            check(body.definition(settings), limits_of(settings))
+        except InvalidInput as error:
+            error.field = f"recognisers.{name}.{error.field}"
+            raise
+        own.append(OwnReference(name, body.entity, RecogniserFile("", "", b"", name)))
+    return own
 
 
 def _read(path: Path) -> _File:

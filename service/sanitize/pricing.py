@@ -16,6 +16,7 @@ from core.files.file_version import FileVersion
 from core.ledger.records import Charge
 from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
+from core.text.own_recognisers.stored import OwnReference
 from core.text.policy import AUTO, DP, K_DEFAULT, MODEL_FILLS, REFUSE, MaskPolicy, check_epsilon
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
@@ -78,11 +79,13 @@ def _check_unguessed(body: SanitizeRequest) -> None:
         )
 
 
-def mask_policy(mask: Mask, *, allow_lists: Sequence[str], tagger_types: Sequence[str]) -> MaskPolicy:
+def mask_policy(
+    mask: Mask, *, allow_lists: Sequence[str], tagger_types: Sequence[str], own: Sequence[OwnReference] = ()
+) -> MaskPolicy:
     """What is masked. Raises InvalidInput for an unknown list, or an entity without a recogniser."""
     if mask.allow_list not in allow_lists:
         raise InvalidInput("no such allow list; GET /models names them", field="mask.allow_list")
-    return mask.masking().completed(tagger_types)
+    return mask.masking(own).completed(tagger_types)
 
 
 def tasks_of(
@@ -93,11 +96,13 @@ def tasks_of(
     allow_lists: Sequence[str],
     tagger_types: Sequence[str],
     model: FileVersion | None = None,
+    own: Sequence[OwnReference] = (),
 ) -> list[DocumentTask]:
-    """The documents as tasks for the workers. Raises InvalidInput for a limit, an empty text, an unknown list, or an
-    entity without a recogniser."""
+    """The documents as tasks for the workers. `own`: the recognisers of the mask and its policy.
+
+    Raises InvalidInput for a limit, an empty text, an unknown list, or an entity without a recogniser."""
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
-    policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types)
+    policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types, own=own)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
     explained = (body.return_spans or body.dry_run) and not cost.charges
     tasks = []

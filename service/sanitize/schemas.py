@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, create_model
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from core.errors import InvalidInput
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
 from core.text.languages import check_language
+from core.text.own_recognisers.stored import OwnReference
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
     AUTO,
@@ -20,7 +24,7 @@ from core.text.policy import (
     MaskPolicy,
 )
 from core.text.profiles import entities_of
-from service.config.settings import DOCUMENTS_TAKEN
+from service.config.settings import DOCUMENTS_TAKEN, RECOGNISERS_TAKEN
 from service.http.choices import FillMechanism, FillMode, FillScope, Technique, UnknownLanguage
 from service.http.strict import AtMost, Strict
 
@@ -35,9 +39,23 @@ class TextDocument(Strict):
     subject: str | None = Field(None, max_length=256)
 
 
-# One field for each entity: an unknown name is refused like any extra field, and is not repeated.
-_threshold: Any = (Annotated[float, Field(gt=0, le=1)] | None, None)
-Thresholds = create_model("Thresholds", __base__=Strict, **dict.fromkeys(ENTITIES, _threshold))
+_TYPE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+class Thresholds(Strict):
+    """Scores by entity. The types of own recognisers are known only once a request names them: see `Mask.masking`."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[float, Field(gt=0, le=1)] | None]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_members(cls, data: Any) -> Any:
+        if isinstance(data, dict) and len(data) > len(ENTITIES) + RECOGNISERS_TAKEN:
+            raise PydanticCustomError("too_many_members", "the object has too many members")
+        if isinstance(data, dict) and not all(isinstance(name, str) and _TYPE.fullmatch(name) for name in data):
+            raise PydanticCustomError("unknown_entity", "a threshold is of an entity")  # its name is not repeated
+        return data
 
 
 class Mask(Strict):
@@ -49,6 +67,9 @@ class Mask(Strict):
     )
     profile: str | None = Field(
         None, max_length=32, description="A named set of entities, listed at GET /entities; `entities` adds to it."
+    )
+    recognisers: Annotated[list[str], AtMost(RECOGNISERS_TAKEN)] | None = Field(
+        None, description="Recognisers of yours, by name."
     )
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
@@ -62,8 +83,9 @@ class Mask(Strict):
         "masked, and its row says that only forms and context words are reliable. `refuse`: the call is a 422.",
     )
 
-    def masking(self) -> MaskPolicy:
-        """Raises InvalidInput for what is not supported, or not in this language."""
+    def masking(self, own: Sequence[OwnReference] = ()) -> MaskPolicy:
+        """The mask with the recognisers `own`: those that it names, and those of its policy. Raises InvalidInput for
+        what is not supported, or not in this language."""
         techniques = tuple(self.techniques)
         check_language(self.language, techniques=techniques, allow_list=self.allow_list)
         thresholds = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
@@ -77,6 +99,7 @@ class Mask(Strict):
             thresholds=tuple(thresholds.items()),
             language=self.language,
             unknown_language=self.unknown_language,
+            own=tuple(own),
         )
 
 

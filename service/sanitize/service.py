@@ -13,6 +13,7 @@ from service.releases.request import Price, ReleaseRequest
 from service.sanitize.fills import infill_facts, role_of, tuned_model
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
+from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.rows import answer_size, counts, language_refused, row
 from service.sanitize.schemas import SanitizeRequest, Terms
 from service.sanitize.tuned_models import TunedModels
@@ -30,12 +31,14 @@ class SanitizeService:
         *,
         policies: Policies,
         models: TunedModels,
+        recognisers: Recognisers,
         workers: Workers,
         preparation: Preparation,
     ) -> None:
         self._settings = settings
         self._policies = policies
         self._models = models
+        self._recognisers = recognisers
         self._workers = workers
         self._preparation = preparation
 
@@ -84,7 +87,7 @@ class SanitizeService:
     def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[Task]]:
         """Price and tasks of a body whose policy has been applied.
 
-        Raises InvalidInput as `price` and `tasks_of`; WorkerCold.
+        Raises InvalidInput as `price` and `tasks_of`; WorkerCold, RecogniserBroken.
         """
         cost = self._price(body)
         tasks = tasks_of(
@@ -94,6 +97,7 @@ class SanitizeService:
             allow_lists=self._policies.allow_lists(tenant),
             tagger_types=self._workers.tagger_types,
             model=tuned_model(self._models, tenant, mode=body.fill.mode, name=body.fill.model),
+            own=self._recognisers.of_request(tenant, policy=body.policy, names=body.mask.recognisers or ()),
         )
         return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
 

@@ -9,11 +9,13 @@ import pytest
 import torch
 from corpus_kit import PLANTED, embedding_rows, json_lines, rows
 from job_kit import no_charge
+from recogniser_kit import stored
 
 from core.errors import InfillBroken, InvalidInput
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.files.file_version import FileVersion, file_version
 from core.job_errors import BadCorpus, JobFilesLost
+from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.infill import job as infill_job
@@ -155,7 +157,7 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
     assert answer.text.split()[4] == "piano"
 
 
-def test_names_are_masked_before_anything_is_trained_on() -> None:
+def test_names_are_masked_before_anything_is_trained_on(tmp_path: Path) -> None:
     spec = InfillSpec("mine", (), MaskPolicy(), "topk", 10, 1, STEPS, tagger="bundled")
     _, net = shipped_net(torch.device("cpu"))
     text = "Yesterday Maria Keller flew from Lisbon to Norway. Write to jo@example.org."
@@ -166,6 +168,11 @@ def test_names_are_masked_before_anything_is_trained_on() -> None:
     assert filled.places >= 3
     assert out.startswith("Yesterday ")
     assert not any(name in out for name in ("Maria", "Keller", "Lisbon", "example.org"))
+    own = stored(tmp_path, Definition("PROJECT_CODE", deny=("Yesterday",)))
+    spec = InfillSpec("mine", (), MaskPolicy(entities=("PROJECT_CODE",), own=(own,)), "topk", 10, 1, STEPS)
+    (out,) = Obfuscator(spec, device=torch.device("cpu")).filled([text], net).texts
+    assert out.endswith(" Maria Keller flew from Lisbon to Norway. Write to jo@example.org.")
+    assert "Yesterday" not in out
     without = InfillSpec("mine", (), MaskPolicy(entities=("PERSON",)), "topk", 10, 1, STEPS)
     with pytest.raises(InvalidInput):
         Obfuscator(without, device=torch.device("cpu"))

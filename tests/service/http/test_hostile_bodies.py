@@ -37,7 +37,7 @@ def errors_found(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def _attack(gateway: Gateway, tenant: Tenant, errors_found: list[int], place: Place, content: bytes) -> None:
-    _, path = place.operation.split()
+    method, path = place.operation.split()
     client = tenant.http
     if path.startswith("/admin/"):
         client = gateway.admin
@@ -45,9 +45,9 @@ def _attack(gateway: Gateway, tenant: Tenant, errors_found: list[int], place: Pl
         roles = {"roles": ["admin", "read"]}
         made = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json=roles)
         client = gateway.client(made.json()["key"])
-    for name, value in (("{job_id}", "0" * 32), ("{tenant}", tenant.name), ("{key_id}", "0" * 16)):
+    for name, value in (("{job_id}", "0" * 32), ("{tenant}", tenant.name), ("{key_id}", "0" * 16), ("{name}", "own")):
         path = path.replace(name, value)
-    answer = client.post(path, content=content, headers=_JSON)
+    answer = client.request(method, path, content=content, headers=_JSON)
 
     found = f"{place}: {answer.status_code} {answer.text[:300]}"
     assert answer.status_code in (400, 404, 413, 422), found

@@ -1,0 +1,116 @@
+"""What a recogniser of a tenant or of the operator consists of, and its limits.
+
+    patterns   regular expressions in the syntax of RE2; each find has the recogniser's score
+    deny       terms that are always masked
+    allow      terms in which no find of a pattern or of the tagger is masked, unless the find reaches beyond the term
+    context    words near which a find of a pattern scores higher
+
+This module is light: the front end builds definitions from it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+
+from core.errors import InvalidInput, RecogniserBroken
+
+ENTITY = re.compile(r"[A-Z][A-Z0-9_]{1,62}[A-Z0-9]")
+RESERVED_ENTITIES = frozenset({"WORD", "NUMBER"})  # types of words outside a list
+SCORE_DEFAULT = 0.6
+LISTS = ("patterns", "deny", "allow", "context")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest definition. `terms_max`, `terms_chars_max`: of `deny` and `allow` together. `program_bytes_max`: the
+    memory that RE2 may use for one pattern, compiled and while it searches."""
+
+    patterns_max: int = 64
+    pattern_chars_max: int = 1_000
+    program_bytes_max: int = 1 << 20
+    terms_max: int = 100_000
+    term_chars_max: int = 256
+    terms_chars_max: int = 4_000_000
+    context_max: int = 64
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A recogniser of finds of the type `entity`, which is empty if it has an allow list alone. `repr` contains none of
+    its patterns and terms, which may be sensitive.
+
+    case_sensitive, whole_words: of patterns and terms. A whole word has no letter, mark, digit or underscore beside it.
+    program_bytes_max: see `Limits`.
+    """
+
+    entity: str = ""
+    patterns: tuple[str, ...] = field(default=(), repr=False)
+    deny: tuple[str, ...] = field(default=(), repr=False)
+    allow: tuple[str, ...] = field(default=(), repr=False)
+    context: tuple[str, ...] = field(default=(), repr=False)
+    score: float = SCORE_DEFAULT
+    case_sensitive: bool = False
+    whole_words: bool = True
+    program_bytes_max: int = Limits.program_bytes_max
+
+    @property
+    def size(self) -> int:
+        """The characters of its patterns and terms."""
+        return sum(len(each) for name in LISTS for each in getattr(self, name))
+
+    def counts(self) -> dict[str, int]:
+        """Return the length of each list."""
+        return {name: len(getattr(self, name)) for name in LISTS}
+
+    def packed(self) -> bytes:
+        """Return the definition in the form of its file."""
+        return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def unpacked(cls, content: bytes) -> Definition:
+        """Return what was `packed`. Raises RecogniserBroken."""
+        try:
+            found = json.loads(content)
+            return cls(**found | {name: tuple(found[name]) for name in LISTS})
+        except (ValueError, TypeError, KeyError):
+            raise RecogniserBroken from None
+
+
+def check_shape(definition: Definition, limits: Limits) -> None:
+    """Raise InvalidInput for a definition beyond a limit, without anything to find or to allow, or without the type of
+    what it finds. The errors repeat nothing of it."""
+    finds = bool(definition.patterns or definition.deny)
+    if not finds and not definition.allow:
+        raise InvalidInput("A recogniser has at least one of `patterns`, `deny` and `allow`.", field="patterns")
+    if finds and not definition.entity:
+        raise InvalidInput("A recogniser with patterns or a deny list names the type of its finds.", field="entity")
+    if definition.entity and (not ENTITY.fullmatch(definition.entity) or definition.entity in RESERVED_ENTITIES):
+        raise InvalidInput(
+            "The type of an entity has 3 to 64 of A-Z, 0-9 and _, begins with a letter, does not end with _, and is "
+            "not WORD or NUMBER.",
+            field="entity",
+        )
+    if definition.context and not definition.patterns:
+        raise InvalidInput("Context words need patterns.", field="context")
+    _check_list(definition.patterns, "patterns", count_max=limits.patterns_max, chars_max=limits.pattern_chars_max)
+    _check_list(definition.context, "context", count_max=limits.context_max, chars_max=limits.term_chars_max)
+    for name in ("deny", "allow"):
+        terms = getattr(definition, name)
+        _check_list(terms, name, count_max=limits.terms_max, chars_max=limits.term_chars_max)
+    terms = (*definition.deny, *definition.allow)
+    if len(terms) > limits.terms_max or sum(map(len, terms)) > limits.terms_chars_max:
+        raise InvalidInput(
+            f"The terms of `deny` and `allow` together are at most {limits.terms_max}, "
+            f"of {limits.terms_chars_max} characters.",
+            field="deny",
+        )
+
+
+def _check_list(values: tuple[str, ...], name: str, *, count_max: int, chars_max: int) -> None:
+    if len(values) > count_max:
+        raise InvalidInput(f"`{name}` has at most {count_max} items.", field=name)
+    for index, value in enumerate(values):
+        if not 0 < len(value) <= chars_max:
+            raise InvalidInput(f"An item of `{name}` has 1 to {chars_max} characters.", field=f"{name}.{index}")

@@ -1,0 +1,60 @@
+"""A tenant's recognisers: store, list, read and delete them, and try a draft.
+
+A key with the role `jobs` changes and reads them, because a deny list may be sensitive. The list shows counts only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from service.deps import PagingDep, RecognisersDep, RecogniserTrialsDep, ReleasesDep
+from service.http.auth import JobsCallerDep, ReadCallerDep, ReleaseCallerDep
+from service.http.body import JsonRoute
+from service.http.problems import documented
+from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody
+
+router = APIRouter(prefix="/sanitize/recognisers", route_class=JsonRoute, tags=["text"])
+
+
+@router.post("/test", summary="What a draft of a recogniser finds in a text; costs and stores nothing")
+async def try_draft(
+    body: DraftBody, request: Request, caller: ReleaseCallerDep, trials: RecogniserTrialsDep, releases: ReleasesDep
+) -> Response:
+    return await releases.release(request, caller, await trials.release_request(caller.tenant, body))
+
+
+@router.get("", summary="The tenant's recognisers without their patterns and terms, page by page")
+async def recognisers(caller: ReadCallerDep, stored: RecognisersDep, page: PagingDep) -> dict[str, Any]:
+    rows, next_cursor = await stored.page(caller.tenant, cursor=page.cursor, limit=page.limit)
+    return {"recognisers": rows, "next_cursor": next_cursor}
+
+
+@router.put(
+    "/{name}",
+    summary="Store a recogniser; replaces one of the same name",
+    responses={201: {"description": "The name is new."}, **documented(s507="There is too little disk space.")},
+)
+async def put(
+    name: str,
+    body: RecogniserBody,
+    response: Response,
+    caller: JobsCallerDep,
+    stored: RecognisersDep,
+    trials: RecogniserTrialsDep,
+) -> dict[str, Any]:
+    facts, is_new = await stored.put(caller.tenant, name, await trials.checked(caller.tenant, body))
+    response.status_code = 201 if is_new else 200
+    return facts
+
+
+@router.get("/{name}", summary="One recogniser with its patterns and terms")
+async def get(name: str, caller: JobsCallerDep, stored: RecognisersDep) -> dict[str, Any]:
+    return await stored.get(caller.tenant, name)
+
+
+@router.delete("/{name}", status_code=204, summary="Delete a recogniser")
+async def remove(name: str, caller: JobsCallerDep, stored: RecognisersDep) -> Response:
+    await stored.remove(caller.tenant, name)
+    return Response(status_code=204)

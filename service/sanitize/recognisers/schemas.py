@@ -1,0 +1,62 @@
+"""Recognisers in bodies and in the operator's file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from core.text.own_recognisers.definition import SCORE_DEFAULT, Definition, Limits
+from service.config.settings import PATTERNS_TAKEN, TERMS_TAKEN, Settings
+from service.http.strict import AtMost, Strict
+
+Strings = Annotated[list[str], AtMost(PATTERNS_TAKEN)]
+Terms = Annotated[list[str], AtMost(TERMS_TAKEN)]
+
+
+class RecogniserBody(Strict):
+    """A recogniser: body of `PUT /sanitize/recognisers/{name}`, and a recogniser of a policy."""
+
+    entity: str = Field(
+        "", max_length=64, description="Type of the finds: an own one, such as PROJECT_CODE, or another."
+    )
+    patterns: Strings = Field(default=[], description="Regular expressions in the syntax of RE2.")
+    deny: Terms = Field(default=[], description="Terms that are always masked.")
+    allow: Terms = Field(default=[], description="Terms in which patterns and the tagger mask nothing.")
+    context: Strings = Field(default=[], description="Words near which a find of a pattern scores higher.")
+    score: float = Field(SCORE_DEFAULT, gt=0, le=1, description="Score of the finds of patterns.")
+    case_sensitive: bool = False
+    whole_words: bool = True
+
+    def definition(self, settings: Settings) -> Definition:
+        """The definition, unchecked."""
+        lists = {name: tuple(getattr(self, name)) for name in ("patterns", "deny", "allow", "context")}
+        return Definition(
+            entity=self.entity,
+            score=self.score,
+            case_sensitive=self.case_sensitive,
+            whole_words=self.whole_words,
+            program_bytes_max=settings.recogniser_program_bytes_max,
+            **lists,
+        )
+
+
+class DraftBody(Strict):
+    """Body of `POST /sanitize/recognisers/test`. `threshold`: by default that of the recogniser's type."""
+
+    recogniser: RecogniserBody
+    text: str
+    threshold: float | None = Field(None, gt=0, le=1)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits of a recogniser."""
+    return Limits(
+        patterns_max=settings.recogniser_patterns_max,
+        pattern_chars_max=settings.recogniser_pattern_chars_max,
+        program_bytes_max=settings.recogniser_program_bytes_max,
+        terms_max=settings.recogniser_terms_max,
+        term_chars_max=settings.recogniser_term_chars_max,
+        terms_chars_max=settings.recogniser_terms_chars_max,
+        context_max=settings.recogniser_context_words_max,
+    )

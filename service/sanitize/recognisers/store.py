@@ -1,0 +1,227 @@
+"""Recognisers that a request can name, and those of the operator's policies.
+
+    <data_dir>/recognisers/tenants/<tenant>/key                 the tenant's key, wrapped by the master key
+    <data_dir>/recognisers/tenants/<tenant>/<name>.recogniser   encrypted under it
+    <data_dir>/recognisers/policies/<policy>/<name>.recogniser  encrypted under a key that each start makes
+
+Files are looked up at each request, so that what another request stored can be used at once. A task of a worker has the
+path of a file and the key of its tenant; the worker reads the file once and keeps the recogniser. Recognisers of other
+tenants are not visible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, UnknownRecogniser
+from core.files.encrypted_file import new_key
+from core.files.file_version import file_version
+from core.files.secret_file import write_secret
+from core.ledger.keys import MasterKey
+from core.text.own_recognisers.definition import Definition
+from core.text.own_recognisers.stored import OwnReference, RecogniserFile, read_definition, read_facts, write
+from service.config.data_dir import NAME, check_name, owner_folder
+from service.jobs.storage import Storage, full_disk
+
+_SUFFIX = ".recogniser"
+_FACTS_KEPT_MAX = 4096
+
+PolicyRecognisers = Mapping[str, Mapping[str, Definition]]  # of each policy, by name
+
+
+class Recognisers:
+    """The recognisers of one data directory. `per_tenant_max`: that a tenant keeps. `per_request_max`: that a request
+    names. `policies`: those of the operator."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        master_key: MasterKey,
+        storage: Storage,
+        *,
+        per_tenant_max: int,
+        per_request_max: int,
+        policies: PolicyRecognisers,
+    ) -> None:
+        self._root = data_dir / "recognisers"
+        self._master_key = master_key
+        self._storage = storage
+        self._per_tenant_max = per_tenant_max
+        self._per_request_max = per_request_max
+        self._policies = policies
+        self._published: dict[str, tuple[OwnReference, ...]] = {}
+        self._keys: dict[str, bytes] = {}
+        self._facts: dict[RecogniserFile, dict[str, Any]] = {}
+        self._writing = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Write the recognisers of the policies, for the workers. Call this before any request. Raises OSError."""
+        self._published = await asyncio.to_thread(self._publish)
+
+    def _publish(self) -> dict[str, tuple[OwnReference, ...]]:
+        folder = self._root / "policies"
+        shutil.rmtree(folder, ignore_errors=True)
+        key = new_key()
+        published = {}
+        for policy, recognisers in self._policies.items():
+            (folder / policy).mkdir(mode=0o700, parents=True)
+            own = []
+            for name, definition in recognisers.items():
+                path = folder / policy / f"{name}{_SUFFIX}"
+                write(path, key, _label(name), {}, definition)
+                own.append(OwnReference(name, definition.entity, _file(path, key, name)))
+            published[policy] = tuple(own)
+        return published
+
+    def of_request(self, tenant: str, *, policy: str | None, names: Sequence[str]) -> tuple[OwnReference, ...]:
+        """The recognisers of the policy that applies, and those that the mask names. Raises as `of_policy` and
+        `named`."""
+        return (*self.of_policy(policy), *self.named(tenant, names))
+
+    def of_policy(self, policy: str | None) -> tuple[OwnReference, ...]:
+        """The recognisers of a policy. Raises RecogniserBroken before `open`: a policy does not apply in part."""
+        if policy is None or not self._policies.get(policy):
+            return ()
+        if policy not in self._published:
+            raise RecogniserBroken
+        return self._published[policy]
+
+    def named(self, tenant: str, names: Sequence[str]) -> tuple[OwnReference, ...]:
+        """The tenant's recognisers of these names. Raises InvalidInput for one that the tenant does not have,
+        RecogniserBroken."""
+        found = []
+        if len(names) > self._per_request_max:
+            raise InvalidInput(f"A mask names at most {self._per_request_max} recognisers.", field="mask.recognisers")
+        for name in dict.fromkeys(names):
+            file = self._find(tenant, name)
+            if file is None:
+                raise InvalidInput(
+                    "There is no such recogniser; GET /sanitize/recognisers lists yours.", field="mask.recognisers"
+                )
+            found.append(OwnReference(name, str(self._facts_of(file)["entity"]), file))
+        return tuple(found)
+
+    async def put(self, tenant: str, name: str, definition: Definition) -> tuple[dict[str, Any], bool]:
+        """Store a checked definition; its facts, and whether the name is new.
+
+        Raises InvalidInput, TenantLimitReached, StorageFull, RecogniserBroken if the tenant's key cannot be used.
+        """
+        path = self._path(tenant, name)
+        facts = {
+            "name": name,
+            "entity": definition.entity,
+            "score": definition.score,
+            "case_sensitive": definition.case_sensitive,
+            "whole_words": definition.whole_words,
+            **definition.counts(),
+            "updated_ms": int(time.time() * 1000),
+        }
+        async with self._writing:
+            return facts, await asyncio.to_thread(self._put, tenant, path, facts, definition)
+
+    def _put(self, tenant: str, path: Path, facts: Mapping[str, Any], definition: Definition) -> bool:
+        is_new = not path.exists()
+        if is_new and len(self._paths(tenant)) >= self._per_tenant_max:
+            raise TenantLimitReached(limit="recognisers_per_tenant_max")
+        self._storage.check(tenant, 4 * definition.size, used=self._storage.used(tenant))
+        with full_disk():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write(path, self._key(tenant), _label(path.stem), facts, definition)
+        return is_new
+
+    async def get(self, tenant: str, name: str) -> dict[str, Any]:
+        """The facts and lists of one recogniser. Raises UnknownRecogniser, RecogniserBroken."""
+
+        def read() -> dict[str, Any]:
+            file = self._find(tenant, name)
+            if file is None:
+                raise UnknownRecogniser
+            definition = asdict(Definition.unpacked(read_definition(file)))
+            definition.pop("program_bytes_max")
+            return {"name": name, **definition, "updated_ms": read_facts(file)["updated_ms"]}
+
+        return await asyncio.to_thread(read)
+
+    async def page(self, tenant: str, *, cursor: str | None, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+        """The facts of the tenant's recognisers in the order of their names, and the cursor of the next page. A broken
+        file has its name only."""
+
+        def read() -> tuple[list[dict[str, Any]], str | None]:
+            names = [name for name in sorted(self._paths(tenant)) if cursor is None or name > cursor]
+            rows = [self._row(tenant, name) for name in names[:limit]]
+            return rows, names[limit - 1] if len(names) > limit else None
+
+        return await asyncio.to_thread(read)
+
+    def _row(self, tenant: str, name: str) -> dict[str, Any]:
+        try:
+            file = self._find(tenant, name)
+            return {"name": name, "usable": True} | (self._facts_of(file) if file else {})
+        except RecogniserBroken:
+            return {"name": name, "usable": False}
+
+    async def remove(self, tenant: str, name: str) -> None:
+        """Delete a recogniser. Raises UnknownRecogniser."""
+        try:
+            path = self._path(tenant, name)
+            async with self._writing:
+                await asyncio.to_thread(path.unlink)
+        except (InvalidInput, FileNotFoundError):
+            raise UnknownRecogniser from None
+
+    def _folder(self, tenant: str) -> Path:
+        return owner_folder(self._root, tenant)
+
+    def _path(self, tenant: str, name: str) -> Path:
+        return self._folder(tenant) / f"{check_name(name)}{_SUFFIX}"
+
+    def _paths(self, tenant: str) -> dict[str, Path]:
+        paths: Iterable[Path] = self._folder(tenant).glob(f"*{_SUFFIX}")
+        return {path.stem: path for path in paths if re.fullmatch(NAME, path.stem)}
+
+    def _find(self, tenant: str, name: str) -> RecogniserFile | None:
+        if not re.fullmatch(NAME, name):
+            return None
+        path = self._path(tenant, name)
+        return _file(path, self._key(tenant), name) if path.is_file() else None
+
+    def _key(self, tenant: str) -> bytes:
+        """The tenant's key, created on first use. Raises RecogniserBroken."""
+        if tenant not in self._keys:
+            path = self._folder(tenant) / "key"
+            if not path.exists():
+                with suppress(FileExistsError):  # another process created it first
+                    write_secret(path, self._master_key.wrap_recognisers_key(new_key(), tenant=tenant))
+            try:
+                self._keys[tenant] = self._master_key.unwrap_recognisers_key(path.read_bytes(), tenant=tenant)
+            except OSError:
+                raise RecogniserBroken from None
+        return self._keys[tenant]
+
+    def _facts_of(self, file: RecogniserFile) -> dict[str, Any]:
+        facts = self._facts.get(file)
+        if facts is None:
+            if len(self._facts) >= _FACTS_KEPT_MAX:
+                self._facts.clear()
+            facts = self._facts[file] = read_facts(file)
+        return facts
+
+
+def _label(name: str) -> str:
+    return f"recogniser/{name}"
+
+
+def _file(path: Path, key: bytes, name: str) -> RecogniserFile:
+    """Raises RecogniserBroken for a file that has been removed."""
+    version = file_version(path)
+    if version is None:
+        raise RecogniserBroken
+    return RecogniserFile(version.path, version.stamp, key, _label(name))

@@ -1,0 +1,53 @@
+"""Checks recognisers, and tries drafts of them on a text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from core.errors import InvalidInput
+from core.text.own_recognisers.definition import Definition
+from core.text.own_recognisers.draft import DraftFinds
+from core.text.own_recognisers.recogniser import check
+from core.text.policy import ENTITIES, OWN_THRESHOLD
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.handlers.own_finder import DraftTask
+from service.config.settings import Settings
+from service.preparation import Preparation
+from service.releases.request import ReleaseRequest
+from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody, limits_of
+
+
+class RecogniserTrials:
+    """Checks and tries recognisers. Stores nothing."""
+
+    def __init__(self, settings: Settings, preparation: Preparation) -> None:
+        self._settings = settings
+        self._preparation = preparation
+
+    async def checked(self, tenant: str, body: RecogniserBody) -> Definition:
+        """The definition of `body`. Raises InvalidInput, which repeats nothing of it."""
+        definition = body.definition(self._settings)
+        await self._preparation.run(tenant, definition.size, check, definition, limits_of(self._settings))
+        return definition
+
+    async def release_request(self, tenant: str, body: DraftBody) -> ReleaseRequest:
+        """The request that tries a draft in a worker. Raises InvalidInput."""
+        chars_max = self._settings.recogniser_test_chars_max
+        if len(body.text) > chars_max:
+            raise InvalidInput(f"at most {chars_max} characters", field="text")
+        try:
+            definition = await self.checked(tenant, body.recogniser)
+        except InvalidInput as error:
+            error.field = f"recogniser.{error.field}"
+            raise
+        entity = definition.entity
+        threshold = body.threshold or (ENTITIES[entity].threshold if entity in ENTITIES else OWN_THRESHOLD)
+        task = DraftTask(body.text, definition.packed(), threshold)
+
+        def render(results: list[DraftFinds], _common: dict[str, Any]) -> dict[str, Any]:
+            (result,) = results
+            finds = [asdict(find) | {"list": "deny" if find.pattern is None else "patterns"} for find in result.finds]
+            return {"entity": entity or None, "threshold": threshold, "finds": finds, "total": result.total}
+
+        return ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=[Task(task, task.weight)], render=render)
