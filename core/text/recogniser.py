@@ -19,6 +19,7 @@ CONTEXT_BEFORE_CHARS = 60
 CONTEXT_AFTER_CHARS = 25
 CONTEXT_BONUS = 0.35
 CONTEXT_SCORE_MIN = 0.4
+BOUNDARY = "\ufdd0"  # no character of a text: what is beyond it is no context
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
@@ -92,7 +93,9 @@ class Recogniser:
         if self.context is None:
             return hit
         start, end, score = hit
-        around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
+        before = text[max(0, start - CONTEXT_BEFORE_CHARS) : start].rpartition(BOUNDARY)[2]
+        after = text[end : end + CONTEXT_AFTER_CHARS].partition(BOUNDARY)[0]
+        around = before + "\n" + after
         if self.context.search(around, timeout=REGEX_TIMEOUT_S) is None:
             return hit
         return Hit(start, end, min(1.0, max(score + CONTEXT_BONUS, CONTEXT_SCORE_MIN)))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
+from core.text.formats.form import Form
 from core.text.lists import AllowLists
 from core.text.masks import find_masks
 from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, check_fill, check_text
@@ -23,19 +24,28 @@ from core.text.visible import visible
 
 @dataclass(frozen=True)
 class Inspected:
-    """A text, its tokens, and its masked regions in order."""
+    """A text, its tokens, and its masked regions in order. `form`: that of the document of which it is the view."""
 
     text: str = field(repr=False)
     tokens: Sequence[Token]
     masks: Sequence[Mask]
+    form: Form | None = None
 
     @property
     def masked_tokens(self) -> int:
         return _masked_tokens(self.tokens, self.masks)
 
 
-def inspect(text: str, policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED) -> Inspected:
+def inspect(
+    text: str,
+    policy: MaskPolicy,
+    lists: AllowLists,
+    recognised: Recognised = NOT_RECOGNISED,
+    form: Form | None = None,
+) -> Inspected:
     """Return the masked regions of `visible(text)`. Deterministic for given results of a tagger.
+
+    `form`: if `text` is its view. Then the tokens and the masked regions are those of its values.
 
     `recognised`: results for `visible(text)`. Those of a tagger are needed for entities that only a tagger finds.
 
@@ -46,7 +56,10 @@ def inspect(text: str, policy: MaskPolicy, lists: AllowLists, recognised: Recogn
         lists.words(policy.allow_list)
     text = visible(text)
     tokens = tokenize(text)
-    return Inspected(text, tokens, find_masks(text, tokens, policy, lists, recognised))
+    if form is not None:
+        tokens = form.tokens(tokens)
+    masks = find_masks(text, tokens, policy, lists, recognised)
+    return Inspected(text, tokens, masks if form is None else form.restrict(masks), form)
 
 
 def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
@@ -60,7 +73,10 @@ def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
 
 
 def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
-    """Return the text with one fill for each mask."""
+    """Return the text, or the document of which it is the view, with one fill for each mask."""
+    if found.form is not None:
+        text, placed = found.form.rebuild(found.masks, fills)
+        return Sanitised(text, Spans.of(placed), found.masked_tokens, len(found.tokens))
     pieces: list[str] = []
     spans: list[Span] = []
     read, written = 0, 0

@@ -7,10 +7,10 @@ import re
 # Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
 # reader. In other places (emoji, joining scripts) they have a meaning and stay. The pattern begins with the class of
 # invisible characters because a search for a rare character is fast.
-_INVISIBLE = r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
-_HIDDEN = re.compile(rf"{_INVISIBLE}(?<=[!-~]{_INVISIBLE}){_INVISIBLE}*(?=[!-~])")
+INVISIBLE = r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
+HIDDEN = re.compile(rf"{INVISIBLE}(?<=[!-~]{INVISIBLE}){INVISIBLE}*(?=[!-~])")
 
 
 def visible(text: str) -> str:
     """Return the text without invisible characters inside visible ones: the text that inspection and taggers use."""
-    return text if text.isascii() else _HIDDEN.sub("", text)
+    return text if text.isascii() else HIDDEN.sub("", text)

@@ -204,8 +204,11 @@ class Sanitiser:
     def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected:
         if isinstance(task, FillTask):
             return Inspected(task.text, (), task.masks)
-        inspector = inspect_words if task.fill in PRICED_FILLS else inspect
-        found = inspector(task.text, task.policy, self._lists, joined(task, finds))
+        if task.fill in PRICED_FILLS:
+            found = inspect_words(task.text, task.policy, self._lists, joined(task, finds))
+        else:
+            form = task.form if isinstance(task, DocumentTask) else None
+            found = inspect(task.text, task.policy, self._lists, joined(task, finds), form)
         if len(found.masks) > self._places_max:
             raise InvalidInput(f"a document has at most {self._places_max} masked places", field="documents")
         return found
