@@ -12,6 +12,8 @@ from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.mechanisms.vectors.spec import PROJECTIONS, VECTOR_MECHANISMS
 from core.mechanisms.words.fill_pricing import SCOPES
 from core.mechanisms.words.pricing import MECHANISMS
+from core.text.formats.options import ACTIONS, ATTACHMENTS, DELIMITERS, HEADERS, HIDDEN_TEXT
+from core.text.formats.registry import FORMAT_NAMES
 from core.text.policy import FILL_MODES, TECHNIQUES
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     FillMode = str
     FillMechanism = str
     FillScope = str
+    DocumentFormat = str
+    ValueAction = str
+    HeaderRow = str
+    Delimiter = str
+    HiddenText = str
+    Attachments = str
 else:
     SentenceMechanism = Literal[tuple(SENTENCE_MECHANISMS)]
     VectorMechanism = Literal[VECTOR_MECHANISMS]
@@ -30,3 +38,9 @@ else:
     FillMode = Literal[FILL_MODES]
     FillMechanism = Literal[MECHANISMS]
     FillScope = Literal[SCOPES]
+    DocumentFormat = Literal[FORMAT_NAMES]
+    ValueAction = Literal[ACTIONS]
+    HeaderRow = Literal[HEADERS]
+    Delimiter = Literal[tuple(DELIMITERS)]
+    HiddenText = Literal[HIDDEN_TEXT]
+    Attachments = Literal[ATTACHMENTS]

@@ -9,11 +9,15 @@ from pydantic import Field, create_model
 from core.errors import InvalidInput
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
+from core.text.formats.registry import TEXT
 from core.text.languages import ENGLISH, entities_of
 from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TECHNIQUES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
 from service.config.settings import DOCUMENTS_TAKEN
-from service.http.choices import FillMechanism, FillMode, FillScope, Technique
+from service.http.choices import DocumentFormat, FillMechanism, FillMode, FillScope, Technique
 from service.http.strict import AtMost, Strict
+from service.sanitize.formats import FormatOptions
+
+_FORMAT_WORK = 32  # the time to read a character of a format, against one of plain text
 
 
 class TextDocument(Strict):
@@ -21,7 +25,16 @@ class TextDocument(Strict):
 
     id: str | None = Field(None, max_length=128)
     text: str
+    format: DocumentFormat = Field(
+        TEXT, description="The form of the text, which is kept: values are sanitised, and everything else stays."
+    )
+    format_options: FormatOptions | None = Field(None, description="Of a format other than `text`.")
     subject: str | None = Field(None, max_length=256)
+
+    @property
+    def preparation_size(self) -> int:
+        """The work to prepare it, as a number of characters of plain text."""
+        return len(self.text) * (1 if self.format == TEXT else _FORMAT_WORK)
 
 
 # One field for each entity: an unknown name is refused like any extra field, and is not repeated.

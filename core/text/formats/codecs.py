@@ -29,12 +29,15 @@ Replaced = Callable[[str], str]
 @dataclass(frozen=True)
 class Written:
     """How the parts of a changed value are written: `before`, kept source by `keep`, replacements by `write`, `after`.
+
+    guard: changes what `write` returns if the character after it would change its meaning.
     """
 
     write: Replaced
     keep: Replaced = str
     before: str = ""
     after: str = ""
+    guard: Callable[[str, str], str] = lambda text, _following: text
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,24 @@ def _markdown(text: str) -> str:
     return _MARKDOWN_SPECIAL.sub(r"\\\g<0>", one_line(text))
 
 
+def _markdown_guard(text: str, following: str) -> str:
+    """In `[NAME](`, `[NAME][` and `[NAME]:` the brackets would be those of a link."""
+    return re.sub(r"[\[\]]", r"\\\g<0>", text) if following in ("(", "[", ":") else text
+
+
+def _markdown_title(text: str) -> str:
+    return re.sub(r"[\"'()]", r"\\\g<0>", _markdown(text))
+
+
+def _markdown_label(text: str) -> str:
+    """Another label than the fill itself, which would become a link wherever it stands."""
+    return "masked " + re.sub(r"[\[\]\\`<>]", "", one_line(text))
+
+
+def _yaml_bare(text: str) -> str:
+    return one_line(text).replace("'", "''")
+
+
 def _target(text: str) -> str:
     return quote(text, safe=":/?#@!$&*+,;=~-._%")
 
@@ -185,7 +206,12 @@ CODECS: dict[str, Codec] = {
     "html_tag_name": Codec(_always(_tag_name), whole=True),
     "html_attribute": Codec(lambda _raw, _fills: Written(html.escape, _html_kept), _ENTITY, _entity),
     "html_bare": Codec(lambda _raw, _fills: Written(html.escape, _html_bare, '"', '"'), _ENTITY, _entity),
-    "markdown": Codec(_always(_markdown), _MARKDOWN_ESCAPE, _markdown_plain),
+    "markdown": Codec(
+        lambda _raw, _fills: Written(_markdown, guard=_markdown_guard), _MARKDOWN_ESCAPE, _markdown_plain
+    ),
+    "markdown_title": Codec(_always(_markdown_title), _MARKDOWN_ESCAPE, _markdown_plain),
+    "markdown_label": Codec(_always(_markdown_label), _MARKDOWN_ESCAPE, _markdown_plain, whole=True),
+    "yaml_bare": Codec(lambda _raw, _fills: Written(_yaml_bare, _yaml_bare, "'", "'")),
     "target": Codec(_always(_target), _ENTITY, _entity),
     "autolink": Codec(_autolink, whole=True),
     "bare_word": Codec(_always(_bare_word)),

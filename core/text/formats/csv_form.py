@@ -63,7 +63,10 @@ def read(builder: Builder, options: FormatOptions) -> None:
     second = next(every, None)
     names = [source[cell.start : cell.end].strip() for cell in first]
     header = options.csv.header == "yes" or (
-        options.csv.header == "auto" and second is not None and all(map(_is_name, names)) and len(set(names)) == len(names)
+        options.csv.header == "auto"
+        and second is not None
+        and all(map(_is_name, names))
+        and len(set(names)) == len(names)
     )
     actions = _actions(options.csv, names if header else [])
     labels = [label_of(name) for name in names] if header else []
@@ -104,7 +107,9 @@ def _actions(options: CsvOptions, names: list[str]) -> dict[int, Action]:
 
 def _is_name(cell: str) -> bool:
     digits = sum(map(str.isdigit, cell))
-    return 0 < len(cell) <= _NAME_CHARS_MAX and "@" not in cell and any(map(str.isalpha, cell)) and digits * 3 <= len(cell)
+    return (
+        0 < len(cell) <= _NAME_CHARS_MAX and "@" not in cell and any(map(str.isalpha, cell)) and digits * 3 <= len(cell)
+    )
 
 
 def _delimiter(source: str) -> str:

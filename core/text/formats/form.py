@@ -134,12 +134,13 @@ class Form:
             if at in self.cuts:
                 out.add(self.cuts[at])
             else:
-                self._write_value(out, at, content[start:end], filled)
+                self._write_value(out, at, content, filled)
             read = end
         out.add(content[read:])
 
-    def _write_value(self, out: _Output, at: int, raw: str, filled: Sequence[tuple[Mask, str]]) -> None:
-        codec = self._codec(at)
+    def _write_value(self, out: _Output, at: int, content: str, filled: Sequence[tuple[Mask, str]]) -> None:
+        codec, base = self._codec(at), self.starts[at]
+        raw = content[base : self.ends[at]]
         _, places = read_value(codec, raw)
         written = codec.written(raw, [fill for _, fill in filled])
         out.add(written.before)
@@ -148,11 +149,11 @@ class Form:
             first, last = mask.start - self.view_starts[at], mask.end - self.view_starts[at]
             start = max(read, places[first])
             out.add(written.keep(raw[read:start]))
-            out.add(written.write(fill), mask)
             # Several characters may have one place, as an entity of two characters has.
             while places[last] <= places[last - 1] and last + 1 < len(places):
                 last += 1
             read = max(start, places[last])
+            out.add(written.guard(written.write(fill), content[base + read : base + read + 1]), mask)
         out.add(written.keep(raw[read:]))
         out.add(written.after)
 

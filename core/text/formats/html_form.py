@@ -23,7 +23,9 @@ _ATTRIBUTE = re.compile(
 _OPEN_VALUE = re.compile(rf"[{_S}]*+=[{_S}]*+[\"']")
 _SANE_NAME = re.compile(r"[a-zA-Z_:@*#.(\[-][a-zA-Z0-9_:.()\[\]-]*+")
 _COMMENT_END = re.compile(r"--!?>")
-_DOCTYPE = re.compile(r"<!doctype\s+html\s*(?:(?:public|system)\s*(?:\"(?:-//W3C//|http://www\.w3\.org/)[^\"<>]*\"\s*)+)?>", re.I)
+_DOCTYPE = re.compile(
+    r"<!doctype\s+html\s*(?:(?:public|system)\s*(?:\"(?:-//W3C//|http://www\.w3\.org/)[^\"<>]*\"\s*)+)?>", re.I
+)
 _ATTRIBUTE_CODECS = {2: "html_attribute", 3: "html_attribute", 4: "html_bare"}
 
 
@@ -148,7 +150,7 @@ class HtmlReader:
         hint = named.get("name") or named.get("placeholder") or named.get("property") or ""
         for match in attributes:
             name, kind = match[1].lower(), match.lastindex or 0
-            if kind < 2 and not known or not _SANE_NAME.fullmatch(name):
+            if (kind < 2 and not known) or not _SANE_NAME.fullmatch(name):
                 self._builder.value(*match.span(1), "html_tag_name", before=" ")
             if kind > 1 and name not in KEPT_ATTRIBUTES:
                 label = label_of(hint, name) if name in ("value", "content") else label_of(name)

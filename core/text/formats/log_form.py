@@ -23,11 +23,11 @@ _START = re.compile(
     re.ASCII,
 )
 _PART = re.compile(
-    rf"""
-    (?P<kept> \[\d{{2}}/[A-Z][a-z]{{2}}/\d{{4}}:\d{{2}}:\d{{2}}:\d{{2}}[ ][+-]\d{{4}}\]
+    r"""
+    (?P<kept> \[\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2}[ ][+-]\d{4}\]
             | (?<!\w)(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)(?!\w) )
-  | (?<![^\s\[({{,;|]) (?P<key>[A-Za-z_][\w.-]{{0,63}}) =
-    (?: "(?P<double>[^"\\]*+(?:\\.[^"\\]*+)*+)" | '(?P<single>[^']*+)' | (?P<bare>[^\s"'()\[\]{{}},;|]++) )
+  | (?<![^\s\[({,;|]) (?P<key>[A-Za-z_][\w.-]{0,63}) =
+    (?: "(?P<double>[^"\\]*+(?:\\.[^"\\]*+)*+)" | '(?P<single>[^']*+)' | (?P<bare>[^\s"'()\[\]{},;|]++) )
     """,
     re.VERBOSE,
 )

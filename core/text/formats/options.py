@@ -67,7 +67,6 @@ class EmailOptions:
     """What happens to an attachment that is not text: `refuse` the document, `drop` the attachment, or `pass` it."""
 
     attachments: str = "refuse"
-    html: HtmlOptions = field(default_factory=HtmlOptions)
 
 
 @dataclass(frozen=True)
@@ -83,4 +82,6 @@ class FormatOptions:
     def keeps(self) -> bool:
         """Whether an option keeps text that the policy would mask."""
         actions = [action for _, action in (*self.json.rules, *self.csv.columns)]
-        return any(each.action == KEEP for each in actions) or self.email.attachments == "pass" or self.csv.header == "yes"
+        return (
+            any(each.action == KEEP for each in actions) or self.email.attachments == "pass" or self.csv.header == "yes"
+        )

@@ -35,7 +35,7 @@ class Transfer:
         if self.kind == "base64":
             encoded = base64.b64encode(content).decode("ascii")
             lines = [encoded[at : at + _BASE64_LINE] for at in range(0, len(encoded), _BASE64_LINE)]
-            return "".join(line + self.newline for line in lines)
+            return self.newline.join(lines)
         return quopri.encodestring(content).decode("ascii").replace("\r\n", "\n").replace("\n", self.newline)
 
     def decode(self, text: str) -> str:
