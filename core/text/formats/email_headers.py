@@ -36,27 +36,10 @@ _KINDS = {
     "phrase": ("phrase", "PERSON"),
 }
 _ADDRESS_HEADERS = frozenset(
-    [
-        "from",
-        "to",
-        "cc",
-        "bcc",
-        "reply-to",
-        "sender",
-        "return-path",
-        "delivered-to",
-        "x-original-to",
-        "envelope-to",
-        "errors-to",
-        "resent-from",
-        "resent-to",
-        "resent-cc",
-        "resent-bcc",
-        "resent-sender",
-        "disposition-notification-to",
-        "mail-followup-to",
-        "apparently-to",
-    ]
+    """
+    from to cc bcc reply-to sender return-path delivered-to x-original-to envelope-to errors-to resent-from resent-to
+    resent-cc resent-bcc resent-sender disposition-notification-to mail-followup-to apparently-to
+    """.split()  # noqa: SIM905
 )
 _KEPT = frozenset(
     ["mime-version", "content-transfer-encoding", "content-id", "date", "resent-date", "content-length", "lines"]
