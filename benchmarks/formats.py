@@ -50,7 +50,11 @@ def faults(count: int, seed: int) -> Counter[str]:
         fill = list(FILLS)[number // len(FORMATS) % len(FILLS)]
         found, text = sanitised(document, MaskPolicy(), fill)
         fault = round_trip_fault(document, text, marked=fill != "surrogate")
-        if fault is None and sanitised(document, MaskPolicy(entities=("CRYPTO",)), fill)[1] != document.text and format_name != "email":
+        if (
+            fault is None
+            and sanitised(document, MaskPolicy(entities=("CRYPTO",)), fill)[1] != document.text
+            and format_name != "email"
+        ):
             fault = "changed without a mask"
         seen[format_name] += 1
         seen["masks"] += len(found.masks)
@@ -60,7 +64,12 @@ def faults(count: int, seed: int) -> Counter[str]:
 
 
 def large(format_name: str, values: int) -> str:
-    row = {"name": "the order was late", "e-mail": "jane.roe@acme-corp.com", "amount": 12.5, "note": "call +44 20 7946 0958"}
+    row = {
+        "name": "the order was late",
+        "e-mail": "jane.roe@acme-corp.com",
+        "amount": 12.5,
+        "note": "call +44 20 7946 0958",
+    }
     rows = range(values // len(row))
     if format_name == "json":
         return json.dumps([row for _ in rows])
@@ -69,7 +78,9 @@ def large(format_name: str, values: int) -> str:
     if format_name == "html":
         return "".join("<p>" + "</p><p>".join(map(str, row.values())) + "</p>\n" for _ in rows)
     if format_name == "email":
-        return "From: Jo <jo@example.org>\nSubject: x\n\n" + "".join("\n> ".join(map(str, row.values())) + "\n" for _ in rows)
+        return "From: Jo <jo@example.org>\nSubject: x\n\n" + "".join(
+            "\n> ".join(map(str, row.values())) + "\n" for _ in rows
+        )
     return "".join("\n".join(map(str, row.values())) + "\n\n" for _ in rows)
 
 
@@ -91,7 +102,9 @@ def main() -> None:
             sanitised(Document(format_name, text), MaskPolicy(), "class_marker")
             rest = time.perf_counter() - parsed - (parsed - start)
             count = len(form.starts) if form else 0
-            print(f"| {format_name} | {len(text) / 1e6:.1f} | {count} | {parsed - start:.2f} | {rest:.2f} |", flush=True)
+            print(
+                f"| {format_name} | {len(text) / 1e6:.1f} | {count} | {parsed - start:.2f} | {rest:.2f} |", flush=True
+            )
     sys.exit(any(what.startswith("fault") for what in seen))
 
 

@@ -18,6 +18,7 @@ LABEL_CHARS_MAX = 64
 NEW_VALUE = f"\n{BOUNDARY}\n"
 
 _CODEC_NUMBERS = {name: number for number, name in enumerate(CODEC_NAMES)}
+_MEET = re.compile(r"\w[\d+]|\d\w")
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\W]+")
 
 
@@ -68,9 +69,12 @@ class Builder:
     def value(self, start: int, end: int, codec: str, *, before: str = "", kind: str = "") -> None:
         """Add the value `start:end`, after the text `before` in the view. `kind`: mask all of it, as this type.
 
-        A value without letters and digits is only shown.
+        A value without letters and digits is only shown. Where a digit meets a letter or digit of the value
+        before, the view has a space between them: a recogniser would take `late` and `192.0.2.1` for one word.
         """
         text, _ = read_value(CODECS[codec], self.content[start:end])
+        if not before and text and self._view and _MEET.fullmatch(self._view[-1][-1] + text[0]):
+            before = " "
         self.show(before)
         if not (kind and text.strip()) and not any(map(str.isalnum, text)):
             self.show(text)

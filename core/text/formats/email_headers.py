@@ -15,19 +15,20 @@ _HEADER = re.compile(r"([!-9;-~]++)[ \t]*+:((?:[^\r\n]|\r?\n[ \t])*+)(?:\r?\n|\Z
 _BLANK = re.compile(r"\r?\n")
 _WORD = r"=\?[^?\s]++\?[bBqQ]\?[^?\s]*+\?="
 _ENCODED = re.compile(rf"{_WORD}(?:\s++{_WORD})*+")
-_ATOM = r"""[^\s,;:<>"()=@]++(?!@)"""
+_ATOM = r"""[^\s,;:<>"()=@]++"""
+_LOCAL_PART = r"""[^\s,;:<>"()@]{1,256}+@"""  # bounded, so that reading is linear
 _ADDRESSES = re.compile(
     rf"""
     (?P<encoded>{_ENCODED.pattern})
   | "(?P<quoted>[^"\\]*+(?:\\.[^"\\]*+)*+)"
   | <(?P<angle>[^<>\r\n]++)>
   | \((?P<comment>[^()\r\n]++)\)
-  | (?P<bare>[^\s,;:<>"()@]++@[^\s,;:<>"()]++)
-  | (?P<phrase>{_ATOM}(?:[ \t]++{_ATOM})*+)
+  | (?P<bare>{_LOCAL_PART}[^\s,;:<>"()]++)
+  | (?P<phrase>{_ATOM}(?:[ \t]++(?!{_LOCAL_PART}){_ATOM})*+)
     """,
     re.VERBOSE,
 )
-_OTHER = re.compile(r"""[^\s,;:<>"()]*[^\W_][^\s,;:<>"()]*""")
+_OTHER = re.compile(r"""[^\s,;:<>"()]+""")
 _KINDS = {
     "quoted": ("backslashed", "PERSON"),
     "angle": ("address", "EMAIL_ADDRESS"),
@@ -111,7 +112,7 @@ def _names(builder: Builder, start: int, end: int) -> None:
 
 
 def _piece(builder: Builder, start: int, end: int, codec: str, kind: str = "") -> None:
-    if start < end:
+    if any(map(str.isalnum, builder.source[start:end])):
         builder.block(start, end, builder.source[start:end], Transfer())
         builder.value(0, end - start, codec, kind=kind)
 

@@ -146,12 +146,14 @@ class HtmlReader:
         known = tag in ELEMENTS
         if not known:
             self._builder.value(name_at, name_at + len(tag), "html_tag_name", before=" ")
+            self._builder.show(" ")
         named = {match[1].lower(): match[match.lastindex or 0] for match in attributes if (match.lastindex or 0) > 1}
         hint = named.get("name") or named.get("placeholder") or named.get("property") or ""
         for match in attributes:
             name, kind = match[1].lower(), match.lastindex or 0
             if (kind < 2 and not known) or not _SANE_NAME.fullmatch(name):
                 self._builder.value(*match.span(1), "html_tag_name", before=" ")
+                self._builder.show(" ")
             if kind > 1 and name not in KEPT_ATTRIBUTES:
                 label = label_of(hint, name) if name in ("value", "content") else label_of(name)
                 self._attributes.append((*match.span(kind), _ATTRIBUTE_CODECS[kind], label))

@@ -39,7 +39,7 @@ def read(builder: Builder, options: FormatOptions) -> None:
     """Add the parts of each line. Raises InvalidInput for JSON that is nested too deep."""
     source = builder.source
     reader = JsonReader(builder, options.json)
-    for line in _LINE.finditer(source):
+    for line in _LINE.finditer(source, int(source.startswith("\ufeff"))):
         builder.show(NEW_VALUE)
         at, end = line.span()
         if start := _START.match(source, at, end):

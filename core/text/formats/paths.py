@@ -46,7 +46,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
         else:
             steps.append(("name", _unquoted(quoted) if quoted else name or index))
         at = match.end()
-    if at < len(rest) or not path or steps == [("deep", "")] or len(steps) > PATH_STEPS_MAX:
+    if at < len(rest) or not path or path.endswith(".") or steps == [("deep", "")] or len(steps) > PATH_STEPS_MAX:
         raise InvalidInput(f"A rule's path cannot be read, or has more than {PATH_STEPS_MAX} steps.", field="path")
     return tuple(steps)
 
