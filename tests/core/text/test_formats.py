@@ -372,7 +372,7 @@ class TestEmail:
         for header in ("from", "to", "cc"):
             assert not any(name in str(masked[header]) for name in ("Jane", "Jörg", "Roe", "Bob", "@acme", "@example"))
         plain, html = masked.iter_parts()
-        assert plain.get_content() == "Grüße, write to [EMAIL_ADDRESS]\n> and [EMAIL_ADDRESS]"
+        assert plain.get_content().splitlines() == ["Grüße, write to [EMAIL_ADDRESS]", "> and [EMAIL_ADDRESS]"]
         assert plain["content-transfer-encoding"] == "quoted-printable"
         assert html.get_content() == "<p title='[EMAIL_ADDRESS]'>Grüße</p>"
         assert MAIL not in str(masked)
