@@ -23,7 +23,7 @@ _ADDRESSES = re.compile(
   | "(?P<quoted>[^"\\]*+(?:\\.[^"\\]*+)*+)"
   | <(?P<angle>[^<>\r\n]++)>
   | \((?P<comment>[^()\r\n]++)\)
-  | (?P<bare>{_LOCAL_PART}[^\s,;:<>"()]++)
+  | (?<![^\s,;:<>"()])(?P<bare>{_LOCAL_PART}[^\s,;:<>"()]++)
   | (?P<phrase>{_ATOM}(?:[ \t]++(?!{_LOCAL_PART}){_ATOM})*+)
     """,
     re.VERBOSE,
