@@ -20,7 +20,7 @@ from core.text.origins import ALLOW_LISTED, BELOW_THRESHOLD, NO_CONTEXT, OVERLAP
 from core.text.policy import Mask, MaskPolicy
 from core.text.recognised import Recognised
 from core.text.recogniser import Hit
-from core.text.visible import SentText
+from core.text.visible import Regions
 
 
 class _Dropped(NamedTuple):
@@ -32,7 +32,7 @@ class _Dropped(NamedTuple):
 
 
 def suppressed_finds(
-    text: str, all_findings: Findings, recognised: Recognised, policy: MaskPolicy, *, sent: SentText, finds_max: int
+    text: str, all_findings: Findings, recognised: Recognised, policy: MaskPolicy, *, sent: Regions, finds_max: int
 ) -> SuppressedFinds:
     """Return the suppressed finds of `text`, which is visible text. At most `finds_max`: those with the highest scores.
 
@@ -47,8 +47,9 @@ def suppressed_finds(
             yield each
 
     kept = nlargest(max(1, finds_max), counted(), key=_rank)[:finds_max]
-    finds = sorted((_reported(text, each, sent) for each in kept), key=lambda find: find[:6])
-    return SuppressedFinds(tuple(finds), total - len(finds))
+    kept.sort(key=lambda each: each.find[:6])
+    reported = (_reported(text, each, sent) for each in kept)
+    return SuppressedFinds(tuple(find for find in reported if find is not None), total - len(kept))
 
 
 def _rank(dropped: _Dropped) -> tuple[float, int, int, str, str]:
@@ -99,10 +100,13 @@ def _overlapped(mask: Mask, *, by: Mask) -> SuppressedFind:
     return SuppressedFind(mask.start, mask.end, mask.type, mask.score, mask.recogniser, OVERLAPPED, by.type)
 
 
-def _reported(text: str, dropped: _Dropped, sent: SentText) -> SuppressedFind:
+def _reported(text: str, dropped: _Dropped, sent: Regions) -> SuppressedFind | None:
+    """Return the find at its place in the text as sent; None for one in the labels that a form adds."""
     find, source = dropped
-    start, end = sent.region(find.start, find.end)
-    find_sent = find._replace(start=start, end=end)
+    region = sent.region(find.start, find.end)
+    if region is None:
+        return None
+    find_sent = find._replace(start=region[0], end=region[1])
     if source is None:
         return find_sent
     return find_sent._replace(rule=NO_CONTEXT) if _lacks_context(text, find, source) else find_sent

@@ -20,6 +20,7 @@ CONTEXT_AFTER_CHARS = 25
 CONTEXT_BONUS = 0.35
 CONTEXT_SCORE_MIN = 0.4
 COPY_CHARS_MIN = 6
+BOUNDARY = "\ufdd0"  # no character of a text: what is beyond it is no context
 
 _WORD = re.compile(r"[^\W_]+")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
@@ -134,9 +135,10 @@ class Recogniser:
 
 
 def stands_near(context: regex.Pattern[str], text: str, start: int, end: int) -> bool:
-    """Whether a context word stands near `text[start:end]`."""
-    around = text[max(0, start - CONTEXT_BEFORE_CHARS) : start] + "\n" + text[end : end + CONTEXT_AFTER_CHARS]
-    return context.search(around, timeout=REGEX_TIMEOUT_S) is not None
+    """Whether a context word stands near `text[start:end]`, with no `BOUNDARY` between them."""
+    before = text[max(0, start - CONTEXT_BEFORE_CHARS) : start].rpartition(BOUNDARY)[2]
+    after = text[end : end + CONTEXT_AFTER_CHARS].partition(BOUNDARY)[0]
+    return context.search(before + "\n" + after, timeout=REGEX_TIMEOUT_S) is not None
 
 
 def _raised(score: float) -> float:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from core.text.explain import suppressed_finds
+from core.text.formats.form import Form
+from core.text.formats.regions import FormRegions
 from core.text.lists import AllowLists
 from core.text.mask_entity import masks_of, searched
 from core.text.masks import findings, regions_of
@@ -21,7 +23,7 @@ from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, check_fill, che
 from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.spans import Span, Spans
 from core.text.tokens import Token, tokenize
-from core.text.visible import SentText, visible
+from core.text.visible import Regions, SentText, visible
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Reading:
     """What is reported about a document beside its filled text. `sent` and `suppressed`: of an explanation."""
 
     language: str | None = None
-    sent: SentText | None = None
+    sent: Regions | None = None
     suppressed: SuppressedFinds | None = None
 
     def origins(self, masks: Sequence[Mask]) -> Origins | None:
@@ -37,7 +39,9 @@ class Reading:
         if self.sent is None:
             return None
         region = self.sent.region
-        return Origins.of(Origin(*region(mask.start, mask.end), mask.score, mask.recogniser) for mask in masks)
+        return Origins.of(
+            Origin(*(region(mask.start, mask.end) or (0, 0)), mask.score, mask.recogniser) for mask in masks
+        )
 
 
 NOTHING_REPORTED = Reading()
@@ -45,12 +49,13 @@ NOTHING_REPORTED = Reading()
 
 @dataclass(frozen=True)
 class Inspected:
-    """A text, its tokens, and its masked regions in order."""
+    """A text, its tokens, and its masked regions in order. `form`: that of the document of which it is the view."""
 
     text: str = field(repr=False)
     tokens: Sequence[Token]
     masks: Sequence[Mask]
     reading: Reading = NOTHING_REPORTED
+    form: Form | None = None
 
     @property
     def masked_tokens(self) -> int:
@@ -62,10 +67,13 @@ def inspect(
     policy: MaskPolicy,
     lists: AllowLists,
     recognised: Recognised = NOT_RECOGNISED,
+    form: Form | None = None,
     *,
     explain: int | None = None,
 ) -> Inspected:
     """Return the masked regions of `visible(text)`. Deterministic for given results of a tagger.
+
+    `form`: if `text` is its view. Then the tokens and the masked regions are those of its values.
 
     `recognised`: results for `visible(text)`. Those of a tagger are needed for entities that only a tagger finds.
     `explain`: as in `SanitizeTask`. It does not change the regions.
@@ -77,14 +85,17 @@ def inspect(
         lists.words(policy.allow_list)
     text, as_sent = visible(text), text
     tokens = tokenize(text)
+    if form is not None:
+        tokens = form.tokens(tokens)
     if explain is not None and recognised.patterns is None and policy.requested():
         hits = searched(text, policy)
         recognised = replace(recognised, patterns=masks_of(text, hits), hits=hits)
     found = findings(text, tokens, policy, lists, recognised)
-    inspected = Inspected(text, tokens, regions_of(text, found))
+    masks = regions_of(text, found)
+    inspected = Inspected(text, tokens, masks if form is None else form.restrict(masks), form=form)
     if explain is None:
         return inspected
-    sent = SentText.of(as_sent)
+    sent = SentText.of(as_sent) if form is None else FormRegions(form)
     suppressed = suppressed_finds(text, found, recognised, policy, sent=sent, finds_max=explain)
     return replace(inspected, reading=Reading(sent=sent, suppressed=suppressed))
 
@@ -100,7 +111,10 @@ def _masked_tokens(tokens: Sequence[Token], masks: Sequence[Mask]) -> int:
 
 
 def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
-    """Return the text with one fill for each mask."""
+    """Return the text, or the document of which it is the view, with one fill for each mask."""
+    if found.form is not None:
+        rebuilt = found.form.rebuild(found.masks, fills)
+        return _sanitised(rebuilt.text, rebuilt.spans, found, rebuilt.masks)
     pieces: list[str] = []
     spans: list[Span] = []
     read, written = 0, 0
@@ -112,22 +126,23 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
         spans.append(Span(start, written, mask.type, mask.technique))
         read = mask.end
     pieces.append(found.text[read:])
-    return _sanitised("".join(pieces), spans, found)
+    return _sanitised("".join(pieces), spans, found, found.masks)
 
 
 def finds_only(found: Inspected) -> Sanitised:
     """Return the result of a dry run: what would be masked, without a text."""
-    return _sanitised("", [Span(0, 0, mask.type, mask.technique) for mask in found.masks], found)
+    return _sanitised("", [Span(0, 0, mask.type, mask.technique) for mask in found.masks], found, found.masks)
 
 
-def _sanitised(text: str, spans: Sequence[Span], found: Inspected) -> Sanitised:
+def _sanitised(text: str, spans: Sequence[Span], found: Inspected, masks: Sequence[Mask]) -> Sanitised:
+    """`masks`: those of `found`, in the order of `spans`."""
     return Sanitised(
         text,
         Spans.of(spans),
         found.masked_tokens,
         len(found.tokens),
         language=found.reading.language,
-        origins=found.reading.origins(found.masks),
+        origins=found.reading.origins(masks),
         suppressed=found.reading.suppressed,
     )
 

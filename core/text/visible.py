@@ -6,17 +6,25 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 # Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
 # reader. In other places (emoji, joining scripts) they have a meaning and stay. The pattern begins with the class of
 # invisible characters because a search for a rare character is fast.
-_INVISIBLE = r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
-_HIDDEN = re.compile(rf"{_INVISIBLE}(?<=[!-~]{_INVISIBLE}){_INVISIBLE}*(?=[!-~])")
+INVISIBLE = r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
+HIDDEN = re.compile(rf"{INVISIBLE}(?<=[!-~]{INVISIBLE}){INVISIBLE}*(?=[!-~])")
 
 
 def visible(text: str) -> str:
     """Return the text without invisible characters inside visible ones: the text that inspection and taggers use."""
-    return text if text.isascii() else _HIDDEN.sub("", text)
+    return text if text.isascii() else HIDDEN.sub("", text)
+
+
+class Regions(Protocol):
+    """Maps regions of the text that recognisers read to regions of the text as the caller sent it."""
+
+    def region(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the region for the non-empty region [start, end); None if the caller sent none of it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class SentText:
         places: list[int] = []
         shifts: list[int] = []
         removed = 0
-        for hidden in () if text.isascii() else _HIDDEN.finditer(text):
+        for hidden in () if text.isascii() else HIDDEN.finditer(text):
             places.append(hidden.start() - removed)
             removed += hidden.end() - hidden.start()
             shifts.append(removed)
@@ -49,4 +57,4 @@ class SentText:
 def hidden(text: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of `text` that `visible` leaves out, in order."""
     if not text.isascii():
-        yield from (match.span() for match in _HIDDEN.finditer(text))
+        yield from (match.span() for match in HIDDEN.finditer(text))

@@ -222,7 +222,8 @@ class Sanitiser:
         language = language_of(task.text, task.policy)
         if language is None:
             return Sanitised("", Spans.of(()), 0, 0, language=UNKNOWN, refused=True)
-        found = inspect(task.text, task.policy, self._lists, joined(task, finds), explain=task.explain)
+        form = task.form if isinstance(task, DocumentTask) else None
+        found = inspect(task.text, task.policy, self._lists, joined(task, finds), form, explain=task.explain)
         found = self._checked(replace(found, reading=replace(found.reading, language=language)))
         return finds_only(found) if task.dry_run else found
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from core.text.formats.form import Form
 from core.text.partly_filled import PartlyFilled
 from core.text.piece_estimate import estimated_pieces
 from core.text.policy import DP, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
@@ -47,11 +48,13 @@ class WindowTask:
 class DocumentTask(SanitizeTask):
     """A document of a request. `finds`: what recognisers found in its windows, if those ran as tasks of their own.
     `places_max`: the most places that this task fills, all if None; if the document has more, the result is a
-    `PartlyFilled` or a `WordsToDraw`. `drawn`: the parts of a `WordsToDraw` with their draws."""
+    `PartlyFilled` or a `WordsToDraw`. `drawn`: the parts of a `WordsToDraw` with their draws. `form`: that of a
+    structured document, whose text is then the view of the form."""
 
     finds: Sequence[WindowFinds] | None = field(default=None, repr=False)
     places_max: int | None = None
     drawn: tuple[tuple[bytes, bytes], ...] | None = field(default=None, repr=False)
+    form: Form | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> int:

@@ -12,6 +12,8 @@ from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.mechanisms.vectors.spec import PROJECTIONS, VECTOR_MECHANISMS
 from core.mechanisms.words.fill_pricing import SCOPES
 from core.mechanisms.words.pricing import MECHANISMS
+from core.text.formats.options import ACTIONS, ATTACHMENTS, DELIMITERS, HEADERS, HIDDEN_TEXT
+from core.text.formats.registry import FORMAT_NAMES
 from core.text.policy import FILL_MODES, TECHNIQUES, UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     FillMechanism = str
     FillScope = str
     UnknownLanguage = str
+    DocumentFormat = str
+    ValueAction = str
+    HeaderRow = str
+    Delimiter = str
+    HiddenText = str
+    Attachments = str
 else:
     SentenceMechanism = Literal[tuple(SENTENCE_MECHANISMS)]
     VectorMechanism = Literal[VECTOR_MECHANISMS]
@@ -32,3 +40,9 @@ else:
     FillMechanism = Literal[MECHANISMS]
     FillScope = Literal[SCOPES]
     UnknownLanguage = Literal[UNKNOWN_LANGUAGE]
+    DocumentFormat = Literal[FORMAT_NAMES]
+    ValueAction = Literal[ACTIONS]
+    HeaderRow = Literal[HEADERS]
+    Delimiter = Literal[tuple(DELIMITERS)]
+    HiddenText = Literal[HIDDEN_TEXT]
+    Attachments = Literal[ATTACHMENTS]

@@ -94,7 +94,7 @@ class Policies:
     def visible(self, tenant: str) -> list[dict[str, Any]]:
         """The policies that `tenant` may or must use."""
         default = self._default_of(tenant)
-        bound = default is not None and self._policies[default].enforced
+        bound = self.enforced(tenant)
         return [
             {
                 "name": name,
@@ -135,6 +135,11 @@ class Policies:
         policy = self._policies[name]
         fill = params.fill if "fill" in named else policy.fill
         return params.model_copy(update={"policy": name, "mask": policy.mask, "fill": fill})
+
+    def enforced(self, tenant: str) -> bool:
+        """Whether the tenant's policy admits nothing else."""
+        default = self._default_of(tenant)
+        return default is not None and self._policies[default].enforced
 
     def _default_of(self, tenant: str) -> str | None:
         return self._defaults.get(tenant, self._defaults.get(EVERYBODY))

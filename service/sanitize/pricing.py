@@ -16,6 +16,7 @@ from core.files.file_version import FileVersion
 from core.ledger.records import Charge
 from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
+from core.text.formats.registry import TEXT, check_format_fill
 from core.text.own_recognisers.stored import OwnReference
 from core.text.policy import AUTO, DP, K_DEFAULT, MODEL_FILLS, REFUSE, MaskPolicy, check_epsilon
 from gpu_workers.facts import InfillFacts
@@ -24,6 +25,7 @@ from service.config.settings import Settings
 from service.releases import limits
 from service.releases.request import Price
 from service.sanitize.fills import DRY_RUN, FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
+from service.sanitize.formats import check_unused, form_of
 from service.sanitize.schemas import FILL_DEFAULT, Mask, SanitizeRequest
 
 
@@ -100,7 +102,10 @@ def tasks_of(
 ) -> list[DocumentTask]:
     """The documents as tasks for the workers. `own`: the recognisers of the mask and its policy.
 
-    Raises InvalidInput for a limit, an empty text, an unknown list, or an entity without a recogniser."""
+    Raises InvalidInput for a limit, an empty text, an unknown list, an entity without a recogniser, or a document that
+    is not in its format."""
+    if any(document.format != TEXT for document in body.documents):
+        check_format_fill(body.fill.mode)
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
     policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types, own=own)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
@@ -113,9 +118,12 @@ def tasks_of(
             raise InvalidInput(
                 f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
             )
+        place = f"documents.{index}"
+        check_unused(document.format, document.format_options, field=place)
+        form = form_of(document.text, document.format, document.format_options, settings, field=place)
         tasks.append(
             DocumentTask(
-                document.text,
+                document.text if form is None else form.view,
                 policy,
                 FILL_DEFAULT if body.dry_run else body.fill.mode,
                 epsilon_nano,
@@ -125,6 +133,7 @@ def tasks_of(
                 None if body.dry_run else model,
                 explain=settings.suppressed_per_document_max if explained else None,
                 dry_run=body.dry_run,
+                form=form,
             )
         )
     if body.fill.mode == DP:

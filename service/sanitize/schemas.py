@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from core.errors import InvalidInput
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
 from core.mechanisms.words.pricing import EXPONENTIAL
+from core.text.formats.registry import TEXT
 from core.text.languages import check_language
 from core.text.own_recognisers.stored import OwnReference
 from core.text.policy import (
@@ -25,8 +26,11 @@ from core.text.policy import (
 )
 from core.text.profiles import entities_of
 from service.config.settings import DOCUMENTS_TAKEN, RECOGNISERS_TAKEN
-from service.http.choices import FillMechanism, FillMode, FillScope, Technique, UnknownLanguage
+from service.http.choices import DocumentFormat, FillMechanism, FillMode, FillScope, Technique, UnknownLanguage
 from service.http.strict import AtMost, Strict
+from service.sanitize.formats import FormatOptions
+
+_FORMAT_WORK = 32  # the time to read a character of a format, against one of plain text
 
 FILL_DEFAULT = "class_marker"
 
@@ -36,7 +40,16 @@ class TextDocument(Strict):
 
     id: str | None = Field(None, max_length=128)
     text: str
+    format: DocumentFormat = Field(
+        TEXT, description="The form of the text, which is kept: values are sanitised, and everything else stays."
+    )
+    format_options: FormatOptions | None = Field(None, description="Of a format other than `text`.")
     subject: str | None = Field(None, max_length=256)
+
+    @property
+    def preparation_size(self) -> int:
+        """The work to prepare it, as a number of characters of plain text."""
+        return len(self.text) * (1 if self.format == TEXT else _FORMAT_WORK)
 
 
 _TYPE = re.compile(r"[A-Z][A-Z0-9_]*")

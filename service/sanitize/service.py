@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, PolicyEnforced
 from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Task
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
 from service.sanitize.fills import infill_facts, role_of, tuned_model
+from service.sanitize.formats import keeps
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.recognisers.store import Recognisers
@@ -52,7 +53,7 @@ class SanitizeService:
     async def release_request(self, tenant: str, body: SanitizeRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price` and `prepare`."""
         applied = self._policies.applied(body, tenant)
-        size = sum(len(document.text) for document in applied.documents)
+        size = sum(document.preparation_size for document in applied.documents)
         cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied)
         places_max = self._settings.places_per_request_max
 
@@ -87,8 +88,11 @@ class SanitizeService:
     def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[Task]]:
         """Price and tasks of a body whose policy has been applied.
 
-        Raises InvalidInput as `price` and `tasks_of`; WorkerCold, RecogniserBroken.
+        Raises InvalidInput as `price` and `tasks_of`; PolicyEnforced for options that keep values; WorkerCold,
+        RecogniserBroken.
         """
+        if self._policies.enforced(tenant) and any(keeps(document.format_options) for document in body.documents):
+            raise PolicyEnforced
         cost = self._price(body)
         tasks = tasks_of(
             body,

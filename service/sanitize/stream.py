@@ -127,7 +127,7 @@ class DocumentStream:
             try:
                 document = TextDocument.model_validate(await self._parsed(line))
                 cost, tasks = await self._parts.preparation.run(
-                    self._caller.tenant, len(document.text), self._priced, document
+                    self._caller.tenant, document.preparation_size, self._priced, document
                 )
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))

@@ -1,0 +1,221 @@
+"""How a value is written in its format: the text that it stands for, and how a replacement is written in its place.
+
+A codec reads the source of a value as its text, with the place in the source of each character. A replacement is
+written so that the value stays one value: with the escapes of the format, in quotes where it needs them. What is not
+replaced keeps its source, byte for byte.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+_SPACES = re.compile(r"\s+")
+_JSON_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(["\\/bfnrt]))')
+_JSON_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});?")
+_MARKDOWN_ESCAPE = re.compile(rf"\\[!-/:-@\[-`{{-~]|{_ENTITY.pattern}")
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*<>|~&$#]")
+_ADDRESS = re.compile(r"[A-Za-z0-9.+_-]+@[A-Za-z0-9.-]+")
+
+Replaced = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Written:
+    """How the parts of a changed value are written: `before`, kept source by `keep`, replacements by `write`, `after`.
+
+    guard: changes what `write` returns if the character after it would change its meaning.
+    """
+
+    write: Replaced
+    keep: Replaced = str
+    before: str = ""
+    after: str = ""
+    guard: Callable[[str, str], str] = lambda text, _following: text
+
+
+@dataclass(frozen=True)
+class Codec:
+    """`escape` matches what does not stand for itself, None if everything does; `plain` gives what it stands for.
+
+    `written` chooses how replacements are written, from the source of the value and all of its replacements. A value
+    that is `whole` is replaced as a whole or not at all.
+    """
+
+    written: Callable[[str, Sequence[str]], Written]
+    escape: re.Pattern[str] | None = None
+    plain: Callable[[re.Match[str]], str] = re.Match.group
+    whole: bool = False
+
+    def read(self, raw: str) -> tuple[str, Sequence[int]]:
+        """Return the text of a value, and the place in `raw` of each of its characters and of its end."""
+        if self.escape is None or self.escape.search(raw) is None:
+            return raw, range(len(raw) + 1)
+        pieces: list[str] = []
+        places: list[int] = []
+        end = 0
+        for match in self.escape.finditer(raw):
+            pieces.append(raw[end : match.start()])
+            places.extend(range(end, match.start()))
+            pieces.append(self.plain(match))
+            places.extend([match.start()] * len(pieces[-1]))
+            end = match.end()
+        pieces.append(raw[end:])
+        places.extend(range(end, len(raw) + 1))
+        return "".join(pieces), places
+
+
+def _always(write: Replaced, *, before: str = "", after: str = "") -> Callable[[str, Sequence[str]], Written]:
+    written = Written(write, before=before, after=after)
+    return lambda _raw, _fills: written
+
+
+def one_line(text: str) -> str:
+    return _SPACES.sub(" ", text)
+
+
+def _json_plain(match: re.Match[str]) -> str:
+    first, second, letter = match.groups()
+    if letter:
+        return _JSON_LETTERS.get(letter, letter)
+    high = int(first, 16)
+    if second and 0xD800 <= high < 0xDC00:
+        return chr(0x10000 + ((high - 0xD800) << 10) + int(second, 16) - 0xDC00)
+    return chr(high) + (chr(int(second, 16)) if second else "")
+
+
+def _json_string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _json_number(_raw: str, fills: Sequence[str]) -> Written:
+    if len(fills) == 1 and _JSON_NUMBER.fullmatch(fills[0]):
+        return Written(str)
+    return Written(_json_string, keep=_json_string, before='"', after='"')
+
+
+def _csv_quoted(text: str) -> str:
+    return text.replace('"', '""')
+
+
+def _csv_bare(_raw: str, fills: Sequence[str]) -> Written:
+    if any(re.search(r"""["',;\t|\r\n]|^\s|\s$""", fill) for fill in fills):
+        return Written(_csv_quoted, keep=_csv_quoted, before='"', after='"')
+    return Written(str)
+
+
+def _entity(match: re.Match[str]) -> str:
+    return html.unescape(match.group())
+
+
+def _html_text(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def _html_kept(raw: str) -> str:
+    """An `&` at the end would become an entity with a replacement that follows."""
+    return re.sub(r"&(#?[xX]?)\Z", r"&amp;\1", raw)
+
+
+def _html_after_bracket(text: str) -> str:
+    return f"&#{ord(text[0])};" + _html_text(text[1:])
+
+
+def _tag_name(text: str) -> str:
+    return "x-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-").lower()
+
+
+def _html_bare(text: str) -> str:
+    return text.replace('"', "&quot;")
+
+
+def _code(text: str) -> str:
+    """Without quotes, escapes and brackets that could end a string, a comment or an element."""
+    return re.sub(r"""[<>"'`\\\r\n]|--|\*/""", " ", text)
+
+
+def _markdown_plain(match: re.Match[str]) -> str:
+    return match.group()[1:] if match.group()[0] == "\\" else _entity(match)
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN_SPECIAL.sub(r"\\\g<0>", one_line(text))
+
+
+def _markdown_guard(text: str, following: str) -> str:
+    """In `[NAME](`, `[NAME][` and `[NAME]:` the brackets would be those of a link."""
+    return re.sub(r"[\[\]]", r"\\\g<0>", text) if following in ("(", "[", ":") else text
+
+
+def _markdown_title(text: str) -> str:
+    return re.sub(r"[\"'()]", r"\\\g<0>", _markdown(text))
+
+
+def _markdown_label(text: str) -> str:
+    """Another label than the fill itself, which would become a link wherever it stands."""
+    return "masked " + re.sub(r"[\[\]\\`<>]", "", one_line(text))
+
+
+def _yaml_bare(text: str) -> str:
+    return one_line(text).replace("'", "''")
+
+
+def _target(text: str) -> str:
+    return quote(text, safe=":/?#@!$&*+,;=~-._%")
+
+
+def _autolink(_raw: str, fills: Sequence[str]) -> Written:
+    if len(fills) == 1 and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]+:[^\s<>]*|[\w.+-]+@[\w.-]+", fills[0], re.ASCII):
+        return Written(str)
+    return Written(_target, before="mailto:")
+
+
+def _bare_word(text: str) -> str:
+    return re.sub(r"""[\s"'=,;]+""", "_", text)
+
+
+def _backslashed(text: str) -> str:
+    return re.sub(r'[\\"]', r"\\\g<0>", one_line(text))
+
+
+def _address(text: str) -> str:
+    if _ADDRESS.fullmatch(text):
+        return text
+    return (re.sub(r"[^A-Za-z0-9._-]+", "", text) or "masked") + "@masked.invalid"
+
+
+def _phrase(_raw: str, _fills: Sequence[str]) -> Written:
+    return Written(_backslashed, keep=_backslashed, before='"', after='"')
+
+
+CODECS: dict[str, Codec] = {
+    "plain": Codec(_always(one_line)),
+    "code": Codec(_always(_code)),
+    "json_string": Codec(_always(_json_string), _JSON_ESCAPE, _json_plain),
+    "json_number": Codec(_json_number, whole=True),
+    "csv_quoted": Codec(_always(_csv_quoted), re.compile('""'), lambda _: '"'),
+    "csv_bare": Codec(_csv_bare),
+    "html_text": Codec(lambda _raw, _fills: Written(_html_text, _html_kept), _ENTITY, _entity),
+    "html_after_bracket": Codec(lambda _raw, _fills: Written(_html_after_bracket, _html_kept), _ENTITY, _entity),
+    "html_tag_name": Codec(_always(_tag_name), whole=True),
+    "html_attribute": Codec(lambda _raw, _fills: Written(html.escape, _html_kept), _ENTITY, _entity),
+    "html_bare": Codec(lambda _raw, _fills: Written(html.escape, _html_bare, '"', '"'), _ENTITY, _entity),
+    "markdown": Codec(
+        lambda _raw, _fills: Written(_markdown, guard=_markdown_guard), _MARKDOWN_ESCAPE, _markdown_plain
+    ),
+    "markdown_title": Codec(_always(_markdown_title), _MARKDOWN_ESCAPE, _markdown_plain),
+    "markdown_label": Codec(_always(_markdown_label), _MARKDOWN_ESCAPE, _markdown_plain, whole=True),
+    "yaml_bare": Codec(lambda _raw, _fills: Written(_yaml_bare, _yaml_bare, "'", "'")),
+    "target": Codec(_always(_target), _ENTITY, _entity),
+    "autolink": Codec(_autolink, whole=True),
+    "bare_word": Codec(_always(_bare_word)),
+    "backslashed": Codec(_always(_backslashed), re.compile(r"\\."), lambda match: match.group()[1]),
+    "address": Codec(_always(_address), whole=True),
+    "phrase": Codec(_phrase, whole=True),
+}

@@ -1,0 +1,195 @@
+"""The form of a document: where its values are, and the text that recognisers read instead of the document.
+
+This text, the **view**, holds the values of the document in order, each after its label (a key, a column, a header).
+Recognisers, taggers and fills work on the view as on any other text. `Form.restrict` limits their masks to values, and
+`Form.rebuild` writes the fills into the source. Hence a value is replaced consistently in the whole document, and
+everything that is no masked value keeps its source, character for character.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from core.text.formats.codecs import CODECS, Codec
+from core.text.formats.transfer import Transfer
+from core.text.formats.visible_value import read_value
+from core.text.policy import Mask
+from core.text.spans import Span
+from core.text.tokens import Token
+
+RULE = "rule"  # the technique of a mask that a rule asks for
+CODEC_NAMES = tuple(CODECS)
+
+_Change = tuple[int, Sequence[tuple[Mask, str]]]  # a place, and its masks with their fills
+
+
+@dataclass(frozen=True)
+class Block:
+    """Characters `start:end` of the source, which are `content` in another encoding. Places `first:last` are in it."""
+
+    start: int
+    end: int
+    content: str = field(repr=False)
+    transfer: Transfer
+    first: int
+    last: int
+
+
+class Rebuilt(NamedTuple):
+    """A text with filled regions: `spans` of it, and the mask that each of them fills."""
+
+    text: str
+    spans: list[Span]
+    masks: list[Mask]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Place i is `starts[i]:ends[i]` of the source, or of its block's content, and `view_starts[i]:view_ends[i]` of the
+    view. Places are disjoint, and in the order of the view.
+
+    codecs: the place in `CODEC_NAMES` of each codec. types: the places that are masked as a whole, with their types.
+    cuts: the places that are replaced by a fixed source. They are not in the view.
+    """
+
+    source: str = field(repr=False)
+    view: str = field(repr=False)
+    starts: array[int] = field(repr=False)
+    ends: array[int] = field(repr=False)
+    view_starts: array[int] = field(repr=False)
+    view_ends: array[int] = field(repr=False)
+    codecs: array[int] = field(repr=False)
+    types: Mapping[int, str]
+    cuts: Mapping[int, str] = field(repr=False)
+    blocks: Sequence[Block] = field(repr=False)
+
+    def tokens(self, tokens: Iterable[Token]) -> list[Token]:
+        """Return the parts of `tokens`, words of the view, that are in values."""
+        return [Token(start, end) for token in tokens for _, start, end in self.parts(token.start, token.end)]
+
+    def restrict(self, masks: Sequence[Mask]) -> list[Mask]:
+        """Return the masks of values: the parts of `masks` that are in values, and the values that a rule masks.
+
+        A part without a letter or digit is dropped. A number is masked as a whole.
+        """
+        own = [Mask(self.view_starts[at], self.view_ends[at], kind, RULE) for at, kind in self.types.items()]
+        for mask in masks:
+            for at, start, end in self.parts(mask.start, mask.end):
+                part = self.view[start:end]
+                if at in self.types or not any(map(str.isalnum, part)):
+                    continue
+                if self.codec(at).whole:
+                    start, end = self.view_starts[at], self.view_ends[at]
+                elif end - start < mask.end - mask.start:
+                    start, end = end - len(part.lstrip()), start + len(part.rstrip())
+                own.append(replace(mask, start=start, end=end))
+        disjoint: list[Mask] = []
+        for mask in sorted(own, key=lambda each: each.start):
+            if not disjoint or mask.start >= disjoint[-1].end:
+                disjoint.append(mask)
+        return disjoint
+
+    def rebuild(self, masks: Sequence[Mask], fills: Sequence[str]) -> Rebuilt:
+        """Return the source with its values filled.
+
+        `masks`: as `restrict` returns them, with one of `fills` each.
+        """
+        changes = list(self._changes(masks, fills))
+        out = _Output()
+        read, at = 0, 0
+        for block in self.blocks:
+            own: list[_Change] = []
+            while at < len(changes) and changes[at][0] < block.last:
+                own.append(changes[at])
+                at += 1
+            if own:
+                out.add(self.source[read : block.start])
+                inner = _Output()
+                self._write(inner, block.content, sorted(own, key=lambda change: self.starts[change[0]]))
+                out.add_block(block.transfer, inner)
+                read = block.end
+        out.add(self.source[read:])
+        return Rebuilt("".join(out.pieces), out.spans, out.masks)
+
+    def parts(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield each place that `start:end` of the view touches, with what of the view it touches."""
+        at = bisect_right(self.view_ends, start)
+        while at < len(self.view_starts) and self.view_starts[at] < end:
+            first, last = max(start, self.view_starts[at]), min(end, self.view_ends[at])
+            if first < last:
+                yield at, first, last
+            at += 1
+
+    def codec(self, at: int) -> Codec:
+        """Return the codec of a place."""
+        return CODECS[CODEC_NAMES[self.codecs[at]]]
+
+    def _changes(self, masks: Sequence[Mask], fills: Sequence[str]) -> Iterator[_Change]:
+        filled = zip(masks, fills, strict=True)
+        places = groupby(filled, key=lambda each: bisect_right(self.view_ends, each[0].start))
+        changes: dict[int, Sequence[tuple[Mask, str]]] = {at: list(own) for at, own in places}
+        changes.update((at, []) for at in self.cuts)
+        yield from sorted(changes.items())
+
+    def _write(self, out: _Output, content: str, changes: Sequence[_Change]) -> None:
+        read = 0
+        for at, filled in changes:
+            start, end = self.starts[at], self.ends[at]
+            out.add(content[read:start])
+            if at in self.cuts:
+                out.add(self.cuts[at])
+            else:
+                self._write_value(out, at, content, filled)
+            read = end
+        out.add(content[read:])
+
+    def _write_value(self, out: _Output, at: int, content: str, filled: Sequence[tuple[Mask, str]]) -> None:
+        codec, base = self.codec(at), self.starts[at]
+        raw = content[base : self.ends[at]]
+        _, places = read_value(codec, raw)
+        written = codec.written(raw, [fill for _, fill in filled])
+        out.add(written.before)
+        read = 0
+        for mask, fill in filled:
+            first, last = mask.start - self.view_starts[at], mask.end - self.view_starts[at]
+            start = max(read, places[first])
+            out.add(written.keep(raw[read:start]))
+            # Several characters may have one place, as an entity of two characters has.
+            while places[last] <= places[last - 1] and last + 1 < len(places):
+                last += 1
+            read = max(start, places[last])
+            out.add(written.guard(written.write(fill), content[base + read : base + read + 1]), mask)
+        out.add(written.keep(raw[read:]))
+        out.add(written.after)
+
+
+class _Output:
+    """Pieces of an output, and the spans of those that fill a mask."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.spans: list[Span] = []
+        self.masks: list[Mask] = []
+        self._length = 0
+
+    def add(self, piece: str, mask: Mask | None = None) -> None:
+        start = self._length
+        self.pieces.append(piece)
+        self._length += len(piece)
+        if mask is not None:
+            self.spans.append(Span(start, self._length, mask.type, mask.technique))
+            self.masks.append(mask)
+
+    def add_block(self, transfer: Transfer, inner: _Output) -> None:
+        """Add a block. In one that is encoded as a whole, each span covers all of it."""
+        start = self._length
+        self.add(transfer.encode("".join(inner.pieces)))
+        self.masks += inner.masks
+        for span in inner.spans:
+            ends = (self._length, start) if transfer.encoded else (start + span.end, start + span.start)
+            self.spans.append(span._replace(start=ends[1], end=ends[0]))

@@ -1,0 +1,187 @@
+"""`POST /sanitize` with a format: the document parses as before, bad ones are refused without a word of theirs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
+
+from core.text.formats.registry import FORMATS
+
+MAIL = "jane.roe@acme-corp.com"
+DOCUMENTS = {
+    "json": f'{{"customer": {{"name": "Maria Keller", "mail": "{MAIL}"}}, "total": 12.50}}',
+    "csv": f'customer;mail\r\n"Maria Keller";{MAIL}\r\n',
+    "email": f"From: Maria Keller <{MAIL}>\nSubject: Hello\n\n> Maria Keller wrote from {MAIL}\n",
+    "markdown": f"# Customers\n\n* Maria **Keller** lives in Lisbon, [mail](mailto:{MAIL})\n",
+    "html": f'<p title="{MAIL}">Maria <b>Keller</b> lives in Lisbon &amp; works</p>',
+    "log": f'2024-05-03T12:00:00Z INFO user="{MAIL}" Maria Keller logged in from Lisbon\n',
+}
+EXPECTED = {
+    "json": '{"customer": {"name": "[PERSON]", "mail": "[EMAIL_ADDRESS]"}, "total": 12.50}',
+    "html": '<p title="[EMAIL_ADDRESS]">[PERSON] <b>[PERSON]</b> lives in [LOCATION] &amp; works</p>',
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway with low limits, and an enforced policy for the tenant `bound`."""
+    data: Path = tmp_path_factory.mktemp("formats")
+    policies = data / "policies.toml"
+    policies.write_text('[policies.strict]\ndefault_for = ["bound"]\nenforced = true\n')
+    limits = {"VALUES": "50", "DEPTH": "5", "PARTS": "3"}
+    settings = {f"PRIVACY_GATEWAY_FORMAT_{name}_MAX": value for name, value in limits.items()}
+    gateway = Gateway(data, settings | {"PRIVACY_GATEWAY_POLICIES_FILE": str(policies)})
+    yield gateway
+    gateway.stop()
+
+
+def ask(tenant: Tenant, *documents: dict[str, Any], **fields: Any) -> httpx.Response:
+    return tenant.http.post("/sanitize", json={"documents": list(documents), **fields})
+
+
+def refused(answer: httpx.Response, *, field: str, code: str = "invalid-input") -> None:
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == code
+    assert field in answer.text
+    assert "acme" not in answer.text
+
+
+@pytest.mark.parametrize("fill", ["marker", "class_marker", "surrogate"])
+def test_names_and_patterns_are_masked_in_every_format(tenant: Tenant, fill: str) -> None:
+    documents = [{"id": name, "text": text, "format": name} for name, text in DOCUMENTS.items()]
+    rows = ask(tenant, *documents, fill={"mode": fill}, return_spans=True).json()["data"]
+
+    assert [row["id"] for row in rows] == list(FORMATS)
+    for row in rows:
+        assert not any(value in row["text"] for value in (MAIL, "Maria", "Keller"))
+        assert 0 < row["masked_tokens"] <= row["tokens"]
+        assert row["spans"]
+        if fill == "class_marker":
+            assert row["text"] == EXPECTED.get(row["id"], row["text"])
+
+
+def test_worker_processes_sanitise_formats(real_tenant: Tenant) -> None:
+    documents = [{"text": text, "format": name} for name, text in DOCUMENTS.items()]
+    rows = ask(real_tenant, *documents).json()["data"]
+    assert not any(value in row["text"] for row in rows for value in (MAIL, "Maria", "Keller"))
+
+
+def test_a_large_document_runs_in_windows_and_keeps_its_surrogates(tenant: Tenant) -> None:
+    table = [{"mail": MAIL, "n": number, "other": f"person{number}@acme-corp.com"} for number in range(1500)]
+    answer = ask(
+        tenant,
+        {"text": json.dumps(table), "format": "json"},
+        fill={"mode": "surrogate"},
+        mask={"entities": ["EMAIL_ADDRESS"]},
+    )
+    rows = json.loads(answer.json()["data"][0]["text"])
+    assert [row["n"] for row in rows] == list(range(1500))
+    assert len({row["mail"] for row in rows}) == 1
+    assert len({row["other"] for row in rows}) > 1400
+    assert "acme" not in answer.text
+
+
+def test_options_of_each_format_apply(tenant: Tenant) -> None:
+    options = {
+        "json": {"rules": [{"path": "$.a", "action": "keep"}, {"path": "**.b", "type": "PERSON"}]},
+        "csv": {"columns": [{"name": "a", "action": "drop"}, {"index": 1, "action": "keep"}], "delimiter": "comma"},
+        "html": {"comments": "drop"},
+        "email": {"attachments": "pass"},
+    }
+    texts = {
+        "json": f'{{"a": "{MAIL}", "x": {{"b": 5}}}}',
+        "csv": f"a,b\n1,{MAIL}\n",
+        "html": "<p>a</p><!-- b -->",
+        "email": "Subject: a\nContent-Type: image/png\n\nAAAA",
+    }
+    documents = [{"text": text, "format": name, "format_options": options} for name, text in texts.items()]
+    rows = [row["text"] for row in ask(tenant, *documents).json()["data"]]
+    assert rows == [
+        f'{{"a": "{MAIL}", "x": {{"b": "[PERSON]"}}}}',
+        f'a,b\n"",{MAIL}\n',
+        "<p>a</p><!---->",
+        texts["email"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ({"text": f'{{"a": "{MAIL}"', "format": "json"}, "documents.1.text"),
+        ({"text": f'a,"{MAIL}', "format": "csv"}, "documents.1.text"),
+        ({"text": f"{MAIL} is no header", "format": "email"}, "documents.1.text"),
+        ({"text": "a", "format": "acme"}, "documents.1.format"),
+        ({"text": "a", "format_options": {}}, "documents.1.format_options"),
+        (
+            {"text": "1", "format": "json", "format_options": {"json": {"rules": [{"path": "acme..b"}]}}},
+            "documents.1.format_options",
+        ),
+        (
+            {"text": "1", "format": "json", "format_options": {"json": {"rules": [{"path": "a", "type": "ACME"}]}}},
+            "documents.1.format_options",
+        ),
+        (
+            {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"name": "acme"}]}}},
+            "documents.1.format_options.csv.columns",
+        ),
+        (
+            {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"action": "drop"}]}}},
+            "documents.1.format_options.csv.columns.0",
+        ),
+    ],
+)
+def test_a_document_or_option_that_cannot_be_used_is_named_and_not_repeated(
+    tenant: Tenant, document: dict[str, Any], field: str
+) -> None:
+    refused(ask(tenant, {"text": "A text."}, document), field=field)
+
+
+@pytest.mark.parametrize("fill", [{"mode": "metric_dp", "epsilon": 5.0}, {"mode": "dp", "epsilon": 5.0}])
+def test_fills_of_plain_text_are_refused_and_not_charged(tenant: Tenant, fill: dict[str, Any]) -> None:
+    before = tenant.committed("token")
+    answer = ask(tenant, {"text": DOCUMENTS["json"], "format": "json"}, fill=fill)
+    assert answer.status_code in (422, 503)  # 503: no model is loaded
+    assert tenant.committed("token") == before
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"text": json.dumps(["acme"] * 51), "format": "json"},
+        {"text": "[" * 6 + "]" * 6, "format": "json"},
+        {"text": "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nacme\n" * 3 + "--b--\n", "format": "email"},
+    ],
+)
+def test_limits_are_settings(small: Gateway, document: dict[str, Any]) -> None:
+    refused(ask(small.tenant(), document), field="documents.0.text")
+
+
+def test_an_enforced_policy_admits_formats_and_no_option_that_keeps_values(small: Gateway) -> None:
+    bound = small.tenant("bound")
+    keep = {"json": {"rules": [{"path": "a", "action": "keep"}]}}
+    mask = {"json": {"rules": [{"path": "a", "type": "PERSON"}]}}
+    text = '{"a": "Bo"}'
+    assert ask(bound, {"text": text, "format": "json", "format_options": keep}).json()["code"] == "policy-enforced"
+    row = ask(bound, {"text": text, "format": "json", "format_options": mask}).json()["data"][0]
+    assert row["text"] == '{"a": "[PERSON]"}'
+
+
+def test_a_stream_takes_formats_and_a_bad_document_is_the_problem_of_its_line(tenant: Tenant) -> None:
+    lines = [{"text": DOCUMENTS["json"], "format": "json"}, {"text": "{", "format": "json"}, {"text": MAIL}]
+    answer = tenant.http.post(
+        "/sanitize/batch",
+        content="".join(json.dumps(line) + "\n" for line in lines),
+        headers={"content-type": "application/x-ndjson"},
+    )
+    first, second, third, summary = map(json.loads, answer.text.splitlines())
+    assert first["text"] == EXPECTED["json"]
+    assert second["problem"]["code"] == "invalid-input"
+    assert third["text"] == "[EMAIL_ADDRESS]"
+    assert summary["summary"]["released"] == 2
