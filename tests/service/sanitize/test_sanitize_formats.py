@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,26 @@ def test_names_and_patterns_are_masked_in_every_format(tenant: Tenant, fill: str
         assert row["spans"]
         if fill == "class_marker":
             assert row["text"] == EXPECTED.get(row["id"], row["text"])
+
+
+def test_a_find_is_explained_by_its_place_in_the_document_as_sent(tenant: Tenant) -> None:
+    coded = base64.b64encode(f"Write to {MAIL} today.".encode()).decode()
+    mime = f"Subject: Hi\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n{coded}\n"
+    texts = {
+        **DOCUMENTS,
+        "json": f'{{"mail\\u0020of": "caf\\u00e9 {MAIL}", "other": "4111\\u00201111 1111 1111"}}',
+        "html": f'<p>caf&eacute; <a href="mailto:{MAIL}">{MAIL}</a></p>',
+    }
+    documents = [{"text": text, "format": name} for name, text in texts.items()]
+    documents.append({"text": mime, "format": "email"})
+    for dry_run in (False, True):
+        rows = ask(tenant, *documents, return_spans=True, dry_run=dry_run).json()["data"]
+        for (name, text), row in zip(texts.items(), rows, strict=False):
+            finds = [text[find["original_start"] : find["original_end"]] for find in row["spans"]]
+            assert MAIL in finds, name
+            assert (name != "json") or "4111\\u00201111 1111 1111" in finds
+        (find,) = rows[-1]["spans"]
+        assert mime[find["original_start"] : find["original_end"]].strip() == coded
 
 
 def test_worker_processes_sanitise_formats(real_tenant: Tenant) -> None:

@@ -76,7 +76,8 @@ def shown(text: str, **options) -> str:
 
 
 def test_every_type_with_words_in_all_languages_has_a_label_in_each():
-    assert LABELS.keys() == {name for name, entity in ENTITIES.items() if entity.by_words}
+    others = {"SECRET", "PASSWORD", "USERNAME", "DATE_OF_BIRTH", "AGE"}  # tests/core/text/test_languages.py
+    assert LABELS.keys() == {name for name, entity in ENTITIES.items() if entity.by_words} - others
     assert all(len(labels.split("|")) == 8 for _, labels in LABELS.values())
 
 
