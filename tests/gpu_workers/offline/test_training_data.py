@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_workers.offline import ner_corpora, templates
+from gpu_workers.offline import ner_corpora
 from gpu_workers.offline.infill_batches import HELD_OUT, held_out, public_batches
 from gpu_workers.offline.names import Names
+from gpu_workers.offline.slots import Language
 from gpu_workers.offline.tagger_batches import LABELS, MASK, Batches
 
 SENTENCE = {"tokens": ["Anna", "Berg", "left", "Oslo", "."], "tags": ["I-PER", "I-PER", "O", "I-LOC", "O"]}
