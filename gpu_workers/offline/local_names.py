@@ -139,7 +139,9 @@ class LocalNames:
     def _town(self, rng: random.Random) -> str:
         city, code = self.city(rng), f"{rng.randrange(10_000, 99_999)}"
         if self.language == "nl":
-            code = f"{rng.randrange(1000, 9999)}{rng.choice([' ', ''])}{''.join(rng.choices('ABCDEGHJKLMNPRSTVX', k=2))}"
+            code = (
+                f"{rng.randrange(1000, 9999)}{rng.choice([' ', ''])}{''.join(rng.choices('ABCDEGHJKLMNPRSTVX', k=2))}"
+            )
         elif self.language == "pl":
             code = f"{code[:2]}-{code[2:]}"
         elif self.language == "pt":

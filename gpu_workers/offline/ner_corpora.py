@@ -151,7 +151,9 @@ def _pages(path: Path) -> Iterator[Sentence]:
 
 
 _treebank = _columns(1, 3, "# ")
-_Reader = tuple[tuple[str, ...], Callable[[Path], Iterator[Sentence]], Callable[[Sequence[str], Sequence[str]], list[str]]]
+_Reader = tuple[
+    tuple[str, ...], Callable[[Path], Iterator[Sentence]], Callable[[Sequence[str], Sequence[str]], list[str]]
+]
 
 
 def _ud(*files: str) -> _Reader:

@@ -25,9 +25,7 @@ def read(path: Path) -> dict[str, FloatArray]:
 
     graph = onnx.load(path).graph
     stored = {item.name: to_array(item) for item in graph.initializer}
-    weights = {
-        name: array.astype(np.float32) for name, array in stored.items() if name.endswith((".weight", ".bias"))
-    }
+    weights = {name: array.astype(np.float32) for name, array in stored.items() if name.endswith((".weight", ".bias"))}
     for kind in ("word", "token_type", "position"):
         name = _EMBEDDINGS.format(kind)
         steps = stored[f"{name}_quantized"].astype(np.float32) - np.float32(stored[f"{name}_zero_point"])

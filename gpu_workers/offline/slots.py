@@ -36,20 +36,29 @@ NAMED = {
 # Recognisers by form find these, and their text may contain names: training ignores them.
 _UNLABELLED = ("email", "url", "username")
 LISTED = ("title", "acronym", "product", "work", "nationality", "role", "thing", "unit")
+_POLISH_MONTHS = (  # in the genitive, as dates have them
+    "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia"
+).split()
 _SLOT = re.compile(r"\{([a-z_]+)(?:\.([a-z]+))?\}")
+_INITIALS_BEFORE = re.compile(r"(?<![\w.])(?:[^\W\d_]\.[ -]?)+$")
+_INITIAL_AFTER = re.compile(r" [A-ZÀ-ÞŁŚŻŹ]\.(?!\w)")
 _PLAIN_SHARE = 0.4
 
 
 def _code(rng: random.Random) -> str:
     letters, digits = string.ascii_uppercase, string.digits
-    shape = rng.choice(["AA-999", "A9999999", "999/9999", "AAA99", "9999-AA-99", "#99999", "A-999.999", "aa9a9aa9", "AAAA"])
+    shape = rng.choice(
+        ["AA-999", "A9999999", "999/9999", "AAA99", "9999-AA-99", "#99999", "A-999.999", "aa9a9aa9", "AAAA"]
+    )
     draws = {"A": letters, "9": digits, "a": "abcdef0123456789"}
     return "".join(rng.choice(draws[sign]) if sign in draws else sign for sign in shape)
 
 
 def _amount(rng: random.Random) -> str:
     whole, cents = rng.randrange(1, 10 ** rng.randrange(1, 6)), f"{rng.randrange(100):02}"
-    number = rng.choice([f"{whole:,}.{cents}", f"{whole:,}".replace(",", ".") + f",{cents}", f"{whole}", f"{whole},{cents}"])
+    number = rng.choice(
+        [f"{whole:,}.{cents}", f"{whole:,}".replace(",", ".") + f",{cents}", f"{whole}", f"{whole},{cents}"]
+    )
     currency = rng.choice(["€", "EUR", "EUR", "$", "USD", "£", "GBP", "CHF", "PLN", "zł", "R$", "euros", "Euro", "kr"])
     return rng.choice([f"{number} {currency}", f"{currency} {number}", f"{currency}{number}"])
 
@@ -72,6 +81,20 @@ _FILLERS: dict[str, Callable[[random.Random], str]] = {
     "amount": _amount,
     "number": _number,
 }
+
+
+def _whole(text: str, spans: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Add initials to persons ("J. Berg", "Anna B."), and make one name of two with a hyphen between them."""
+    joined: list[tuple[int, int, str]] = []
+    for start, end, label in spans:
+        if label == "PERSON":
+            before, after = _INITIALS_BEFORE.search(text[:start]), _INITIAL_AFTER.match(text, end)
+            start, end = before.start() if before else start, after.end() if after else end
+        if joined and joined[-1][2] == label and text[joined[-1][1] : start] == "-":
+            joined[-1] = (joined[-1][0], end, label)
+        else:
+            joined.append((start, end, label))
+    return joined
 
 
 @dataclass
@@ -119,7 +142,8 @@ class Language:
             if label:
                 spans.append((len(text), len(text) + len(value), label))
             text += value
-        return text + template[read_to:], spans
+        text += template[read_to:]
+        return text, _whole(text, spans)
 
     def _value(self, kind: str, case: str, rng: random.Random) -> str:
         if kind in NAMED:
@@ -147,7 +171,7 @@ class Language:
 
     def _date(self, rng: random.Random) -> str:
         day, month, year = rng.randrange(1, 32), rng.randrange(1, 13), rng.randrange(1940, 2030)
-        name = rng.choice(self._values["month"])
+        name = rng.choice(_POLISH_MONTHS if self.code == "pl" else self._values["month"])
         mark = rng.choice("./-")
         written = {
             "en": (f"{name} {day}, {year}", f"{day} {name} {year}", f"{name} {day}"),
@@ -155,4 +179,6 @@ class Language:
             "es": (f"{day} de {name} de {year}", f"{day} de {name}"),
             "pt": (f"{day} de {name} de {year}", f"{day} de {name}"),
         }.get(self.code, (f"{day} {name} {year}", f"{day} {name}"))
-        return rng.choice([*written, f"{day:02}{mark}{month:02}{mark}{year}", f"{day:02}{mark}{month:02}{mark}{year % 100:02}"])
+        return rng.choice(
+            [*written, f"{day:02}{mark}{month:02}{mark}{year}", f"{day:02}{mark}{month:02}{mark}{year % 100:02}"]
+        )

@@ -109,9 +109,9 @@ def tensors(examples: Sequence[Example]) -> dict[str, torch.Tensor]:
 def _recased(text: str, rng: random.Random) -> str:
     """Change the case of some texts, if that keeps every offset."""
     draw = rng.random()
-    if draw > 0.22:
+    if draw > 0.28:
         return text
-    other = text.lower() if draw < 0.10 else text.upper() if draw < 0.17 else text.title()
+    other = text.lower() if draw < 0.15 else text.upper() if draw < 0.23 else text.title()
     return other if len(other) == len(text) else text
 
 
