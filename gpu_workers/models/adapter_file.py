@@ -24,7 +24,8 @@ SHIPPED = Path(__file__).parent.parent / "adapters"
 
 @dataclass(frozen=True)
 class AdapterInfo:
-    """`kind`: tagger or infill. `rank`: 0 if whole weights replace the encoder's. `labels`: a tagger's labels, in the order of its logits. `steps`: the training steps.
+    """`kind`: tagger or infill. `rank`: 0 if whole weights replace the encoder's. `labels`: a tagger's labels, in the
+    order of its logits. `steps`: the training steps.
 
     `documents`, `rounds`: only for a fine-tuned adapter, where `steps` counts the steps of one round.
     """

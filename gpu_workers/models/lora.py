@@ -1,6 +1,7 @@
 """Serve an adapter of the bundled BERT encoder: the weights of the encoder with the adapter added to them.
 
-An adapter of rank 0 brings weights that replace the encoder's. A low-rank one is added: a served model holds the sum W + up·down in place of W, so an adapter costs nothing at serving time. Training uses peft
+An adapter of rank 0 brings weights that replace the encoder's. A low-rank one is added: a served model holds the sum
+W + up·down in place of W, so an adapter costs nothing at serving time. Training uses peft
 (`gpu_workers.models.trainable_adapter`). This module does not import peft or transformers, because a worker on a
 processor starts without them (docs/adr/0025-lora.md).
 """

@@ -7,7 +7,7 @@
 | WNUT17 | en | person | location | corporation, group | user names after @, and #tags |
 | GUM | en | person | place | organization | see below |
 | GermEval 2014 (development and test part) | de | PER | LOC | ORG | compounds with a name (`LOCpart`) |
-| KPWr n82 (test part) | pl | nam_liv_person, _character | nam_loc, nam_fac | nam_org | gods, animals, `nam_org_nation` |
+| KPWr n82 (test part) | pl | liv_person, liv_character | loc, fac | org | gods, animals, `org_nation` |
 | Europeana newspapers | de, fr, nl | PER | LOC | ORG | |
 | Universal Dependencies (development and test parts) | de, es, fr, it, nl, pl, pt | | | | proper nouns, see below |
 | CoNLL-2003 (evaluation only) | en | PER | LOC | ORG | |
@@ -26,6 +26,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from gpu_workers.domains.public_text import json_lines
@@ -104,7 +105,7 @@ def _kpwr_labels(_words: Sequence[str], tags: Sequence[str]) -> list[str]:
 def _treebank_labels(words: Sequence[str], tags: Sequence[str]) -> list[str]:
     labels = [IGNORED if tag == "PROPN" else NONE for tag in tags]
     names = [number for number, label in enumerate(labels) if label == IGNORED]
-    for before, after in zip(names, names[1:], strict=False):
+    for before, after in pairwise(names):
         if after - before <= _BETWEEN_MAX + 1 and not any(w in {".", ";", ":"} for w in words[before + 1 : after]):
             labels[before:after] = [IGNORED] * (after - before)
     return labels

@@ -1,8 +1,8 @@
 """Read the weights of Rampart, the start of the entity tagger's training.
 
-Rampart is a token classifier for personal data by National Design Studio (CC BY 4.0), fine-tuned from the language model
-from which the bundled encoder was made. Its file is ONNX with 4-bit linear layers in blocks of 32 inputs and 8-bit
-embeddings. Its vocabulary is a part of the encoder's: the other pieces keep the encoder's embeddings.
+Rampart is a token classifier for personal data by National Design Studio (CC BY 4.0), fine-tuned from the language
+model from which the bundled encoder was made. Its file is ONNX with 4-bit linear layers in blocks of 32 inputs and
+8-bit embeddings. Its vocabulary is a part of the encoder's: the other pieces keep the encoder's embeddings.
 """
 
 from __future__ import annotations

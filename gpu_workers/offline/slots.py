@@ -10,6 +10,7 @@ import re
 import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from faker import Faker
 
@@ -36,20 +37,23 @@ NAMED = {
 # Recognisers by form find these, and their text may contain names: training ignores them.
 _UNLABELLED = ("email", "url", "username")
 LISTED = ("title", "acronym", "product", "work", "nationality", "role", "thing", "unit")
-_POLISH_MONTHS = (  # in the genitive, as dates have them
-    "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia"
-).split()
+# in the genitive, as dates have them
+_POLISH_MONTHS = (
+    *("stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca"),
+    *("lipca", "sierpnia", "września", "października", "listopada", "grudnia"),
+)
 _SLOT = re.compile(r"\{([a-z_]+)(?:\.([a-z]+))?\}")
 _INITIALS_BEFORE = re.compile(r"(?<![\w.])(?:[^\W\d_]\.[ -]?)+$")
 _INITIAL_AFTER = re.compile(r" [A-ZÀ-ÞŁŚŻŹ]\.(?!\w)")
 _PLAIN_SHARE = 0.4
 
 
+_CODE_SHAPES = ("AA-999", "A9999999", "999/9999", "AAA99", "9999-AA-99", "#99999", "A-999.999", "aa9a9aa9", "AAAA")
+
+
 def _code(rng: random.Random) -> str:
     letters, digits = string.ascii_uppercase, string.digits
-    shape = rng.choice(
-        ["AA-999", "A9999999", "999/9999", "AAA99", "9999-AA-99", "#99999", "A-999.999", "aa9a9aa9", "AAAA"]
-    )
+    shape = rng.choice(_CODE_SHAPES)
     draws = {"A": letters, "9": digits, "a": "abcdef0123456789"}
     return "".join(rng.choice(draws[sign]) if sign in draws else sign for sign in shape)
 
@@ -112,7 +116,7 @@ class Language:
         code, file = name.partition("-")[0], read(name)
         own = cls(code, file, LocalNames(code, read(code), world, seed))
         fakers = [Faker(locale) for locale in LOCALES[code]]
-        makers = {
+        makers: dict[str, Callable[[Any], str]] = {
             "month": lambda fake: fake.month_name(),
             "day": lambda fake: fake.day_of_week(),
             "phone": lambda fake: fake.phone_number(),

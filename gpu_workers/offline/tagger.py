@@ -3,8 +3,8 @@
     python -m gpu_workers.offline.tagger --data DATA --start RAMPART --checkpoint FILE.pt
 
 This command trains, or resumes training. With `--export gpu_workers/adapters/tagger.safetensors` it writes the current
-state. Training can be interrupted at any moment. DATA is described in `ner_corpora`, RAMPART in `rampart`. CoNLL-2003 and
-the development part of WNUT17 are used for evaluation only.
+state. Training can be interrupted at any moment. DATA is described in `ner_corpora`, RAMPART in `rampart`. CoNLL-2003
+and the development part of WNUT17 are used for evaluation only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches for the entity tagger: real sentences and templates in eight languages, with names, case and spacing varied."""
+"""Batches for the entity tagger: real sentences and templates in eight languages, with varied names and case."""
 
 from __future__ import annotations
 

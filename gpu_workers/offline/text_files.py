@@ -1,8 +1,8 @@
 """The files of `texts/`: sentences with slots, sentences without names, and lists of names, for each language.
 
-A file has sections. `[templates]` and `[plain]` hold one text a line, with `\\n` for a line break. Every other section is
-a list with semicolons between its entries. An entry may have seven forms with `|` between them: nominative, genitive,
-dative, accusative, instrumental, locative, vocative.
+A file has sections. `[templates]` and `[plain]` hold one text a line, with `\\n` for a line break. Every other section
+is a list with semicolons between its entries. An entry may have seven forms with `|` between them: nominative,
+genitive, dative, accusative, instrumental, locative, vocative.
 """
 
 from __future__ import annotations

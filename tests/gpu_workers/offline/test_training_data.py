@@ -13,8 +13,8 @@ import torch
 from gpu_workers.offline import ner_corpora, tagger_batches
 from gpu_workers.offline.infill_batches import HELD_OUT, held_out, public_batches
 from gpu_workers.offline.names import Names
-from gpu_workers.offline.slots import Language
 from gpu_workers.offline.ner_corpora import IGNORED
+from gpu_workers.offline.slots import Language
 from gpu_workers.offline.tagger_batches import CORPORA, LABELS, MASK, TEXTS, Batches
 from gpu_workers.offline.text_files import form
 
@@ -44,7 +44,9 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def english(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of the English corpora and texts alone."""
-    monkeypatch.setattr(tagger_batches, "CORPORA", {name: CORPORA[name] for name in ("wikigold", "btc", "wnut17", "gum")})
+    monkeypatch.setattr(
+        tagger_batches, "CORPORA", {name: CORPORA[name] for name in ("wikigold", "btc", "wnut17", "gum")}
+    )
     monkeypatch.setattr(tagger_batches, "TEXTS", {"en": 0.5})
 
 
@@ -94,12 +96,25 @@ def test_a_slot_has_the_case_that_it_asks_for(names: Names) -> None:
 
 
 def test_a_treebank_teaches_only_what_is_no_name(data: Path) -> None:
-    lines = ["# text = Lange wohnte Anna van der Berg dort.", *(
-        f"{number}\t{word}\t_\t{tag}"
-        for number, (word, tag) in enumerate(
-            [("Lange", "ADV"), ("wohnte", "VERB"), ("Anna", "PROPN"), ("van", "ADP"), ("der", "DET"), ("Berg", "PROPN"), ("dort", "ADV")], 1
-        )
-    ), ""]
+    lines = [
+        "# text = Lange wohnte Anna van der Berg dort.",
+        *(
+            f"{number}\t{word}\t_\t{tag}"
+            for number, (word, tag) in enumerate(
+                [
+                    ("Lange", "ADV"),
+                    ("wohnte", "VERB"),
+                    ("Anna", "PROPN"),
+                    ("van", "ADP"),
+                    ("der", "DET"),
+                    ("Berg", "PROPN"),
+                    ("dort", "ADV"),
+                ],
+                1,
+            )
+        ),
+        "",
+    ]
     path = data / "languages" / "ud_pl_pud.conllu"
     path.parent.mkdir()
     path.write_text("\n".join(lines), encoding="utf-8")
