@@ -24,14 +24,14 @@ CLS, SEP, MASK = 101, 102, 103
 _CODES = {label: code for code, label in enumerate(LABELS)} | {IGNORED: -100}
 # share of the batches of each corpus, and of the templates of each file
 CORPORA = {
-    "wikigold": 0.09,
-    "btc": 0.07,
-    "wnut17": 0.05,
+    "wikigold": 0.10,
+    "btc": 0.09,
+    "wnut17": 0.07,
     "gum": 0.04,
-    "germeval": 0.06,
+    "germeval": 0.05,
     "kpwr": 0.05,
-    "europeana-de": 0.01,
-    "europeana-fr": 0.02,
+    "europeana-de": 0.005,
+    "europeana-fr": 0.015,
     "ud-de": 0.01,
     "ud-es": 0.025,
     "ud-fr": 0.02,
@@ -41,15 +41,15 @@ CORPORA = {
     "ud-pt": 0.02,
 }
 TEXTS = {
-    "en": 0.08,
+    "en": 0.09,
     "en-news": 0.05,
-    "de": 0.06,
-    "fr": 0.06,
-    "es": 0.06,
-    "it": 0.055,
-    "nl": 0.06,
-    "pt": 0.055,
-    "pl": 0.06,
+    "de": 0.055,
+    "fr": 0.055,
+    "es": 0.055,
+    "it": 0.05,
+    "nl": 0.055,
+    "pt": 0.05,
+    "pl": 0.055,
 }
 # the language of the names that replace a corpus's own; Polish ones are inflected, treebanks have none
 _SWAPPED = {
