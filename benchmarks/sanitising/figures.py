@@ -21,7 +21,7 @@ CONTEXT = 40
 
 @dataclass
 class Figures:
-    """Counts of a file. `plain_masked`: by the type of the mask. `missed` and `wrong` describe finds that are not wholly hidden and plain words masked."""
+    """Counts of a file; `plain_masked` by type of mask. `missed` and `wrong` describe the mistakes."""
 
     texts: int = 0
     without_finds: int = 0
