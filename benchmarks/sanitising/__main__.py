@@ -59,10 +59,12 @@ def measure(texts: Sequence[Marked], finder: NameFinder) -> Figures:
 def show(name: str, figures: Figures, examples: int) -> None:
     """Print the figures of a file, and some of what is missed and masked by mistake."""
     print(f"\n{name}: {figures.texts} texts, {figures.without_finds} of them without personal data")
+    wrong = figures.plain_masked
     print(
-        f"plain words {figures.plain}, masked {figures.plain_masked / max(1, figures.plain):.4f}; "
-        f"masks {figures.masks}, cut {figures.cut}, loose {figures.loose}"
+        f"plain words {figures.plain}, masked {wrong.total() / max(1, figures.plain):.4f}"
+        f"{''.join(f', {kind} {count / figures.plain:.4f}' for kind, count in wrong.most_common())}"
     )
+    print(f"masks {figures.masks}, cut {figures.cut}, loose {figures.loose}")
     if figures.finds:
         print(f"{'type':<24}{'finds':>7}{'hidden':>8}{'words':>7}{'hidden':>8}")
     for kind, count in figures.finds.most_common():

@@ -21,13 +21,13 @@ CONTEXT = 40
 
 @dataclass
 class Figures:
-    """Counts of a file. `missed` and `wrong` describe finds that are not wholly hidden and plain words masked."""
+    """Counts of a file; `plain_masked` by type of mask. `missed` and `wrong` describe the mistakes."""
 
     texts: int = 0
     without_finds: int = 0
     masks: int = 0
     plain: int = 0
-    plain_masked: int = 0
+    plain_masked: Counter[str] = field(default_factory=Counter)
     cut: int = 0
     loose: int = 0
     words: Counter[str] = field(default_factory=Counter)
@@ -60,8 +60,8 @@ class Figures:
             elif not any(mark.start < end and start < mark.end for mark in optional):
                 self.plain += 1
                 if not masked.isdisjoint(places):
-                    self.plain_masked += 1
                     kind = next(mask.type for mask in masks if mask.start < end and start < mask.end)
+                    self.plain_masked[kind] += 1
                     self.wrong.append(f"{kind}: {_around(text, start, end)}")
         for mark, hidden in whole.items():
             self.finds[mark.type] += 1
