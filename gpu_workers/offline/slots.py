@@ -43,8 +43,9 @@ _POLISH_MONTHS = (
     *("lipca", "sierpnia", "września", "października", "listopada", "grudnia"),
 )
 _SLOT = re.compile(r"\{([a-z_]+)(?:\.([a-z]+))?\}")
-_INITIALS_BEFORE = re.compile(r"(?<![\w.])(?:[^\W\d_]\.[ -]?)+$")
+_INITIALS_BEFORE = re.compile(r"(?<![\w.])(?:[A-ZÀ-ÞŁŚŻŹ]\.[ -]?)+$")
 _INITIAL_AFTER = re.compile(r" [A-ZÀ-ÞŁŚŻŹ]\.(?!\w)")
+_TITLES = {"fr": "M.", "es": "D.", "pt": "D."}  # one letter, but no initial
 _PLAIN_SHARE = 0.4
 
 
@@ -87,13 +88,14 @@ _FILLERS: dict[str, Callable[[random.Random], str]] = {
 }
 
 
-def _whole(text: str, spans: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+def _whole(text: str, spans: list[tuple[int, int, str]], title: str | None) -> list[tuple[int, int, str]]:
     """Add initials to persons ("J. Berg", "Anna B."), and make one name of two with a hyphen between them."""
     joined: list[tuple[int, int, str]] = []
     for start, end, label in spans:
         if label == "PERSON":
             before, after = _INITIALS_BEFORE.search(text[:start]), _INITIAL_AFTER.match(text, end)
-            start, end = before.start() if before else start, after.end() if after else end
+            start = before.start() if before and before.group().strip() != title else start
+            end = after.end() if after else end
         if joined and joined[-1][2] == label and text[joined[-1][1] : start] == "-":
             joined[-1] = (joined[-1][0], end, label)
         else:
@@ -147,7 +149,7 @@ class Language:
                 spans.append((len(text), len(text) + len(value), label))
             text += value
         text += template[read_to:]
-        return text, _whole(text, spans)
+        return text, _whole(text, spans, _TITLES.get(self.code))
 
     def _value(self, kind: str, case: str, rng: random.Random) -> str:
         if kind in NAMED:
