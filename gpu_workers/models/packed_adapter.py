@@ -15,7 +15,7 @@ import torch
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
 from gpu_workers.models.encoder import fastest_dtype, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path, bundled_weights
-from gpu_workers.models.lora import merged
+from gpu_workers.models.lora import REPLACED, merged
 from gpu_workers.models.packed_bert import LinearOf, PackedBert, dense
 
 
@@ -45,6 +45,6 @@ def packed_adapter(
     weights, config = bundled_weights()
     own = dtype or fastest_dtype(torch.device("cpu"))
     whole = {name: tensor.to(own) for name, tensor in merged(weights, tensors).items()}
-    extra = {name: tensor.to(own) for name, tensor in tensors.items() if not name.startswith("lora.")}
+    extra = {name: tensor.to(own) for name, tensor in tensors.items() if not name.startswith(("lora.", REPLACED))}
     bert = PackedBert(whole, config, linear_of)
     return PackedAdapter(info, bert, whole["embeddings.word_embeddings.weight"], extra, float(config["layer_norm_eps"]))

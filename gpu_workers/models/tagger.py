@@ -178,15 +178,14 @@ class EntityTagger:
             if start == end:
                 continue  # a byte-level vocabulary has pieces for line breaks
             word = _Span(start, end, by_type[number, :-1], float(1 - by_type[number, -1]))
-            if word.score < _THRESHOLD and not text[start].isalnum():
-                continue  # a punctuation mark beside a name
             if spans and not begins[number] and self._one_name(text, spans[-1], word):
                 spans[-1] = spans[-1].with_next(word)
             else:
                 spans.append(word)
         for span in spans:
-            if span.score >= _THRESHOLD:
-                yield Entity(span.start, span.end, self.types[span.kind], span.score)
+            start, end = _trimmed(text, span.start, span.end)
+            if span.score >= _THRESHOLD and start < end:
+                yield Entity(start, end, self.types[span.kind], span.score)
 
     def _one_name(self, text: str, before: _Span, word: _Span) -> bool:
         """Whether two words belong to one name. Words of one type do if only marks that occur in names separate them.
@@ -205,6 +204,15 @@ def _written(text: str, start: int, end: int) -> tuple[int, int]:
         start += 1
     while start < end < len(text) and unicodedata.category(text[end]) in _MARKS:
         end += 1
+    return start, end
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Let a name begin and end with a letter, a digit or a mark that combines with one."""
+    while start < end and not text[start].isalnum():
+        start += 1
+    while start < end and not (text[end - 1].isalnum() or unicodedata.category(text[end - 1]) in _MARKS):
+        end -= 1
     return start, end
 
 

@@ -93,11 +93,6 @@ class Names:
             return f"{first} {last}-{self.last(rng)}"
         return last if draw < 0.92 else first
 
-    def titled(self, rng: random.Random) -> tuple[str, str]:
-        """Return a title, which is not part of the name, and a name."""
-        name = self.last(rng) if rng.random() < 0.6 else f"{self.first(rng)} {self.last(rng)}"
-        return rng.choice(_LISTS["titles"]), name
-
     def city(self, rng: random.Random) -> str:
         # Large cities are named more often.
         return self._cities[int(len(self._cities) * rng.random() ** 3)]

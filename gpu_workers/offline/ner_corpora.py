@@ -1,23 +1,32 @@
-"""Public entity corpora with common labels: text, and spans of PERSON, LOCATION and ORGANIZATION.
+"""Public entity corpora with common labels: words, and for each word PERSON, LOCATION, ORGANIZATION, none or ignored.
 
-| corpus | PERSON | LOCATION | ORGANIZATION | excluded from training |
-| --- | --- | --- | --- | --- |
-| wikigold | PER | LOC | ORG | |
-| BTC | PER | LOC | ORG | user names after @, and #tags |
-| WNUT17 | person | location | corporation, group | user names after @, and #tags |
-| GUM | person | place | organization | see below |
-| CoNLL-2003 (evaluation only) | PER | LOC | ORG | |
+| corpus | language | PERSON | LOCATION | ORGANIZATION | ignored |
+| --- | --- | --- | --- | --- | --- |
+| wikigold | en | PER | LOC | ORG | |
+| BTC | en | PER | LOC | ORG | user names after @, and #tags |
+| WNUT17 | en | person | location | corporation, group | user names after @, and #tags |
+| GUM | en | person | place | organization | see below |
+| GermEval 2014 (development and test part) | de | PER | LOC | ORG | compounds with a name (`LOCpart`) |
+| KPWr n82 (test part) | pl | liv_person, liv_character | loc, fac | org | gods, animals, `org_nation` |
+| Europeana newspapers | de, fr, nl | PER | LOC | ORG | |
+| Universal Dependencies (development and test parts) | de, es, fr, it, nl, pl, pt | | | | proper nouns, see below |
+| CoNLL-2003 (evaluation only) | en | PER | LOC | ORG | |
 
 GUM marks every mention ("the poet"), not only names. Training uses capitalised words inside persons, places and
 organisations as names; it ignores the other words of these mentions, and capitalised words inside other mentions.
-Products and works count as no entity.
+Derived adjectives ("deutsche", `LOCderiv`), products and works count as no entity.
+
+A treebank of Universal Dependencies has no entity labels. Words that are no proper noun count as no entity, proper
+nouns and the words between two of them are ignored. Its sentences teach what is no name.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from gpu_workers.domains.public_text import json_lines
@@ -36,8 +45,19 @@ _TYPES = {
     "group": "ORGANIZATION",
     "organization": "ORGANIZATION",
 }
+_KPWR = (
+    ("nam_liv_person", "PERSON"),
+    ("nam_liv_character", "PERSON"),
+    ("nam_liv", IGNORED),
+    ("nam_loc", "LOCATION"),
+    ("nam_fac", "LOCATION"),
+    ("nam_org_nation", IGNORED),
+    ("nam_org", "ORGANIZATION"),
+)
 _NO_SPACE_BEFORE = {".", ",", "!", "?", ";", ":", ")", "%", "'s", "n't", "'re", "'ve", "'ll", "'m", "'d", "’s"}
 _NO_SPACE_AFTER = {"(", "$", "#", "@", "£"}
+_BETWEEN_MAX = 3  # words between two proper nouns that may be part of one name: "Ludwig van der Rohe"
+_PAGE_WORDS = 12
 
 
 @dataclass(frozen=True)
@@ -72,24 +92,113 @@ def _mention_labels(words: Sequence[str], tags: Sequence[str]) -> list[str]:
     return labels
 
 
-_READERS: dict[str, tuple[str, Callable[[Sequence[str], Sequence[str]], list[str]]]] = {
-    "wikigold": ("wikigold", _labels),
-    "btc": ("btc", _tweet_labels),
-    "wnut17": ("wnut17_train", _tweet_labels),
-    "wnut17-dev": ("wnut17_dev", _tweet_labels),
-    "gum": ("gum_train", _mention_labels),
-    "conll-testa": ("conll2003_testa", _labels),
+def _germeval_labels(_words: Sequence[str], tags: Sequence[str]) -> list[str]:
+    kinds = [tag.partition("-")[2] for tag in tags]
+    return [IGNORED if kind.endswith("part") else _TYPES.get(kind, NONE) for kind in kinds]
+
+
+def _kpwr_labels(_words: Sequence[str], tags: Sequence[str]) -> list[str]:
+    kinds = [tag.partition("-")[2] for tag in tags]
+    return [next((label for prefix, label in _KPWR if kind.startswith(prefix)), NONE) for kind in kinds]
+
+
+def _treebank_labels(words: Sequence[str], tags: Sequence[str]) -> list[str]:
+    labels = [IGNORED if tag == "PROPN" else NONE for tag in tags]
+    names = [number for number, label in enumerate(labels) if label == IGNORED]
+    for before, after in pairwise(names):
+        if after - before <= _BETWEEN_MAX + 1 and not any(w in {".", ";", ":"} for w in words[before + 1 : after]):
+            labels[before:after] = [IGNORED] * (after - before)
+    return labels
+
+
+Sentence = tuple[list[str], list[str]]
+
+
+def _json(path: Path) -> Iterator[Sentence]:
+    for row in json_lines(path):
+        yield row["tokens"], row["tags"]
+
+
+def _columns(word: int, tag: int, comments: str) -> Callable[[Path], Iterator[Sentence]]:
+    """Return a reader of files with a word a line, and an empty line or a comment after a sentence.
+
+    `word`, `tag`: the columns. `comments`: how a line that is no word begins.
+    """
+
+    def read(path: Path) -> Iterator[Sentence]:
+        words: list[str] = []
+        tags: list[str] = []
+        for line in [*path.read_text(encoding="utf-8").splitlines(), ""]:
+            cells = line.split("\t") if "\t" in line else line.split()
+            if line.startswith(comments) or len(cells) <= max(word, tag):
+                if words and not line.startswith("# "):
+                    yield words, tags
+                    words, tags = [], []
+            elif re.fullmatch(r"\d+-\d+", cells[0]) is None:  # several syntactic words written as one
+                words.append(cells[word])
+                tags.append(cells[tag])
+
+    return read
+
+
+def _pages(path: Path) -> Iterator[Sentence]:
+    """Newspaper pages without marked sentences, cut after a full stop."""
+    for words, tags in _columns(0, 1, "\0")(path):
+        start = 0
+        for end in range(1, len(words) + 1):
+            if end == len(words) or (words[end - 1] == "." and end - start >= _PAGE_WORDS):
+                yield words[start:end], tags[start:end]
+                start = end
+
+
+_treebank = _columns(1, 3, "# ")
+_Reader = tuple[
+    tuple[str, ...], Callable[[Path], Iterator[Sentence]], Callable[[Sequence[str], Sequence[str]], list[str]]
+]
+
+
+def _ud(*files: str) -> _Reader:
+    return tuple(f"languages/ud_{file}.conllu" for file in files), _treebank, _treebank_labels
+
+
+def _europeana(*files: str) -> _Reader:
+    return tuple(f"languages/europeana_{file}.bio" for file in files), _pages, _labels
+
+
+_READERS: dict[str, _Reader] = {
+    "wikigold": (("ner/wikigold.jsonl.gz",), _json, _labels),
+    "btc": (("ner/btc.jsonl.gz",), _json, _tweet_labels),
+    "wnut17": (("ner/wnut17_train.jsonl.gz",), _json, _tweet_labels),
+    "wnut17-dev": (("ner/wnut17_dev.jsonl.gz",), _json, _tweet_labels),
+    "gum": (("ner/gum_train.jsonl.gz",), _json, _mention_labels),
+    "conll-testa": (("ner/conll2003_testa.jsonl.gz",), _json, _labels),
+    "germeval": (
+        ("languages/germeval_a.tsv", "languages/germeval_b.tsv"),
+        _columns(1, 2, "#\t"),
+        _germeval_labels,
+    ),
+    "kpwr": (("languages/kpwr.iob",), _columns(0, 3, "-DOCSTART"), _kpwr_labels),
+    "europeana-de": _europeana("DE.lft", "DE.onb", "DE.sbb"),
+    "europeana-fr": _europeana("FR.bnf"),
+    "europeana-nl": _europeana("NL.kb"),
+    "ud-de": _ud("de_dev", "de_test"),
+    "ud-es": _ud("es_dev", "es_test"),
+    "ud-fr": _ud("fr_dev", "fr_test"),
+    "ud-it": _ud("it_train", "it_dev", "it_test", "it_pud"),
+    "ud-nl": _ud("nl_dev", "nl_test", "nl2_dev", "nl2_test"),
+    "ud-pl": _ud("pl_pud"),
+    "ud-pt": _ud("pt_dev", "pt_test"),
 }
 
 
 def read(data: Path, corpus: str) -> list[Tagged]:
-    """Return the sentences of a corpus, in the order of the file."""
-    file, labels_of = _READERS[corpus]
-    sentences = []
-    for row in json_lines(data / "ner" / f"{file}.jsonl.gz"):
-        words, tags = row["tokens"], row["tags"]
-        sentences.append(Tagged(tuple(words), tuple(labels_of(words, tags))))
-    return sentences
+    """Return the sentences of a corpus, in the order of its files."""
+    files, sentences_of, labels_of = _READERS[corpus]
+    return [
+        Tagged(tuple(words), tuple(labels_of(words, tags)))
+        for file in files
+        for words, tags in sentences_of(data / file)
+    ]
 
 
 def runs(sentence: Tagged) -> list[tuple[int, int, str]]:

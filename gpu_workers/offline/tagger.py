@@ -1,15 +1,16 @@
-"""Train the embedded entity tagger: a low-rank adapter, a table of letter cases and a head on the bundled encoder.
+"""Train the embedded entity tagger: a copy of the bundled encoder's network, a table of letter cases and a head.
 
-    python -m gpu_workers.offline.tagger --data DATA --checkpoint FILE.pt
+    python -m gpu_workers.offline.tagger --data DATA --start RAMPART --checkpoint FILE.pt
 
 This command trains, or resumes training. With `--export gpu_workers/adapters/tagger.safetensors` it writes the current
-state. Training can be interrupted at any moment. CoNLL-2003 and the development part of WNUT17 are used for evaluation
-only.
+state. Training can be interrupted at any moment. DATA is described in `ner_corpora`, RAMPART in `rampart`. CoNLL-2003
+and the development part of WNUT17 are used for evaluation only.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ import torch
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.models.lora import REPLACED
 from gpu_workers.models.nets import TaggerNet, backbone
-from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
-from gpu_workers.offline import ner_corpora
+from gpu_workers.offline import ner_corpora, rampart
 from gpu_workers.offline.ner_corpora import IGNORED, NONE, Tagged
 from gpu_workers.offline.tagger_batches import (
     LABELS,
@@ -34,24 +35,30 @@ from gpu_workers.offline.tagger_batches import (
 )
 
 SEED = 20231
-RANK = 64
-SCHEDULE = Schedule(steps=6_000, rate=6e-4)
+SCHEDULE = Schedule(steps=3_000, rate=2e-4)
 BATCH_PIECES = 2_048
-SOURCE = "WNUT17, BTC, wikigold, GUM train; templates with names by faker and GeoNames"
-LICENCE = "CC BY 4.0 (WNUT17, BTC, wikigold, GeoNames), CC (GUM), MIT (faker)"
+SOURCE = (
+    "Rampart (National Design Studio); WNUT17, BTC, wikigold, GUM train; GermEval 2014; KPWr; Europeana newspapers; "
+    "Universal Dependencies; own texts with names by faker and GeoNames"
+)
+LICENCE = (
+    "CC BY 4.0 (Rampart, WNUT17, BTC, wikigold, GermEval, GeoNames, UD Italian-MarkIT), CC BY 3.0 (KPWr), CC (GUM), "
+    "CC0 (Europeana), CC BY-SA 4.0 and 3.0 (other treebanks), MIT (faker)"
+)
 
 
-def build() -> TaggerNet:
-    """Return the network before its first step; the same on every call."""
+def build(start: Path | None) -> TaggerNet:
+    """Return the network before its first step; the same on every call. `start`: Rampart's folder."""
     torch.manual_seed(SEED)
-    bert = backbone(attention="eager")
-    attach(bert, RANK)
-    return TaggerNet(bert, len(LABELS))
+    bert = backbone(attention="sdpa")
+    if start is not None:
+        rampart.copy_to(bert, start, training_tokenizer().get_vocab())
+    return TaggerNet(bert, len(LABELS)).requires_grad_(True)
 
 
 def trained(net: TaggerNet) -> dict[str, torch.nn.Parameter]:
-    """Every parameter that is trained, by its name in the shipped file."""
-    return {**adapter_parameters(net.bert), **net.own_parameters()}
+    """Every parameter, by its name in the shipped file."""
+    return {**{REPLACED + name: parameter for name, parameter in net.bert.named_parameters()}, **net.own_parameters()}
 
 
 @torch.inference_mode()
@@ -119,17 +126,21 @@ def evaluate(net: TaggerNet, data: Path, limit: int | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the embedded entity tagger.")
     parser.add_argument("--data", type=Path, required=True, help="folder of the public corpora")
+    parser.add_argument("--start", type=Path, help="Rampart's folder; by default, the encoder's own weights")
+    parser.add_argument("--steps", type=int, default=SCHEDULE.steps)
+    parser.add_argument("--rate", type=float, default=SCHEDULE.rate)
     parser.add_argument("--checkpoint", type=Path, required=True, help="the file that stores the training's state")
     parser.add_argument("--export", type=Path, help="write the adapter's current state and evaluate it; no training")
     arguments = parser.parse_args()
-    net = build()
-    training = Training(trained(net), SCHEDULE, CheckpointFile(arguments.checkpoint))
+    net = build(arguments.start)
+    schedule = replace(SCHEDULE, steps=arguments.steps, rate=arguments.rate)
+    training = Training(trained(net), schedule, CheckpointFile(arguments.checkpoint))
     if arguments.export:
         training.use_average()
         info = AdapterInfo(
             kind="tagger",
             encoder_fingerprint=weights_fingerprint(bundled_path()),
-            rank=RANK,
+            rank=0,
             steps=training.step,
             source=SOURCE,
             licence=LICENCE,

@@ -1,4 +1,4 @@
-"""Batches for the entity tagger: real sentences and templates, with names, case and spacing varied."""
+"""Batches for the entity tagger: real sentences and templates in eight languages, with varied names and case."""
 
 from __future__ import annotations
 
@@ -13,15 +13,55 @@ from tokenizers import Tokenizer
 
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
-from gpu_workers.offline import ner_corpora, templates
+from gpu_workers.offline import ner_corpora
 from gpu_workers.offline.names import Names
 from gpu_workers.offline.ner_corpora import IGNORED, NONE, Tagged
+from gpu_workers.offline.slots import Language
 
 LABELS = (NONE, "PERSON", "LOCATION", "ORGANIZATION")
 PIECES_MAX = 126
 CLS, SEP, MASK = 101, 102, 103
 _CODES = {label: code for code, label in enumerate(LABELS)} | {IGNORED: -100}
-_MIX = {"wikigold": 0.34, "btc": 0.20, "wnut17": 0.12, "gum": 0.12, "": 0.22}  # "": templates
+# share of the batches of each corpus, and of the templates of each file
+CORPORA = {
+    "wikigold": 0.10,
+    "btc": 0.09,
+    "wnut17": 0.07,
+    "gum": 0.04,
+    "germeval": 0.05,
+    "kpwr": 0.05,
+    "europeana-de": 0.005,
+    "europeana-fr": 0.015,
+    "ud-de": 0.01,
+    "ud-es": 0.025,
+    "ud-fr": 0.02,
+    "ud-it": 0.025,
+    "ud-nl": 0.025,
+    "ud-pl": 0.015,
+    "ud-pt": 0.02,
+}
+TEXTS = {
+    "en": 0.09,
+    "en-news": 0.05,
+    "de": 0.055,
+    "fr": 0.055,
+    "es": 0.055,
+    "it": 0.05,
+    "nl": 0.055,
+    "pt": 0.05,
+    "pl": 0.055,
+}
+# the language of the names that replace a corpus's own; Polish ones are inflected, treebanks have none
+_SWAPPED = {
+    "wikigold": "en",
+    "btc": "en",
+    "wnut17": "en",
+    "gum": "en",
+    "germeval": "de",
+    "europeana-de": "de",
+    "europeana-fr": "fr",
+}
+_OTHER_SOURCE = 0.06  # how often the next sentence of a row is of another language
 _WORD_DROPOUT = 0.06
 _SLICES = 4
 
@@ -66,13 +106,13 @@ def tensors(examples: Sequence[Example]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _recased(text: str, spans: list[tuple[int, int, str]], rng: random.Random) -> str:
+def _recased(text: str, rng: random.Random) -> str:
     """Change the case of some texts, if that keeps every offset."""
     draw = rng.random()
-    if draw > 0.22:
+    if draw > 0.28:
         return text
-    other = text.lower() if draw < 0.10 else text.upper() if draw < 0.17 else text.title()
-    return other if len(other) == len(text) and spans else text
+    other = text.lower() if draw < 0.15 else text.upper() if draw < 0.23 else text.title()
+    return other if len(other) == len(text) else text
 
 
 class Batches:
@@ -81,14 +121,10 @@ class Batches:
     def __init__(self, data: Path, seed: int, names_size: int = 8_000) -> None:
         self._seed = seed
         self._tokenizer = training_tokenizer()
-        self._corpora = {name: ner_corpora.read(data, name) for name in _MIX if name}
-        self._names = Names(seed, names_size)
-        self._seen: dict[str, list[str]] = {label: [] for label in LABELS[1:]}
-        for sentences in self._corpora.values():
-            for sentence in sentences:
-                for first, after, label in ner_corpora.runs(sentence):
-                    if label in self._seen:
-                        self._seen[label].append(" ".join(sentence.words[first:after]))
+        self._corpora = {name: ner_corpora.read(data, name) for name in CORPORA}
+        self._world = Names(seed, names_size)
+        self._texts = {name: Language.of(name, self._world, seed) for name in TEXTS}
+        self._mix = {**CORPORA, **TEXTS}
 
     def batch(self, step: int, tokens: int) -> dict[str, torch.Tensor]:
         """Return about `tokens` pieces with little padding: a slice of a larger draw that is sorted by length."""
@@ -106,34 +142,33 @@ class Batches:
         return batch
 
     def _draw(self, rng: random.Random) -> Example:
-        corpus = rng.choices(list(_MIX), weights=list(_MIX.values()))[0]
+        source = rng.choices(list(self._mix), weights=list(self._mix.values()))[0]
         pieces_target = rng.choice([1, 60, PIECES_MAX])
-        natural, separator = rng.random() < 0.5, rng.choice(["\n", " ", " "])
-        text, spans = self._sentence(corpus, 0, natural, rng)
-        start = rng.randrange(len(self._corpora[corpus])) if corpus else 0
-        if corpus:
-            text, spans = self._sentence(corpus, start, natural, rng)
+        natural, separator = rng.random() < 0.7, rng.choice(["\n", " ", " "])
+        start = rng.randrange(len(self._corpora[source])) if source in self._corpora else 0
+        text, spans = self._sentence(source, start, natural, rng)
         while len(text) < 4 * pieces_target:
             start += 1
-            more, more_spans = self._sentence(corpus, start, natural, rng)
+            if rng.random() < _OTHER_SOURCE:
+                source = rng.choice(list(self._texts))
+            more, more_spans = self._sentence(source, start, natural, rng)
             spans += [(a + len(text) + 1, b + len(text) + 1, label) for a, b, label in more_spans]
             text += separator + more
-        item = example(self._tokenizer, _recased(text, spans, rng), spans)
-        return Example(_head(item.pieces, PIECES_MAX), item.labels[:PIECES_MAX])
+        item = example(self._tokenizer, _recased(text, rng), spans)
+        first = rng.randrange(max(1, len(item.labels) - PIECES_MAX + 1)) if rng.random() < 0.3 else 0
+        return Example(_part(item.pieces, first, PIECES_MAX), item.labels[first : first + PIECES_MAX])
 
     def _sentence(
-        self, corpus: str, number: int, natural: bool, rng: random.Random
+        self, source: str, number: int, natural: bool, rng: random.Random
     ) -> tuple[str, list[tuple[int, int, str]]]:
-        if not corpus:
-            return templates.draw(self._names, rng)
-        sentences = self._corpora[corpus]
+        if source in self._texts:
+            return self._texts[source].draw(rng)
+        sentences = self._corpora[source]
         sentence: Tagged = sentences[number % len(sentences)]
-        if rng.random() < 0.4:
-            sentence = ner_corpora.swapped(sentence, 0.6, self._other_name, rng)
+        language = _SWAPPED.get(source)
+        if language and rng.random() < 0.4:
+            sentence = ner_corpora.swapped(sentence, 0.6, self._texts[language].names.of, rng)
         return ner_corpora.written(sentence, natural)
-
-    def _other_name(self, label: str, rng: random.Random) -> str:
-        return rng.choice(self._seen[label]) if rng.random() < 0.4 else self._names.of(label, rng)
 
     def _drop_words(self, batch: dict[str, torch.Tensor], rng: random.Random) -> None:
         """Hide some pieces, so that the model must infer them from the context."""
@@ -142,5 +177,6 @@ class Batches:
         batch["ids"][hidden] = MASK
 
 
-def _head(pieces: Pieces, count: int) -> Pieces:
-    return Pieces(*(getattr(pieces, name)[:count] for name in ("ids", "starts", "ends", "words", "cases")))
+def _part(pieces: Pieces, first: int, count: int) -> Pieces:
+    names = ("ids", "starts", "ends", "words", "cases")
+    return Pieces(*(getattr(pieces, name)[first : first + count] for name in names))

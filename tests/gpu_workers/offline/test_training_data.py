@@ -3,16 +3,20 @@
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from gpu_workers.offline import ner_corpora, templates
+from gpu_workers.offline import ner_corpora, tagger_batches
 from gpu_workers.offline.infill_batches import HELD_OUT, held_out, public_batches
 from gpu_workers.offline.names import Names
-from gpu_workers.offline.tagger_batches import LABELS, MASK, Batches
+from gpu_workers.offline.ner_corpora import IGNORED
+from gpu_workers.offline.slots import Language
+from gpu_workers.offline.tagger_batches import CORPORA, LABELS, MASK, TEXTS, Batches
+from gpu_workers.offline.text_files import form
 
 SENTENCE = {"tokens": ["Anna", "Berg", "left", "Oslo", "."], "tags": ["I-PER", "I-PER", "O", "I-LOC", "O"]}
 TWEET = {"tokens": ["@", "anna", "met", "#Oslo", "Bob"], "tags": ["B-PER", "I-PER", "O", "O", "B-PER"]}
@@ -35,6 +39,15 @@ def data(tmp_path: Path) -> Path:
     write(tmp_path / "ner/wnut17_train.jsonl.gz", {**SENTENCE, "tags": ["B-person", "I-person", "O", "B-group", "O"]})
     write(tmp_path / "ner/gum_train.jsonl.gz", MENTION)
     return tmp_path
+
+
+@pytest.fixture
+def english(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of the English corpora and texts alone."""
+    monkeypatch.setattr(
+        tagger_batches, "CORPORA", {name: CORPORA[name] for name in ("wikigold", "btc", "wnut17", "gum")}
+    )
+    monkeypatch.setattr(tagger_batches, "TEXTS", {"en": 0.5})
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +73,56 @@ def test_swapping_keeps_words_and_labels_together(data: Path, names: Names) -> N
     assert ner_corpora.written(swapped, natural=True)[0] == "new person left new location."
 
 
-def test_templates_mark_what_they_fill(names: Names) -> None:
-    rng = random.Random(2)
-    for template in templates.TEMPLATES.strip().split("\n"):
-        text, spans = templates.fill(template, names, rng)
-        assert "{" not in text
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_text_is_filled_and_its_names_are_marked(name: str, names: Names) -> None:
+    language, rng = Language.of(name, names, 1), random.Random(2)
+    for template in language.file.templates:
+        text, spans = language.fill(template, rng)
+        assert not re.search(r"\{[a-z_.]+\}", text)
         assert all(text[start:end].strip() for start, end, _ in spans)
-        assert {kind for _, _, kind in spans} <= set(LABELS[1:])
-    text, spans = templates.fill("Name: {person}, {title} of {org}, {address}", names, rng)
-    assert [kind for _, _, kind in spans] == ["PERSON", "PERSON", "ORGANIZATION", "LOCATION"]
+        assert {kind for _, _, kind in spans} <= {*LABELS[1:], IGNORED}
+    for plain in language.file.plain:
+        assert {kind for _, _, kind in language.fill(plain, rng)[1]} <= {IGNORED}
 
 
+def test_a_slot_has_the_case_that_it_asks_for(names: Names) -> None:
+    polish, german, rng = Language.of("pl", names, 1), Language.of("de", names, 1), random.Random(3)
+    women = {form(entry, "ins") for entry in polish.file.entries("first_f")}
+    men = {form(entry, "ins") for entry in polish.file.entries("first_m")}
+    drawn = {polish.fill("z {first.ins}", rng)[0].removeprefix("z ") for _ in range(50)}
+
+    assert drawn <= women | men
+    assert german.fill("{last.gen} Auto", random.Random(5))[0].removesuffix(" Auto")[-1] in "sßxz"
+
+
+def test_a_treebank_teaches_only_what_is_no_name(data: Path) -> None:
+    lines = [
+        "# text = Lange wohnte Anna van der Berg dort.",
+        *(
+            f"{number}\t{word}\t_\t{tag}"
+            for number, (word, tag) in enumerate(
+                [
+                    ("Lange", "ADV"),
+                    ("wohnte", "VERB"),
+                    ("Anna", "PROPN"),
+                    ("van", "ADP"),
+                    ("der", "DET"),
+                    ("Berg", "PROPN"),
+                    ("dort", "ADV"),
+                ],
+                1,
+            )
+        ),
+        "",
+    ]
+    path = data / "languages" / "ud_pl_pud.conllu"
+    path.parent.mkdir()
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+    assert ner_corpora.read(data, "ud-pl")[0].labels == ("O", "O", "?", "?", "?", "?", "O")
+
+
+@pytest.mark.usefixtures("english")
 def test_a_step_has_one_batch(data: Path) -> None:
     first, again = Batches(data, 5, names_size=60), Batches(data, 5, names_size=60)
     batch, other = first.batch(3, 300), first.batch(4, 300)
