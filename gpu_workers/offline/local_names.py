@@ -36,6 +36,7 @@ class LocalNames:
         self._world = world
         self._women = file.entries("first_f")
         self._men = file.entries("first_m")
+        self._nicknames = file.entries("nickname")
         self._last = file.entries("last")
         self._last_women = file.entries("last_f") or self._last
         self._last_men = file.entries("last_m") or self._last
@@ -65,6 +66,8 @@ class LocalNames:
         return rng.choice(self._pool[pool]) if pool and draw < 0.85 else other(rng)
 
     def first(self, rng: random.Random, case: str = "nom", *, woman: bool | None = None) -> str:
+        if case == "nom" and woman is None and self._nicknames and rng.random() < 0.18:
+            return form(rng.choice(self._nicknames), case)
         woman = rng.random() < 0.5 if woman is None else woman
         return self._drawn(self._women if woman else self._men, case, "first", self._world.first, rng)
 
@@ -111,7 +114,9 @@ class LocalNames:
         return self._drawn(self._places, case, "", self._world.place, rng)
 
     def street(self, rng: random.Random) -> str:
-        """Draw a street with a number, in the order of the language."""
+        """Draw a street, mostly with a number, in the order of the language."""
+        if self._streets and rng.random() < 0.2:
+            return form(rng.choice(self._streets), "nom")
         if not self._streets or rng.random() < 0.3:
             return rng.choice(self._pool["street"]).replace("\n", ", ")
         name = form(rng.choice(self._streets), "nom")

@@ -47,6 +47,7 @@ _INITIALS_BEFORE = re.compile(r"(?<![\w.])(?:[A-ZÀ-ÞŁŚŻŹ]\.[ -]?)+$")
 _INITIAL_AFTER = re.compile(r" [A-ZÀ-ÞŁŚŻŹ]\.(?!\w)")
 _TITLES = {"fr": "M.", "es": "D.", "pt": "D."}  # one letter, but no initial
 _PLAIN_SHARE = 0.4
+_ROSTER_SHARE = 0.03
 
 
 _CODE_SHAPES = ("AA-999", "A9999999", "999/9999", "AAA99", "9999-AA-99", "#99999", "A-999.999", "aa9a9aa9", "AAAA")
@@ -132,9 +133,19 @@ class Language:
         return own
 
     def draw(self, rng: random.Random) -> Marked:
-        """Return a filled template or, sometimes, a text without a name."""
+        """Return a filled template or, sometimes, a list of names or a text without a name."""
+        if rng.random() < _ROSTER_SHARE:
+            return self.fill(self._roster(rng), rng)
         lines = self.file.plain if rng.random() < _PLAIN_SHARE or not self.file.templates else self.file.templates
         return self.fill(rng.choice(lines), rng)
+
+    def _roster(self, rng: random.Random) -> str:
+        """Return a list of persons, as a template."""
+        head = form(rng.choice(self.file.entries("roster") or read(self.code).entries("roster")), "nom")
+        slots = rng.choice([["{last}"], ["{first}"], ["{person}"], ["{last}", "{person}"], ["{first}", "{last}"]])
+        names = [rng.choice(slots) for _ in range(rng.randrange(2, 8))]
+        separator = rng.choice([", ", ", ", "; ", " / ", "\n- ", "\n", " | "])
+        return head + rng.choice([": ", ":\n", " - ", " "]) + separator.join(names) + rng.choice(["", ".", "."])
 
     def fill(self, template: str, rng: random.Random) -> Marked:
         """Return the text, and (start, end, label) of each name in it. Raises KeyError for an unknown slot."""
