@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from core.text.policy import TAGGED_SCORE_MIN
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
 from gpu_workers.models.int8_linear import int8_supported
 from gpu_workers.models.nets import TaggerNet
@@ -27,8 +28,7 @@ FloatArray = npt.NDArray[np.float32]
 # ids, cases, attention mask `[rows, length]` to logits `[rows, length, labels]`
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-_THRESHOLD = 0.5  # the least probability of a word that is an entity by itself
-_BESIDE = 0.3  # the least probability of a word that joins the name of a surer word beside it
+_MARK_MIN = 0.5  # the least probability of a punctuation mark that joins two words to one name
 _TOKENS_MAX = 512  # on a CPU: less padding, and the output of a layer stays in the cache
 _TOKENS_MAX_GPU = 65_536
 _BRIDGE_MAX = 2
@@ -173,18 +173,20 @@ class EntityTagger:
         by_type: FloatArray = (words @ self._columns).astype(np.float32)
         begins = self._begins[probabilities[firsts].argmax(axis=1)]
         spans: list[_Span] = []
-        for number in np.flatnonzero(1 - by_type[:, -1] >= _BESIDE):
+        for number in np.flatnonzero(1 - by_type[:, -1] >= TAGGED_SCORE_MIN):
             start, end = _written(text, int(pieces.starts[firsts[number]]), int(pieces.ends[lasts[number]]))
             if start == end:
                 continue  # a byte-level vocabulary has pieces for line breaks
             word = _Span(start, end, by_type[number, :-1], float(1 - by_type[number, -1]))
+            if word.score < _MARK_MIN and not text[start].isalnum():
+                continue
             if spans and not begins[number] and self._one_name(text, spans[-1], word):
                 spans[-1] = spans[-1].with_next(word)
             else:
                 spans.append(word)
         for span in spans:
             start, end = _trimmed(text, span.start, span.end)
-            if span.score >= _THRESHOLD and start < end:
+            if start < end:
                 yield Entity(start, end, self.types[span.kind], span.score)
 
     def _one_name(self, text: str, before: _Span, word: _Span) -> bool:

@@ -59,7 +59,7 @@ def test_a_checkpoint_that_gives_no_numbers_does_not_become_ready(tmp_path: Path
 def test_a_bundled_tagger_that_misses_names_does_not_become_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     finder = NameFinder(TAGGER_BUNDLED, device="cpu")
     finder.check()
-    monkeypatch.setattr("gpu_workers.models.tagger._THRESHOLD", 1.1)
+    monkeypatch.setattr("gpu_workers.models.tagger.TAGGED_SCORE_MIN", 1.1)
     with pytest.raises(NamesMissed):
         finder.check()
 
