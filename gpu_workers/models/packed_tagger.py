@@ -22,6 +22,13 @@ SAMPLES = (
     "@anna lol u ok?? see http://example.org/a?b=c #fun :) im so done w/ mondays",
     "Dear Mr. O'Neil,\n\nplease send the forms to 12 Rue de l'Église, Apt. 4, 1050 Brussels. Regards\nJ. van der Meer",
     "The patient, a 63-year-old man, was seen at the clinic with fever of 39.4 °C; C-reactive protein was raised.",
+    "Sehr geehrte Frau Yıldız,\nIhre Bestellung wird am Montag an die Lindenstraße 4b in 04109 Leipzig geliefert.",
+    "Le cabinet de Mme Lefèvre, à Nîmes, confirme l'opération du 3 mai ; l'ordonnance est chez le médecin de garde.",
+    "Hola Begoña, ¿puedes llamar a Joaquín? El contrato de alquiler del piso de Cádiz vence en octubre.",
+    "Spett.le ditta Fratelli Neri, la fattura n. 118 è scaduta: si prega di versare 240,00 EUR entro venerdì.",
+    "Beste Sanne, kun je morgen naar de vergadering in Zwolle komen? Neem de notulen en de begroting mee.",
+    "João, a reunião com a D. Conceição passou para quinta-feira, às 15h, na sede da associação em Évora.",
+    "Proszę o przesłanie umowy Pani Wiśniewskiej do Łodzi. Termin płatności mija w środę, kwota 1250 zł.",
     "Übermäßige Zeichen: ÀÉÎÕÜ ñ ç ł š — “quoted”, 漢字 and кириллица, x² + y² ≤ 1, 100 % … [sic].",
 )
 

@@ -18,7 +18,7 @@ SECRET = "SECRETVALUE"
         {"techniques": ()},
         {"techniques": (SECRET,)},
         {"entities": (SECRET,)},
-        {"thresholds": (("PERSON", 0.4),)},
+        {"thresholds": (("PERSON", 0.2),)},
         {"techniques": ("vocabulary",), "entities": ("URL",)},
         {"vocabulary_size": 99},
         {"vocabulary_size": 100_001},
