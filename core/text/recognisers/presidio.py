@@ -12,12 +12,14 @@ import logging
 import os
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan
 
+_NLP_ENGINE = "presidio_analyzer.nlp_engine"
 _LOGGERS = ("presidio-analyzer", "decision_process", "tldextract", "filelock")
 
 
@@ -73,12 +75,24 @@ def _silence() -> None:
         logger.addFilter(lambda record: False)  # noqa: ARG005 - stays effective if a later configuration resets levels
 
 
+class _Unused(ModuleType):
+    """Stands for a module of Presidio whose names its recognisers mention in annotations alone."""
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
 def _predefined() -> Any:
     os.environ["TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS"] = ""  # read at import; its default makes network requests
-    # Presidio imports these for NLP engines that this project does not use. Without them it takes a fifth of the time
-    # (5 s) and of the memory (480 MB). A module that is None in this table cannot be imported.
-    hidden = dict.fromkeys(name for name in ("torch", "transformers", "stanza") if name not in sys.modules)
-    sys.modules.update(hidden)  # type: ignore[arg-type]
+    # Presidio imports these for NLP engines that this project does not use. Without them it takes a third of the time
+    # and of the memory. A module that is None in this table cannot be imported.
+    names = ("torch", "transformers", "stanza", _NLP_ENGINE)
+    hidden: dict[str, Any] = dict.fromkeys(name for name in names if name not in sys.modules)
+    if _NLP_ENGINE in hidden:
+        hidden[_NLP_ENGINE] = _Unused(_NLP_ENGINE)
+    sys.modules.update(hidden)
     try:
         from presidio_analyzer import predefined_recognizers
     finally:
