@@ -79,8 +79,8 @@ class Entity:
     tagged: bool = False
 
 
-_CONTACT, _NUMBERS = "core.text.recognise_contact", "core.text.recognise_numbers"
-_PRESIDIO = "core.text.recognise_presidio"
+_CONTACT, _NUMBERS = "core.text.recognisers.contact", "core.text.recognisers.numbers"
+_PRESIDIO = "core.text.recognisers.presidio"
 
 
 # Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 or more, a bare digit pattern

@@ -35,7 +35,7 @@ from collections.abc import Callable
 
 from faker import Faker
 
-from core.text.recognise_numbers import luhn
+from core.text.recognisers.numbers import luhn
 
 LONG_DRAWS = 50
 

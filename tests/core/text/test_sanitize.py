@@ -8,7 +8,7 @@ import pytest
 from core.errors import TaskFailed
 from core.text import fill_surrogate
 from core.text.policy import FILLS, MaskPolicy
-from core.text.recognise_numbers import iban_valid, luhn
+from core.text.recognisers.numbers import iban_valid, luhn
 from core.text.sanitize import sanitize
 
 ALL = MaskPolicy(techniques=("entity", "vocabulary", "allow_list"))
