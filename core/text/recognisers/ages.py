@@ -6,13 +6,15 @@ number needs a word of age before it, or a unit that only ages have after it.
 
 from __future__ import annotations
 
-from core.text.recogniser import Hit, Recogniser, matches
-
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.recogniser import Hit, Recogniser, matches
+from core.text.recognisers.regions import matches_in, merged
+
 SCORE = 0.8
+AROUND_CHARS = 40
 
 _NUMBER = r"(?<![\d.,/:$€£-])(?:9\d|1[0-2]\d)(?![\d]|[.,:/]\d|[ ]?[%°€$])"
 _TENS = r"(?:ninety(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?|(?:one|a)[ ]hundred(?:[ ]and[ ](?:one|two|three|four|five|six|seven|eight|nine|ten))?)"
@@ -39,14 +41,17 @@ _PATTERNS = (
     rf"(?<!\p{{L}})(?:ma|mam|miał|miała|mając|skończył|skończyła|ukończył|ukończyła|kończy|wieku|wiek:|,)[ ](?P<j>{_NUMBER}[ ]lata?(?![ ](?:temu|później)))",
     rf"(?<!\p{{L}})(?:lat)[ ](?P<k>{_NUMBER})(?=[,.; )]|$)",
 )
+_HIGH = regex.compile(r"(?<!\d)(?:9\d|1[0-2]\d)(?!\d)|ninety|hundred", regex.IGNORECASE)
 _COMPILED = tuple(regex.compile(pattern, regex.IGNORECASE) for pattern in _PATTERNS)
 
 
 def _ages(text: str) -> Iterator[Hit]:
+    parts = merged(
+        (max(0, found.start() - AROUND_CHARS), min(len(text), found.end() + AROUND_CHARS)) for found in matches(_HIGH, text)
+    )
     for pattern in _COMPILED:
-        for match in matches(pattern, text):
-            group = match.lastgroup or 0
-            yield Hit(*match.span(group), SCORE)
+        for match in matches_in(pattern, text, parts):
+            yield Hit(*match.span(match.lastgroup or 0), SCORE)
 
 
 def recognisers() -> tuple[Recogniser, ...]:

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, context_of, matches
+from core.text.recognisers.regions import matches_in, merged
 
 SCORE = 0.85
 BARE_SCORE = 0.2
 BARE_DECIMALS_MAX = 8
+AROUND_CHARS = 80
 
 _LATITUDE_POINT = r"[+−-]?(?:[0-8]?\d|90)\.\d{3,15}"
 _LONGITUDE_POINT = r"[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.\d{3,15}"
@@ -44,9 +46,10 @@ _PATTERNS = tuple(
         rf"|długość(?:[ ]geograficzna)?|geogr\.[ ]länge))[\"']?[ ]?(?::|=|=>|[ ])[ ]?[\"']?(?P<lon2>{_LONGITUDE_POINT})(?!\d)",
     )
 )
+_PRECISE = regex.compile(r"\d[.,]\d{2}|[°º˚]|\d[ ]?d[ ]?\d|geo:", regex.IGNORECASE)
 _BARE = regex.compile(
     rf"(?<![\w.,+/−-])(?<!\d[,;][ ])(?P<lat>[+−-]?(?:[0-8]?\d|90)\.(?P<p>\d{{4,15}}))(?:,[ ]?|;[ ]?|[ ]|[ ]/[ ])"
-    rf"(?P<lon>[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.(?P<q>\d{{4,15}}))(?![\w.]|[,;][ ]?[+-]?\d|[ ][+-]?\d)"
+    rf"(?P<lon>[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.(?P<q>\d{{4,15}}))(?!\w|\.\d|[,;][ ]?[+-]?\d|[ ][+-]?\d)"
 )
 _CONTEXT = (
     "coordinates coordinate coords coord gps location located position latitude longitude lat lng lon geo geolocation map maps waypoint"
@@ -56,10 +59,13 @@ _CONTEXT = (
 
 
 def _coordinates(text: str) -> Iterator[Hit]:
+    parts = merged(
+        (max(0, found.start() - AROUND_CHARS), min(len(text), found.end() + AROUND_CHARS)) for found in matches(_PRECISE, text)
+    )
     for pattern in _PATTERNS:
-        for match in matches(pattern, text):
+        for match in matches_in(pattern, text, parts):
             yield Hit(*match.span(match.lastgroup or 0), SCORE)
-    for match in matches(_BARE, text):
+    for match in matches_in(_BARE, text, parts):
         first, second = abs(_number(match.group("lat"))), abs(_number(match.group("lon")))
         places = len(match.group("p")), len(match.group("q"))
         positioned = (

@@ -7,7 +7,13 @@ The patterns have bounded repeats only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import regex  # type: ignore[import-untyped]
+
+from core.text.recogniser import REGEX_TIMEOUT_S
+
+BEFORE_CHARS_MAX = 40
 
 _MONTHS = (  # a line for each language: full names, then abbreviations; Polish in nominative and genitive
     "january february march april may june july august september october november december",
@@ -74,15 +80,11 @@ _START = r"(?<![\p{L}\d]|\d[.,/:-])"
 _NAMED = "|".join(
     (_YEAR_MONTH_DAY, _DAY_MONTH_YEAR, _MONTH_DAY_YEAR, _ROMAN_DATE, _MONTH_YEAR, _DAY_MONTH, _MONTH_DAY)
 )
-_DATE = rf"{_START}(?:(?:{_WEEKDAY})(?!\p{{L}})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_MONTH_AND_YEAR})"
-
-DATE = regex.compile(_DATE, regex.IGNORECASE)
-# with a context, in which a run of digits is a date as well
-DATE_IN_CONTEXT = regex.compile(
-    rf"{_START}(?:(?:{_WEEKDAY})(?!\p{{L}})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?"
-    rf"(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}"
-    rf"|{_NAMED}|{_SPACED}|{_COMPACT}|{_NUMERIC_NO_YEAR})",
-    regex.IGNORECASE,
+_THE_DAY = rf"(?:(?:{_WEEKDAY})(?!\p{{L}})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?"
+_DATE = rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_MONTH_AND_YEAR})"
+# beside a word of birth, a run of digits and a day without a year are dates as well
+_DATE_IN_CONTEXT = (
+    rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_SPACED}|{_COMPACT}|{_NUMERIC_NO_YEAR})"
 )
 
 _HOUR, _MINUTE = r"(?:[01]?\d|2[0-3])", r"[0-5]\d"
@@ -94,6 +96,43 @@ TIME = (
     rf"|(?<=godz\.[ ]|godzinie[ ]|kl\.[ ]|ore[ ]|alle[ ]|las[ ]){_HOUR}[.:,]{_MINUTE}(?!\d)"
 )
 _JOIN = r"(?:T|,?[ ](?:(?:at|um|à|a[ ]las|alle(?:[ ]ore)?|om|às|o[ ]godz\.|o)[ ])?)"
-DATE_TIME = regex.compile(
+_DATE_TIME = regex.compile(
     rf"{_DATE}(?:{_JOIN}(?:{TIME}))?|(?<![\p{{L}}\d.:,/])(?:{TIME})", regex.IGNORECASE
 )
+_IN_CONTEXT = regex.compile(_DATE_IN_CONTEXT, regex.IGNORECASE)
+
+_NUMBER = regex.compile(r"(?<!\d)\d")
+_WORDS_BEFORE = regex.compile(  # matched backwards from a number
+    rf"(?r)(?<!\p{{L}})(?:(?:{_WEEKDAY})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?(?:{_ANY_MONTH}(?:,?[ ]|-|/|[ ]del?[ ])(?:the[ ])?)?['’]?",
+    regex.IGNORECASE,
+)
+
+
+def dates(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield the dates and times of `text[start:end]`.
+
+    Every date holds a number, so that only what is around numbers is examined.
+    """
+    end = len(text) if end is None else end
+    floor = start
+    for number in _NUMBER.finditer(text, start, end, timeout=REGEX_TIMEOUT_S):
+        if number.start() >= floor and (found := _around(_DATE_TIME, text, number.start(), floor, end)):
+            yield found
+            floor = found[1]
+
+
+def first_date(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Return the date at the first number of `text[start:end]`, in any form that a word of birth before it allows."""
+    number = _NUMBER.search(text, start, end, timeout=REGEX_TIMEOUT_S)
+    return _around(_IN_CONTEXT, text, number.start(), start, end) if number else None
+
+
+def _around(pattern: regex.Pattern[str], text: str, at: int, floor: int, end: int) -> tuple[int, int] | None:
+    """Return the match of `pattern` that begins at the number `at`, or at the month or day of the week before it."""
+    before = _WORDS_BEFORE.match(text, max(floor, at - BEFORE_CHARS_MAX), at, timeout=REGEX_TIMEOUT_S)
+    for first in dict.fromkeys((before.start() if before else at, at)):
+        found = pattern.match(text, first, end, timeout=REGEX_TIMEOUT_S)
+        if found and found.end() > at:
+            start, stop = found.span()
+            return start, stop
+    return None

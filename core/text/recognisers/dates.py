@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, matches
-from core.text.recognisers.date_forms import DATE_IN_CONTEXT, DATE_TIME
+from core.text.recogniser import Hit, Recogniser, matches
+from core.text.recognisers.date_forms import dates, first_date
 
 SCORE = 0.85
 AFTER_CHARS = 60
 DATE_CHARS_MAX = 40
+BEFORE_CHARS = 120
 
 _BORN = regex.compile(
     r"""
@@ -44,26 +45,24 @@ _OTHER_EVENT = regex.compile(
     regex.IGNORECASE,
 )
 _AFTER = regex.compile(
-    r"[ ]?,?[ ]{0,2}(?:r\.|roku)?(?:[ ,(]{1,3}[\p{L}'’.-]{1,20}){0,5}?[ (,]{1,3}(?:geboren(?:e[rn]?)?|geb\.|born|\(?date[ ]of[ ]birth|\(?dob|birthdate|urodzon[ya]|urodził[a]?"
-    r"|geboortedatum|né[e]?|nacid[oa]|nat[oa]|nascid[oa])(?!\p{L})",
+    r"(?<!\p{L})(?:geboren(?:e[rn]?)?|geb\.|born|date[ ]of[ ]birth|dob|birthdate|urodzon[yaą]|urodziła?|geboortedatum|née?|nacid[oa]"
+    r"|nat[oa]|nascid[oa])(?!\p{L})",
     regex.IGNORECASE,
 )
+_WORDS_BETWEEN = regex.compile(r"[ ]?,?(?:[ ](?:r\.|roku))?(?:[ ,(]{1,3}[\p{L}'’.-]{1,20}){0,5}[ (,]{1,3}")
 _YEAR = regex.compile(r"\d{4}")
-_AFTER_WORD = regex.compile(r"gebor|geb\.|born|birth|dob|urodz|n[ée]e?\b|naci|nat[oa]|nasci", regex.IGNORECASE)
 
 
 def _births(text: str) -> Iterator[Hit]:
     for pattern in (_BORN, _STAR):
         for named in matches(pattern, text):
-            limit = named.end() + AFTER_CHARS + DATE_CHARS_MAX
-            date = DATE_IN_CONTEXT.search(text, named.end(), limit, timeout=REGEX_TIMEOUT_S)
-            if date is not None and _belong(text[named.end() : date.start()]):
-                yield Hit(date.start(), date.end(), SCORE)
-    if _AFTER_WORD.search(text):
-        for date in matches(DATE_TIME, text):
-            after = _AFTER.match(text, date.end(), timeout=REGEX_TIMEOUT_S)
-            if after and _YEAR.search(date.group()) and not _SENTENCE_END.search(after.group()):
-                yield Hit(date.start(), date.end(), SCORE)
+            date = first_date(text, named.end(), named.end() + AFTER_CHARS + DATE_CHARS_MAX)
+            if date and _belong(text[named.end() : date[0]]):
+                yield Hit(*date, SCORE)
+    for named in matches(_AFTER, text):
+        for start, end in dates(text, max(0, named.start() - BEFORE_CHARS), named.start()):
+            if _YEAR.search(text, start, end) and _WORDS_BETWEEN.fullmatch(text, end, named.start()):
+                yield Hit(start, end, SCORE)
 
 
 def _belong(gap: str) -> bool:
@@ -74,8 +73,8 @@ def _belong(gap: str) -> bool:
 
 
 def _dates(text: str) -> Iterator[Hit]:
-    for match in matches(DATE_TIME, text):
-        yield Hit(match.start(), match.end(), SCORE)
+    for start, end in dates(text):
+        yield Hit(start, end, SCORE)
 
 
 def recognisers() -> tuple[Recogniser, ...]:

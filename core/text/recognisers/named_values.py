@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import REGEX_TIMEOUT_S, matches
+from core.text.recogniser import REGEX_TIMEOUT_S
+from core.text.recognisers.regions import around, lower, matches_in
 
-VALUE_CHARS_MAX = 500
+NAME_CHARS_MAX = 50
+LONG_CHARS = 300
 
 _SUFFIX = regex.compile(r"(?:[A-Z0-9_-][A-Za-z0-9_-]{0,30}+)?")
 IS = (
@@ -58,9 +60,21 @@ class NamedValue(NamedTuple):
     name_start: int
 
 
-def named_values(text: str, name: regex.Pattern[str], bare: regex.Pattern[str] = _BARE) -> Iterator[NamedValue]:
+class Name(NamedTuple):
+    """`literals`: in lower case; every match of `pattern` holds one, and reaches `NAME_CHARS_MAX` characters beside it at
+    most."""
+
+    pattern: regex.Pattern[str]
+    literals: tuple[str, ...]
+
+
+def named_values(text: str, name: Name, bare: regex.Pattern[str] = _BARE) -> Iterator[NamedValue]:
     """Yield what follows each match of `name`. `bare`: what a value without quotes is; its group is `value`."""
-    for match in matches(name, text):
+    parts = around(lower(text), name.literals, before=NAME_CHARS_MAX, after=NAME_CHARS_MAX)
+    done = 0
+    for match in matches_in(name.pattern, text, parts):
+        if match.start() < done:
+            continue  # inside a long value: a hostile text would hold a name at every few characters
         suffix = _SUFFIX.match(text, match.end())
         between = _BETWEEN.match(text, suffix.end(), timeout=REGEX_TIMEOUT_S)
         if between is None:
@@ -73,6 +87,7 @@ def named_values(text: str, name: regex.Pattern[str], bare: regex.Pattern[str] =
         start, end = found.span("value")
         if not quoted:
             end = _trimmed(text, start, end)
+            done = end if end - start >= LONG_CHARS else done
         if start < end:
             yield NamedValue(start, end, text[start:end], suffix.group(), bool(quoted), joint, match.start())
 

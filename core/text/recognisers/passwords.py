@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.named_values import NamedValue, named_values
+from core.text.recogniser import Hit, Recogniser
+from core.text.recognisers.named_values import Name, NamedValue, named_values
+from core.text.recognisers.regions import around, lower, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
 
 SCORE = 0.85
@@ -31,8 +32,16 @@ _NAMES = (
     r"|has(?:ło|ła|łem|lo|la|lem)|hasłach"
     r"|(?:wpa2?|wi-?fi|wlan)[ _-]?(?:key|psk|schlüssel|sleutel)|psk"
 )
-_PASSWORD = regex.compile(rf"(?<![\p{{L}}&])(?:\w{{0,30}}_|--?)?(?:{_NAMES})(?![\p{{Ll}}])", regex.IGNORECASE)
-_CAMEL = regex.compile(r"(?<=[a-z])(?:Password|Passwd|Pwd|Passphrase|Kennwort|Passwort)(?![a-z])")
+_PASSWORD = Name(
+    regex.compile(rf"(?<![\p{{L}}&])(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])", regex.IGNORECASE),
+    tuple(
+        "pass pwd pw kennwort losung zugangsdaten mdp phrase contrase clave palabra parola chiave wachtwoord senha palavra hasł"
+        " hasl wpa wifi wi-fi wlan psk".split()
+    ),
+)
+_CAMEL = Name(
+    regex.compile(r"(?<=[a-z])(?:Password|Passwd|Pwd|Passphrase|Kennwort|Passwort)(?![a-z])"), ("passw", "pwd", "phrase", "kennwort")
+)
 
 _CODE = (
     r"PIN(?:[ -]?(?:code|number|nummer|kode))?|code[ ](?:pin|secret)|código[ ]pin|codice[ ]pin|kod(?:em|u)?[ ]pin|pincode"
@@ -52,7 +61,9 @@ _CODE = (
     r"|(?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|seu|teu|o[ ]seu|twój|pana|pani)[ ](?:code|código|codice|kod)"
 )
 _CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?![\p{{L}}])", regex.IGNORECASE)
-_PIN = regex.compile(r"(?<![\p{L}\d_])(?:PIN|TAN|PUK)(?![\p{L}\d])", regex.IGNORECASE)
+_CODE_WORDS = ("code", "kode", "código", "codice", "kod", "pin", "tan", "otp", "o.t.p", "t.a.n", "cvv", "cvc", "puk", "passwort")
+_NUMBER = regex.compile(r"\d")
+CODE_CHARS_AFTER = 120
 _DIGITS = regex.compile(r"(?P<value>(?:\w{1,3}-)?\d(?:[ -]?\d){2,9}|[A-Z0-9]{4,10}(?:-[A-Z0-9]{3,8}){0,4}|\d[A-Za-z0-9]{3,11})(?![\w])")
 _IS_YOUR_CODE = regex.compile(
     r"(?<![\w.,/-])(?P<value>(?:[A-Z]{1,3}-)?\d{3,4}[ -]?\d{1,4}|\d{4,8})[ ]"
@@ -74,6 +85,10 @@ _SHORT_FLAG = regex.compile(
     r"|curl|zip|unzip|7z|net[ ]use|smbclient|htpasswd|wget|plink|ftp)(?=[ ])[^\n|;]{0,120}?[ ](?:-p|-w|-a|-P|-pw)[ ]?"
     r"(?P<value>\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'|[^\s\"'-][^\s\"']{3,80})"
 )
+_PAIR_WORDS = (
+    "credential creds login log-in user zugangsdaten anmeldedaten identifiant credencia credenzia inloggegevens dane account".split()
+)
+_FLAGS = (" -p", " -w", " -a")
 _PROSE = frozenset(
     "required optional needed mandatory missing invalid incorrect wrong valid correct changed reset expired forgotten forgot"
     " protected secure weak strong hashed encrypted stored empty blank unknown new old same different longer shorter not"
@@ -109,6 +124,8 @@ def _accepted(text: str, found: NamedValue) -> bool:
         return False
     if text.startswith("--", found.name_start):
         return True
+    if found.joint == "tag" and not text.startswith("</", found.end):
+        return False
     strong = len(value) >= STRONG_CHARS_MIN and any(map(str.isalnum, value)) and _MIXED.search(value) is not None
     if found.joint == "gap":
         return strong and any(map(str.isdecimal, value)) and any(map(str.isalpha, value))
@@ -138,21 +155,34 @@ def _passwords(text: str) -> Iterator[Hit]:
         for found in named_values(text, pattern, _BARE):
             if _suffix_allowed(found.suffix) and _accepted(text, found):
                 yield Hit(found.start, found.end, SCORE)
-    for pattern in (_CODES, _PIN):
-        for found in named_values(text, pattern, _DIGITS):
-            if found.joint not in ("tag", "cell") and _code(found.value):
-                yield Hit(found.start, found.end, SCORE)
-    for pattern in (_IS_YOUR_CODE, _PAIR, _SHORT_FLAG):
-        for match in matches(pattern, text):
+    yield from _codes(text)
+    low = lower(text)
+    for pattern, words in ((_PAIR, _PAIR_WORDS), (_SHORT_FLAG, _FLAGS)):
+        for match in matches_in(pattern, text, around(low, words, before=150, after=200)):
             start, end = match.span("value")
-            value = text[start:end]
-            if value[0] in "\"'":
+            if text[start] in "\"'":
                 start, end = start + 1, end - 1
-            elif pattern is not _SHORT_FLAG:
-                end = start + len(value.rstrip(".,;:!?"))
+            elif pattern is _PAIR:
+                end = start + len(text[start:end].rstrip(".,;:"))
             value = text[start:end]
-            if value and not placeholder(value) and (pattern is not _PAIR or _MIXED.search(value)) and "://" not in value:
+            if value and not placeholder(value) and "://" not in value and (pattern is _SHORT_FLAG or _MIXED.search(value)):
                 yield Hit(start, end, SCORE)
+
+
+def _codes(text: str) -> Iterator[Hit]:
+    """Yield PINs and one-time codes. Each holds a digit, so that only words of codes near a digit are examined."""
+    parts = [
+        part
+        for part in around(lower(text), _CODE_WORDS, before=CODE_CHARS_AFTER, after=CODE_CHARS_AFTER)
+        if _NUMBER.search(text, *part)
+    ]
+    if not parts:
+        return
+    for found in named_values(text, Name(_CODES, _CODE_WORDS), _DIGITS):
+        if found.joint not in ("tag", "cell") and _code(found.value):
+            yield Hit(found.start, found.end, SCORE)
+    for match in matches_in(_IS_YOUR_CODE, text, parts):
+        yield Hit(*match.span("value"), SCORE)
 
 
 _OTHER_FIELD = regex.compile(

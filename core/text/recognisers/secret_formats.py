@@ -40,8 +40,8 @@ _OWN: tuple[tuple[str, str], ...] = (
     ("sig=", r"sig=([A-Za-z0-9%+/]{40,100}={0,2})"),  # Azure shared access signature
     ("sharedaccesskey=|accountkey=", r"(?:SharedAccessKey|AccountKey)=([A-Za-z0-9+/]{20,100}={0,2})"),
     ("github_pat_", r"github_pat_\w{30,90}"),
-    ("gh", r"gh[pousr]_[A-Za-z0-9]{30,255}"),
-    ("gl", r"gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct|wt)-[\w-]{16,320}"),
+    ("ghp_|gho_|ghu_|ghs_|ghr_", r"gh[pousr]_[A-Za-z0-9]{30,255}"),
+    ("pat-|gldt-|glft-|soat-|glrt-|cbt-|imt-|ptt-|agent-|oas-|ffct-|glwt-", r"gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct|wt)-[\w-]{16,320}"),
     ("xapp-|xoxe|xoxc-|xoxd-|xoxb-|xoxp-|xoxa-|xoxs-|xoxr-", r"(?:xapp|xox[a-z])[-.][A-Za-z0-9%.-]{10,400}"),
     ("hooks.slack.com", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/_-]{20,120}"),
     ("k_live_|k_test_|k_prod_", r"[rsp]k_(?:live|test|prod)_[A-Za-z0-9]{10,255}"),  # Stripe, Clerk, Paystack
@@ -59,7 +59,7 @@ _OWN: tuple[tuple[str, str], ...] = (
     ("sk-", r"sk-(?:(?:proj|svcacct|admin|ant|or|live|lf|None)-)?[\w-]{20,255}"),  # OpenAI, Anthropic, OpenRouter
     ("hf_|api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{30,40}" + _END),
     ("gsk_|xai-|r8_|pplx-|tgp_v1_|nvapi-|fw_|csk-", r"(?:gsk_|xai-|r8_|pplx-|tgp_v1_|nvapi-|fw_|csk-)[\w-]{20,100}"),
-    ("do", r"do[oprt]_v1_[0-9a-f]{64}" + _END),
+    ("dop_v1_|doo_v1_|dor_v1_|dot_v1_", r"do[oprt]_v1_[0-9a-f]{64}" + _END),
     ("shp", r"shp(?:at|ca|pa|ss|rt|tka)_[0-9A-Fa-f]{32}" + _END),
     (":aa", r"[0-9]{8,10}:AA[\w-]{32,34}(?![\w-])"),  # Telegram bot
     ("discord", r"https://(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{15,21}/[\w-]{50,90}"),

@@ -11,6 +11,7 @@ RANDOM_CHARS_MIN = 8
 RANDOM_DISTINCT_MIN = 5
 RUN_CHARS = 2.5  # mean length of a run of letters of one case or of digits: 1.3 to 2 in base64, 4 and more in words
 RUN_CHARS_MAX = 4.5  # a string of 32 capitals and digits may reach this
+NUMBERS_MIN = 3  # a name of words holds one or two numbers
 WORD_CHARS_MIN = 4
 WORDS_SHARE = 0.6
 LETTERS_MIN = 16  # a random string without a digit is rarely shorter than a key
@@ -20,9 +21,9 @@ _PLACEHOLDER = regex.compile(
     ^(?:
       <.*>?|\[.*\]|\{.*\}?|\(.*\)|%\w+%|%[({].*|\$\w+|\$[{(].*   # <token>, [token], {token}, %TOKEN%, $TOKEN, ${TOKEN}
       | .?(.)\1{3,}.?$                      # xxxx, ****, ----
-      | (?:my|your|our|the|some|any|a|an|new|old|ein|dein|ihr|votre|mon|tu|su|il|uw|jouw|seu|sua)
-        [-_ .]?(?:own[-_ ]?)?(?:\w{1,12}[-_ ]){0,3}
-        (?:secret|token|key|api|pass\w*|pwd|credential\w*|code|value|user\w*|login|account|name|clave|schl\w+)\w*
+      | (?:my|your|our|the|some|any|a|an|new|old|dein|ihr|votre|mon|tu|su|il|uw|jouw|seu|sua)
+        (?:[-_ .]|(?<=my|your))(?:own[-_ ]?)?(?:[a-z]{1,12}[-_ ]){0,3}
+        (?:secret|token|key|api|pass(?:word)?|pwd|credentials?|code|value|user|login|account|name|clave|schl\w+)[a-z_ -]*\d?
       | (?:example|sample|dummy|fake|foo|bar|foobar|placeholder|replace|insert|enter|change|fill|todo|fixme|tbd)\b.*
       | (?:change|replace|insert|put|add|enter|fill)[-_ ]?(?:me|this|it|with|in|here|your).*
       | (?:redacted|masked|hidden|filtered|removed|censored|encrypted|secret|token|key|api[-_ ]?key|pass(?:word|wd)?|pwd
@@ -38,7 +39,10 @@ _RUN = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _LETTERS = regex.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _VOWEL = regex.compile(r"[aeiouyAEIOUY]")
 _CONSONANTS = regex.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{4}")
-_SYMBOL_IN_CODE = regex.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+|\w+\(.*|\w+\[.*")
+_CASE_RUN = regex.compile(r"[a-z]+|[A-Z]+")
+_DIGITS = regex.compile(r"\d+")
+_SEPARATORS = regex.compile(r"[-_.:/$ ]")
+_SYMBOL_IN_CODE = regex.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+|[\w$.]+[(\[].*")
 _DATE_OR_NUMBER = regex.compile(r"[\d.,:/ T_+-]+Z?")
 _UUID = regex.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -60,19 +64,28 @@ def _wordy(value: str) -> bool:
     return words >= WORDS_SHARE * sum(map(str.isalpha, value))
 
 
+def made_of_words(value: str) -> bool:
+    """Whether the longest part of `value` between separators is a word or several, such as `circle` in `sk-circle-2`."""
+    longest = max(_SEPARATORS.split(value), key=len)
+    return not any(map(str.isdecimal, longest)) and _wordy(longest)
+
+
 def random_looking(value: str) -> bool:
     """Whether `value` looks drawn at random rather than made of words, a number, or a date."""
     if len(value) < RANDOM_CHARS_MIN or len(set(value)) < RANDOM_DISTINCT_MIN:
         return False
     if _UUID.fullmatch(value):
         return True
-    if _DATE_OR_NUMBER.fullmatch(value):
+    if _DATE_OR_NUMBER.fullmatch(value) or not any(map(str.isalpha, value)):
         return False
-    runs = _RUN.findall(value)
-    if not any(map(str.isalpha, value)):
-        return False
-    mean = sum(map(len, runs)) / len(runs) if runs else 0.0
-    if not any(map(str.isdecimal, value)):
+    digits = len(_DIGITS.findall(value))
+    if digits == 0:
         mixed = not value.isupper() and not value.islower()
-        return len(value) >= LETTERS_MIN and (mean <= RUN_CHARS if mixed else not _wordy(value))
-    return mean <= RUN_CHARS or (mean <= RUN_CHARS_MAX and not _wordy(value))
+        runs = (_CASE_RUN if mixed else _LETTERS).findall(value)
+        longest = RUN_CHARS * (1 if mixed else LETTERS_MIN)
+        return len(value) >= LETTERS_MIN and len(value) <= longest * len(runs) and not _wordy(value)
+    if digits >= NUMBERS_MIN and len(value) >= LETTERS_MIN and not _SEPARATORS.search(value):
+        return True
+    runs = _RUN.findall(value)
+    length = sum(map(len, runs))
+    return length <= RUN_CHARS * len(runs) or (length <= RUN_CHARS_MAX * len(runs) and not _wordy(value))

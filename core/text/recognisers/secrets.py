@@ -17,13 +17,15 @@ from functools import cache
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.named_values import NamedValue, named_values
+from core.text.recognisers.named_values import Name, NamedValue, named_values
+from core.text.recognisers.regions import lower, matches_in, merged
 from core.text.recognisers.secret_formats import Format, formats
-from core.text.recognisers.secret_values import placeholder, random_looking, reference
+from core.text.recognisers.secret_values import made_of_words, placeholder, random_looking, reference
 
 FORMAT_SCORE = 0.95
 STRUCTURE_SCORE = 0.9
 NAMED_SCORE = 0.7
+GROUP_CHARS_MIN = 16  # a shorter group of a format is a prefix, and not the secret
 PASSWORD_SCORE = 0.6  # below that of PASSWORD, whose type a password has if both are requested
 
 # ---------------------------------------------------------------- private keys
@@ -99,7 +101,7 @@ _STRUCTURES = (
     ),
     # cookies of sessions
     regex.compile(
-        r"(?i:[\w-]{0,20}(?:sess(?:ion)?(?:[_-]?id)?|sid|csrf(?:[_-]?token)?|xsrf-token|remember_me|auth\w{0,12}|jwt))="
+        r"(?i:(?:sess(?:ion)?(?:[_-]?id)?|sid|csrf(?:[_-]?token)?|xsrf-token|remember_me|auth\w{0,12}|jwt))="
         r"(?P<secret>(?P<random>[\w.~+/%=-]{12,2000}))"
     ),
     # the signature or key in the query of a web address
@@ -147,18 +149,34 @@ def _formats() -> tuple[Format, ...]:
     return formats()
 
 
+# every format holds a run of this many characters without a space; in ordinary text such runs are rare
+_LONG_RUN = regex.compile(r"[^\s\"'`<>(){}\[\],;|]{16,}+")
+_MORE_THAN_LETTERS = regex.compile(r"\d|[A-Za-z]{24}")
+LABEL_CHARS_MAX = 60
+
+
 def _by_format(text: str) -> Iterator[Hit]:
-    lower = text.lower()
-    for literals, pattern in _formats():
-        if not any(literal in lower for literal in literals):
-            continue
-        for match in matches(pattern, text):
-            groups = [number for number in range(1, pattern.groups + 1) if match.group(number)]
-            last = groups[-1] if groups else 0
-            value = match.group(last)
-            whole = match.group() if len(value) < 16 else value  # a group that is no more than a prefix
-            if (whole.isupper() or random_looking(whole)) and not placeholder(whole):
-                yield Hit(*match.span(last if whole is value else 0), FORMAT_SCORE)
+    low = lower(text)
+    for part in merged(
+        (max(0, start - LABEL_CHARS_MAX), end + 2)
+        for start, end in (run.span() for run in matches(_LONG_RUN, text))
+        if _MORE_THAN_LETTERS.search(text, start, end)
+    ):
+        held = low[slice(*part)]
+        for literals, pattern in _formats():
+            if any(literal in held for literal in literals):
+                for match in matches_in(pattern, text, [part]):
+                    yield from _of_format(match)
+
+
+def _of_format(match: regex.Match[str]) -> Iterator[Hit]:
+    groups = [number for number in range(1, match.re.groups + 1) if match.group(number)]
+    last = groups[-1] if groups else 0
+    if len(match.group(last)) < GROUP_CHARS_MIN:
+        last = 0
+    value = match.group(last)
+    if (value.isupper() or not made_of_words(value)) and not placeholder(value):
+        yield Hit(*match.span(last), FORMAT_SCORE)
 
 
 _NAMES = (
@@ -176,20 +194,28 @@ _NAMES = (
     # German, French, Spanish, Italian, Dutch, Portuguese, Polish
     r"|(?:api|zugriffs|zugangs|geheim|sicherheits|lizenz|geheimer|privater)[- ]?(?:schlüssel|token)|zugangstoken"
     r"|cl[ée] (?:d['’ ]?)?(?:api|acc[èe]s|secr[èe]te|priv[ée]e)|jeton(?: d['’](?:acc[èe]s|api|authentification))?"
-    r"|clave (?:de )?(?:la )?(?:api|acceso|secreta|privada)|ficha de acceso|clave api"
+    r"|clave (?:de )?(?:la )?(?:api|acceso|secreta|privada)|clave api"
     r"|chiave (?:di )?(?:api|accesso|segreta|privata)"
     r"|(?:api|toegangs|geheime|privé|licentie)[- ]?sleutel|toegangstoken"
     r"|chave (?:de |da )?(?:api|acesso|secreta|privada)"
     r"|klucz(?:em|a)? (?:do )?(?:api|dostępu|tajny|prywatny|licencyjny)|token(?:u|em)?"
 )
-_KEY = regex.compile(rf"(?<![a-z])(?:{_NAMES})", regex.IGNORECASE)
+_KEY = Name(
+    regex.compile(rf"(?<![a-z])(?:{_NAMES})", regex.IGNORECASE),
+    tuple(
+        "key secret token credential bearer webhook hmac salt pepper sas connection encryption schlüssel sleutel jeton clé"
+        " cle clave chiave chave klucz".split()
+    ),
+)
 _NO_SECRET = regex.compile(
     r"(?:type|name|url|uri|endpoint|file|filename|path|hash|sha\d*|fingerprint|digest|len|length|size|count|version|expir\w*"
     r"|ttl|lifetime|algorithm|alg|format|prefix|suffix|class|index|position|ids|public|issuer|scope|dir|regex|pattern|field"
     r"|header|param|column|label|description|hint|help|text|title|method|provider|status|state|limit|usage|date|at)\d*$",
     regex.IGNORECASE,
 )
-_PASSWORD_KEY = regex.compile(r"(?<![a-z])(?:pass(?:word|wd|phrase)|pwd)", regex.IGNORECASE)
+_PASSWORD_KEY = Name(
+    regex.compile(r"(?<![a-z])(?:pass(?:word|wd|phrase)|pwd)", regex.IGNORECASE), ("passw", "passphrase", "pwd")
+)
 
 
 def _named(text: str) -> Iterator[Hit]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.named_values import named_values
+from core.text.recognisers.named_values import Name, named_values
+from core.text.recognisers.regions import around, lower, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
 
 SCORE = 0.8
@@ -30,8 +31,16 @@ _NAMES = (
     r"|nome[ ]de[ ](?:usuário|utilizador|conta)|usuário|utilizador"
     r"|nazw[aąę][ ](?:użytkownika|konta)|użytkownik|loginem"
 )
-_NAMED = regex.compile(rf"(?<![\p{{L}}\d])(?:\w{{0,20}}_|--)?(?:{_NAMES})(?![\p{{L}}])", regex.IGNORECASE)
-_USER = regex.compile(r"(?<![\p{L}\d.])(?:\w{1,20}[_-])?user(?=[\"']?[ ]?[=:]|[ ]is[ ]|[ ]?>)(?!\w)", regex.IGNORECASE)
+_NAMED = Name(
+    regex.compile(rf"(?<![\p{{L}}\d])(?:\w{{0,20}}_|--)?(?:{_NAMES})(?![\p{{L}}])", regex.IGNORECASE),
+    tuple(
+        "user usr uid login log-in logon logname nick handle gamertag account acct screen benutzer nutzer anmeldename kennung"
+        " utilisateur identifiant pseudo usuari usuári apodo nombre utente gebruiker inlognaam nome utilizador nazw użytkownik".split()
+    ),
+)
+_USER = Name(
+    regex.compile(r"(?<![\p{L}\d.])(?:\w{1,20}[_-])?user(?=[\"']?[ ]?[=:]|[ ]is[ ]|[ ]?>)(?!\w)", regex.IGNORECASE), ("user",)
+)
 _VALUE = regex.compile(r"(?P<value>[\w][\w.+\\@-]{2,63}+)(?![\w(\[])")
 
 _IN_LOGS = (
@@ -40,7 +49,7 @@ _IN_LOGS = (
         r"[ ][\"'`«„](?P<value>[\w][\w.+\\@-]{1,63})[\"'`»“”]"
     ),
     regex.compile(
-        r"(?<![\w.])(?:(?:for|by|as|of|from)[ ](?:invalid[ ]|illegal[ ]|unknown[ ])?user|[Ii]nvalid[ ]user|USER|[Uu]ser|for|Benutzer"
+        r"(?<![\w.])(?:(?:for|by|as|of|from)[ ](?:invalid[ ]|illegal[ ]|unknown[ ])?user|[Ii]nvalid[ ]user|USER|[Uu]ser|Benutzer"
         r"|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)[ ]"
         r"(?P<value>\w[\w.+\\@-]{2,63})(?=[ ](?:from[ ]|by[ ]|logged|signed|authenticated|failed|has[ ]logged|connected|disconnected"
         r"|\(uid|at[ ]\d|on[ ]tty|port[ ]|hat[ ]sich|s['’]est|inició|ha[ ]effettuato|is[ ]ingelogd|entrou|iniciou|zalogowa))"
@@ -48,12 +57,18 @@ _IN_LOGS = (
     regex.compile(
         r"(?:session[ ](?:opened|closed)[ ]for[ ]user|Failed[ ]password[ ]for(?:[ ]invalid[ ]user)?|Accepted[ ]\w{4,20}(?:[-/]\w{1,20})?[ ]for"
         r"|[Ll]ogged[ ]in[ ]as|[Ss]igned[ ]in[ ]as|[Ll]og[ ]in[ ]as|[Ll]ogin[ ](?:als|as|:)|login[ ]as:|[Aa]ngemeldet[ ]als|connecté[ ]en[ ]tant[ ]que"
-        r"|conectado[ ]como|connesso[ ]come|ingelogd[ ]als|zalogowany[ ]jako|su[ ]-|sudo[ ]-u|useradd|usermod|userdel|adduser|passwd"
-        r"|[Aa]uthenticated[ ]as|COMMAND[ ]by|ssh[ ]-l)[ ](?P<value>\w[\w.+\\@-]{2,63})"
+        r"|conectado[ ]como|connesso[ ]come|ingelogd[ ]als|zalogowany[ ]jako|sudo[ ]-u|useradd|usermod|userdel|adduser|passwd"
+        r"|[Aa]uthenticated[ ]as|ssh[ ]-l)[ ](?P<value>\w[\w.+\\@-]{2,63})"
     ),
     regex.compile(r"(?<![\w])sudo(?:\[\d+\])?:\s{1,8}(?P<value>[a-z_][\w.-]{2,31})[ ]:[ ]TTY"),
     regex.compile(r"(?<![\w@./-])(?:ssh|scp|sftp|rsync|mosh)[ ](?:-\w[ ]?\S{0,40}[ ]){0,4}(?P<value>[a-z_][\w.-]{2,31})@[\w.-]"),
 )
+_LOG_WORDS = (
+    "user account login logged signed session password accepted angemeldet benutzer utilisateur connecté usuario usuário conectado utente"
+    " connesso gebruiker ingelogd użytkownik zalogowany authenticated adduser passwd sudo ssh scp sftp rsync mosh".split()
+)
+_LOG_CHARS = 100
+_FOLDER_WORDS = ("/home/", "/users/", ":\\users", ":/users", "documents and settings")
 _FOLDERS = regex.compile(
     r"(?:(?<![\w.])/(?:home|Users|export/home|var/home)/|(?<!\w)[A-Za-z]:(?:\\\\?|/)(?:Users|Documents and Settings)(?:\\\\?|/))"
     r"(?P<value>[\w](?:[\w.@-]|[ ](?=[A-Z][a-z]+\\)){1,40}+)"
@@ -66,7 +81,7 @@ _SHARED = frozenset(
     " centos ec2-user vagrant docker git jenkins runner runneradmin builder build ci test tester testuser deploy node app jovyan vscode"
     " codespace gitpod circleci travis sshd bin sys sync mail backup operator owner foo bar baz foobar me you your yourname your_name"
     " example someuser someone name id login password email none null true false str string int bool text object self request field"
-    " handle here everyone channel team group param params parameter return returns author deprecated override since throws see media import"
+    " handle here generated everyone channel team group param params parameter return returns author deprecated override since throws see media import"
     " keyframes charset supports layer page container property staticmethod classmethod dataclass abstractmethod overload pytest fixture"
     " mixin include extend extends if else for each while function type types todo brief code link example file note warning internal"
     " private protected public final readonly template tailwind apply use forward namespace license version copyright and or not the"
@@ -129,22 +144,22 @@ def _in_text(text: str, start: int, end: int, joint: str) -> bool:
     if spaced_equals or in_call:
         return False
     if line.rstrip().endswith("="):
-        return not (after == "," and _LINE_END.match(text, end + 1)) and after not in (")", ";") and "_" not in value
-    # after a colon a word alone on its line; a type would be as well, so that only lower case counts
-    return bool(_LINE_END.match(text, end) or after in ",.;" or "." in value) and value.islower() and "_" not in value or "." in value
+        return after not in (")", ";") and not (after == "," and (_LINE_END.match(text, end + 1) or "_" in value))
+    # after a colon a name alone on its line; a type would be as well, so that only lower case counts
+    return "." in value or (value.islower() and bool(_LINE_END.match(text, end) or after in ",.;"))
 
 
 def _in_logs(text: str) -> Iterator[Hit]:
+    parts = around(lower(text), _LOG_WORDS, before=_LOG_CHARS, after=_LOG_CHARS)
     for pattern in _IN_LOGS:
-        for match in matches(pattern, text):
-            start, end = match.span("value")
-            value = text[start:end].rstrip(".-")
+        for match in matches_in(pattern, text, parts):
+            value = match.group("value").rstrip(".-")
             if _login(value):
-                yield Hit(start, start + len(value), SCORE)
+                yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
 
 
 def _folders(text: str) -> Iterator[Hit]:
-    for match in matches(_FOLDERS, text):
+    for match in matches_in(_FOLDERS, text, around(lower(text), _FOLDER_WORDS, before=30, after=_LOG_CHARS)):
         value = match.group("value").rstrip(".")
         if _login(value.replace(" ", "")):
             yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
