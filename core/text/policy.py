@@ -67,7 +67,8 @@ class Entity:
 
     threshold: minimum score of a hit that is masked.
     module: has `recognisers()`, whose result holds those of this entity. Empty for one that only a tagger finds.
-    by_form: a recogniser passes the threshold without a context word, so that the entity is offered in every language.
+    by_form: a hit passes the threshold without a context word, or the recogniser reads the context words of every
+        language. The entity is therefore offered in every language.
     by_words: its context words are in all languages, so that it is offered in each of them.
     default: masked if the policy names no entity.
     tagged: found by a tagger, and by no pattern.
@@ -87,6 +88,9 @@ _NATIONAL, _IDENTITY = "core.text.recognisers.national", "core.text.recognisers.
 _MEDICAL, _FINANCE = "core.text.recognisers.medical", "core.text.recognisers.finance"
 _VEHICLE, _DEVICE = "core.text.recognisers.vehicle", "core.text.recognisers.device"
 _BUSINESS = "core.text.recognisers.business"
+_SECRETS, _PASSWORDS = "core.text.recognisers.secrets", "core.text.recognisers.passwords"
+_USERNAMES, _DATES = "core.text.recognisers.usernames", "core.text.recognisers.dates"
+_AGES, _COORDINATES = "core.text.recognisers.ages", "core.text.recognisers.coordinates"
 
 
 # Scores are the recognisers' own (0 to 1): a checksum or a strict form scores 0.5 or more, a bare digit pattern
@@ -140,7 +144,13 @@ ENTITIES: dict[str, Entity] = {
     "CUSTOMER_ID": Entity(0.4, _BUSINESS, by_words=True),
     "UUID": Entity(0.5, _PRESIDIO, by_form=True, default=False),
     "UK_POSTCODE": Entity(0.1, _PRESIDIO, default=False),
-    "DATE_TIME": Entity(0.5, _PRESIDIO, default=False),
+    "SECRET": Entity(0.5, _SECRETS, by_form=True),
+    "PASSWORD": Entity(0.5, _PASSWORDS, by_form=True),
+    "USERNAME": Entity(0.5, _USERNAMES, by_form=True),
+    "DATE_OF_BIRTH": Entity(0.5, _DATES, by_form=True),
+    "COORDINATE": Entity(0.5, _COORDINATES, by_form=True),
+    "AGE": Entity(0.5, _AGES, by_form=True, default=False),
+    "DATE_TIME": Entity(0.5, _DATES, by_form=True, default=False),
     "US_DRIVER_LICENSE": Entity(0.3, _PRESIDIO, default=False),
     "PERSON": Entity(0.5, tagged=True),
     "LOCATION": Entity(0.5, tagged=True),

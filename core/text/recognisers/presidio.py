@@ -61,7 +61,6 @@ _ROWS = {
     "DE_TAX_ID": _Row("DeTaxIdRecognizer", 11, valid_score=0.75),
     "UUID": _Row("UuidRecognizer"),
     "UK_POSTCODE": _Row("UkPostcodeRecognizer"),
-    "DATE_TIME": _Row("DateRecognizer"),
     "US_DRIVER_LICENSE": _Row("UsLicenseRecognizer", 1),
 }
 

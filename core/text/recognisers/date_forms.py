@@ -1,0 +1,138 @@
+"""The written forms of dates and times in eight languages, as one pattern each.
+
+A date is numeric (`03/05/1984`, `3. 5. 84`, `1984-05-03`) or has the name of a month (`3 May 1984`, `3. Mai 1984`, `1er mai 1984`,
+`3 de mayo de 1984`, `May 3rd, '84`, `03-MAY-1984`, `May 1984`). Days and months are in range; a month has up to 31 days.
+The patterns have bounded repeats only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.recogniser import REGEX_TIMEOUT_S
+
+BEFORE_CHARS_MAX = 40
+
+_MONTHS = (  # a line for each language: full names, then abbreviations; Polish in nominative and genitive
+    "january february march april may june july august september october november december",
+    "januar jänner februar feber märz maerz april mai juni juno juli august september oktober november dezember",
+    "janvier février fevrier mars avril mai juin juillet août aout septembre octobre novembre décembre decembre",
+    "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre",
+    "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+    "januari februari maart april mei juni juli augustus september oktober november december",
+    "janeiro fevereiro março marco abril maio junho julho agosto setembro outubro novembro dezembro",
+    "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień"
+    " stycznia lutego marca kwietnia maja czerwca lipca sierpnia września wrzesnia października pazdziernika listopada grudnia",
+)
+_SHORT = "jan feb apr jun jul aug sep sept oct nov dec"  # unmistakable without a year as well
+_SHORT_WITH_YEAR = (
+    "mar mär mrz okt dez janv févr fev fév avr juil août sept déc ene abr ago dic gen mag giu lug set ott mrt mei fev abr mai out dez"
+    " sty lut kwi maj cze lip sie wrz paź lis gru may"
+)
+
+
+def _words(*lines: str) -> str:
+    words = dict.fromkeys(word for line in lines for word in line.split())
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+MONTH = rf"(?:(?:{_words(*_MONTHS)})(?!\p{{L}})|(?:{_words(_SHORT)})(?!\p{{L}})\.?)"
+_ANY_MONTH = rf"(?:(?:{_words(*_MONTHS)})(?!\p{{L}})|(?:{_words(_SHORT, _SHORT_WITH_YEAR)})(?!\p{{L}})\.?)"
+_ROMAN = r"(?:VIII|VII|VI|IV|IX|XII|XI|III|II|I|V|X)"
+_WEEKDAY = _words(
+    "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri sat sun",
+    "montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag",
+    "lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo",
+    "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+    "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
+    "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira",
+    "poniedziałek wtorek środa środę czwartek piątek sobota sobotę niedziela niedzielę",
+)
+_D = r"(?:0?[1-9]|[12]\d|3[01])"
+_M = r"(?:0?[1-9]|1[0-2])"
+_YEAR = r"(?:1[89]\d{2}|20\d{2})"
+_SHORT_YEAR = r"['’]?\d{2}"
+_ORDINAL = r"(?:st|nd|rd|th|er|re|ère|ème|e|de|º|ª|°|\.)?"
+_OF = r"(?:[ ]?of(?:[ ]the)?[ ]|[ ]de[ ]|[ ]di[ ]|[ ]|-|/|\.|,[ ]|[ ]?)"
+_BEFORE_YEAR = r"(?:[ ]del?[ ]|[ ]do[ ]ano[ ]de[ ]|,[ ]?|[ ]|-|/|\.[ ]?|)"
+_GAP = r"[ \u00a0\u202f]"
+_ERA = r"(?:[ ](?:r\.|roku|r(?=[ ,;)]|$)))?"
+
+_DAY_MONTH_YEAR = rf"{_D}{_ORDINAL}{_OF}{_ANY_MONTH}{_BEFORE_YEAR}(?:{_YEAR}|{_SHORT_YEAR})(?!\d){_ERA}"
+_DAY_MONTH = rf"{_D}{_ORDINAL}(?:[ ]?of[ ]|[ ]de[ ]|[ ]){MONTH}(?!\p{{L}})"
+_MONTH_DAY_YEAR = rf"{_ANY_MONTH}(?:[ ]|-|/)(?:the[ ])?{_D}(?:st|nd|rd|th)?(?:,[ ]?|[ ]|-|/)(?:{_YEAR}|['’]\d{{2}})(?!\d)"
+_MONTH_DAY = rf"{MONTH}[ ](?:the[ ])?{_D}(?:st|nd|rd|th)?(?![\w:])"
+_MONTH_YEAR = rf"{_ANY_MONTH}(?:,?[ ]|[ ]del?[ ]|-)(?:{_YEAR})(?!\d){_ERA}"
+_YEAR_MONTH_DAY = rf"{_YEAR}[ ,-]{{1,2}}{_ANY_MONTH}[ -]{_D}(?!\d)"
+_ROMAN_DATE = rf"{_D}(?:[ ]{_ROMAN}[ ]|\.{_ROMAN}\.)(?:{_YEAR})(?!\d){_ERA}"
+
+ISO = rf"{_YEAR}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?!\d)"
+_ISO_OTHER = rf"{_YEAR}(?P<y>[./])[ ]?{_M}(?P=y)[ ]?{_D}(?!\d)"
+_NUMERIC = rf"(?:{_D}(?P<a>[./-])[ ]?{_M}(?P=a)[ ]?|{_M}(?P<b>[./-])[ ]?{_D}(?P=b)[ ]?)(?:{_YEAR}|['’]?\d{{2}})(?![\d\w]|[./-]\d){_ERA}"
+_MONTH_AND_YEAR = r"(?:0[1-9]|1[0-2])/(?:19|20)\d{2}(?![\d\w/])"
+_SPACED = rf"(?:{_D}[ ]{_M}[ ]{_YEAR}|{_YEAR}[ ]{_M}[ ]{_D}|{_D}[-–][ ]?{_M}[-–][ ]?{_YEAR})(?!\d)"
+_COMPACT = r"(?:(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])(?:19|20)\d{2})(?!\d)"
+_NUMERIC_NO_YEAR = rf"{_D}[./]{_M}\.?(?![\d\w]|[./-]\d)"
+
+_START = r"(?<![\p{L}\d]|\d[.,/:-])"
+_NAMED = "|".join(
+    (_YEAR_MONTH_DAY, _DAY_MONTH_YEAR, _MONTH_DAY_YEAR, _ROMAN_DATE, _MONTH_YEAR, _DAY_MONTH, _MONTH_DAY)
+)
+_THE_DAY = rf"(?:(?:{_WEEKDAY})(?!\p{{L}})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?"
+_DATE = rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_MONTH_AND_YEAR})"
+# beside a word of birth, a run of digits and a day without a year are dates as well
+_DATE_IN_CONTEXT = (
+    rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_SPACED}|{_COMPACT}|{_NUMERIC_NO_YEAR})"
+)
+
+_HOUR, _MINUTE = r"(?:[01]?\d|2[0-3])", r"[0-5]\d"
+_ZONE = r"(?:[ ]?(?:Z|UTC|GMT|CES?T|[ECMP][SD]T|BST|WES?T|[+-][01]\d:?[0-5]\d)(?![\w]))?"
+TIME = (
+    rf"{_HOUR}:{_MINUTE}(?::{_MINUTE}(?:[.,]\d{{1,9}})?)?(?:[ ]?(?:[ap]\.?m\.?|uhr|h|hrs|uur)(?!\w))?{_ZONE}(?![\d:])"
+    rf"|{_HOUR}(?:[.:h]{_MINUTE})?[ ]?(?:uhr|uur)(?!\w)|{_HOUR}[ ]?h(?:{_MINUTE})?(?!\w)|{_HOUR}h{_MINUTE}(?!\w)"
+    r"|(?:0?[1-9]|1[0-2])(?:[.:][0-5]\d)?[ ]?[ap]\.?m(?!\w)\.?"
+    rf"|(?<=godz\.[ ]|godzinie[ ]|kl\.[ ]|ore[ ]|alle[ ]|las[ ]){_HOUR}[.:,]{_MINUTE}(?!\d)"
+)
+_JOIN = r"(?:T|,?[ ](?:(?:at|um|à|a[ ]las|alle(?:[ ]ore)?|om|às|o[ ]godz\.|o)[ ])?)"
+_DATE_TIME = regex.compile(
+    rf"{_DATE}(?:{_JOIN}(?:{TIME}))?|(?<![\p{{L}}\d.:,/])(?:{TIME})", regex.IGNORECASE
+)
+_IN_CONTEXT = regex.compile(_DATE_IN_CONTEXT, regex.IGNORECASE)
+
+_NUMBER = regex.compile(r"(?<!\d)\d")
+_WORDS_BEFORE = regex.compile(  # matched backwards from a number
+    rf"(?r)(?<!\p{{L}})(?:(?:{_WEEKDAY})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?(?:{_ANY_MONTH}(?:,?[ ]|-|/|[ ]del?[ ])(?:the[ ])?)?['’]?",
+    regex.IGNORECASE,
+)
+
+
+def dates(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield the dates and times of `text[start:end]`.
+
+    Every date holds a number, so that only what is around numbers is examined.
+    """
+    end = len(text) if end is None else end
+    floor = start
+    for number in _NUMBER.finditer(text, start, end, timeout=REGEX_TIMEOUT_S):
+        if number.start() >= floor and (found := _around(_DATE_TIME, text, number.start(), floor, end)):
+            yield found
+            floor = found[1]
+
+
+def first_date(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Return the date at the first number of `text[start:end]`, in any form that a word of birth before it allows."""
+    number = _NUMBER.search(text, start, end, timeout=REGEX_TIMEOUT_S)
+    return _around(_IN_CONTEXT, text, number.start(), start, end) if number else None
+
+
+def _around(pattern: regex.Pattern[str], text: str, at: int, floor: int, end: int) -> tuple[int, int] | None:
+    """Return the match of `pattern` that begins at the number `at`, or at the month or day of the week before it."""
+    before = _WORDS_BEFORE.match(text, max(floor, at - BEFORE_CHARS_MAX), at, timeout=REGEX_TIMEOUT_S)
+    for first in dict.fromkeys((before.start() if before else at, at)):
+        found = pattern.match(text, first, end, timeout=REGEX_TIMEOUT_S)
+        if found and found.end() > at:
+            start, stop = found.span()
+            return start, stop
+    return None

@@ -1,0 +1,245 @@
+"""SECRET: keys, tokens, private keys, and credentials in web addresses and connection strings.
+
+Three kinds of evidence: a published format (`core.text.recognisers.secret_formats`), a structure (the block of a
+private key, the credentials of a URL, an HTTP header), and a name such as `api_key` before a value that looks random.
+A random string without such evidence is not a secret: commits, checksums and identifiers look the same.
+
+A hit covers the value, and not its name. In a URL it covers the user and the password, and not the host.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from functools import cache
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.recogniser import Hit, Recogniser, matches
+from core.text.recognisers.named_values import Name, NamedValue, named_values
+from core.text.recognisers.regions import lower, matches_in, merged
+from core.text.recognisers.secret_formats import Format, formats
+from core.text.recognisers.secret_values import made_of_words, placeholder, random_looking, reference
+
+FORMAT_SCORE = 0.95
+STRUCTURE_SCORE = 0.9
+NAMED_SCORE = 0.7
+GROUP_CHARS_MIN = 16  # a shorter group of a format is a prefix, and not the secret
+PASSWORD_SCORE = 0.6  # below that of PASSWORD, whose type a password has if both are requested
+
+# ---------------------------------------------------------------- private keys
+
+_LINES = r"(?:(?:\s|\\[nr]|[\"'+,>|\\])*[A-Za-z0-9+/=]{16,100}(?![^\s\\\"'<,+-]))*"
+_BEGIN = regex.compile(r"-{4,5} ?BEGIN (?:[A-Z0-9]{1,12} ){0,4}?(?:PRIVATE KEY(?: BLOCK)?|PRIVATE KEY-?) ?-{4,5}")
+_BODY = regex.compile(_LINES)
+_END = regex.compile(r"-{4,5} ?END (?:[A-Z0-9]{1,12} ){0,4}?PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_PUTTY = regex.compile(r"Private-Lines: \d{1,4}\s" + _LINES)
+_KEY_LINE = regex.compile(r"[A-Za-z0-9+/=]{1,100}")
+
+
+def _private_keys(text: str) -> Iterator[Hit]:
+    """Yield whole blocks, and the parts of a block whose begin or end is in another window of a long text."""
+    if "PRIVATE KEY" in text:
+        ends = [match.span() for match in matches(_END, text)]
+        begins = [match.span() for match in matches(_BEGIN, text)]
+        number, done = 0, 0
+        for index, (start, after) in enumerate(begins):
+            limit = begins[index + 1][0] if index + 1 < len(begins) else len(text)
+            while number < len(ends) and ends[number][1] <= after:
+                number += 1
+            if number < len(ends) and ends[number][0] < limit:
+                done = ends[number][1]
+            else:
+                body = _BODY.match(text, after)
+                done = body.end() if body else after
+            yield Hit(start, done, STRUCTURE_SCORE)
+        if ends and (not begins or ends[0][0] < begins[0][0]):
+            yield Hit(_first_key_line(text, ends[0][0]), ends[0][1], STRUCTURE_SCORE)
+    if "Private-Lines:" in text:
+        for match in matches(_PUTTY, text):
+            yield Hit(match.start(), match.end(), STRUCTURE_SCORE)
+
+
+def _first_key_line(text: str, end: int) -> int:
+    """Return where the lines of base64 before `end` begin."""
+    start = end
+    while start > 0:
+        line = text.rfind("\n", 0, start - 1) + 1
+        if not _KEY_LINE.fullmatch(text[line:start].strip()):
+            break
+        start = line
+    return start
+
+
+# ---------------------------------------------------------------- structures
+
+_STRUCTURES = (
+    # user and password in a URL or a connection string
+    regex.compile(
+        r"(?<![a-zA-Z0-9])[a-zA-Z][a-zA-Z0-9+.-]{1,30}://"
+        r"(?P<secret>[^\s/@:\"'<>\[\]{}|`]{0,200}:(?P<password>[^\s/@\"'<>`]{1,200}))@[\w\[]"
+    ),
+    # a password that holds `/` or `@`, which should have been escaped
+    regex.compile(
+        r"(?<![a-zA-Z0-9])[a-zA-Z][a-zA-Z0-9+.-]{1,30}://"
+        r"(?P<secret>[\w.+-]{1,100}:(?P<password>[^\s:\"'<>`,]{1,120}))@[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}(?::\d|/)"
+    ),
+    # a token alone before the host
+    regex.compile(r"(?<![a-zA-Z0-9])https?://(?P<secret>(?P<password>[\w.~-]{16,300}))(?::x-oauth-basic)?@[\w]"),
+    regex.compile(
+        r"\b(?i:authorization|auth)[\"']?\s{0,3}[:=,]\s{0,3}[\"']?"
+        r"(?i:bearer|token|basic|apikey|api-key|digest|negotiate|key|splunk|sso-key|bot)[ =:]\s{0,3}"
+        r"(?P<secret>(?P<password>[\w.~+/=:|-]{6,4000}))"
+    ),
+    regex.compile(r"(?<!\w)(?:[Bb]earer|BEARER)[ ]{1,2}[\"'`]?(?P<secret>(?P<random>[\w.~+/-]{16,4000}=*))"),
+    regex.compile(r"(?<!\w)Basic[ ]{1,2}(?P<secret>(?P<basic>[A-Za-z0-9+/]{8,400}={0,2}))"),
+    # command line: curl -u user:password, --user user:password
+    regex.compile(
+        r"(?<!\S)(?:-u|--user|--proxy-user|-U|--auth|-a|--creds)[ =]{1,2}[\"']?"
+        r"(?P<secret>[\w.@+%-]{1,80}:(?P<password>[^\s\"']{3,200}))"
+    ),
+    # cookies of sessions
+    regex.compile(
+        r"(?i:(?:sess(?:ion)?(?:[_-]?id)?|sid|csrf(?:[_-]?token)?|xsrf-token|remember_me|auth\w{0,12}|jwt))="
+        r"(?P<secret>(?P<random>[\w.~+/%=-]{12,2000}))"
+    ),
+    # the signature or key in the query of a web address
+    regex.compile(
+        r"[?&;](?i:[\w.-]{0,24}(?:key|token|sig|signature|secret|password|passwd|pwd|auth|credential|code|sid))="
+        r"(?P<secret>(?P<random>[\w.~+/%-]{12,2000}=*))"
+    ),
+)
+_CREDENTIALS_NEEDED = regex.compile(
+    r"://|auth|bearer|basic|sess|sid|csrf|xsrf|jwt|remember|[?&]|(?<!\S)-[uUa]|--user|--proxy|--creds", regex.IGNORECASE
+)
+
+
+def _structures(text: str) -> Iterator[Hit]:
+    if _CREDENTIALS_NEEDED.search(text) is None:
+        return
+    for pattern in _STRUCTURES:
+        for match in matches(pattern, text):
+            groups = match.groupdict()
+            if value := groups.get("password"):
+                valid = not placeholder(value) and not reference(value)
+            elif value := groups.get("random"):
+                valid = random_looking(value) and not placeholder(value)
+            else:
+                value = groups["basic"]
+                valid = _basic(value)
+            if valid:
+                yield Hit(*match.span("secret"), STRUCTURE_SCORE)
+
+
+def _basic(value: str) -> bool:
+    """Whether `value` is base64 of `user:password`."""
+    try:
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return b":" in decoded and decoded.isascii()
+
+
+# ---------------------------------------------------------------- formats and names
+
+
+@cache
+def _formats() -> tuple[Format, ...]:
+    return formats()
+
+
+# every format holds a run of this many characters without a space; in ordinary text such runs are rare
+_LONG_RUN = regex.compile(r"[^\s\"'`<>(){}\[\],;|]{16,}+")
+_MORE_THAN_LETTERS = regex.compile(r"\d|[A-Za-z]{24}")
+LABEL_CHARS_MAX = 60
+
+
+def _by_format(text: str) -> Iterator[Hit]:
+    low = lower(text)
+    for part in merged(
+        (max(0, start - LABEL_CHARS_MAX), end + 2)
+        for start, end in (run.span() for run in matches(_LONG_RUN, text))
+        if _MORE_THAN_LETTERS.search(text, start, end)
+    ):
+        held = low[slice(*part)]
+        for literals, pattern in _formats():
+            if any(literal in held for literal in literals):
+                for match in matches_in(pattern, text, [part]):
+                    yield from _of_format(match)
+
+
+def _of_format(match: regex.Match[str]) -> Iterator[Hit]:
+    groups = [number for number in range(1, match.re.groups + 1) if match.group(number)]
+    last = groups[-1] if groups else 0
+    if len(match.group(last)) < GROUP_CHARS_MIN:
+        last = 0
+    value = match.group(last)
+    if (value.isupper() or not made_of_words(value)) and not placeholder(value):
+        yield Hit(*match.span(last), FORMAT_SCORE)
+
+
+_NAMES = (
+    r"(?:api|app|application|access|auth|authentication|secret|private|client|consumer|account|storage|service|signing"
+    r"|sign|encryption|encrypt|decryption|master|shared|session|license|licence|subscription|deploy|ssh|hmac|aes|cipher"
+    r"|integration|write|read|admin|webhook|root|host|function|primary|secondary|publishable|server|project|bot|ingest"
+    r"|functions|provider|oauth|jwt|cookie|crypto|gpg|pgp|activation|product|developer|merchant|partner|user|sas"
+    r"|instrumentation|rest|push|fcm|map|maps|site|recovery|backup)[_. -]?key"
+    r"|(?:api|client|consumer|app|shared|webhook|signing|jwt|session|cookie|oauth|bot|hmac|totp|mfa|otp)[_ -]?secret"
+    r"|secret[_. -]?(?:access[_-]?key|key|token|value|id|base|hash)?"
+    r"|(?:api|access|auth|refresh|id|bearer|bot|session|csrf|deploy|personal[_ -]access|security|push|device|sas|pat"
+    r"|runner|registration|oauth|app|user|service|verification|reset|invite|id|sso)?[_. -]?token"
+    r"|apikey|authkey|secretkey|accesskey|webhook(?:[_ -]?url)?|credentials?|bearer|sas|hmac|salt|pepper"
+    r"|connection[_ -]?string|encryption[_ -]?password"
+    # German, French, Spanish, Italian, Dutch, Portuguese, Polish
+    r"|(?:api|zugriffs|zugangs|geheim|sicherheits|lizenz|geheimer|privater)[- ]?(?:schlüssel|token)|zugangstoken"
+    r"|cl[ée] (?:d['’ ]?)?(?:api|acc[èe]s|secr[èe]te|priv[ée]e)|jeton(?: d['’](?:acc[èe]s|api|authentification))?"
+    r"|clave (?:de )?(?:la )?(?:api|acceso|secreta|privada)|clave api"
+    r"|chiave (?:di )?(?:api|accesso|segreta|privata)"
+    r"|(?:api|toegangs|geheime|privé|licentie)[- ]?sleutel|toegangstoken"
+    r"|chave (?:de |da )?(?:api|acesso|secreta|privada)"
+    r"|klucz(?:em|a)? (?:do )?(?:api|dostępu|tajny|prywatny|licencyjny)|token(?:u|em)?"
+)
+_KEY = Name(
+    regex.compile(rf"(?<![a-z])(?:{_NAMES})", regex.IGNORECASE),
+    tuple(
+        "key secret token credential bearer webhook hmac salt pepper sas connection encryption schlüssel sleutel jeton clé"
+        " cle clave chiave chave klucz".split()
+    ),
+)
+_NO_SECRET = regex.compile(
+    r"(?:type|name|url|uri|endpoint|file|filename|path|hash|sha\d*|fingerprint|digest|len|length|size|count|version|expir\w*"
+    r"|ttl|lifetime|algorithm|alg|format|prefix|suffix|class|index|position|ids|public|issuer|scope|dir|regex|pattern|field"
+    r"|header|param|column|label|description|hint|help|text|title|method|provider|status|state|limit|usage|date|at)\d*$",
+    regex.IGNORECASE,
+)
+_PASSWORD_KEY = Name(
+    regex.compile(r"(?<![a-z])(?:pass(?:word|wd|phrase)|pwd)", regex.IGNORECASE), ("passw", "passphrase", "pwd")
+)
+
+
+def _named(text: str) -> Iterator[Hit]:
+    for found in named_values(text, _KEY):
+        if not _NO_SECRET.search(found.suffix) and _is_secret(found):
+            yield Hit(found.start, found.end, NAMED_SCORE)
+    for found in named_values(text, _PASSWORD_KEY):
+        if not _NO_SECRET.search(found.suffix) and _is_secret(found):
+            yield Hit(found.start, found.end, PASSWORD_SCORE)
+
+
+def _is_secret(found: NamedValue) -> bool:
+    value = found.value
+    if placeholder(value) or (not found.quoted and reference(value)) or not random_looking(value):
+        return False
+    return "://" not in value
+
+
+def _secrets(text: str) -> Iterator[Hit]:
+    yield from _private_keys(text)
+    yield from _structures(text)
+    yield from _by_format(text)
+    yield from _named(text)
+
+
+def recognisers() -> tuple[Recogniser, ...]:
+    return (Recogniser("SECRET", _secrets),)

@@ -1,0 +1,196 @@
+"""USERNAME: account names that a context shows, in eight languages.
+
+Contexts: a word such as `username`, `login` or `Benutzername` with a colon, `=` or a verb; `user jdoe from` and `user
+"jdoe"` in logs; the folder of a user (`/home/jdoe`, `C:\\Users\\jdoe`); `@jdoe` as social networks write it. A hit covers
+the name. Names that many systems share, such as `root` or `admin`, identify nobody and are not hits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.recogniser import Hit, Recogniser, matches
+from core.text.recognisers.named_values import Name, named_values
+from core.text.recognisers.regions import around, lower, matches_in
+from core.text.recognisers.secret_values import placeholder, reference
+
+SCORE = 0.8
+CHARS_MIN = 3
+CHARS_MAX = 64
+
+_NAMES = (
+    r"user[ _-]?names?|user[ _-]?id|userid|login(?:[ _-]?(?:name|id))?|log-in|account[ _-]?name|screen[ _-]?name|nick[ _-]?name|nick"
+    r"|handle|gamertag|logon(?:[ _]name)?|logname|sam[ _-]?account[ _-]?name|uid|usr|acct|ruser|auid"
+    r"|benutzer(?:name|kennung|konto)?|nutzer(?:name|kennung)|anmeldename|kennung|loginname"
+    r"|noms?[ ]d['’]utilisateur|utilisateur|identifiants?|pseudo(?:nyme)?"
+    r"|nombre[ ]de[ ](?:usuario|cuenta)|usuari[oa]|apodo"
+    r"|nome[ ]utente|utente|nick"
+    r"|gebruikersnaam|gebruiker|inlognaam"
+    r"|nome[ ]de[ ](?:usuário|utilizador|conta)|usuário|utilizador"
+    r"|nazw[aąę][ ](?:użytkownika|konta)|użytkownik|loginem"
+)
+_NAMED = Name(
+    regex.compile(rf"(?<![\p{{L}}\d])(?:\w{{0,20}}_|--)?(?:{_NAMES})(?![\p{{L}}])", regex.IGNORECASE),
+    tuple(
+        "user usr uid login log-in logon logname nick handle gamertag account acct screen benutzer nutzer anmeldename kennung"
+        " utilisateur identifiant pseudo usuari usuári apodo nombre utente gebruiker inlognaam nome utilizador nazw użytkownik".split()
+    ),
+)
+_USER = Name(
+    regex.compile(r"(?<![\p{L}\d.])(?:\w{1,20}[_-])?user(?=[\"']?[ ]?[=:]|[ ]is[ ]|[ ]?>)(?!\w)", regex.IGNORECASE), ("user",)
+)
+_VALUE = regex.compile(r"(?P<value>[\w][\w.+\\@-]{2,63}+)(?![\w(\[])")
+
+_IN_LOGS = (
+    regex.compile(
+        r"(?<![\w.])(?:user|User|USER|account|Account|login|Benutzer|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)"
+        r"[ ][\"'`«„](?P<value>[\w][\w.+\\@-]{1,63})[\"'`»“”]"
+    ),
+    regex.compile(
+        r"(?<![\w.])(?:(?:for|by|as|of|from)[ ](?:invalid[ ]|illegal[ ]|unknown[ ])?user|[Ii]nvalid[ ]user|USER|[Uu]ser|Benutzer"
+        r"|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)[ ]"
+        r"(?P<value>\w[\w.+\\@-]{2,63})(?=[ ](?:from[ ]|by[ ]|logged|signed|authenticated|failed|has[ ]logged|connected|disconnected"
+        r"|\(uid|at[ ]\d|on[ ]tty|port[ ]|hat[ ]sich|s['’]est|inició|ha[ ]effettuato|is[ ]ingelogd|entrou|iniciou|zalogowa))"
+    ),
+    regex.compile(
+        r"(?:session[ ](?:opened|closed)[ ]for[ ]user|Failed[ ]password[ ]for(?:[ ]invalid[ ]user)?|Accepted[ ]\w{4,20}(?:[-/]\w{1,20})?[ ]for"
+        r"|[Ll]ogged[ ]in[ ]as|[Ss]igned[ ]in[ ]as|[Ll]og[ ]in[ ]as|[Ll]ogin[ ](?:als|as|:)|login[ ]as:|[Aa]ngemeldet[ ]als|connecté[ ]en[ ]tant[ ]que"
+        r"|conectado[ ]como|connesso[ ]come|ingelogd[ ]als|zalogowany[ ]jako|sudo[ ]-u|useradd|usermod|userdel|adduser|passwd"
+        r"|[Aa]uthenticated[ ]as|ssh[ ]-l)[ ](?P<value>\w[\w.+\\@-]{2,63})"
+    ),
+    regex.compile(r"(?<![\w])sudo(?:\[\d+\])?:\s{1,8}(?P<value>[a-z_][\w.-]{2,31})[ ]:[ ]TTY"),
+    regex.compile(r"(?<![\w@./-])(?:ssh|scp|sftp|rsync|mosh)[ ](?:-\w[ ]?\S{0,40}[ ]){0,4}(?P<value>[a-z_][\w.-]{2,31})@[\w.-]"),
+)
+_LOG_WORDS = (
+    "user account login logged signed session password accepted angemeldet benutzer utilisateur connecté usuario usuário conectado utente"
+    " connesso gebruiker ingelogd użytkownik zalogowany authenticated adduser passwd sudo ssh scp sftp rsync mosh".split()
+)
+_LOG_CHARS = 100
+_FOLDER_WORDS = ("/home/", "/users/", ":\\users", ":/users", "documents and settings")
+_FOLDERS = regex.compile(
+    r"(?:(?<![\w.])/(?:home|Users|export/home|var/home)/|(?<!\w)[A-Za-z]:(?:\\\\?|/)(?:Users|Documents and Settings)(?:\\\\?|/))"
+    r"(?P<value>[\w](?:[\w.@-]|[ ](?=[A-Z][a-z]+\\)){1,40}+)"
+)
+_HANDLE = regex.compile(r"(?<![\w@./:\\&=+$-])@(?P<value>[A-Za-z_]\w{2,30}+)(?![\w@/(<{\[\\=-]|\.\w|:[:\w])")
+
+_SHARED = frozenset(
+    "root admin administrator administrateur administrador amministratore beheerder nobody guest anonymous system daemon public shared default"
+    " all user users username usuario utente benutzer service www www-data apache nginx postgres mysql redis oracle mongodb ubuntu debian"
+    " centos ec2-user vagrant docker git jenkins runner runneradmin builder build ci test tester testuser deploy node app jovyan vscode"
+    " codespace gitpod circleci travis sshd bin sys sync mail backup operator owner foo bar baz foobar me you your yourname your_name"
+    " example someuser someone name id login password email none null true false str string int bool text object self request field"
+    " handle here generated everyone channel team group param params parameter return returns author deprecated override since throws see media import"
+    " keyframes charset supports layer page container property staticmethod classmethod dataclass abstractmethod overload pytest fixture"
+    " mixin include extend extends if else for each while function type types todo brief code link example file note warning internal"
+    " private protected public final readonly template tailwind apply use forward namespace license version copyright and or not the"
+    " from with is are was has required invalid missing unknown disabled enabled account profile settings model data value values key"
+    " home documents desktop downloads appdata localhost linuxbrew homebrew sandbox work workspace project projects src lib conda opt"
+    " nicht und oder ist der die das est les des une los las que per con van het een nie jest como para".split()
+)
+_LINE_END = regex.compile(r"[ \t]*(?:$|\n)")
+
+
+def _identifies(value: str) -> bool:
+    name = value.casefold().strip(".-_")
+    return (
+        len(value) >= CHARS_MIN
+        and name not in _SHARED
+        and any(map(str.isalpha, value))
+        and not placeholder(value)
+        and not reference(value.replace("\\", "")) | _dotted_code(value)
+    )
+
+
+def _dotted_code(value: str) -> bool:
+    return value.startswith(("self.", "this.", "request.", "settings.", "config.", "args.", "os.", "user."))
+
+
+def _named(text: str) -> Iterator[Hit]:
+    for pattern in (_NAMED, _USER):
+        for found in named_values(text, pattern, _VALUE):
+            value = found.value
+            if found.suffix or found.joint in ("gap", "cell", "call") or not _login(value):
+                continue
+            if not found.quoted and not _in_text(text, found.start, found.end, found.joint):
+                continue
+            if found.quoted and found.joint == "operator" and value.isalpha() and not value.islower():
+                continue
+            if value.isalpha() and found.joint == "word" and not found.quoted:
+                continue
+            yield Hit(found.start, found.end, SCORE)
+
+
+def _login(value: str) -> bool:
+    dotted = "." in value and not _dotted_code(value)
+    return _identifies(value.replace(".", "") if dotted else value) and " " not in value and "/" not in value
+
+
+def _in_text(text: str, start: int, end: int, joint: str) -> bool:
+    """Whether an unquoted value is one of a log, a form or a letter rather than an expression of source code."""
+    value = text[start:end]
+    after = text[end : end + 1]
+    if after in ("(", "[", "."):
+        following = text[end + 1 : end + 2]
+        if after != "." or following.isalnum() or following == "_":
+            return False
+    name_starts = text.rfind("\n", max(0, start - 200), start) + 1
+    line = text[name_starts:start]
+    spaced_equals = line.rstrip().endswith("=") and line.endswith(" ")
+    in_call = "(" in line and line.rstrip().endswith("=")
+    if any(map(str.isdecimal, value)) or "\\" in value:
+        return not (spaced_equals or in_call)
+    if spaced_equals or in_call:
+        return False
+    if line.rstrip().endswith("="):
+        return after not in (")", ";") and not (after == "," and (_LINE_END.match(text, end + 1) or "_" in value))
+    # after a colon a name alone on its line; a type would be as well, so that only lower case counts
+    return "." in value or (value.islower() and bool(_LINE_END.match(text, end) or after in ",.;"))
+
+
+def _in_logs(text: str) -> Iterator[Hit]:
+    parts = around(lower(text), _LOG_WORDS, before=_LOG_CHARS, after=_LOG_CHARS)
+    for pattern in _IN_LOGS:
+        for match in matches_in(pattern, text, parts):
+            value = match.group("value").rstrip(".-")
+            if _login(value):
+                yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
+
+
+def _folders(text: str) -> Iterator[Hit]:
+    for match in matches_in(_FOLDERS, text, around(lower(text), _FOLDER_WORDS, before=30, after=_LOG_CHARS)):
+        value = match.group("value").rstrip(".")
+        if _login(value.replace(" ", "")):
+            yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
+
+
+def _handles(text: str) -> Iterator[Hit]:
+    if "@" not in text:
+        return
+    for match in matches(_HANDLE, text):
+        if _identifies(match.group("value")) and not _decorator(text, match):
+            yield Hit(match.start(), match.end(), SCORE)
+
+
+def _decorator(text: str, match: regex.Match[str]) -> bool:
+    """Whether `@name` is a decorator, an annotation, a tag of documentation or a rule of a style sheet: the first word of
+    its line that no prose follows."""
+    line = text.rfind("\n", max(0, match.start() - 80), match.start()) + 1
+    if text[line : match.start()].strip(" \t*/#;-") and (line or match.start() < 80):
+        return False
+    value = match.group("value")
+    if any(map(str.isdecimal, value)) and value.islower():
+        return False
+    return regex.match(r"(?:[,:]?[ ]\p{Ll}{1,15}){2}|[,:][ ]\p{L}", text, pos=match.end()) is None
+
+
+def _usernames(text: str) -> Iterator[Hit]:
+    yield from _named(text)
+    yield from _in_logs(text)
+    yield from _folders(text)
+    yield from _handles(text)
+
+
+def recognisers() -> tuple[Recogniser, ...]:
+    return (Recogniser("USERNAME", _usernames),)
