@@ -148,6 +148,7 @@ class Gateway:
             models=self.tuned_models,
             workers=self.workers,
             preparation=self.preparation,
+            surrogate_key=self.master_key.surrogate_key,
         )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors)
         self.releases = ReleasePipeline(

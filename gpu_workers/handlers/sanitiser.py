@@ -40,7 +40,7 @@ from gpu_workers.facts import SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
 from gpu_workers.handlers.recognition import Finds, joined, recognise
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
-from gpu_workers.handlers.word_parts import draw_part, step
+from gpu_workers.handlers.word_parts import draw_part, language_of, step
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
 
@@ -172,7 +172,10 @@ class Sanitiser:
             inspected = guarded(self._inspected, task, finds)
             if isinstance(inspected, GatewayError):
                 answers[index] = inspected
-            elif isinstance(task, DocumentTask) and (own := guarded(step, task, finds, inspected)) is not None:
+            elif (
+                isinstance(task, DocumentTask)
+                and (own := guarded(step, task, finds, inspected, self._lists)) is not None
+            ):
                 answers[index] = own
             elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
                 found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
@@ -186,7 +189,7 @@ class Sanitiser:
         def draw() -> list[Result]:
             for index, inspected in alone.items():
                 task = documents[index]
-                answers[index] = guarded(fill_masks, inspected, task.policy, task.fill, self._lists)
+                answers[index] = guarded(self._filled, task, inspected)
             answers.update(fill())
             for index, part in parts.items():
                 answers[index] = guarded(draw_part, part, self._words, self._lists)
@@ -200,6 +203,16 @@ class Sanitiser:
             return [answers[index] for index in range(len(tasks))]
 
         return draw
+
+    def _filled(self, task: SanitizeTask, found: Inspected) -> Sanitised:
+        return fill_masks(
+            found,
+            task.policy,
+            task.fill,
+            self._lists,
+            surrogate_key=task.surrogate_key,
+            language=language_of(task),
+        )
 
     def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected:
         if isinstance(task, FillTask):

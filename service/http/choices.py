@@ -12,7 +12,7 @@ from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.mechanisms.vectors.spec import PROJECTIONS, VECTOR_MECHANISMS
 from core.mechanisms.words.fill_pricing import SCOPES
 from core.mechanisms.words.pricing import MECHANISMS
-from core.text.policy import FILL_MODES, TECHNIQUES
+from core.text.policy import CONSISTENCIES, FILL_MODES, TECHNIQUES
 
 if TYPE_CHECKING:
     SentenceMechanism = str
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     FillMode = str
     FillMechanism = str
     FillScope = str
+    Consistency = str
 else:
     SentenceMechanism = Literal[tuple(SENTENCE_MECHANISMS)]
     VectorMechanism = Literal[VECTOR_MECHANISMS]
@@ -30,3 +31,4 @@ else:
     FillMode = Literal[FILL_MODES]
     FillMechanism = Literal[MECHANISMS]
     FillScope = Literal[SCOPES]
+    Consistency = Literal[CONSISTENCIES]

@@ -10,13 +10,14 @@ the whole document (`core.text.fill_dp`): each document costs epsilon on its `to
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.errors import InvalidInput
 from core.files.file_version import FileVersion
 from core.ledger.records import Charge
 from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
-from core.text.policy import DP, K_DEFAULT, MODEL_FILLS, MaskPolicy, check_epsilon
+from core.text.policy import DP, K_DEFAULT, MODEL_FILLS, PER_TENANT, SURROGATE, MaskPolicy, check_epsilon
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
@@ -43,6 +44,8 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
         spans=body.return_spans,
         k_max=settings.fill_k_max,
     )
+    if body.fill.consistency is not None and body.fill.mode != SURROGATE:
+        raise InvalidInput(f"only the fill `{SURROGATE}` has a consistency", field="fill.consistency")
     if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
         raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
     if epsilon is None:
@@ -79,8 +82,10 @@ def tasks_of(
     allow_lists: Sequence[str],
     tagger_types: Sequence[str],
     model: FileVersion | None = None,
+    surrogate_key: bytes | None = None,
 ) -> list[DocumentTask]:
-    """The documents as tasks for the workers. Raises InvalidInput for a limit, an empty text, an unknown list, or an
+    """The documents as tasks for the workers. `surrogate_key`: the tenant's, which a task receives only if its
+    surrogates are to be the same in all documents of the tenant. Raises InvalidInput for a limit, an empty text, an unknown list, or an
     entity without a recogniser."""
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
     policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types)
@@ -93,18 +98,19 @@ def tasks_of(
             raise InvalidInput(
                 f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
             )
-        tasks.append(
-            DocumentTask(
-                document.text,
-                policy,
-                body.fill.mode,
-                epsilon_nano,
-                body.fill.mechanism_or_default,
-                body.fill.k or K_DEFAULT,
-                body.fill.scope_or_default,
-                model,
-            )
+        task = DocumentTask(
+            document.text,
+            policy,
+            body.fill.mode,
+            epsilon_nano,
+            body.fill.mechanism_or_default,
+            body.fill.k or K_DEFAULT,
+            body.fill.scope_or_default,
+            model,
         )
+        if surrogate_key is not None and body.fill.consistency == PER_TENANT:
+            task = replace(task, surrogate_key=surrogate_key)
+        tasks.append(task)
     if body.fill.mode == DP:
         texts = [document.text for document in body.documents]
         check_places(texts, whole=policy.whole, places_max=settings.fill_slots_max)

@@ -12,7 +12,7 @@ from core.mechanisms.words.pricing import EXPONENTIAL
 from core.text.languages import ENGLISH, entities_of
 from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TECHNIQUES, VOCABULARY_SIZE_DEFAULT, MaskPolicy
 from service.config.settings import DOCUMENTS_TAKEN
-from service.http.choices import FillMechanism, FillMode, FillScope, Technique
+from service.http.choices import Consistency, FillMechanism, FillMode, FillScope, Technique
 from service.http.strict import AtMost, Strict
 
 
@@ -73,6 +73,11 @@ class Fill(Strict):
     scope: FillScope | None = Field(None, description="Of `dp` alone: what epsilon protects. Default: slot.")
     model: str | None = Field(
         None, max_length=64, description="Of `top1` and `topk` alone: a model of yours that `POST /jobs/infill` made."
+    )
+    consistency: Consistency | None = Field(
+        None,
+        description="Of `surrogate` alone: whether an original has the same surrogate within one document or in all "
+        "documents of the tenant. Default: document.",
     )
 
     @property

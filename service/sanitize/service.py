@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -38,12 +38,15 @@ class SanitizeService:
         models: TunedModels,
         workers: Workers,
         preparation: Preparation,
+        surrogate_key: Callable[[str], bytes],
     ) -> None:
+        """`surrogate_key`: tenant -> the key of its surrogates."""
         self._settings = settings
         self._policies = policies
         self._models = models
         self._workers = workers
         self._preparation = preparation
+        self._surrogate_key = surrogate_key
 
     async def price(self, tenant: str, body: SanitizeRequest) -> Price:
         """What `body` costs. Raises InvalidInput, also for a fill that costs nothing; PolicyEnforced, WorkerCold."""
@@ -96,6 +99,7 @@ class SanitizeService:
             allow_lists=self._policies.allow_lists(tenant),
             tagger_types=self._workers.tagger_types,
             model=tuned_model(self._models, tenant, mode=body.fill.mode, name=body.fill.model),
+            surrogate_key=self._surrogate_key(tenant),
         )
         return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
 
