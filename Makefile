@@ -66,6 +66,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
+	$(BIN)/python -m benchmarks.entities
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
 	$(BIN)/python -m benchmarks.obfuscation --data $(DATA)
 	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)

@@ -40,6 +40,7 @@ _NUMBER_WORDS = phrases(
     "kod|n|nº|n°|n.º|n.°|n.o|№|#"
 )
 _FAR_NUMBER_WORDS = "number|no\\.|nr\\.?|nummer|numéro|número|numero|numer|numerze|n°|nº|n\\.º"
+_FOR_WORDS = "for|für|pour|para|per|voor|dla"
 _VERBS = "heeft|tiene|porte|porta|under|with"
 _NOUNS_OF_NUMBERS = "(?:fax|tax|car|bus|job|lot|row|tel|mob)\\s"
 _OF_WORDS = phrases("of|the|my|your|de|del|de la|de los|du|des|d'|d’|di|dell'|dell’|della|do|da|dos|van|von|der|l'|l’")
@@ -62,7 +63,11 @@ _MORE_GROUPS = regex.compile(r"(?:[ \u00a0\u202f](?:\d{2,12}|[A-Z]{1,3}\d?)(?![\
 _DATE = regex.compile(
     r"(?:19|20)\d\d([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:19|20)?\d\d|(?:19|20)\d\d|\d+[.,]\d\d"
 )
-_AMOUNT = regex.compile(r"[ \u00a0]?(?:[%€$£]|(?:EUR|USD|GBP|CHF|PLN)(?!\w))")
+_AMOUNT = regex.compile(
+    r"[ \u00a0]?(?:[%€$£]|(?:EUR|USD|GBP|CHF|PLN|euros?|dollars?|pounds?|francs?|Franken|zł|złotych|reais|pesos)"
+    r"(?!\w))",
+    regex.IGNORECASE,
+)
 _LIST_GAP = regex.compile(r"\s*(?:[,;&|/]|(?:[,;]\s*)?(?<!\w)(?:and|or|und|oder|et|ou|y|e|ed|i|en|lub)(?!\w))\s*")
 
 
@@ -91,13 +96,14 @@ class Label:
         if nouns:
             noun = _any(nouns)
             ways += [rf"{noun}{_JOIN}{number}", rf"{number}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
-        owner = rf"\s{of}\s\p{{L}}{{2,20}}(?:\s\p{{Lu}}\p{{L}}{{1,20}})?"
+        owner = rf"\s(?:{of}|{_FOR_WORDS})\s(?:\p{{L}}{{1,4}}\.\s)?\p{{L}}{{2,20}}(?:\s\p{{Lu}}\p{{L}}{{1,20}})?"
         word = rf"(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
-        end = rf"(?:[\s_:,\-]{{0,3}}{word}|{owner}){{0,4}}{_PUNCTUATION}\Z"
+        end = rf"(?:[\s_:,\-]{{0,3}}{word}|{owner}|\s?\([^()\n]{{1,20}}\)){{0,4}}{_PUNCTUATION}\Z"
         label = rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?!\p{{L}})"
         self._close = regex.compile(label + end, regex.IGNORECASE)
         # `carte vitale ... sous le numéro 123`: the same sentence, no other number between, an article before "number".
-        far = rf"[^\d.!?;\n]{{1,40}}(?<![^\W_])(?!{_NOUNS_OF_NUMBERS})(?:\p{{L}}{{1,3}}|{_VERBS})\s(?:{_FAR_NUMBER_WORDS})(?!\p{{L}})"
+        article = rf"(?<![^\W_])(?!{_NOUNS_OF_NUMBERS})(?:\p{{L}}{{1,3}}|{_VERBS})"
+        far = rf"[^\d.!?;\n]{{1,40}}{article}\s(?:{_FAR_NUMBER_WORDS})(?!\p{{L}})"
         self._far = regex.compile(label + far + end, regex.IGNORECASE)
         self._anchors = Anchors([*names, *nouns])
         self._endings = {
@@ -143,7 +149,7 @@ def _written(phrase: str) -> str:
         else:
             others = [char, _ALSO[char]] if char in _ALSO else [char]
             parts.append(f"(?:{'|'.join(others)}|{base}\\p{{M}}?)")
-    return "".join(parts) + (r"\.?" if len(phrase) <= 6 else "")
+    return "".join(parts) + (r"\.?" if len(regex.split(r"[ -]", phrase)[-1]) <= 5 else "")
 
 
 def _any(words: Sequence[str]) -> str:
@@ -162,7 +168,8 @@ def labelled_scan(label: Label, value: Value = CODE, *, score: float = LABELLED_
             for start in _starts(text, first, spaced=value.spaced):
                 if start < last.end:
                     continue
-                listed = last.end and start - list_start < LIST_CHARS and _LIST_GAP.fullmatch(text, last.end, start)
+                in_reach = last.end and start == first and start - list_start < LIST_CHARS
+                listed = in_reach and _LIST_GAP.fullmatch(text, last.end, start)
                 share = last.score / score if listed else label.score(text, start)
                 end = _end(text, start, token_end, shape, value) if share else None
                 if end and (not listed or abs((end - start) - (last.end - last.start)) <= 1):

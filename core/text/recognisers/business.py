@@ -19,7 +19,7 @@ _EMPLOYEE_NAMES = phrases(
 _CUSTOMER_NOUNS = phrases(
     "customer|customers|client|clients|cust|member|members|membership|subscriber|subscription|loyalty|"
     "loyalty card|frequent flyer|contract|policy|policyholder|insurance policy|claim|customer account|"
-    "client account|Kunden|Mitglieds|Mitglied|Vertrags|Vertragskonto|Versicherungsschein|Versicherungs|Policen|"
+    "client account|Kunden|Mitglieds|Mitglied|Vertrags|Vertrag|Vertragskonto|Versicherungsschein|Versicherungs|Policen|"
     "Police|Abonnenten|Kundenkonto|Kundenkarten|cliente|clientes|abonné|abonnée|adhérent|adhérente|contrat|"
     "police|sociétaire|allocataire|carte de fidélité|socio|socia|abonado|contrato|póliza|tarjeta de socio|"
     "contratto|polizza|tessera|abbonato|klant|klanten|lid|leden|lidmaatschaps|contract|polis|relatie|apólice|"

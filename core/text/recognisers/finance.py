@@ -15,8 +15,8 @@ from core.text.written_numbers import Number, number_scan
 _ACCOUNT = phrases(
     "account number|account no|account nr|account num|acct number|acct no|acct|a/c|a/c no|bank account|"
     "bank account number|current account|checking account|savings account|Kontonummer|Konto-Nr|Konto Nr|Kontonr|"
-    "Kto|Kto-Nr|Bankkonto|Girokonto|Konto|numéro de compte|n° de compte|compte bancaire|compte courant|compte n°|"
-    "RIB|número de cuenta|n.º de cuenta|nº de cuenta|cuenta bancaria|cuenta corriente|cuenta|CLABE|CBU|CCC|"
+    "Kto|Kto-Nr|Bankkonto|Girokonto|Konto|numéro de compte|compte|n° de compte|compte bancaire|compte courant|"
+    "compte n°|RIB|número de cuenta|n.º de cuenta|nº de cuenta|cuenta bancaria|cuenta corriente|cuenta|CLABE|CBU|CCC|"
     "numero di conto|numero conto|conto corrente|conto bancario|c/c|rekeningnummer|bankrekening|"
     "bankrekeningnummer|rekening|rekeningnr|número da conta|número de conta|conta bancária|conta corrente|"
     "conta n.º|NIB|numer konta|nr konta|konto bankowe|konta bankowego|numer rachunku|nr rachunku|"
@@ -25,8 +25,8 @@ _ACCOUNT = phrases(
 _ROUTING = phrases(
     "sort code|sortcode|routing number|routing no|routing code|routing|RTN|ABA|ABA number|transit number|"
     "transit no|institution number|BSB|IFSC|IFSC code|bank code|branch code|clearing number|clearing code|"
-    "Bankleitzahl|BLZ|Clearingnummer|BC-Nummer|code banque|code guichet|código de banco|código bancario|sucursal|"
-    "ABI|CAB|codice ABI|codice CAB|bankcode|código do banco|agência|numer rozliczeniowy"
+    "Bankleitzahl|BLZ|Clearingnummer|BC-Nummer|code banque|code guichet|guichet|banque|código de banco|código bancario|"
+    "sucursal|ABI|CAB|codice ABI|codice CAB|bankcode|código do banco|agência|numer rozliczeniowy"
 )
 _ACCOUNT_VALUE = Value(r"(?=(?:[^\W_][-/. \u00a0]{0,2}){5,30}\Z)(?:[A-Z]{1,2}[ -]?)?\d[\d/. \u00a0-]*", spaced=True)
 _ROUTING_VALUE = Value(

@@ -17,7 +17,7 @@ _PATIENT = phrases("patient|patients|Patienten|paciente|paziente|patiënten|pati
 _INSURANCE = phrases(
     "health insurance|health insurance number|health insurance id|health card|health card number|health plan id|"
     "insurance id|insurance member id|insurance number|insurance no|Medicare|Medicare number|Medicaid|"
-    "Medicaid id|EHIC|Versichertennummer|Versicherten-Nr|Versichertennr|Krankenversicherungsnummer|"
+    "Medicaid id|EHIC|Versichertennummer|Versicherten-Nr|Versichertennr|Vers.-Nr|Vers-Nr|Krankenversicherungsnummer|"
     "Krankenversichertennummer|Krankenversicherten-Nr|Krankenkassennummer|KVNR|KV-Nr|KV-Nummer|Gesundheitskarte|"
     "eGK|numéro d'assuré|numéro d’assuré|n° d'assuré|assurance maladie|carte vitale|mutuelle|"
     "numéro d'adhérent mutuelle|tarjeta sanitaria|número de afiliación|seguro médico|seguro de salud|CIP|"

@@ -30,10 +30,10 @@ _NATIONAL_NAMES = phrases(
     "BSN|burgerservicenummer|sofinummer|identiteitskaart|identiteitskaartnummer|rijksregisternummer|INSZ|"
     "cartão de cidadão|cartão do cidadão|bilhete de identidade|documento de identidade|carteira de identidade|"
     "RG|CPF|número de segurança social|NISS|"
-    "dowód osobisty|dowodu osobistego|nr dowodu|numer dowodu|dowodu|PPS|PPSN|PPS number|"
+    "dowód|dowód osobisty|dowodu osobistego|nr dowodu|numer dowodu|dowodu|PPS|PPSN|PPS number|"
     "personnummer|fødselsnummer|CPR|CPR-nummer|CPR-nr|henkilötunnus|HETU|kennitala|isikukood|personas kods|"
     "asmens kodas|rodné číslo|OIB|EMŠO|EMSO|JMBG|CNP|EGN|ЕГН|AMKA|ΑΜΚΑ|TCKN|TC kimlik|TC kimlik no|kimlik no|"
-    "Teudat Zehut|NRIC|CNIC|NIK|KTP|Emirates ID"
+    "Teudat Zehut|NRIC|CNIC|NIK|KTP|Emirates ID|voter ID|voter card"
 )
 _TAX_NAMES = phrases(
     "tax id|tax number|tax no|tax reference|tax identification number|tax identifier|taxpayer|taxpayer id|"

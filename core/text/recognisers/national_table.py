@@ -2,7 +2,7 @@
 
 A form that passes alone has separators or letters, and at most one number in 40 of that form is valid by chance; or it
 is a bare number, of which at most one in 1,000 is valid. Numbers with a type of their own (`US_SSN`, `UK_NINO`,
-`ES_NIF`, `PL_PESEL`, ...) are not here.
+`ES_NIF`, `PL_PESEL`, ...) have no row.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ TAX_NUMBERS = (
     Number("FR", "SPI", "fr.nif", alone="99 99 999 999 999", near="9999999999999"),
     Number("FR", "SIREN", "fr.siren", near="999 999 999|999999999"),
     Number("FR", "SIRET", "fr.siret", near="999 999 999 99999|99999999999999"),
+    Number("GB", "VAT", "gb.vat", near="AA999999999|AA 999999999|AA 999 9999 99|999 9999 99|AA999999999999"),
     Number("GB", "UTR", "gb.utr", near="9999999999|99999 99999"),
     Number("GR", "AFM", "gr.vat", near="999999999"),
     Number("HU", "adószám", "hu.anum", near="99999999"),

@@ -99,7 +99,7 @@ def _plate_end(text: str, start: int) -> int | None:
 
 # ---------------------------------------------------------------- vehicle identification numbers
 
-_VIN = regex.compile(r"(?<![\w-])[A-HJ-NPR-Z0-9]{17}(?![\w-])", regex.IGNORECASE)
+_VIN = regex.compile(r"(?<![\w-])[A-HJ-NPR-Z0-9]{17}(?![\w@-])", regex.IGNORECASE)
 _VIN_WORDS = phrases(
     "VIN|VINs|vehicle identification number|vehicle id|chassis number|chassis no|frame number|Fahrgestellnummer|"
     "Fahrzeug-Identifizierungsnummer|Fahrzeugidentifikationsnummer|FIN|FIN-Nr|Fahrgestell-Nr|numéro de châssis|"
