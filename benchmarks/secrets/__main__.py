@@ -1,14 +1,15 @@
-"""Secrets, passwords, user names, dates of birth, ages and coordinates: how many are hidden, and what is masked wrongly.
+"""Secrets, passwords, user names, dates of birth, ages, coordinates: what is hidden, and what is masked wrongly.
 
     python -m benchmarks.secrets [--split held-out] [--draws 20] [--code FOLDER ...] [--code-bytes 20000000] [--show 0]
 
-Positives are drawn values in the texts of `benchmarks/secrets/texts.py`. `--split`: `development` are the texts that
-were read while the recognisers were written, `held-out` the others. A value is hidden if finds cover all of its letters
-and digits. Secrets and passwords are looked for with both types, as the profile `secrets` has them.
+Positives are drawn values in texts. `--split`: `development` are the texts that were read while the recognisers were
+written (`texts.py`), `held-out` those that were written afterwards (`held_out_texts.py`). A value is hidden if finds
+cover all of its letters and digits. Secrets and passwords are looked for with both types, as the profile `secrets` has
+them.
 
 Negatives: lines of logs, configurations, and dates, ages and numbers of other kinds (drawn), and the source files of
 `--code` (default: this project and the installed Python packages) up to `--code-bytes`. Printed is the share of words
-that a type masks. The packages hold some test keys and passwords, which count as errors here. `--show N` prints N
+that a type masks. The packages hold some test keys and passwords, which count as errors. `--show N` prints N
 finds of each type in code, and values that were missed.
 """
 
@@ -23,54 +24,68 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.secrets import dates, texts, values
+from benchmarks.secrets import dates, held_out_texts, plain_texts, texts, values
 from core.text import mask_entity
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.tokens import tokenize
 
+HELD_OUT = "held-out"
 TYPES = ("SECRET", "PASSWORD", "USERNAME", "DATE_OF_BIRTH", "AGE", "COORDINATE", "DATE_TIME")
 SECRETS = ("SECRET", "PASSWORD")
-SUFFIXES = {".py", ".js", ".css", ".json", ".yaml", ".yml", ".toml", ".html", ".md", ".rst", ".txt", ".cfg", ".h", ".sh", ".pyi"}
+SUFFIXES = {
+    ".py",
+    ".js",
+    ".css",
+    ".json",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".html",
+    ".md",
+    ".rst",
+    ".txt",
+    ".cfg",
+    ".h",
+    ".sh",
+    ".pyi",
+}
 FILE_CHARS_MAX = 200_000
 
 Case = tuple[str, str, str, tuple[str, ...]]  # kind, text, value, types
 
 
-def _of(split: str, rows: tuple[str, ...]) -> tuple[str, ...]:
-    return rows[0 if split == "development" else 1 :: 2]
-
-
 def positives(split: str, draws: int, rng: random.Random) -> Iterator[Case]:
+    chosen = held_out_texts if split == HELD_OUT else texts
     for _ in range(draws):
         for name, value in values.FORMATS.items():
-            for frame in rng.sample(_of(split, texts.FORMAT_FRAMES), 2):
+            for frame in rng.sample(chosen.FORMAT_FRAMES, 2):
                 drawn = value(rng)
                 yield f"SECRET format: {name}", frame.replace("@@", drawn), drawn, SECRETS
-        for frame in _of(split, texts.SECRET_FRAMES):
+        for frame in chosen.SECRET_FRAMES:
             for name in rng.sample(sorted(values.BLIND), 3):
                 drawn = values.BLIND[name](rng)
                 yield "SECRET by context", frame.replace("@@", drawn), drawn, SECRETS
         for kind, frames, value, types in (
-            ("PASSWORD", texts.PASSWORD_FRAMES, values.password, SECRETS),
-            ("SECRET in URL", texts.URL_FRAMES, values.plain_password, SECRETS),
-            ("PASSWORD code", texts.CODE_FRAMES, values.code, ("PASSWORD",)),
-            ("USERNAME", texts.USERNAME_FRAMES, values.username, ("USERNAME",)),
-            ("USERNAME handle", texts.HANDLE_FRAMES, values.handle, ("USERNAME",)),
-            ("AGE", texts.AGE_FRAMES, values.age, ("AGE",)),
+            ("PASSWORD", chosen.PASSWORD_FRAMES, values.password, SECRETS),
+            ("SECRET in URL", chosen.URL_FRAMES, values.plain_password, SECRETS),
+            ("PASSWORD code", chosen.CODE_FRAMES, values.code, ("PASSWORD",)),
+            ("USERNAME", chosen.USERNAME_FRAMES, values.username, ("USERNAME",)),
+            ("USERNAME handle", chosen.HANDLE_FRAMES, values.handle, ("USERNAME",)),
+            ("AGE", chosen.AGE_FRAMES, values.age, ("AGE",)),
         ):
-            for frame in _of(split, frames):
+            for frame in frames:
                 drawn = value(rng)
                 yield kind, frame.replace("@@", drawn), drawn, types
-        for language, frames in texts.BIRTH_FRAMES.items():
-            for frame in _of(split, frames):
+        for language, frames in chosen.BIRTH_FRAMES.items():
+            for frame in frames:
                 drawn = dates.drawn(rng, language)
                 yield f"DATE_OF_BIRTH {language}", frame.replace("@@", drawn), drawn, ("DATE_OF_BIRTH",)
-        for language, frames in texts.DATE_FRAMES.items():
-            for frame in _of(split, frames):
+        for language, frames in plain_texts.DATE_FRAMES.items():
+            for frame in frames:
                 drawn = dates.drawn(rng, language, first_year=1990, days=13_000)
                 yield f"DATE_TIME {language}", frame.replace("@@", drawn), drawn, ("DATE_TIME",)
-        for frame in _of(split, texts.POSITION_FRAMES):
+        for frame in chosen.POSITION_FRAMES:
             text = position(frame, rng)
             yield "COORDINATE", text, " ".join(re.findall(r"\d+\.\d+", text)), ("COORDINATE",)
 
@@ -79,25 +94,30 @@ def position(frame: str, rng: random.Random) -> str:
     lat, lon = rng.uniform(-70, 70), rng.uniform(-170, 170)
     alat, alon = abs(lat), abs(lon)
     return frame.format(
-        lat=lat, lon=lon, alat=alat, alon=alon, ns="N" if lat > 0 else "S", ew="E" if lon > 0 else "W",
-        dlat=int(alat), mlat=int(alat * 60) % 60, slat=alat * 3600 % 60, dlon=int(alon), mlon=int(alon * 60) % 60, slon=alon * 3600 % 60,
-    )  # fmt: skip
+        **{"lat": lat, "lon": lon, "alat": alat, "alon": alon},
+        **{"ns": "N" if lat > 0 else "S", "ew": "E" if lon > 0 else "W"},
+        **{"dlat": int(alat), "mlat": int(alat * 60) % 60, "slat": alat * 3600 % 60},
+        **{"dlon": int(alon), "mlon": int(alon * 60) % 60, "slon": alon * 3600 % 60},
+    )
 
 
 def negatives(draws: int, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) without a value of the types that the kind names."""
     for _ in range(draws):
-        for language, frames in texts.DATE_FRAMES.items():
+        for language, frames in plain_texts.DATE_FRAMES.items():
             for frame in frames:
                 yield "DATE_OF_BIRTH", frame.replace("@@", dates.drawn(rng, language, first_year=1990, days=13_000))
-        for frame in texts.NOT_AGE_FRAMES:
+        for frame in plain_texts.NOT_AGE_FRAMES:
             yield "AGE", frame.replace("@@", values.age(rng))
-        for frame in texts.NOT_POSITION_FRAMES:
+        for frame in plain_texts.NOT_POSITION_FRAMES:
             a, b, c, d = (rng.uniform(-3, 3) for _ in range(4))
-            yield "COORDINATE", frame.format(a=a, b=b, c=c, d=d, i=rng.randrange(9), j=rng.randrange(99), k=rng.randrange(99))
-        for line in texts.PLACEHOLDER_LINES:
+            yield (
+                "COORDINATE",
+                frame.format(a=a, b=b, c=c, d=d, i=rng.randrange(9), j=rng.randrange(99), k=rng.randrange(99)),
+            )
+        for line in plain_texts.PLACEHOLDER_LINES:
             yield "SECRET PASSWORD", line
-        for line in texts.LOG_FRAMES:
+        for line in plain_texts.LOG_FRAMES:
             yield "SECRET PASSWORD USERNAME COORDINATE AGE DATE_OF_BIRTH", log_line(line, rng)
 
 
@@ -146,8 +166,8 @@ def recall(split: str, draws: int, show: int) -> None:
     for kind in sorted(all_):
         if not kind.startswith("SECRET format:") or hits[kind] < all_[kind]:
             print(f"{kind:<40}{all_[kind]:>7}{hits[kind] / all_[kind]:>8.3f}")
-    secrets = [kind for kind in all_ if kind in ("SECRET", "PASSWORD")]
-    print(f"{'secrets and passwords':<40}{sum(all_[k] for k in secrets):>7}{sum(hits[k] for k in secrets) / sum(all_[k] for k in secrets):>8.3f}")
+    count, good = all_["SECRET"] + all_["PASSWORD"], hits["SECRET"] + hits["PASSWORD"]
+    print(f"{'secrets and passwords':<40}{count:>7}{good / count:>8.3f}")
     for kind, lines in missed.items():
         for text in lines[:show]:
             print(f"    missed {kind}: {text!r:.160}")
@@ -173,7 +193,9 @@ def false_finds(draws: int, show: int) -> None:
 
 
 def source_files(folders: list[Path], limit: int, rng: random.Random) -> Iterator[str]:
-    paths = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    paths = sorted(
+        path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file()
+    )
     rng.shuffle(paths)
     for path in paths:
         if limit <= 0:
@@ -213,13 +235,19 @@ def in_code(folders: list[Path], limit: int, show: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--split", choices=("development", "held-out"), default="held-out")
+    parser.add_argument("--split", choices=("development", HELD_OUT), default=HELD_OUT)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--code", type=Path, nargs="*")
     parser.add_argument("--code-bytes", type=int, default=20_000_000)
     parser.add_argument("--show", type=int, default=0)
     options = parser.parse_args()
-    folders = options.code or [Path("core"), Path("service"), Path("gpu_workers"), Path("docs"), Path(sysconfig.get_paths()["purelib"])]
+    folders = options.code or [
+        Path("core"),
+        Path("service"),
+        Path("gpu_workers"),
+        Path("docs"),
+        Path(sysconfig.get_paths()["purelib"]),
+    ]
     recall(options.split, options.draws, options.show)
     false_finds(options.draws, options.show)
     in_code(folders, options.code_bytes, options.show)

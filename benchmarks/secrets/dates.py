@@ -44,7 +44,11 @@ def drawn(rng: random.Random, language: str, *, first_year: int = 1925, days: in
         "it": [f"{day.day} {month} {day.year}", f"{'1°' if day.day == 1 else day.day} {month} {day.year}"],
         "nl": [f"{day.day} {month} {day.year}"],
         "pt": [f"{day.day} de {month} de {day.year}", f"{day.day} {month} {day.year}"],
-        "pl": [f"{day.day} {month} {day.year} r.", f"{day.day} {month} {day.year} roku", f"{day.day} {month} {day.year}"],
+        "pl": [
+            f"{day.day} {month} {day.year} r.",
+            f"{day.day} {month} {day.year} roku",
+            f"{day.day} {month} {day.year}",
+        ],
     }[language]
     return rng.choice(numeric if rng.random() < 0.5 else named)
 

@@ -71,7 +71,9 @@ FORMATS: dict[str, Value] = {
     "gitlab deploy": joined("gl", "dt-", chars(20, _URL)),
     "slack bot": joined("xo", "xb-", chars(12, string.digits), "-", chars(13, string.digits), "-", chars(24)),
     "slack app": joined("xa", "pp-1-", chars(11, _UPPER), "-", chars(13, string.digits), "-", chars(64, _HEX)),
-    "slack webhook": joined("https://hooks.sl", "ack.com/services/T", chars(8, _UPPER), "/B", chars(10, _UPPER), "/", chars(24)),
+    "slack webhook": joined(
+        "https://hooks.sl", "ack.com/services/T", chars(8, _UPPER), "/B", chars(10, _UPPER), "/", chars(24)
+    ),
     "stripe secret": joined("sk", "_live_", chars(24)),
     "stripe restricted": joined("rk", "_live_", chars(99)),
     "stripe webhook": joined("wh", "sec_", chars(32)),
@@ -131,7 +133,24 @@ BLIND: dict[str, Value] = {
     "aws secret": chars(40, _ALNUM + "+/"),
 }
 
-_WORDS = "Winter Sommer Kotek Soleil Verano Blume dragon monkey football Lisboa Pompei pannenkoek qwerty Tulipan berlin Marzec".split()
+_WORDS = [
+    "Winter",
+    "Sommer",
+    "Kotek",
+    "Soleil",
+    "Verano",
+    "Blume",
+    "dragon",
+    "monkey",
+    "football",
+    "Lisboa",
+    "Pompei",
+    "pannenkoek",
+    "qwerty",
+    "Tulipan",
+    "berlin",
+    "Marzec",
+]
 
 
 def password(rng: random.Random) -> str:
@@ -159,8 +178,42 @@ def code(rng: random.Random) -> str:
     return "".join(rng.choices(string.digits, k=rng.choice((4, 5, 6, 6, 8))))
 
 
-_FIRST = "anna jan piotr marie luis giulia sanne tiago emma noah lena hugo carmen paolo bram ines".split()
-_LAST = "kowalska smith keller dupont garcia rossi devries silva novak brown maier martin lopez bianchi jansen costa".split()
+_FIRST = [
+    "anna",
+    "jan",
+    "piotr",
+    "marie",
+    "luis",
+    "giulia",
+    "sanne",
+    "tiago",
+    "emma",
+    "noah",
+    "lena",
+    "hugo",
+    "carmen",
+    "paolo",
+    "bram",
+    "ines",
+]
+_LAST = [
+    "kowalska",
+    "smith",
+    "keller",
+    "dupont",
+    "garcia",
+    "rossi",
+    "devries",
+    "silva",
+    "novak",
+    "brown",
+    "maier",
+    "martin",
+    "lopez",
+    "bianchi",
+    "jansen",
+    "costa",
+]
 
 
 def username(rng: random.Random) -> str:

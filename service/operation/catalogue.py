@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.text.languages import ENGLISH, LANGUAGES, OFFERED_ENTITIES
 from core.text.policy import ENTITIES, supported
+from core.text.profiles import PROFILES
 from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
 from service.deps import EngineDep, PoliciesDep, SettingsDep, TunedModelsDep, WorkersDep
@@ -68,5 +69,6 @@ async def entities(workers: WorkersDep) -> dict[str, Any]:
                 "recogniser": "tagger" if entity.tagged else "pattern",
             }
             for name, entity in rows
-        ]
+        ],
+        "profiles": {name: list(members) for name, members in PROFILES.items()},
     }

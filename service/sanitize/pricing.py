@@ -85,8 +85,8 @@ def tasks_of(
     surrogate_key: bytes | None = None,
 ) -> list[DocumentTask]:
     """The documents as tasks for the workers. `surrogate_key`: the tenant's, which a task receives only if its
-    surrogates are to be the same in all documents of the tenant. Raises InvalidInput for a limit, an empty text, an unknown list, or an
-    entity without a recogniser."""
+    surrogates are to be the same in all documents of the tenant. Raises InvalidInput for a limit, an empty text, an
+    unknown list, or an entity without a recogniser."""
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
     policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None

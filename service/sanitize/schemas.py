@@ -36,6 +36,9 @@ class Mask(Strict):
     entities: Annotated[list[str], AtMost(len(ENTITIES))] | None = Field(
         None, description="Default: the catalogue at GET /entities."
     )
+    profile: str | None = Field(
+        None, max_length=32, description="A named set of entities, listed at GET /entities; `entities` adds to it."
+    )
     vocabulary_size: int = VOCABULARY_SIZE_DEFAULT
     allow_list: str = Field(ALLOW_LIST_DEFAULT, max_length=64)
     thresholds: Thresholds | None = Field(None, description="Least score of a hit that is masked, by entity.")
@@ -54,6 +57,7 @@ class Mask(Strict):
                 techniques=techniques,
                 entities=tuple(self.entities or ()),
                 allow_list=self.allow_list,
+                profile=self.profile,
             ),
             vocabulary_size=self.vocabulary_size,
             allow_list=self.allow_list,

@@ -28,7 +28,8 @@ _LEADING = "'‘’`*.=&?!/~"
 _SPELT_AT = r"(?:\s*[\[({<]\s*(?:at|@)\s*[\])}>]\s*|\s+(?:at|AT)\s+)"
 _SPELT_DOT = r"(?:\s*[\[({<]\s*(?:dot|\.)\s*[\])}>]\s*|\s+(?:dot|DOT)\s+)"
 _SPELT = regex.compile(
-    rf"(?<![\w.+-])[\w.+-]{{1,64}}+(?:{_SPELT_DOT}\w{{1,64}}){{0,3}}{_SPELT_AT}[\w-]{{1,63}}(?:{_SPELT_DOT}|\.)(?:[\w-]{{1,63}}(?:{_SPELT_DOT}|\.)){{0,3}}[^\W\d_]{{2,24}}\b"
+    rf"(?<![\w.+-])[\w.+-]{{1,64}}+(?:{_SPELT_DOT}\w{{1,64}}){{0,3}}{_SPELT_AT}[\w-]{{1,63}}(?:{_SPELT_DOT}|\.)"
+    rf"(?:[\w-]{{1,63}}(?:{_SPELT_DOT}|\.)){{0,3}}[^\W\d_]{{2,24}}\b"
 )
 _BRACKET_OR_DOT = regex.compile(r"\bdot\b|[\[({<]", regex.IGNORECASE)
 

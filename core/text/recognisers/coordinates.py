@@ -1,9 +1,10 @@
 """COORDINATE: geographic positions that are precise to some hundred metres or better.
 
-Forms: degrees with letters of the compass or named fields (from three decimals), degrees with minutes and seconds, `geo:`
-addresses, the positions in links to maps, and two bare decimals. Two bare decimals also need a context word or the form
-of a position: two equal numbers of decimals from four to eight, neither below one degree, and no third number beside them.
-A version, a ratio and a list of numbers are none. The latitude lies within 90 degrees, the longitude within 180.
+Forms: degrees with letters of the compass or named fields (from three decimals), degrees with minutes and seconds,
+`geo:` addresses, the positions in links to maps, and two bare decimals. Two bare decimals also need a context word
+or the
+form of a position: as many decimals in both, from four to eight, neither below one degree, and no third number beside
+them. A version, a ratio and a list of numbers are none. The latitude lies within 90 degrees, the longitude within 180.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ AROUND_CHARS = 80
 _LATITUDE_POINT = r"[+−-]?(?:[0-8]?\d|90)\.\d{3,15}"
 _LONGITUDE_POINT = r"[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.\d{3,15}"
 _SIGN = r"(?<![\w.,+−-])"
-_MINUTES = r"[ ]?[°º˚d][ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?['’′´m](?:[ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?(?:[\"”″]|''|’’|′′|s))?"
+_MINUTES = (
+    r"[ ]?[°º˚d][ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?['’′´m](?:[ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?(?:[\"”″]|''|’’|′′|s))?"
+)
 
 _PATTERNS = tuple(
     regex.compile(pattern, regex.IGNORECASE)
@@ -33,38 +36,47 @@ _PATTERNS = tuple(
         r"(?<![\w.])[NS][ ]?\d{1,2}[.,]\d{3,12}[ ]?[°º]?[,;/ ]{1,3}[EWOL][ ]?\d{1,3}[.,]\d{3,12}[ ]?[°º]?(?!\w)",
         r"(?<![\w.])[+−-]?\d{1,2}\.\d{3,12}[ ]?[°º][,;/ ]{1,3}[+−-]?\d{1,3}\.\d{3,12}[ ]?[°º]",
         # 52°31'12.0"N 13°24'18.0"E
-        rf"(?<![\w.])(?:[NS][ ]?)?\d{{1,2}}{_MINUTES}[ ]?[NS]?(?:[,;/]|[ ]|[ ]?and[ ]){{1,3}}(?:[EWOL][ ]?)?\d{{1,3}}{_MINUTES}[ ]?(?:[EWOL](?!\w))?",
+        rf"(?<![\w.])(?:[NS][ ]?)?\d{{1,2}}{_MINUTES}[ ]?[NS]?(?:[,;/]|[ ]|[ ]?and[ ]){{1,3}}"
+        rf"(?:[EWOL][ ]?)?\d{{1,3}}{_MINUTES}[ ]?(?:[EWOL](?!\w))?",
         r"(?<!\w)geo:[+-]?\d{1,2}(?:\.\d{2,15})?,[+-]?\d{1,3}(?:\.\d{2,15})?(?:,-?\d{1,5}(?:\.\d+)?)?",
         rf"(?<=[/@=]@?|loc:|%40){_LATITUDE_POINT}(?:,|%2C|/){_LONGITUDE_POINT}",
         rf"!3d{_LATITUDE_POINT}!4d{_LONGITUDE_POINT}",
         rf"(?<![a-z])m?lat(?:itude)?=(?P<lat1>{_LATITUDE_POINT})",
         rf"(?<![a-z])m?(?:lon|lng|long)(?:gitude)?=(?P<lon1>{_LONGITUDE_POINT})",
         # named fields
-        r"(?<![a-z])(?:(?:geo|gps|start|end|home|pickup|dropoff|origin|dest)?_?(?:lat|latitude|breitengrad|breite|latitud|latitudine|breedtegraad|szerokość(?:[ ]geograficzna)?"
+        r"(?<![a-z])(?:(?:geo|gps|start|end|home|pickup|dropoff|origin|dest)?_?(?:lat|latitude|breitengrad|breite"
+        r"|latitud|latitudine|breedtegraad|szerokość(?:[ ]geograficzna)?"
         rf"|geogr\.[ ]breite))[\"']?[ ]?(?::|=|=>|[ ])[ ]?[\"']?(?P<lat2>{_LATITUDE_POINT})(?!\d)",
-        r"(?<![a-z])(?:(?:geo|gps|start|end|home|pickup|dropoff|origin|dest)?_?(?:lon|lng|long|longitude|längengrad|länge|longitud|longitudine|lengtegraad"
-        rf"|długość(?:[ ]geograficzna)?|geogr\.[ ]länge))[\"']?[ ]?(?::|=|=>|[ ])[ ]?[\"']?(?P<lon2>{_LONGITUDE_POINT})(?!\d)",
+        r"(?<![a-z])(?:(?:geo|gps|start|end|home|pickup|dropoff|origin|dest)?_?(?:lon|lng|long|longitude|längengrad"
+        r"|länge|longitud|longitudine|lengtegraad"
+        rf"|długość(?:[ ]geograficzna)?|geogr\.[ ]länge))[\"']?[ ]?(?::|=|=>|[ ])[ ]?[\"']?"
+        rf"(?P<lon2>{_LONGITUDE_POINT})(?!\d)",
     )
 )
 _PRECISE = regex.compile(r"\d[.,]\d{2}|[°º˚]|\d[ ]?d[ ]?\d|geo:", regex.IGNORECASE)
 _BARE = regex.compile(
-    rf"(?<![\w.,+/−-])(?<!\d[,;][ ])(?P<lat>[+−-]?(?:[0-8]?\d|90)\.(?P<p>\d{{4,15}}))(?:,[ ]?|;[ ]?|[ ]|[ ]/[ ])"
-    rf"(?P<lon>[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.(?P<q>\d{{4,15}}))(?!\w|\.\d|[,;][ ]?[+-]?\d|[ ][+-]?\d)"
+    r"(?<![\w.,+/−-])(?<!\d[,;][ ])(?P<lat>[+−-]?(?:[0-8]?\d|90)\.(?P<p>\d{4,15}))(?:,[ ]?|;[ ]?|[ ]|[ ]/[ ])"
+    r"(?P<lon>[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.(?P<q>\d{4,15}))(?!\w|\.\d|[,;][ ]?[+-]?\d|[ ][+-]?\d)"
 )
 _CONTEXT = (
-    "coordinates coordinate coords coord gps location located position latitude longitude lat lng lon geo geolocation map maps waypoint"
-    " koordinaten koordinate standort position lage breitengrad coordonnées localisation emplacement coordenadas ubicación localización posición"
-    " coordinate posizione ubicazione coördinaten locatie positie coordenadas localização posição współrzędne lokalizacja położenie"
+    "coordinates coordinate coords coord gps location located position latitude longitude lat lng lon geo"
+    " geolocation map maps waypoint"
+    " koordinaten koordinate standort position lage breitengrad coordonnées localisation emplacement coordenadas"
+    " ubicación localización posición"
+    " coordinate posizione ubicazione coördinaten locatie positie coordenadas localização posição współrzędne"
+    " lokalizacja położenie"
 )
 
 
 def _coordinates(text: str) -> Iterator[Hit]:
     parts = merged(
-        (max(0, found.start() - AROUND_CHARS), min(len(text), found.end() + AROUND_CHARS)) for found in matches(_PRECISE, text)
+        (max(0, found.start() - AROUND_CHARS), min(len(text), found.end() + AROUND_CHARS))
+        for found in matches(_PRECISE, text)
     )
     for pattern in _PATTERNS:
         for match in matches_in(pattern, text, parts):
-            yield Hit(*match.span(match.lastgroup or 0), SCORE)
+            start, end = match.span(match.lastgroup or 0)
+            yield Hit(start, end, SCORE)
     for match in matches_in(_BARE, text, parts):
         first, second = abs(_number(match.group("lat"))), abs(_number(match.group("lon")))
         places = len(match.group("p")), len(match.group("q"))

@@ -1,7 +1,9 @@
 """The written forms of dates and times in eight languages, as one pattern each.
 
-A date is numeric (`03/05/1984`, `3. 5. 84`, `1984-05-03`) or has the name of a month (`3 May 1984`, `3. Mai 1984`, `1er mai 1984`,
-`3 de mayo de 1984`, `May 3rd, '84`, `03-MAY-1984`, `May 1984`). Days and months are in range; a month has up to 31 days.
+A date is numeric (`03/05/1984`, `3. 5. 84`, `1984-05-03`) or has the name of a month (`3 May 1984`, `3. Mai 1984`,
+`1er mai 1984`,
+`3 de mayo de 1984`, `May 3rd, '84`, `03-MAY-1984`, `May 1984`). Days and months are in range; a month has up to 31
+days.
 The patterns have bounded repeats only.
 """
 
@@ -24,11 +26,13 @@ _MONTHS = (  # a line for each language: full names, then abbreviations; Polish 
     "januari februari maart april mei juni juli augustus september oktober november december",
     "janeiro fevereiro março marco abril maio junho julho agosto setembro outubro novembro dezembro",
     "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień"
-    " stycznia lutego marca kwietnia maja czerwca lipca sierpnia września wrzesnia października pazdziernika listopada grudnia",
+    " stycznia lutego marca kwietnia maja czerwca lipca sierpnia września wrzesnia października pazdziernika"
+    " listopada grudnia",
 )
 _SHORT = "jan feb apr jun jul aug sep sept oct nov dec"  # unmistakable without a year as well
 _SHORT_WITH_YEAR = (
-    "mar mär mrz okt dez janv févr fev fév avr juil août sept déc ene abr ago dic gen mag giu lug set ott mrt mei fev abr mai out dez"
+    "mar mär mrz okt dez janv févr fev fév avr juil août sept déc ene abr ago dic gen mag giu lug set ott mrt mei"
+    " fev abr mai out dez"
     " sty lut kwi maj cze lip sie wrz paź lis gru may"
 )
 
@@ -62,7 +66,9 @@ _ERA = r"(?:[ ](?:r\.|roku|r(?=[ ,;)]|$)))?"
 
 _DAY_MONTH_YEAR = rf"{_D}{_ORDINAL}{_OF}{_ANY_MONTH}{_BEFORE_YEAR}(?:{_YEAR}|{_SHORT_YEAR})(?!\d){_ERA}"
 _DAY_MONTH = rf"{_D}{_ORDINAL}(?:[ ]?of[ ]|[ ]de[ ]|[ ]){MONTH}(?!\p{{L}})"
-_MONTH_DAY_YEAR = rf"{_ANY_MONTH}(?:[ ]|-|/)(?:the[ ])?{_D}(?:st|nd|rd|th)?(?:,[ ]?|[ ]|-|/)(?:{_YEAR}|['’]\d{{2}})(?!\d)"
+_MONTH_DAY_YEAR = (
+    rf"{_ANY_MONTH}(?:[ ]|-|/)(?:the[ ])?{_D}(?:st|nd|rd|th)?(?:,[ ]?|[ ]|-|/)(?:{_YEAR}|['’]\d{{2}})(?!\d)"
+)
 _MONTH_DAY = rf"{MONTH}[ ](?:the[ ])?{_D}(?:st|nd|rd|th)?(?![\w:])"
 _MONTH_YEAR = rf"{_ANY_MONTH}(?:,?[ ]|[ ]del?[ ]|-)(?:{_YEAR})(?!\d){_ERA}"
 _YEAR_MONTH_DAY = rf"{_YEAR}[ ,-]{{1,2}}{_ANY_MONTH}[ -]{_D}(?!\d)"
@@ -70,16 +76,20 @@ _ROMAN_DATE = rf"{_D}(?:[ ]{_ROMAN}[ ]|\.{_ROMAN}\.)(?:{_YEAR})(?!\d){_ERA}"
 
 ISO = rf"{_YEAR}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?!\d)"
 _ISO_OTHER = rf"{_YEAR}(?P<y>[./])[ ]?{_M}(?P=y)[ ]?{_D}(?!\d)"
-_NUMERIC = rf"(?:{_D}(?P<a>[./-])[ ]?{_M}(?P=a)[ ]?|{_M}(?P<b>[./-])[ ]?{_D}(?P=b)[ ]?)(?:{_YEAR}|['’]?\d{{2}})(?![\d\w]|[./-]\d){_ERA}"
+_NUMERIC = (
+    rf"(?:{_D}(?P<a>[./-])[ ]?{_M}(?P=a)[ ]?|{_M}(?P<b>[./-])[ ]?{_D}(?P=b)[ ]?)(?:{_YEAR}|['’]?\d{{2}})(?![\d\w]"
+    rf"|[./-]\d){_ERA}"
+)
 _MONTH_AND_YEAR = r"(?:0[1-9]|1[0-2])/(?:19|20)\d{2}(?![\d\w/])"
 _SPACED = rf"(?:{_D}[ ]{_M}[ ]{_YEAR}|{_YEAR}[ ]{_M}[ ]{_D}|{_D}[-–][ ]?{_M}[-–][ ]?{_YEAR})(?!\d)"
-_COMPACT = r"(?:(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])(?:19|20)\d{2})(?!\d)"
+_COMPACT = (
+    r"(?:(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])(?:19"
+    r"|20)\d{2})(?!\d)"
+)
 _NUMERIC_NO_YEAR = rf"{_D}[./]{_M}\.?(?![\d\w]|[./-]\d)"
 
 _START = r"(?<![\p{L}\d]|\d[.,/:-])"
-_NAMED = "|".join(
-    (_YEAR_MONTH_DAY, _DAY_MONTH_YEAR, _MONTH_DAY_YEAR, _ROMAN_DATE, _MONTH_YEAR, _DAY_MONTH, _MONTH_DAY)
-)
+_NAMED = "|".join((_YEAR_MONTH_DAY, _DAY_MONTH_YEAR, _MONTH_DAY_YEAR, _ROMAN_DATE, _MONTH_YEAR, _DAY_MONTH, _MONTH_DAY))
 _THE_DAY = rf"(?:(?:{_WEEKDAY})(?!\p{{L}})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?"
 _DATE = rf"{_START}{_THE_DAY}(?:{ISO}|{_ISO_OTHER}|{_NUMERIC}|{_NAMED}|{_MONTH_AND_YEAR})"
 # beside a word of birth, a run of digits and a day without a year are dates as well
@@ -96,14 +106,13 @@ TIME = (
     rf"|(?<=godz\.[ ]|godzinie[ ]|kl\.[ ]|ore[ ]|alle[ ]|las[ ]){_HOUR}[.:,]{_MINUTE}(?!\d)"
 )
 _JOIN = r"(?:T|,?[ ](?:(?:at|um|à|a[ ]las|alle(?:[ ]ore)?|om|às|o[ ]godz\.|o)[ ])?)"
-_DATE_TIME = regex.compile(
-    rf"{_DATE}(?:{_JOIN}(?:{TIME}))?|(?<![\p{{L}}\d.:,/])(?:{TIME})", regex.IGNORECASE
-)
+_DATE_TIME = regex.compile(rf"{_DATE}(?:{_JOIN}(?:{TIME}))?|(?<![\p{{L}}\d.:,/])(?:{TIME})", regex.IGNORECASE)
 _IN_CONTEXT = regex.compile(_DATE_IN_CONTEXT, regex.IGNORECASE)
 
 _NUMBER = regex.compile(r"(?<!\d)\d")
 _WORDS_BEFORE = regex.compile(  # matched backwards from a number
-    rf"(?r)(?<!\p{{L}})(?:(?:{_WEEKDAY})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?(?:{_ANY_MONTH}(?:,?[ ]|-|/|[ ]del?[ ])(?:the[ ])?)?['’]?",
+    rf"(?r)(?<!\p{{L}})(?:(?:{_WEEKDAY})\.?,?[ ](?:(?:the|den|der|le|el)[ ])?)?(?:{_ANY_MONTH}(?:,?[ ]|-|/"
+    rf"|[ ]del?[ ])(?:the[ ])?)?['’]?",
     regex.IGNORECASE,
 )
 

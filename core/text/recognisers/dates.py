@@ -22,11 +22,14 @@ BEFORE_CHARS = 120
 _BORN = regex.compile(
     r"""
     (?<!\p{L})(?:
-      (?:date|day|place[ ]and[ ]date)[ ]of[ ]birth | birth[ _-]?(?:date|day)s? | born(?![ ]out) | b\.(?=[ ]?[\d\p{Lu}]) | d\.?o\.?b\.? | bday
-      | (?:dob|birth_?date|date_?of_?birth|birth_?day|bdate|born_on|born_at|birth_dt|geburtsdatum|birthdt|naissance)(?=["'_]|\b)
+      (?:date|day|place[ ]and[ ]date)[ ]of[ ]birth | birth[ _-]?(?:date|day)s? | born(?![ ]out) | b\.(?=[
+      ]?[\d\p{Lu}]) | d\.?o\.?b\.? | bday
+      | (?:dob|birth_?date|date_?of_?birth|birth_?day|bdate|born_on|born_at|birth_dt|geburtsdatum|birthdt
+        |naissance)(?=["'_]|\b)
       | geb(?:oren(?:e[rmn]?)?|\.|urts?(?:datum|tag)(?:es|s)?)? | geburtsdat\. | geboren
       | né(?:e|s|es|\(e\)|·e|\.e|e\(s\))? | date[ ]de[ ]naissance | naissance | anniversaire | nait | naquit | ddn
-      | nacid[oa]s? | nació | nací | fecha[ ](?:de[ ])?nac(?:imiento|\.) | f\.?[ ]?nac\.? | nacimiento | cumpleaños | natalicio
+      | nacid[oa]s? | nació | nací | fecha[ ](?:de[ ])?nac(?:imiento|\.) | f\.?[ ]?nac\.? | nacimiento | cumpleaños |
+      natalicio
       | nat[oaie](?=[ ](?:a|ad|il|in|l['’]|nel|nella)) | nacque | data[ ]di[ ]nascita | nascita | compleanno
       | geboorte(?:datum|dag|dd) | geb\.?[ ]?(?:datum|dat\.) | verjaardag | jarig
       | nascid[oa]s? | nasceu | nasci | data[ ]de[ ]nasc(?:imento|\.) | dt\.?[ ]?nasc\.? | nascimento | aniversário
@@ -39,28 +42,35 @@ _STAR = regex.compile(r"(?:(?<=\p{L}[ ]\()\*|(?<=,[ ])\*|(?<=\()\*)[ ]?")
 _SENTENCE_END = regex.compile(r"[\d;!?†]|\p{L}{3}\.\s+\p{Lu}")
 _LABEL_END = " \t\r\n:|*>\"'()-_/"
 _OTHER_EVENT = regex.compile(
-    r"(?<!\p{L})(?:died|dead|death|deceased|issued?|expir\w*|valid|since|until|till|signed|joined|hired|admitted|updated|created|wed|married"
-    r"|gestorben|verstorben|gest|ausgestellt|gültig|seit|bis|mort|morte|décédé|décédée|délivré|depuis|jusqu|murió|falleci\w+|expedid\w+|desde|hasta"
-    r"|morto|morta|rilasciat\w+|dal|fino|overleden|afgegeven|sinds|tot|morreu|faleceu|emitid\w+|até|zmarł\w?|wydan\w|od|do|ważn\w+)(?!\p{L})",
+    r"(?<!\p{L})(?:died|dead|death|deceased|issued?|expir\w*|valid|since|until|till|signed|joined|hired|admitted"
+    r"|updated|created|wed|married"
+    r"|gestorben|verstorben|gest|ausgestellt|gültig|seit|bis|mort|morte|décédé|décédée|délivré|depuis|jusqu|murió"
+    r"|falleci\w+|expedid\w+|desde|hasta"
+    r"|morto|morta|rilasciat\w+|dal|fino|overleden|afgegeven|sinds|tot|morreu|faleceu|emitid\w+|até|zmarł\w?|wydan\w"
+    r"|od|do|ważn\w+)(?!\p{L})",
     regex.IGNORECASE,
 )
 _AFTER = regex.compile(
-    r"(?<!\p{L})(?:geboren(?:e[rn]?)?|geb\.|born|date[ ]of[ ]birth|dob|birthdate|urodzon[yaą]|urodziła?|geboortedatum|née?|nacid[oa]"
+    r"(?<!\p{L})(?:geboren(?:e[rn]?)?|geb\.|born|date[ ]of[ ]birth|dob|birthdate|urodzon[yaą]|urodziła?"
+    r"|geboortedatum|née?|nacid[oa]"
     r"|nat[oa]|nascid[oa])(?!\p{L})",
     regex.IGNORECASE,
 )
 _WORDS_BETWEEN = regex.compile(r"[ ]?,?(?:[ ](?:r\.|roku))?(?:[ ,(]{1,3}[\p{L}'’.-]{1,20}){0,5}[ (,]{1,3}")
-_YEAR = regex.compile(r"\d{4}")
+_YEAR = regex.compile(r"\d{4}|\d[./-]\d{2}(?!\d)")
 
 
 def _births(text: str) -> Iterator[Hit]:
     for pattern in (_BORN, _STAR):
         for named in matches(pattern, text):
             date = first_date(text, named.end(), named.end() + AFTER_CHARS + DATE_CHARS_MAX)
-            if date and _belong(text[named.end() : date[0]]):
+            if date and _belong(text[named.end() : date[0]]) and (pattern is _BORN or _YEAR.search(text, *date)):
                 yield Hit(*date, SCORE)
     for named in matches(_AFTER, text):
-        for start, end in dates(text, max(0, named.start() - BEFORE_CHARS), named.start()):
+        begin = max(0, named.start() - BEFORE_CHARS)
+        if not _YEAR.search(text, begin, named.start()):
+            continue
+        for start, end in dates(text, begin, named.start()):
             if _YEAR.search(text, start, end) and _WORDS_BETWEEN.fullmatch(text, end, named.start()):
                 yield Hit(start, end, SCORE)
 

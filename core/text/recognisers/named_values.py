@@ -18,22 +18,31 @@ NAME_CHARS_MAX = 50
 LONG_CHARS = 300
 
 _SUFFIX = regex.compile(r"(?:[A-Z0-9_-][A-Za-z0-9_-]{0,30}+)?")
+CHANGED = (
+    r"(?:(?:was|is|has[ ]been|will[ ]be)[ ](?:now[ ])?(?:changed|set|reset|updated)[ ]to|(?:is|was)[ ]now"
+    r"|wurde[ ]auf|(?:a[ ]été|est)[ ](?:changé|remplacé|modifié)e?[ ](?:en|par)"
+    r"|(?:ha[ ]sido|fue|se)[ ](?:cambiad[oa]|cambió)[ ](?:a|por)"
+    r"|è[ ]stat[ao][ ](?:cambiat|impostat)[ao][ ](?:in|su)|is[ ](?:gewijzigd|veranderd)[ ](?:in|naar)"
+    r"|foi[ ](?:alterad|mudad)[oa][ ]para|został[oay]?[ ]zmienion[eay][ ]na)"
+)
 IS = (
-    r"is|was|are|equals|remains|set[ ]to|changed[ ]to|reset[ ]to|now|lautet(?:e)?|ist|war|heißt|geändert[ ]auf|est|était|es|era|sigue[ ]siendo"
+    r"is|was|are|equals|remains|set[ ]to|changed[ ]to|reset[ ]to|now|lautet(?:e)?|ist|war|heißt|geändert[ ]auf|est"
+    r"|était|es|era|sigue[ ]siendo"
     r"|è|e'|era|sarà|é|foi|to|jest|brzmi|brzmiało|będzie|zmienione[ ]na|luidt|is[ ]nu|wordt|gewijzigd[ ]in"
 )
 _BETWEEN = regex.compile(
     rf"""
     (?:
         [\"'`\])*_]{{0,3}}                                             # end of the name
-        (?:\s{{0,2}}:\s{{0,2}}[A-Za-z_][\w.\[\]|, ]{{0,30}}?(?=\s{{0,3}}=))?   # a type
+        (?:\s{{0,2}}:\s{{0,2}}[&*]?[A-Za-z_][\w.\[\]|, ]{{0,30}}?(?=\s{{0,3}}=))?   # a type
         (?P<operator>\s{{0,20}}(?::=|=>|->|→|===?|!=|<=|\?=|=|:|：)\s{{0,8}}(?:[>|][-+]?\s{{1,12}})?)
       | \\?[\"'`]\s{{0,3}}[,)]\s{{0,8}}(?:value[ ]?=[ ]?)?(?=[\"'`])      # header("X-Api-Key", "value")
       | [\"'](?:[ ]type=[\"']\w{{1,10}}[\"'])?[ ]{{1,3}}(?:value|content|default)[ ]?=[ ]?(?=[\"'])
+      | [\"']\s{{0,2}}\{{\s{{0,12}}(?:default|value)\s{{0,4}}=\s{{0,4}}(?=[\"'])
       | (?P<tag>[ ]{{0,2}}>)
       | (?P<cell>\*{{0,2}}[ ]{{0,20}}\|[ ]{{0,20}}|\t)
-      | (?P<word>(?:[ ]\([^()\n]{{1,40}}\))?(?:[ ][\p{{L}}\p{{M}}\d'’./_-]{{1,25}}){{0,7}}?
-          (?:[ ](?:{IS})[:]?[ ]{{1,2}}|[ ]{{0,2}}[:=][ ]{{0,3}}))
+      | (?P<word>(?:[ ]\([^()\n]{{1,40}}\))?(?:[ ][\p{{L}}'’/][\p{{L}}\p{{M}}\d'’./_-]{{0,24}}){{0,7}}?
+          (?:[ ](?:{CHANGED}|{IS})[:]?[ ]{{1,2}}|[ ]{{0,2}}[:=][ ]{{0,3}}))
       | (?P<gap>[ ]{{1,3}})
     )
     (?:(?:[rbfRBF]{{1,2}}(?=[\"'])|\\?(?=[\"'])))?
@@ -41,7 +50,8 @@ _BETWEEN = regex.compile(
     regex.VERBOSE,
 )
 _QUOTED = regex.compile(
-    r"\\?(?P<quote>\"\"\"|[\"'`„“»«‘’”])(?P<value>[^\"'`\n“”„«»\\]{1,500}+(?:\\(?![\"'])[^\"'`\n“”\\]{1,200}+){0,4})\\?[\"'`“”«»’]"
+    r"\\?(?P<quote>\"\"\"|[\"'`„“»«‘’”])(?P<value>[^\"'`\n“”„«»\\]{1,500}+(?:\\"
+    r"(?![\"'])[^\"'`\n“”\\]{1,200}+){0,4})\\?[\"'`“”«»’]"
 )
 _BARE = regex.compile(r"(?:(?:[Bb]earer|[Bb]asic|[Tt]oken)[ ])?(?P<value>[^\s\"'`<>(){}\[\],;|&„“”«»]{1,500}+)")
 _TRAILING = ".,;:"
@@ -61,8 +71,7 @@ class NamedValue(NamedTuple):
 
 
 class Name(NamedTuple):
-    """`literals`: in lower case; every match of `pattern` holds one, and reaches `NAME_CHARS_MAX` characters beside it at
-    most."""
+    """`literals`: in lower case. Every match of `pattern` holds one, and lies within `NAME_CHARS_MAX` characters."""
 
     pattern: regex.Pattern[str]
     literals: tuple[str, ...]

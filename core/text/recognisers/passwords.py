@@ -1,6 +1,7 @@
 """PASSWORD: passwords, PINs and one-time codes that a context names, in eight languages.
 
-A word such as `password`, `Kennwort` or `mot de passe` must precede the value, or `is your verification code` follow it.
+A word such as `password`, `Kennwort` or `mot de passe` must precede the value, or `is your verification code` follow
+it.
 A hit covers the value. Plain words are passwords only where the form leaves no doubt: in quotes, or alone after a colon
 or an equals sign at the end of a line. `Password: required` and `password: str` are none.
 """
@@ -33,67 +34,136 @@ _NAMES = (
     r"|(?:wpa2?|wi-?fi|wlan)[ _-]?(?:key|psk|schlüssel|sleutel)|psk"
 )
 _PASSWORD = Name(
-    regex.compile(rf"(?<![\p{{L}}&])(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])", regex.IGNORECASE),
-    tuple(
-        "pass pwd pw kennwort losung zugangsdaten mdp phrase contrase clave palabra parola chiave wachtwoord senha palavra hasł"
-        " hasl wpa wifi wi-fi wlan psk".split()
+    regex.compile(
+        rf"(?<!\p{{L}})(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])",
+        regex.IGNORECASE,
+    ),
+    (
+        "pass",
+        "pwd",
+        "pw",
+        "kennwort",
+        "losung",
+        "zugangsdaten",
+        "mdp",
+        "phrase",
+        "contrase",
+        "clave",
+        "palabra",
+        "parola",
+        "chiave",
+        "wachtwoord",
+        "senha",
+        "palavra",
+        "hasł",
+        "hasl",
+        "wpa",
+        "wifi",
+        "wi-fi",
+        "wlan",
+        "psk",
     ),
 )
 _CAMEL = Name(
-    regex.compile(r"(?<=[a-z])(?:Password|Passwd|Pwd|Passphrase|Kennwort|Passwort)(?![a-z])"), ("passw", "pwd", "phrase", "kennwort")
+    regex.compile(r"(?<=[a-z])(?:Password|Passwd|Pwd|Passphrase|Kennwort|Passwort)(?![a-z])"),
+    ("passw", "pwd", "phrase", "kennwort"),
 )
 
 _CODE = (
-    r"PIN(?:[ -]?(?:code|number|nummer|kode))?|code[ ](?:pin|secret)|código[ ]pin|codice[ ]pin|kod(?:em|u)?[ ]pin|pincode"
+    r"PIN(?:[ -]?(?:code|number|nummer|kode))?|code[ ](?:pin|secret)|código[ ]pin|codice[ ]pin|kod(?:em|u)?[ ]pin"
+    r"|pincode"
     r"|T\.?A\.?N\.?|m-?tan|sms-?tan|O\.?T\.?P\.?(?:[ -]code)?|CV[VC]2?|puk"
-    r"|(?:verification|security|access|login|log-in|sign-in|one[ -]time|auth(?:entication|orization)?|confirmation|sms|2fa"
-    r"|mfa|two-factor|unlock|entry|door|gate|alarm|safe|garage|voicemail|lockbox|keypad|reset|backup|recovery|activation)"
+    r"|(?:verification|security|access|login|log-in|sign-in|one[ -]time|auth(?:entication|orization)?|confirmation"
+    r"|sms|2fa"
+    r"|mfa|two-factor|unlock|entry|door|gate|alarm|safe|garage|voicemail|lockbox|keypad|reset|backup|recovery"
+    r"|activation)"
     r"[ ](?:pass)?(?:code|pin)"
-    r"|(?:bestätigungs|verifizierungs|sicherheits|zugangs|einmal|anmelde|freischalt|tür|alarm|sms-|entsperr|aktivierungs)[ -]?"
+    r"|(?:bestätigungs|verifizierungs|sicherheits|zugangs|einmal|anmelde|freischalt|tür|alarm|sms-|entsperr"
+    r"|aktivierungs)[ -]?"
     r"(?:code|kode|passwort|pin)"
     r"|code[ ](?:de[ ](?:vérification|sécurité|confirmation|validation|connexion|déverrouillage|la[ ]porte|l['’]alarme)"
     r"|d['’](?:accès|authentification|activation|entrée)|à[ ]usage[ ]unique|sms)"
-    r"|código[ ](?:de[ ](?:verificación|seguridad|acceso|confirmación|un[ ]solo[ ]uso|verificação|segurança|confirmação|autenticação"
+    r"|código[ ](?:de[ ](?:verificación|seguridad|acceso|acesso|confirmación|un[ ]solo[ ]uso|verificação|segurança"
+    r"|confirmação|autenticação"
     r"|autenticación|activación|ativação|la[ ]puerta|uso[ ]único|desbloqueo)|sms)"
-    r"|codice[ ](?:di[ ](?:verifica|sicurezza|accesso|conferma|attivazione|autenticazione|sblocco)|otp|sms|monouso|segreto)"
+    r"|codice[ ](?:di[ ](?:verifica|sicurezza|accesso|conferma|attivazione|autenticazione|sblocco)|otp|sms|monouso"
+    r"|segreto)"
     r"|(?:verificatie|beveiligings|toegangs|bevestigings|inlog|activerings|deur|ontgrendel|sms-)code|eenmalige[ ]code"
-    r"|kod(?:em|u)?[ ](?:weryfikacyjny(?:m)?|dostępu|jednorazow\w{1,3}|bezpieczeństwa|aktywacyjny|potwierdzający|sms|do[ ]\w{1,15})"
-    r"|(?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|seu|teu|o[ ]seu|twój|pana|pani)[ ](?:code|código|codice|kod)"
+    r"|kod(?:em|u)?[ ](?:weryfikacyjny(?:m)?|dostępu|jednorazow\w{1,3}|bezpieczeństwa|aktywacyjny|potwierdzający|sms"
+    r"|do[ ]\w{1,15})"
+    r"|(?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|seu|teu|o[ ]seu|twój|pana|pani)[ ](?:code"
+    r"|código|codice|kod)"
 )
 _CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?![\p{{L}}])", regex.IGNORECASE)
-_CODE_WORDS = ("code", "kode", "código", "codice", "kod", "pin", "tan", "otp", "o.t.p", "t.a.n", "cvv", "cvc", "puk", "passwort")
+_CODE_WORDS = (
+    "code",
+    "kode",
+    "código",
+    "codice",
+    "kod",
+    "pin",
+    "tan",
+    "otp",
+    "o.t.p",
+    "t.a.n",
+    "cvv",
+    "cvc",
+    "puk",
+    "passwort",
+)
 _NUMBER = regex.compile(r"\d")
 CODE_CHARS_AFTER = 120
-_DIGITS = regex.compile(r"(?P<value>(?:\w{1,3}-)?\d(?:[ -]?\d){2,9}|[A-Z0-9]{4,10}(?:-[A-Z0-9]{3,8}){0,4}|\d[A-Za-z0-9]{3,11})(?![\w])")
+_DIGITS = regex.compile(
+    r"(?P<value>(?:\w{1,3}-)?\d(?:[ -]?\d){2,9}|[A-Z0-9]{4,10}(?:-[A-Z0-9]{3,8}){0,4}|\d[A-Za-z0-9]{3,11})(?![\w])"
+)
 _IS_YOUR_CODE = regex.compile(
     r"(?<![\w.,/-])(?P<value>(?:[A-Z]{1,3}-)?\d{3,4}[ -]?\d{1,4}|\d{4,8})[ ]"
-    r"(?:is|ist|est|es|è|é|to)[ ](?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|o[ ]seu|seu|teu|twój|pana|the)"
-    r"(?:[ ][\p{L}\d-]{1,20}){0,4}?[ ]?(?:pass)?(?:code|código|codice|kod|pin|otp|tan|passwort|\p{L}{4,20}code)(?!\p{L})",
+    r"(?:is|ist|est|es|è|é|to)[ ](?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|o[ ]seu|seu|teu|twój"
+    r"|pana|the)"
+    r"(?:[ ][\p{L}\d-]{1,20}){0,4}?[ ]?(?:pass)?(?:code|código|codice|kod|pin|otp|tan|passwort|\p{L}{4,20}code)"
+    r"(?!\p{L})",
     regex.IGNORECASE,
 )
 
 # name and password together: `login: jdoe / hunter2`, `credentials admin:Secret123`
 _PAIR = regex.compile(
-    r"(?<!\p{L})(?:credentials?|creds?|login|log-in|logins|user(?:name)?[ ]?[/&][ ]?pass(?:word)?|zugangsdaten|anmeldedaten"
+    r"(?<!\p{L})(?:credentials?|creds?|login|log-in|logins|user(?:name)?[ ]?[/&][ ]?pass(?:word)?|zugangsdaten"
+    r"|anmeldedaten"
     r"|identifiants?|credenciales|credenziali|inloggegevens|credenciais|dane[ ]logowania|account)"
     r"(?:[ ]\p{L}{1,15}){0,4}?[ ]?(?:[:=]|is|are|sind|lauten|sont|son|sono|zijn|são|to)[ ]{1,2}"
     r"[\w.@+-]{2,64}(?:[ ]?[/:|][ ]?|[ ](?:and|with|und|et|y|e|en|i)[ ])(?P<value>[^\s\"'<>(),;]{4,64})",
     regex.IGNORECASE,
 )
 _SHORT_FLAG = regex.compile(
-    r"(?<!\w)(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|psql|redis-cli|mongo|mongosh|mongodump|ldapsearch|sqlcmd|docker[ ]login"
+    r"(?<!\w)(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|psql|redis-cli|mongo|mongosh|mongodump|ldapsearch|sqlcmd"
+    r"|docker[ ]login"
     r"|curl|zip|unzip|7z|net[ ]use|smbclient|htpasswd|wget|plink|ftp)(?=[ ])[^\n|;]{0,120}?[ ](?:-p|-w|-a|-P|-pw)[ ]?"
     r"(?P<value>\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'|[^\s\"'-][^\s\"']{3,80})"
 )
-_PAIR_WORDS = (
-    "credential creds login log-in user zugangsdaten anmeldedaten identifiant credencia credenzia inloggegevens dane account".split()
-)
+_PAIR_WORDS = [
+    "credential",
+    "creds",
+    "login",
+    "log-in",
+    "user",
+    "zugangsdaten",
+    "anmeldedaten",
+    "identifiant",
+    "credencia",
+    "credenzia",
+    "inloggegevens",
+    "dane",
+    "account",
+]
 _FLAGS = (" -p", " -w", " -a")
-_PROSE = frozenset(
-    "required optional needed mandatory missing invalid incorrect wrong valid correct changed reset expired forgotten forgot"
-    " protected secure weak strong hashed encrypted stored empty blank unknown new old same different longer shorter not"
-    " a an the to in on at for from with must should will can cannot please enter your my our their her his its it this that"
-    " too very also always never only here below above attached provided sent given shown"
+_PROSE_WORDS = (
+    "required optional needed mandatory missing invalid incorrect wrong valid correct changed reset expired"
+    " forgotten forgot"
+    " protected secure weak strong hashed encrypted stored empty blank unknown new old same different longer shorter"
+    " not"
+    " a an the to in on at for from with must should will can cannot please enter your my our their her his its it"
+    " this that"
+    " too very also always never only below above attached provided sent given shown"
     " falsch richtig ungültig erforderlich geändert abgelaufen vergessen nicht das der die ein eine bitte"
     " requis obligatoire incorrect incorrecte invalide oublié oubliée expiré modifié faux le la les un une votre"
     " requerida obligatoria incorrecta olvidada inválida caducada el los las su"
@@ -101,9 +171,11 @@ _PROSE = frozenset(
     " vereist verplicht onjuist vergeten verlopen ongeldig het een de uw"
     " obrigatória incorreta esquecida inválida expirada o os as seu sua"
     " wymagane nieprawidłowe błędne zapomniane wygasło jest nie"
-    " str string int bool bytes text object any char varchar number boolean field input secretstr optional union list dict"
-    " none null true false undefined yes no off password passwd pass pwd secret hidden masked".split()
+    " str string int bool bytes text object any char varchar number boolean field input secretstr optional union"
+    " list dict"
+    " none null true false undefined yes no off password passwd pass pwd secret hidden masked"
 )
+_PROSE = frozenset(_PROSE_WORDS.split())
 _FIELD = regex.compile(r"\p{L}+(?:[_.-]\p{L}+)+")
 _SYMBOLS = "$%<{[(&*#-/\\|=+"
 _BARE = regex.compile(
@@ -165,7 +237,12 @@ def _passwords(text: str) -> Iterator[Hit]:
             elif pattern is _PAIR:
                 end = start + len(text[start:end].rstrip(".,;:"))
             value = text[start:end]
-            if value and not placeholder(value) and "://" not in value and (pattern is _SHORT_FLAG or _MIXED.search(value)):
+            if (
+                value
+                and not placeholder(value)
+                and "://" not in value
+                and (pattern is _SHORT_FLAG or _MIXED.search(value))
+            ):
                 yield Hit(start, end, SCORE)
 
 
@@ -182,11 +259,13 @@ def _codes(text: str) -> Iterator[Hit]:
         if found.joint not in ("tag", "cell") and _code(found.value):
             yield Hit(found.start, found.end, SCORE)
     for match in matches_in(_IS_YOUR_CODE, text, parts):
-        yield Hit(*match.span("value"), SCORE)
+        start, end = match.span("value")
+        yield Hit(start, end, SCORE)
 
 
 _OTHER_FIELD = regex.compile(
-    r"(?:hash|salt|field|input|label|policy|min|max|length|len|file|path|url|reset|changed|expir|hint|type|name|strength"
+    r"(?:hash|salt|field|input|label|policy|min|max|length|len|file|path|url|reset|changed|expir|hint|type|name"
+    r"|strength"
     r"|regex|pattern|manager|validator|help|text|error|form|count|age|history|less|context|algorithm|encoder|encryption"
     r"|protected|required|prompt|callback|id|at|attempt|auth|mode|state|rule|check)",
     regex.IGNORECASE,

@@ -41,7 +41,10 @@ _OWN: tuple[tuple[str, str], ...] = (
     ("sharedaccesskey=|accountkey=", r"(?:SharedAccessKey|AccountKey)=([A-Za-z0-9+/]{20,100}={0,2})"),
     ("github_pat_", r"github_pat_\w{30,90}"),
     ("ghp_|gho_|ghu_|ghs_|ghr_", r"gh[pousr]_[A-Za-z0-9]{30,255}"),
-    ("pat-|gldt-|glft-|soat-|glrt-|cbt-|imt-|ptt-|agent-|oas-|ffct-|glwt-", r"gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct|wt)-[\w-]{16,320}"),
+    (
+        "pat-|gldt-|glft-|soat-|glrt-|cbt-|imt-|ptt-|agent-|oas-|ffct-|glwt-",
+        r"gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct|wt)-[\w-]{16,320}",
+    ),
     ("xapp-|xoxe|xoxc-|xoxd-|xoxb-|xoxp-|xoxa-|xoxs-|xoxr-", r"(?:xapp|xox[a-z])[-.][A-Za-z0-9%.-]{10,400}"),
     ("hooks.slack.com", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/_-]{20,120}"),
     ("k_live_|k_test_|k_prod_", r"[rsp]k_(?:live|test|prod)_[A-Za-z0-9]{10,255}"),  # Stripe, Clerk, Paystack
@@ -131,8 +134,7 @@ _DETECT_SECRETS: tuple[tuple[str, str, str, int | None], ...] = (
 
 def _own() -> tuple[Format, ...]:
     return tuple(
-        Format(tuple(literals.split("|")), regex.compile(_NOT_INSIDE + rf"(?:{pattern})"))
-        for literals, pattern in _OWN
+        Format(tuple(literals.split("|")), regex.compile(_NOT_INSIDE + rf"(?:{pattern})")) for literals, pattern in _OWN
     )
 
 

@@ -10,7 +10,7 @@ import regex  # type: ignore[import-untyped]
 RANDOM_CHARS_MIN = 8
 RANDOM_DISTINCT_MIN = 5
 RUN_CHARS = 2.5  # mean length of a run of letters of one case or of digits: 1.3 to 2 in base64, 4 and more in words
-RUN_CHARS_MAX = 4.5  # a string of 32 capitals and digits may reach this
+RUN_CHARS_MAX = 7.0  # a string of capitals and digits may reach this
 NUMBERS_MIN = 3  # a name of words holds one or two numbers
 WORD_CHARS_MIN = 4
 WORDS_SHARE = 0.6
@@ -23,9 +23,10 @@ _PLACEHOLDER = regex.compile(
       | .?(.)\1{3,}.?$                      # xxxx, ****, ----
       | (?:my|your|our|the|some|any|a|an|new|old|dein|ihr|votre|mon|tu|su|il|uw|jouw|seu|sua)
         (?:[-_ .]|(?<=my|your))(?:own[-_ ]?)?(?:[a-z]{1,12}[-_ ]){0,3}
-        (?:secret|token|key|api|pass(?:word)?|pwd|credentials?|code|value|user|login|account|name|clave|schl\w+)[a-z_ -]*\d?
+        (?:secret|token|key|api|pass(?:word)?|pwd|credentials?|code|value|user|login|account|name|clave|schl\w+)[a-z_
+        -]*\d?
       | (?:example|sample|dummy|fake|foo|bar|foobar|placeholder|replace|insert|enter|change|fill|todo|fixme|tbd)\b.*
-      | (?:change|replace|insert|put|add|enter|fill)[-_ ]?(?:me|this|it|with|in|here|your).*
+      | (?:change|replace|insert|put|add|enter|fill)[-_ ]?(?:me|this|it|with|in|your).*
       | (?:redacted|masked|hidden|filtered|removed|censored|encrypted|secret|token|key|api[-_ ]?key|pass(?:word|wd)?|pwd
         |user(?:name)?|login|credentials?|value|string|str|bytes|int|integer|number|float|bool(?:ean)?|object|text|any
         |none|null|nil|nan|undefined|unset|empty|void|true|false|yes|no|on|off|default|optional|required|test|testing
@@ -65,7 +66,7 @@ def _wordy(value: str) -> bool:
 
 
 def made_of_words(value: str) -> bool:
-    """Whether the longest part of `value` between separators is a word or several, such as `circle` in `sk-circle-2`."""
+    """Whether the longest part of `value` between separators is made of words, such as `circle` in `sk-circle-2`."""
     longest = max(_SEPARATORS.split(value), key=len)
     return not any(map(str.isdecimal, longest)) and _wordy(longest)
 

@@ -129,7 +129,8 @@ def _structures(text: str) -> Iterator[Hit]:
                 value = groups["basic"]
                 valid = _basic(value)
             if valid:
-                yield Hit(*match.span("secret"), STRUCTURE_SCORE)
+                start, end = match.span("secret")
+                yield Hit(start, end, STRUCTURE_SCORE)
 
 
 def _basic(value: str) -> bool:
@@ -151,7 +152,7 @@ def _formats() -> tuple[Format, ...]:
 
 # every format holds a run of this many characters without a space; in ordinary text such runs are rare
 _LONG_RUN = regex.compile(r"[^\s\"'`<>(){}\[\],;|]{16,}+")
-_MORE_THAN_LETTERS = regex.compile(r"\d|[A-Za-z]{24}")
+_MORE_THAN_LETTERS = regex.compile(r"\d|[A-Za-z]{16}")
 LABEL_CHARS_MAX = 60
 
 
@@ -176,7 +177,8 @@ def _of_format(match: regex.Match[str]) -> Iterator[Hit]:
         last = 0
     value = match.group(last)
     if (value.isupper() or not made_of_words(value)) and not placeholder(value):
-        yield Hit(*match.span(last), FORMAT_SCORE)
+        start, end = match.span(last)
+        yield Hit(start, end, FORMAT_SCORE)
 
 
 _NAMES = (
@@ -186,7 +188,7 @@ _NAMES = (
     r"|functions|provider|oauth|jwt|cookie|crypto|gpg|pgp|activation|product|developer|merchant|partner|user|sas"
     r"|instrumentation|rest|push|fcm|map|maps|site|recovery|backup)[_. -]?key"
     r"|(?:api|client|consumer|app|shared|webhook|signing|jwt|session|cookie|oauth|bot|hmac|totp|mfa|otp)[_ -]?secret"
-    r"|secret[_. -]?(?:access[_-]?key|key|token|value|id|base|hash)?"
+    r"|secret(?:[_. -]?(?:access[_-]?key|key|token|value|id|base|hash))?"
     r"|(?:api|access|auth|refresh|id|bearer|bot|session|csrf|deploy|personal[_ -]access|security|push|device|sas|pat"
     r"|runner|registration|oauth|app|user|service|verification|reset|invite|id|sso)?[_. -]?token"
     r"|apikey|authkey|secretkey|accesskey|webhook(?:[_ -]?url)?|credentials?|bearer|sas|hmac|salt|pepper"
@@ -201,16 +203,38 @@ _NAMES = (
     r"|klucz(?:em|a)? (?:do )?(?:api|dostępu|tajny|prywatny|licencyjny)|token(?:u|em)?"
 )
 _KEY = Name(
-    regex.compile(rf"(?<![a-z])(?:{_NAMES})", regex.IGNORECASE),
-    tuple(
-        "key secret token credential bearer webhook hmac salt pepper sas connection encryption schlüssel sleutel jeton clé"
-        " cle clave chiave chave klucz".split()
+    regex.compile(rf"(?:(?<![a-z])|(?<=(?-i:[a-z]))(?=(?-i:[A-Z])))(?:{_NAMES})", regex.IGNORECASE),
+    (
+        "key",
+        "secret",
+        "token",
+        "credential",
+        "bearer",
+        "webhook",
+        "hmac",
+        "salt",
+        "pepper",
+        "sas",
+        "connection",
+        "encryption",
+        "schlüssel",
+        "sleutel",
+        "jeton",
+        "clé",
+        "cle",
+        "clave",
+        "chiave",
+        "chave",
+        "klucz",
     ),
 )
 _NO_SECRET = regex.compile(
-    r"(?:type|name|url|uri|endpoint|file|filename|path|hash|sha\d*|fingerprint|digest|len|length|size|count|version|expir\w*"
-    r"|ttl|lifetime|algorithm|alg|format|prefix|suffix|class|index|position|ids|public|issuer|scope|dir|regex|pattern|field"
-    r"|header|param|column|label|description|hint|help|text|title|method|provider|status|state|limit|usage|date|at)\d*$",
+    r"(?:type|name|url|uri|endpoint|file|filename|path|hash|sha\d*|fingerprint|digest|len|length|size|count|version"
+    r"|expir\w*"
+    r"|ttl|lifetime|algorithm|alg|format|prefix|suffix|class|index|position|ids|public|issuer|scope|dir|regex"
+    r"|pattern|field"
+    r"|header|param|column|label|description|hint|help|text|title|method|provider|status|state|limit|usage|date"
+    r"|at)\d*$",
     regex.IGNORECASE,
 )
 _PASSWORD_KEY = Name(

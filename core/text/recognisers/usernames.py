@@ -1,7 +1,8 @@
 """USERNAME: account names that a context shows, in eight languages.
 
 Contexts: a word such as `username`, `login` or `Benutzername` with a colon, `=` or a verb; `user jdoe from` and `user
-"jdoe"` in logs; the folder of a user (`/home/jdoe`, `C:\\Users\\jdoe`); `@jdoe` as social networks write it. A hit covers
+"jdoe"` in logs; the folder of a user (`/home/jdoe`, `C:\\Users\\jdoe`); `@jdoe` as social networks write it. A hit
+covers
 the name. Names that many systems share, such as `root` or `admin`, identify nobody and are not hits.
 """
 
@@ -12,16 +13,17 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.named_values import Name, named_values
+from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import around, lower, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
 
 SCORE = 0.8
 CHARS_MIN = 3
-CHARS_MAX = 64
+STATED_WORDS_MAX = 4  # `the username is jdoe`; a longer sentence says something else
 
 _NAMES = (
-    r"user[ _-]?names?|user[ _-]?id|userid|login(?:[ _-]?(?:name|id))?|log-in|account[ _-]?name|screen[ _-]?name|nick[ _-]?name|nick"
+    r"user[ _-]?names?|user[ _-]?id|userid|login(?:[ _-]?(?:name|id))?|log-in|account[ _-]?name|screen[ _-]?name"
+    r"|nick[ _-]?name|nick"
     r"|handle|gamertag|logon(?:[ _]name)?|logname|sam[ _-]?account[ _-]?name|uid|usr|acct|ruser|auid"
     r"|benutzer(?:name|kennung|konto)?|nutzer(?:name|kennung)|anmeldename|kennung|loginname"
     r"|noms?[ ]d['’]utilisateur|utilisateur|identifiants?|pseudo(?:nyme)?"
@@ -33,61 +35,208 @@ _NAMES = (
 )
 _NAMED = Name(
     regex.compile(rf"(?<![\p{{L}}\d])(?:\w{{0,20}}_|--)?(?:{_NAMES})(?![\p{{L}}])", regex.IGNORECASE),
-    tuple(
-        "user usr uid login log-in logon logname nick handle gamertag account acct screen benutzer nutzer anmeldename kennung"
-        " utilisateur identifiant pseudo usuari usuári apodo nombre utente gebruiker inlognaam nome utilizador nazw użytkownik".split()
+    (
+        "user",
+        "usr",
+        "uid",
+        "login",
+        "log-in",
+        "logon",
+        "logname",
+        "nick",
+        "handle",
+        "gamertag",
+        "account",
+        "acct",
+        "screen",
+        "benutzer",
+        "nutzer",
+        "anmeldename",
+        "kennung",
+        "utilisateur",
+        "identifiant",
+        "pseudo",
+        "usuari",
+        "usuári",
+        "apodo",
+        "nombre",
+        "utente",
+        "gebruiker",
+        "inlognaam",
+        "nome",
+        "utilizador",
+        "nazw",
+        "użytkownik",
     ),
 )
 _USER = Name(
-    regex.compile(r"(?<![\p{L}\d.])(?:\w{1,20}[_-])?user(?=[\"']?[ ]?[=:]|[ ]is[ ]|[ ]?>)(?!\w)", regex.IGNORECASE), ("user",)
+    regex.compile(r"(?<![\p{L}\d.])(?:\w{1,20}[_-])?user(?=[\"']?[ ]?[=:]|[ ]is[ ]|[ ]?>)(?!\w)", regex.IGNORECASE),
+    ("user",),
 )
 _VALUE = regex.compile(r"(?P<value>[\w][\w.+\\@-]{2,63}+)(?![\w(\[])")
 
 _IN_LOGS = (
     regex.compile(
-        r"(?<![\w.])(?:user|User|USER|account|Account|login|Benutzer|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)"
+        r"(?<![\w.])(?:user|User|USER|account|Account|login|Benutzer|utilisateur|usuario|utente|gebruiker|usuário"
+        r"|użytkownik)"
         r"[ ][\"'`«„](?P<value>[\w][\w.+\\@-]{1,63})[\"'`»“”]"
     ),
     regex.compile(
-        r"(?<![\w.])(?:(?:for|by|as|of|from)[ ](?:invalid[ ]|illegal[ ]|unknown[ ])?user|[Ii]nvalid[ ]user|USER|[Uu]ser|Benutzer"
+        r"(?<![\w.])(?:(?:for|by|as|of|from)[ ](?:invalid[ ]|illegal[ ]|unknown[ ])?user|[Ii]nvalid[ ]user|USER"
+        r"|[Uu]ser|Benutzer"
         r"|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)[ ]"
-        r"(?P<value>\w[\w.+\\@-]{2,63})(?=[ ](?:from[ ]|by[ ]|logged|signed|authenticated|failed|has[ ]logged|connected|disconnected"
-        r"|\(uid|at[ ]\d|on[ ]tty|port[ ]|hat[ ]sich|s['’]est|inició|ha[ ]effettuato|is[ ]ingelogd|entrou|iniciou|zalogowa))"
+        r"(?P<value>\w[\w.+\\@-]{2,63})(?=[ ](?:from[ ]|by[ ]|logged|signed|authenticated|failed|has[ ]logged"
+        r"|connected|disconnected"
+        r"|\(uid|at[ ]\d|on[ ]tty|port[ ]|hat[ ]sich|s['’]est|inició|ha[ ]effettuato|is[ ]ingelogd|entrou|iniciou"
+        r"|zalogowa))"
     ),
     regex.compile(
-        r"(?:session[ ](?:opened|closed)[ ]for[ ]user|Failed[ ]password[ ]for(?:[ ]invalid[ ]user)?|Accepted[ ]\w{4,20}(?:[-/]\w{1,20})?[ ]for"
-        r"|[Ll]ogged[ ]in[ ]as|[Ss]igned[ ]in[ ]as|[Ll]og[ ]in[ ]as|[Ll]ogin[ ](?:als|as|:)|login[ ]as:|[Aa]ngemeldet[ ]als|connecté[ ]en[ ]tant[ ]que"
-        r"|conectado[ ]como|connesso[ ]come|ingelogd[ ]als|zalogowany[ ]jako|sudo[ ]-u|useradd|usermod|userdel|adduser|passwd"
+        r"(?:session[ ](?:opened|closed)[ ]for[ ]user|Failed[ ]password[ ]for(?:[ ]invalid[ ]user)?"
+        r"|Accepted[ ]\w{4,20}(?:[-/]\w{1,20})?[ ]for"
+        r"|[Ll]ogged[ ]in[ ]as|[Ss]igned[ ]in[ ]as|[Ll]og[ ]in[ ]as|[Ll]ogin[ ](?:als|as|:)|login[ ]as:"
+        r"|[Aa]ngemeldet[ ]als|connecté[ ]en[ ]tant[ ]que"
+        r"|conectado[ ]como|connesso[ ]come|ingelogd[ ]als|zalogowany[ ]jako|sudo[ ]-u|useradd|usermod|userdel"
+        r"|adduser|passwd"
         r"|[Aa]uthenticated[ ]as|ssh[ ]-l)[ ](?P<value>\w[\w.+\\@-]{2,63})"
     ),
     regex.compile(r"(?<![\w])sudo(?:\[\d+\])?:\s{1,8}(?P<value>[a-z_][\w.-]{2,31})[ ]:[ ]TTY"),
-    regex.compile(r"(?<![\w@./-])(?:ssh|scp|sftp|rsync|mosh)[ ](?:-\w[ ]?\S{0,40}[ ]){0,4}(?P<value>[a-z_][\w.-]{2,31})@[\w.-]"),
+    regex.compile(
+        r"(?<![\w@./-])(?:ssh|scp|sftp|rsync|mosh)[ ](?:-\w[ ]?\S{0,40}[ ]){0,4}(?P<value>[a-z_][\w.-]{2,31})@[\w.-]"
+    ),
 )
 _LOG_WORDS = (
-    "user account login logged signed session password accepted angemeldet benutzer utilisateur connecté usuario usuário conectado utente"
-    " connesso gebruiker ingelogd użytkownik zalogowany authenticated adduser passwd sudo ssh scp sftp rsync mosh".split()
+    "user",
+    "account",
+    "login",
+    "logged",
+    "signed",
+    "session",
+    "password",
+    "accepted",
+    "angemeldet",
+    "benutzer",
+    "utilisateur",
+    "connecté",
+    "usuario",
+    "usuário",
+    "conectado",
+    "utente",
+    "connesso",
+    "gebruiker",
+    "ingelogd",
+    "użytkownik",
+    "zalogowany",
+    "authenticated",
+    "adduser",
+    "passwd",
+    "sudo",
+    "ssh",
+    "scp",
+    "sftp",
+    "rsync",
+    "mosh",
 )
 _LOG_CHARS = 100
 _FOLDER_WORDS = ("/home/", "/users/", ":\\users", ":/users", "documents and settings")
 _FOLDERS = regex.compile(
-    r"(?:(?<![\w.])/(?:home|Users|export/home|var/home)/|(?<!\w)[A-Za-z]:(?:\\\\?|/)(?:Users|Documents and Settings)(?:\\\\?|/))"
+    r"(?:(?<![\w.])/(?:home|Users|export/home|var/home)/|(?<!\w)[A-Za-z]:(?:\\\\?|/)(?:Users|Documents and Settings)"
+    r"(?:\\\\?|/))"
     r"(?P<value>[\w](?:[\w.@-]|[ ](?=[A-Z][a-z]+\\)){1,40}+)"
 )
-_HANDLE = regex.compile(r"(?<![\w@./:\\&=+$-])@(?P<value>[A-Za-z_]\w{2,30}+)(?![\w@/(<{\[\\=-]|\.\w|:[:\w])")
+_HANDLE = regex.compile(
+    r"(?<![\w@./:\\&=+$-])@(?!h[e]re(?!\w))(?P<value>[A-Za-z_]\w{2,30}+)(?![\w@/(<{\[\\=-]|\.\w|:[:\w])"
+)
 
-_SHARED = frozenset(
-    "root admin administrator administrateur administrador amministratore beheerder nobody guest anonymous system daemon public shared default"
-    " all user users username usuario utente benutzer service www www-data apache nginx postgres mysql redis oracle mongodb ubuntu debian"
-    " centos ec2-user vagrant docker git jenkins runner runneradmin builder build ci test tester testuser deploy node app jovyan vscode"
-    " codespace gitpod circleci travis sshd bin sys sync mail backup operator owner foo bar baz foobar me you your yourname your_name"
-    " example someuser someone name id login password email none null true false str string int bool text object self request field"
-    " handle here generated everyone channel team group param params parameter return returns author deprecated override since throws see media import"
-    " keyframes charset supports layer page container property staticmethod classmethod dataclass abstractmethod overload pytest fixture"
-    " mixin include extend extends if else for each while function type types todo brief code link example file note warning internal"
-    " private protected public final readonly template tailwind apply use forward namespace license version copyright and or not the"
-    " from with is are was has required invalid missing unknown disabled enabled account profile settings model data value values key"
-    " home documents desktop downloads appdata localhost linuxbrew homebrew sandbox work workspace project projects src lib conda opt"
-    " nicht und oder ist der die das est les des une los las que per con van het een nie jest como para".split()
+_SHARED_WORDS = (
+    "root admin administrator administrateur administrador amministratore beheerder nobody guest anonymous system"
+    " daemon public shared default"
+    " all user users username usuario utente benutzer service www www-data apache nginx postgres mysql redis oracle"
+    " mongodb ubuntu debian"
+    " centos ec2-user vagrant docker git jenkins runner runneradmin builder build ci test tester testuser deploy"
+    " node app jovyan vscode"
+    " codespace gitpod circleci travis sshd bin sys sync mail backup operator owner foo bar baz foobar me you your"
+    " yourname your_name"
+    " example someuser someone name id login password email none null true false str string int bool text object"
+    " self request field"
+    " handle generated everyone channel team group param params parameter return returns author deprecated"
+    " override since throws see media import"
+    " keyframes charset supports layer page container property staticmethod classmethod dataclass abstractmethod"
+    " overload pytest fixture"
+    " mixin include extend extends if else for each while function type types todo brief code link example file note"
+    " warning internal"
+    " private protected public final readonly template tailwind apply use forward namespace license version"
+    " copyright and or not the"
+    " from with is are was has required invalid missing unknown disabled enabled account profile settings model data"
+    " value values key"
+    " home documents desktop downloads appdata localhost linuxbrew homebrew sandbox work workspace project projects"
+    " src lib conda opt"
+    " nicht und oder ist der die das est les des une los las que per con van het een nie jest como para"
+)
+_SHARED = frozenset(_SHARED_WORDS.split())
+_REMARKS = frozenset(
+    [
+        *(
+            "taken",
+            "available",
+            "correct",
+            "incorrect",
+            "wrong",
+            "valid",
+            "unique",
+            "yours",
+            "locked",
+            "displayed",
+            "optional",
+        ),
+        *(
+            "used",
+            "empty",
+            "blank",
+            "known",
+            "free",
+            "case-sensitive",
+            "mandatory",
+            "needed",
+            "stored",
+            "visible",
+            "hidden",
+        ),
+        *(
+            "falsch",
+            "richtig",
+            "vergeben",
+            "frei",
+            "gesperrt",
+            "belegt",
+            "notwendig",
+            "erforderlich",
+            "incorrecto",
+            "correcto",
+        ),
+        *(
+            "obligatorio",
+            "obligatoire",
+            "inconnu",
+            "pris",
+            "requis",
+            "errato",
+            "obbligatorio",
+            "sconosciuto",
+            "bezet",
+            "onjuist",
+        ),
+        *(
+            "verplicht",
+            "incorreto",
+            "inválido",
+            "obrigatório",
+            "wymagana",
+            "wymagany",
+            "zajęta",
+            "zajęty",
+            "nieprawidłowy",
+        ),
+    ]
 )
 _LINE_END = regex.compile(r"[ \t]*(?:$|\n)")
 
@@ -99,7 +248,8 @@ def _identifies(value: str) -> bool:
         and name not in _SHARED
         and any(map(str.isalpha, value))
         and not placeholder(value)
-        and not reference(value.replace("\\", "")) | _dotted_code(value)
+        and not reference(value.replace("\\", ""))
+        and not _dotted_code(value)
     )
 
 
@@ -113,13 +263,23 @@ def _named(text: str) -> Iterator[Hit]:
             value = found.value
             if found.suffix or found.joint in ("gap", "cell", "call") or not _login(value):
                 continue
-            if not found.quoted and not _in_text(text, found.start, found.end, found.joint):
+            if not found.quoted and not (
+                _stated(text, found) if found.joint == "word" else _in_text(text, found.start, found.end)
+            ):
                 continue
             if found.quoted and found.joint == "operator" and value.isalpha() and not value.islower():
                 continue
-            if value.isalpha() and found.joint == "word" and not found.quoted:
-                continue
             yield Hit(found.start, found.end, SCORE)
+
+
+def _stated(text: str, found: NamedValue) -> bool:
+    """Whether what follows `the username is` is a name, and not a remark such as `taken`."""
+    value = found.value
+    if value.isalpha():
+        short = len(text[found.name_start : found.start].split()) <= STATED_WORDS_MAX
+        ends = text[found.end : found.end + 1] in ("", ".", ",", ";", "\n")
+        return short and ends and value.islower() and value not in _REMARKS
+    return "/" not in value and not value[0].isdecimal()
 
 
 def _login(value: str) -> bool:
@@ -127,7 +287,7 @@ def _login(value: str) -> bool:
     return _identifies(value.replace(".", "") if dotted else value) and " " not in value and "/" not in value
 
 
-def _in_text(text: str, start: int, end: int, joint: str) -> bool:
+def _in_text(text: str, start: int, end: int) -> bool:
     """Whether an unquoted value is one of a log, a form or a letter rather than an expression of source code."""
     value = text[start:end]
     after = text[end : end + 1]
@@ -174,8 +334,8 @@ def _handles(text: str) -> Iterator[Hit]:
 
 
 def _decorator(text: str, match: regex.Match[str]) -> bool:
-    """Whether `@name` is a decorator, an annotation, a tag of documentation or a rule of a style sheet: the first word of
-    its line that no prose follows."""
+    """Whether `@name` is a decorator, an annotation, a tag of documentation or a rule of a style sheet: the first word
+    of its line, and no prose follows."""
     line = text.rfind("\n", max(0, match.start() - 80), match.start()) + 1
     if text[line : match.start()].strip(" \t*/#;-") and (line or match.start() < 80):
         return False

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import regex  # type: ignore[import-untyped]
 
 from core.text.surrogates.draw import LONG_DRAWS, Draw
+from core.text.surrogates.name_words import FEMALE_TITLES, MALE_TITLES, PARTICLES
 from core.text.surrogates.names import (
     FEMALE,
     MALE,
@@ -29,153 +30,6 @@ GIVEN, SURNAME, INITIAL, KEPT = "given", "surname", "initial", "kept"
 SINGLE_ATTEMPTS = 8  # then names are joined by a hyphen, which has as many values as a list has pairs
 
 _WORD = regex.compile(r"(?:\p{L}['’])?[\p{L}\p{M}]{2,}(?!['’]\p{L}{2})|[\p{L}\p{M}]+")
-_PARTICLES = frozenset(
-    [
-        "van",
-        "von",
-        "der",
-        "den",
-        "de",
-        "del",
-        "della",
-        "dei",
-        "di",
-        "da",
-        "das",
-        "do",
-        "dos",
-        "du",
-        "des",
-        "le",
-        "la",
-        "les",
-        "los",
-        "ter",
-        "ten",
-        "te",
-        "zu",
-        "zur",
-        "zum",
-        "vom",
-        "af",
-        "av",
-        "y",
-        "e",
-        "i",
-        "bin",
-        "ibn",
-        "al",
-        "el",
-        "jr",
-        "sr",
-        "ii",
-        "iii",
-        "iv",
-        "dr",
-        "prof",
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "sir",
-        "mx",
-        "phd",
-        "md",
-        "esq",
-        "herr",
-        "frau",
-        "fr",
-        "hr",
-        "dipl",
-        "ing",
-        "mag",
-        "monsieur",
-        "madame",
-        "mademoiselle",
-        "mme",
-        "mlle",
-        "señor",
-        "señora",
-        "sr",
-        "sra",
-        "srta",
-        "don",
-        "doña",
-        "signor",
-        "signora",
-        "signorina",
-        "sig",
-        "sigra",
-        "dott",
-        "dottssa",
-        "dottoressa",
-        "ing",
-        "avv",
-        "mevr",
-        "mevrouw",
-        "dhr",
-        "meneer",
-        "drs",
-        "hab",
-        "mgr",
-        "lic",
-        "senhor",
-        "senhora",
-        "dona",
-        "pan",
-        "pani",
-        "pana",
-        "panu",
-        "mgr",
-        "inż",
-        "doc",
-        "s",
-    ]
-)
-_FEMALE_TITLES = frozenset(
-    [
-        "mrs",
-        "ms",
-        "miss",
-        "frau",
-        "madame",
-        "mademoiselle",
-        "mme",
-        "mlle",
-        "señora",
-        "sra",
-        "srta",
-        "doña",
-        "signora",
-        "signorina",
-        "sigra",
-        "dottoressa",
-        "mevr",
-        "mevrouw",
-        "senhora",
-        "dona",
-        "pani",
-    ]
-)
-_MALE_TITLES = frozenset(
-    [
-        "mr",
-        "sir",
-        "herr",
-        "hr",
-        "monsieur",
-        "señor",
-        "don",
-        "signor",
-        "sig",
-        "dhr",
-        "meneer",
-        "senhor",
-        "pan",
-        "pana",
-        "panu",
-    ]
-)
 _SURNAME_PAIRS = ("es", "pt")  # a third name is a surname
 
 
@@ -209,7 +63,7 @@ def _role(original: str, start: int, end: int, word: str) -> str | None:
     if len(word) == 1:
         before = original[start - 1 : start]
         return KEPT if before in ("'", "’") or word.islower() else INITIAL
-    particle = word.casefold() in _PARTICLES and (len(original) > end or start > 0)
+    particle = word.casefold() in PARTICLES and (len(original) > end or start > 0)
     return KEPT if particle or (word.isupper() and len(word) == 2 and original[end : end + 1] == ".") else None
 
 
@@ -257,8 +111,8 @@ def gender_in(parts: list[NamePart], language: str) -> str | None:
     """Return the gender that the title, the first given name that has one, or a Polish surname shows."""
     for part in parts:
         folded = part.text.casefold()
-        if part.role == KEPT and folded in _FEMALE_TITLES | _MALE_TITLES:
-            return FEMALE if folded in _FEMALE_TITLES else MALE
+        if part.role == KEPT and folded in FEMALE_TITLES | MALE_TITLES:
+            return FEMALE if folded in FEMALE_TITLES else MALE
     for part in parts:
         if part.role == GIVEN and (gender := gender_of(part.text, language)):
             return gender

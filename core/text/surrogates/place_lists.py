@@ -79,8 +79,8 @@ def country_of(original: str, language: str) -> Country:
     return own
 
 
-@cache
 def _faker(locale: str) -> Faker:
+    """Return a faker of its own for each list, so that a list does not depend on which is built first."""
     fake = Faker(locale)
     fake.seed_instance(_SEED)
     return fake
@@ -88,10 +88,11 @@ def _faker(locale: str) -> Faker:
 
 @cache
 def towns(locale: str) -> tuple[str, ...]:
-    fake = _faker(locale)
     own = getattr(import_module(f"faker.providers.address.{locale}").Provider, "cities", None)
-    names = own or [fake.city() for _ in range(TOWNS)]
-    return tuple(dict.fromkeys(str(name) for name in names))
+    if own is None:
+        fake = _faker(locale)
+        own = [fake.city() for _ in range(TOWNS)]
+    return tuple(sorted({str(name) for name in own}))  # some lists of faker have no order
 
 
 def is_town(name: str, locale: str) -> bool:

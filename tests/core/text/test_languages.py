@@ -32,7 +32,64 @@ VALUES = {
     "IT_FISCAL_CODE": "RSSMRA85M01H501Q",
     "PL_PESEL": "44051401359",
     "DE_TAX_ID": "86095742719",
+    "COORDINATE": "48.13743, 11.57549",
+    "DATE_TIME": "07.11.1962",
     "UUID": "123e4567-e89b-12d3-a456-426614174000",
+}
+# Entities that words around the value show, with those words in each language.
+IN_CONTEXT = {
+    "SECRET": {
+        "de": "Der API-Schlüssel lautet {}.",
+        "es": "La clave de API es {}.",
+        "fr": "La clé API est {}.",
+        "it": "La chiave API è {}.",
+        "nl": "De API-sleutel is {}.",
+        "pl": "Klucz API to {}.",
+        "pt": "A chave da API é {}.",
+    },
+    "PASSWORD": {
+        "de": "Das Kennwort lautet {}.",
+        "es": "La contraseña es {}.",
+        "fr": "Le mot de passe est {}.",
+        "it": "La password è {}.",
+        "nl": "Het wachtwoord is {}.",
+        "pl": "Hasło to {}.",
+        "pt": "A senha é {}.",
+    },
+    "USERNAME": {
+        "de": "Benutzername: {}",
+        "es": "Nombre de usuario: {}",
+        "fr": "Nom d'utilisateur : {}",
+        "it": "Nome utente: {}",
+        "nl": "Gebruikersnaam: {}",
+        "pl": "Nazwa użytkownika: {}",
+        "pt": "Nome de usuário: {}",
+    },
+    "DATE_OF_BIRTH": {
+        "de": "Frau Weber, geb. {}",
+        "es": "Fecha de nacimiento: {}",
+        "fr": "Née le {} à Metz",
+        "it": "Nata a Bari il {}",
+        "nl": "Geboren op {} te Breda",
+        "pl": "Urodzona {} w Gdyni",
+        "pt": "Nascida em {} em Faro",
+    },
+    "AGE": {
+        "de": "Der Patient ist {} Jahre alt.",
+        "es": "Una paciente de {} años.",
+        "fr": "Une patiente âgée de {} ans.",
+        "it": "Una paziente di {} anni.",
+        "nl": "De patiënt is {} jaar oud.",
+        "pl": "Pacjentka ma {} lat.",
+        "pt": "A paciente tem {} anos.",
+    },
+}
+VALUES_IN_CONTEXT = {
+    "SECRET": "9fK2mQx7Lw4Tz8Rb1Vc6",
+    "PASSWORD": "Tulp&Roos77",
+    "USERNAME": "kweber81",
+    "DATE_OF_BIRTH": "07.11.1962",
+    "AGE": "96",
 }
 AROUND = {
     "de": "Bitte notieren: {} gehört zu meinem Vorgang.",
@@ -46,7 +103,7 @@ AROUND = {
 
 
 def test_every_entity_that_is_offered_in_another_language_is_found_there():
-    assert VALUES.keys() == {name for name, entity in ENTITIES.items() if entity.by_form}
+    assert VALUES.keys() | IN_CONTEXT.keys() == {name for name, entity in ENTITIES.items() if entity.by_form}
     assert AROUND.keys() == set(PATTERNS_ONLY)
     for around in AROUND.values():
         for entity, value in VALUES.items():
@@ -54,10 +111,44 @@ def test_every_entity_that_is_offered_in_another_language_is_found_there():
             assert [found.text[mask.start : mask.end] for mask in found.masks] == [value], (entity, around)
 
 
+@pytest.mark.parametrize("entity", IN_CONTEXT)
+def test_words_of_every_language_show_what_a_value_is(entity):
+    assert IN_CONTEXT[entity].keys() == set(PATTERNS_ONLY)
+    value = VALUES_IN_CONTEXT[entity]
+    for around in IN_CONTEXT[entity].values():
+        found = inspect(around.format(value), MaskPolicy(entities=(entity,)), AllowLists())
+        assert [found.text[mask.start : mask.end].startswith(value) for mask in found.masks] == [True], around
+
+
+def test_a_profile_is_a_set_of_entities_and_joins_those_that_are_named():
+    def of(profile, *named, language="en"):
+        return entities_of(language, techniques=("entity",), entities=named, allow_list="general", profile=profile)
+
+    assert of("secrets") == ("SECRET", "PASSWORD")
+    assert set(of("secrets", "URL", language="de")) == {"SECRET", "PASSWORD", "URL"}
+    assert of("default") == ()
+    assert {"EMAIL_ADDRESS", "PERSON", "AGE"} <= set(of("default", "AGE"))
+    assert {"AGE", "DATE_OF_BIRTH", "DATE_TIME", "PERSON", "UK_PASSPORT"} <= set(of("hipaa"))
+
+
+def test_a_profile_with_names_is_refused_where_no_tagger_reads_them():
+    with pytest.raises(InvalidInput) as caught:
+        entities_of("de", techniques=("entity",), entities=(), allow_list="general", profile="hipaa")
+    assert caught.value.field == "mask.entities"
+
+
+@pytest.mark.parametrize(("profile", "techniques"), [("nosuch", ("entity",)), ("pci", ("vocabulary",))])
+def test_a_profile_that_cannot_apply_is_refused_without_echo(profile, techniques):
+    with pytest.raises(InvalidInput) as caught:
+        entities_of("en", techniques=techniques, entities=(), allow_list="general", profile=profile)
+    assert caught.value.field == "mask.profile"
+    assert "nosuch" not in str(caught.value.detail)
+
+
 def test_by_default_a_language_looks_for_all_that_it_offers_but_what_nobody_gets_by_default():
     found = entities_of("de", techniques=("entity",), entities=(), allow_list="general")
 
-    assert set(OFFERED_ENTITIES) - set(found) == {"UUID"}
+    assert set(OFFERED_ENTITIES) - set(found) == {"UUID", "AGE", "DATE_TIME"}
     assert entities_of("de", techniques=("all",), entities=(), allow_list="general") == ()
 
 

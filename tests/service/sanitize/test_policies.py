@@ -183,6 +183,13 @@ def request(**fields: Any) -> SanitizeRequest:
     return SanitizeRequest.model_validate({"documents": [{"text": "x"}]} | fields)
 
 
+def test_a_policy_may_name_a_profile_that_exists(tmp_path: Path) -> None:
+    policies = loaded(tmp_path, '[policies.keys]\n[policies.keys.mask]\nprofile = "secrets"\n')
+    assert policies.applied(request(policy="keys"), "acme").mask.masking().entities == ("SECRET", "PASSWORD")
+    with pytest.raises(PoliciesRefused, match=r"mask\.profile"):
+        loaded(tmp_path, '[policies.keys]\n[policies.keys.mask]\nprofile = "nosuch"\n')
+
+
 def test_a_policy_for_everybody_binds_whoever_has_none_of_their_own(tmp_path: Path) -> None:
     policies = loaded(
         tmp_path,

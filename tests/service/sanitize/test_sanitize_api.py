@@ -97,3 +97,24 @@ def test_the_catalogue_lists_the_entities(tenant: Tenant) -> None:
     names = {entity["name"] for entity in tenant.http.get("/entities").json()["entities"]}
 
     assert set(PLANTED) <= names
+
+
+def test_a_profile_masks_its_entities_and_those_that_the_request_adds(tenant: Tenant) -> None:
+    document = {"text": "password: hunter2 by jane.roe@acme-corp.com, aged 93"}
+    profiles = tenant.http.get("/entities").json()["profiles"]
+    assert profiles["secrets"] == ["SECRET", "PASSWORD"]
+
+    def masked(**mask: object) -> str:
+        answer = tenant.http.post("/sanitize", json={"documents": [document], "mask": mask})
+        return str(answer.json()["data"][0]["text"])
+
+    assert masked(profile="secrets") == "password: [PASSWORD] by jane.roe@acme-corp.com, aged 93"
+    assert masked(profile="secrets", entities=["AGE"]) == "password: [PASSWORD] by jane.roe@acme-corp.com, aged [AGE]"
+
+
+def test_an_unknown_profile_is_answered_by_those_that_exist(tenant: Tenant) -> None:
+    answer = tenant.http.post("/sanitize", json={"documents": [{"text": TEXT}], "mask": {"profile": "zworykling"}})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "mask.profile"
+    assert "default, hipaa, gdpr, pci, secrets" in answer.json()["errors"][0]["message"]
+    assert "zworykling" not in answer.text
