@@ -5,8 +5,8 @@ from __future__ import annotations
 import regex  # type: ignore[import-untyped]
 
 from core.text.surrogates.draw import Draw
-from core.text.surrogates.name_book import SINGLE_ATTEMPTS, given_names
-from core.text.surrogates.names import FEMALE, adjective_gender, feminine, gender_of, is_given, lists_of, plain
+from core.text.surrogates.name_book import GIVEN, SINGLE_ATTEMPTS, SURNAME, given_names, key_of, one_of, surnames_like
+from core.text.surrogates.names import FEMALE, adjective_gender, feminine, gender_of, is_given, plain
 from core.text.surrogates.shape import cased, same_shape
 
 PATH_CHARS_MAX = 64
@@ -37,7 +37,7 @@ def user(original: str, draw: Draw) -> str:
 
     A part that is a name of a person in the document becomes the name that replaces it.
     """
-    language, known = draw.document.language, draw.document.names.mail
+    known = draw.document.names.mail
     fresh = draw.attempt >= SINGLE_ATTEMPTS
 
     def part(match: regex.Match[str]) -> str:
@@ -48,15 +48,23 @@ def user(original: str, draw: Draw) -> str:
             return cased(word * 2, draw.letters(2))[0]
         name = None if fresh or draw.attempt else known.get(plain(word).casefold())
         if name is None:
-            given = is_given(word, language)
-            names = given_names(gender_of(word, language), language) if given else lists_of(language).surnames
-            name = draw.invented() if draw.long else plain(draw.choice(names)).lower()
+            name = plain(_name(word, draw)).lower()
         if adjective_gender(word) == FEMALE:
             name = feminine(name)
         return name.capitalize() if word.istitle() else cased(word, name)
 
     new = _RUN.sub(part, original) or draw.letters(8)
     return new + draw.digits(2 + draw.attempt // SINGLE_ATTEMPTS) if draw.attempt > 1 else new
+
+
+def _name(word: str, draw: Draw) -> str:
+    """Return the surrogate that a name book would give to the name."""
+    language = draw.document.language
+    if is_given(word, language):
+        role, names = GIVEN, given_names(gender_of(word, language), language)
+    else:
+        role, names = SURNAME, surnames_like(word, language)
+    return one_of(names, Draw(draw.document, "name", role, key_of(word), attempt=draw.attempt))
 
 
 def url(original: str, draw: Draw) -> str:

@@ -6,7 +6,7 @@ import regex  # type: ignore[import-untyped]
 
 from core.text.surrogates.date_words import month_of, weekday_of
 from core.text.surrogates.draw import LONG_DRAWS, Draw
-from core.text.surrogates.shape import cased, longer
+from core.text.surrogates.shape import cased, longer, same_shape
 from core.text.surrogates.written_dates import read_date, shifted_time
 
 AGE_MIN, AGE_MAX = 90, 129
@@ -51,5 +51,7 @@ def age(original: str, draw: Draw) -> str:
         least, most = (AGE_MIN, 99) if len(number.group()) == 2 and draw.attempt < LONG_DRAWS else (100, AGE_MAX)
         new = str(draw.between(least, most + max(0, draw.attempt - LONG_DRAWS)))
         return original[: number.start()] + new + original[number.end() :]
+    if not _TENS.search(original):
+        return same_shape(original, draw)
     new = f"ninety{draw.choice(_ONES)}"
     return str(_TENS.sub(lambda found: cased(found.group(), new), original)) + longer(draw)

@@ -23,6 +23,8 @@ _CARD_TESTS = (
     ("2", "222300"), ("4", "400000"), ("5", "555555"), ("6", "601100"),
 )  # fmt: skip
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+IMEI_DIGITS = 15
+IBAN_CHARS_MIN = 15
 _IBAN_ATTEMPTS = 200
 _BANK_LETTERS = "TEST"  # no bank has this code
 # Countries whose bank code has digits -> a first digit that no bank code has
@@ -45,16 +47,18 @@ def card(original: str, draw: Draw) -> str:
 def imei(original: str, draw: Draw) -> str:
     """Return a number of the type codes that begin with 00, which are for tests."""
     digits = alphanumerics(original)
-    if len(digits) < 15:
-        return laid_out(original, "00" + draw.digits(len(digits) - 2))
+    if not digits.isdecimal() or len(digits) < IMEI_DIGITS:
+        return same_shape(original, draw)
     body = "00" + draw.digits(12)
-    return laid_out(original, body + luhn.calc_check_digit(body) + draw.digits(len(digits) - 15))
+    return laid_out(original, body + luhn.calc_check_digit(body) + draw.digits(len(digits) - IMEI_DIGITS))
 
 
 def iban(original: str, draw: Draw) -> str:
     """Return an account of the same country and length with a bank code that no bank has, if one is known."""
     compact = alphanumerics(original).upper()
     country, bban = compact[:2], compact[4:]
+    if len(compact) < IBAN_CHARS_MIN or not compact.isascii() or not country.isalpha():
+        return same_shape(original, draw)
     own = _iban_module(country)
     for _ in range(_IBAN_ATTEMPTS):
         fresh = same_shape(bban, draw)
@@ -130,6 +134,8 @@ def random_uuid(original: str, draw: Draw) -> str:
 
 def coordinate(original: str, draw: Draw) -> str:
     """Return a random position with the same number of decimals, in degrees or in degrees, minutes and seconds."""
+    if not _DECIMAL.search(original):
+        return same_shape(original, draw)
     pieces, read, degrees = [], 0, 0
     for number in _DECIMAL.finditer(original):
         whole, _, decimals = number.group().replace(",", ".").partition(".")

@@ -11,8 +11,9 @@ import phonenumbers
 import regex  # type: ignore[import-untyped]
 
 from core.text.surrogates.draw import Draw
-from core.text.surrogates.shape import laid_out, longer
+from core.text.surrogates.shape import laid_out, longer, same_shape
 
+DIGITS_MIN = 5  # of a phone number
 FEW = 8  # then the values of a small range may be used up
 
 # calling code -> national numbers without the leading 0; `x` is any digit
@@ -34,6 +35,8 @@ def phone(original: str, draw: Draw) -> str:
     main = original[: found.start()] if found else original
     extension = original[len(main) :]
     digits = "".join(str(int(char)) for char in main if char.isdecimal())
+    if len(digits) < DIGITS_MIN:
+        return same_shape(original, draw)
     prefix, code = _prefix(main, digits, draw.document.language)
     if digits[len(prefix) :].startswith("0") and code not in ("39",):
         prefix += "0"

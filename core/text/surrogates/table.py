@@ -21,7 +21,7 @@ from core.text.surrogates import (
     places,
 )
 from core.text.surrogates.draw import Draw
-from core.text.surrogates.shape import alphanumerics
+from core.text.surrogates.shape import LETTER_DRAWS, alphanumerics, same_shape
 
 Surrogate = Callable[[str, Draw], str]
 
@@ -101,4 +101,6 @@ def identity(type_: str, original: str) -> str:
 
 def fake(type_: str, original: str, draw: Draw) -> str:
     """Draw one value of the type. It may equal an original by chance; the caller then tries the next attempt."""
+    if draw.attempt >= LETTER_DRAWS:
+        return same_shape(original, draw)
     return SURROGATES.get(type_, numbers.shape)(original, draw)
