@@ -211,7 +211,7 @@ class Sanitiser:
             task.fill,
             self._lists,
             surrogate_key=task.surrogate_key,
-            language=language_of(task),
+            language=language_of(task, found),
         )
 
     def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected:

@@ -47,12 +47,13 @@ def step(task: DocumentTask, finds: Finds, found: Inspected, lists: AllowLists) 
 
 def _terms(task: DocumentTask, found: Inspected) -> Document:
     values = values_of(found.text, found.masks)
-    return document(values, key=task.surrogate_key, language=language_of(task))
+    return document(values, key=task.surrogate_key, language=language_of(task, found))
 
 
-def language_of(task: SanitizeTask) -> str | None:
-    """Return the language of the surrogates: that which the policy names."""
-    return getattr(task.policy, "language", None)
+def language_of(task: SanitizeTask, found: Inspected) -> str | None:
+    """Return the language of a document's surrogates: as it was read, else as the policy names it, else None."""
+    read = getattr(found, "reading", None)
+    return getattr(read, "language", None) or getattr(task.policy, "language", None)
 
 
 def draw_part(task: WordTask | SurrogateTask, mechanisms: Mapping[str, WordMechanism], lists: AllowLists) -> bytes:
