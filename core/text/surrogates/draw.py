@@ -1,7 +1,7 @@
 """The randomness of surrogates: a keyed function of what is replaced.
 
 Guarantee: a `Draw` is a function of the key, the parts and the attempt alone, so that every process that has the key
-draws the same surrogate for the same original. Without the key, its values cannot be told from random ones if
+draws the same surrogate for the same original. Without the key, its values are indistinguishable from random ones if
 HMAC-SHA256 is a pseudorandom function.
 """
 

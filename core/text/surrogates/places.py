@@ -35,7 +35,7 @@ _NUMBER_LAST = regex.compile(
 )
 _NUMBER_ONLY = regex.compile(rf"(?:(?:No|Nr|n)[.º°]* ?)?{_NUMBER}$", regex.IGNORECASE)
 _UNIT = regex.compile(
-    r"(?:apt|apartment|flat|unit|suite|ste|room|rm|floor|fl|p\.?o\.? ?box|box|postfach|bâtiment|bât"
+    r"(?:apt|apartment|flat|unit|suite|ste|rooms?|rm|floor|fl|p\.?o\.? ?box|box|postfach|bâtiment|bât"
     r"|appt|appartement|étage|bp|piso|puerta|escalera|interno|scala|int"
     r"|bus|postbus|andar|apto|apartado|m\.|lok|lokal|skr\.?|wohnung|whg|stock|\d+\.? ?(?:og|stock"
     r"|floor|étage|piso|andar))\b|\d+(?:st|nd|rd|th) floor",
