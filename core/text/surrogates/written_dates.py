@@ -16,7 +16,7 @@ from core.text.surrogates.shape import cased
 
 ENGLISH = "en"
 DAYS_PER_YEAR, DAYS_PER_MONTH = 365.25, 30.4375
-SHORT_YEAR_PIVOT = 50  # a year of two digits from here on is of the twentieth century
+SHORT_YEAR_PIVOT = 50  # from this one on, a year of two digits is of the twentieth century
 _LEAP_YEAR, _COMMON_YEAR = 2024, 2023  # of a date without a year
 
 _TOKEN = regex.compile(r"\d+|\p{L}+(?:-feira)?|[^\p{L}\d]+")

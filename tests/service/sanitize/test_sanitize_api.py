@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gateway_kit import Tenant
-from gateway_kit import Gateway
+from gateway_kit import Gateway, Tenant
 
 PLANTED = {
     "EMAIL_ADDRESS": "jane.roe@acme-corp.com",
