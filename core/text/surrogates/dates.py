@@ -42,7 +42,8 @@ def _scrambled(original: str, draw: Draw) -> str:
             fresh.append(name.capitalize() if token[0].isupper() and not token.isupper() else cased(token, name))
         else:
             fresh.append(token)
-    return "".join(fresh) + longer(draw)
+    new = "".join(fresh)
+    return same_shape(original, draw) if new == original else new + longer(draw)
 
 
 def age(original: str, draw: Draw) -> str:

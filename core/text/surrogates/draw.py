@@ -17,6 +17,7 @@ from typing import TypeVar
 from core.text.policy import SURROGATE_KEY_BYTES
 from core.text.surrogates.terms import Document
 
+DIGITS_AT_ONCE = 18
 LONG_DRAWS = 50  # from this attempt on, a function widens its range
 
 _T = TypeVar("_T")
@@ -55,7 +56,8 @@ class Draw:
         return values[self.below(len(values))]
 
     def digits(self, count: int) -> str:
-        return str(self.below(10**count)).zfill(count) if count else ""
+        groups = [min(DIGITS_AT_ONCE, count - done) for done in range(0, count, DIGITS_AT_ONCE)]
+        return "".join(str(self.below(10**group)).zfill(group) for group in groups)
 
     def letters(self, count: int) -> str:
         return "".join(self.choice(string.ascii_lowercase) for _ in range(count))

@@ -19,6 +19,7 @@ from core.text.surrogates.draw import Draw
 from core.text.surrogates.shape import alphanumerics, laid_out, longer, same_shape
 from core.text.written_numbers import Number
 
+CHARS_MAX = 64  # of a number with its separators
 BODIES = 300  # candidates, each with every last character; then the check digit is given up
 
 LONG_NUMBER = 18  # the Chinese one, whose date begins with the ninth character
@@ -92,6 +93,8 @@ def tax_id(original: str, draw: Draw) -> str:
 
 
 def _valid_like(original: str, draw: Draw, rows: tuple[Number, ...]) -> str:
+    if len(original) > CHARS_MAX:
+        return same_shape(original, draw)
     plain = original.upper()
     row = next((row for row in rows if _accepts(row, plain)), None)
     if row is None or draw.long:
@@ -101,7 +104,7 @@ def _valid_like(original: str, draw: Draw, rows: tuple[Number, ...]) -> str:
         compact = plain  # separators are part of the number
     module = _module(row)
     for _ in range(BODIES):
-        body = _body(compact, draw)
+        body = _body(compact, draw, sex_year_month=row.check == "fr.nir")
         for candidate in _endings(body, compact, module):
             if _accepts(row, candidate):
                 return laid_out(original, alphanumerics(candidate))
@@ -120,9 +123,12 @@ def _module(row: Number) -> Any:
     return import_module(f"stdnum.{row.check}") if isinstance(row.check, str) else None
 
 
-def _body(compact: str, draw: Draw) -> str:
-    """Return the shape of a number. A birth date of the original becomes another one."""
+def _body(compact: str, draw: Draw, *, sex_year_month: bool) -> str:
+    """Return the shape of a number. A birth date of the original becomes another one. `sex_year_month`: the number
+    begins with these."""
     fresh = same_shape(compact, draw)[: len(compact)]
+    if sex_year_month:
+        return f"{draw.between(1, 2)}{draw.digits(2)}{draw.between(1, 12):02d}{fresh[5:]}"
     if not (places := _date_places(compact)):
         return fresh
     year, month, day, offset = places

@@ -24,7 +24,7 @@ _CARD_TESTS = (
 )  # fmt: skip
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 IMEI_DIGITS = 15
-IBAN_CHARS_MIN = 15
+IBAN_CHARS_MIN, IBAN_CHARS_MAX = 15, 34
 _IBAN_ATTEMPTS = 200
 _BANK_LETTERS = "TEST"  # no bank has this code
 # Countries whose bank code has digits -> a first digit that no bank code has
@@ -33,7 +33,7 @@ _IPV4_TESTS = ("192.0.2", "198.51.100", "203.0.113")
 _FEW = 4
 _VIN_VALUES = dict(zip("0123456789ABCDEFGHJKLMNPRSTUVWXYZ", map(int, "012345678912345678123457923456789"), strict=True))
 _VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
-_DECIMAL = regex.compile(r"\d+(?:[.,]\d+)?")
+_DECIMAL = regex.compile(r"(?<!\d)\d{1,3}(?!\d)(?:[.,]\d+)?")
 _MINUTES_MARK = regex.compile(r"[ ]?(?:['’′´\"”″s]|m(?![a-z]))")
 
 
@@ -57,7 +57,7 @@ def iban(original: str, draw: Draw) -> str:
     """Return an account of the same country and length with a bank code that no bank has, if one is known."""
     compact = alphanumerics(original).upper()
     country, bban = compact[:2], compact[4:]
-    if len(compact) < IBAN_CHARS_MIN or not compact.isascii() or not country.isalpha():
+    if not IBAN_CHARS_MIN <= len(compact) <= IBAN_CHARS_MAX or not compact.isascii() or not country.isalpha():
         return same_shape(original, draw)
     own = _iban_module(country)
     for _ in range(_IBAN_ATTEMPTS):

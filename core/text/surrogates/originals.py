@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 LEAK_CHARS_MIN = 4
+WINDOW_CHARS = 64  # a longer string is looked for by its first characters, so that a test is linear in the candidate
 
 
 class Originals:
@@ -12,7 +13,12 @@ class Originals:
 
     def __init__(self, strings: AbstractSet[str]) -> None:
         self._strings = strings
-        self._lengths = sorted({len(each) for each in strings if len(each) >= LEAK_CHARS_MIN})
+        sizes = {len(each) for each in strings}
+        self._lengths = sorted(size for size in sizes if LEAK_CHARS_MIN <= size <= WINDOW_CHARS)
+        self._long: dict[str, list[str]] = {}
+        for each in strings:
+            if len(each) > WINDOW_CHARS:
+                self._long.setdefault(each[:WINDOW_CHARS], []).append(each)
 
     def equal_to(self, candidate: str) -> bool:
         """Whether the candidate is a masked string."""
@@ -29,4 +35,8 @@ class Originals:
             for start in range(len(folded) - length + 1):
                 if folded[start : start + length] in self._strings:
                     return True
-        return False
+        return bool(self._long) and any(
+            folded.startswith(each, start)
+            for start in range(len(folded) - WINDOW_CHARS)
+            for each in self._long.get(folded[start : start + WINDOW_CHARS], ())
+        )

@@ -24,7 +24,7 @@ from core.text.surrogates.shape import cased, laid_out, longer, same_shape
 
 SINGLE_ATTEMPTS = 8
 
-_SEPARATOR = regex.compile(r"(\s*(?:,|;|\n|\||·|(?<= )[-–](?= ))\s*)")
+_SEPARATOR = regex.compile(r"((?<!\s)\s*(?:,|;|\n|\||·|(?<= )[-–](?= ))\s*)")
 _NUMBER = r"\d{1,5}(?:[ ]?[A-Za-z])?(?:[-/–]\d{1,4}[A-Za-z]?)*(?:[ ](?:bis|ter))?"
 _NUMBER_FIRST = regex.compile(
     rf"(?P<before>(?:(?:No|Nr)\.? ?)?{_NUMBER},? )(?=\p{{L}})(?P<name>.+)$", regex.IGNORECASE | regex.DOTALL
@@ -52,7 +52,7 @@ _STREET = regex.compile(
     r"|plac|os\.?|osiedle|rondo)[ ]",
     regex.IGNORECASE,
 )
-_PROVINCE = regex.compile(r"(\s*)\([A-Z]{2}\)$")
+_PROVINCE = regex.compile(r"((?<!\s)\s*)\([A-Z]{2}\)$")
 _POLISH_STREET = regex.compile(r"^(?:ul\.?|ulica|al\.?|aleja|aleje|pl\.?|plac|os\.?|osiedle)[ ]", regex.IGNORECASE)
 
 

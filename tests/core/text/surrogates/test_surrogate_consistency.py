@@ -7,6 +7,7 @@ from core.errors import TaskFailed
 from core.text import fill_surrogate
 from core.text.policy import ENTITIES, MaskPolicy
 from core.text.sanitize import sanitize
+from core.text.surrogates.originals import Originals
 from core.text.surrogates.table import SURROGATES
 
 FINDS = (
@@ -107,3 +108,19 @@ def test_a_surrogate_that_only_repeats_is_an_error(monkeypatch):
     monkeypatch.setattr(fill_surrogate, "fake", lambda kind, original, drawing: "same@example.org")
     with pytest.raises(TaskFailed):
         sanitize("Write to jo@corp.org and al@corp.org", MaskPolicy(entities=("EMAIL_ADDRESS",)), "surrogate")
+
+
+def test_a_long_original_is_not_contained_either():
+    known = Originals({"ab" * 100, "a" * 64, "abc"})
+    assert known.repeated_by("x" + "AB" * 100 + "y")
+    assert known.repeated_by("x" + "a" * 64)
+    assert known.repeated_by("abc")
+    assert not known.repeated_by("xabcx"), "shorter ones may be parts of a word"
+    assert not known.repeated_by("ab" * 99)
+
+
+@pytest.mark.parametrize("entity", ENTITIES)
+def test_long_finds_have_surrogates(entity):
+    for original in ("9" * 9_000, "Ab" * 4_500, "Ab 1, " * 1_000, "a" + " " * 9_000 + "b", "a'b" * 3_000):
+        (new,) = all_of(entity, original)
+        assert new != original
