@@ -104,7 +104,7 @@ def _name(part: str, draw: Draw, country: Country, *, single: bool) -> str:
     if language := country_language(folded):
         return part if not single and draw.attempt == 0 else cased(part, draw.choice(countries(language)))
     if province := _PROVINCE.search(part):
-        letters = draw.choice(towns(country.locale)).upper()[:2]
+        letters = draw.letters(2).upper()
         return _name(part[: province.start()], draw, country, single=single) + f"{province.group(1)}({letters})"
     table = {} if is_town(part, country.locale) else regions()
     if siblings := table.get(part) if len(part) <= 3 else table.get(folded):
