@@ -165,6 +165,7 @@ class Gateway:
             recognisers=self.recognisers,
             workers=self.workers,
             preparation=self.preparation,
+            surrogate_key=self.master_key.surrogate_key,
         )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors)
         self.releases = ReleasePipeline(

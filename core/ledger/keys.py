@@ -42,6 +42,7 @@ class Purpose(StrEnum):
     REUSE_RESULT = "reuse-result-encryption"
     ADMIN_LOG = "admin-log"
     RECOGNISERS = "recognisers-keyset-wrap"
+    SURROGATE = "surrogate"
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,10 @@ class MasterKey:
     def subject_hash(self, tenant: str, subject: str) -> str:
         """Return the subject in the form that Redis stores. Subjects cannot be linked across tenants."""
         return self.mac(Purpose.SUBJECT, tenant.encode(), subject.encode())
+
+    def surrogate_key(self, tenant: str) -> bytes:
+        """Return the 32-byte key of a tenant's surrogates. No other tenant and no other purpose has it."""
+        return bytes.fromhex(self.mac(Purpose.SURROGATE, tenant.encode()))
 
     def claim(self, *, tenant: str, route: str, key: str, body: bytes, generated: bool = False) -> Claim:
         """Return the claim of an Idempotency-Key `key` on `route` with the exact bytes `body`."""

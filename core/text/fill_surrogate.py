@@ -1,24 +1,34 @@
-"""Fill `surrogate`: another value of the same type, the same one for the same string within one document.
+"""Fill `surrogate`: another value of the same type and form, the same one for the same string within one document.
 
-Values are drawn anew for every call from the operating system's randomness, so two documents share surrogates only by
-chance. A surrogate never equals a masked string of its document and never contains one of `LEAK_CHARS_MIN` characters
-or more (letter case ignored); it is drawn again until that holds. A merged word mask gets one word, which hides the
-number of masked words. The values come from `core.text.surrogates`.
+A surrogate is a keyed function of its type and original (`core.text.surrogates.draw`). The key is random for each
+document, so that two documents share surrogates only by chance, or it is a tenant's, so that all its documents share
+them. No guarantee: a surrogate keeps the form of what it replaces, and a tenant's key makes documents linkable.
+
+A surrogate never equals a masked string of its document and never contains one of `LEAK_CHARS_MIN` characters or more
+(letter case ignored), but for a date, which may contain a shorter masked date or time. No two different originals of a
+document share one, but for dates that mean the same day. It is drawn again until that holds. A merged word mask gets
+one word, which hides the number of masked words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from core.errors import TaskFailed
 from core.text.lists import AllowLists
 from core.text.policy import WORD, Mask, MaskPolicy
-from core.text.surrogates import fake, fake_word
+from core.text.surrogates.document import DATES, document_of, surrogate_language
+from core.text.surrogates.draw import LONG_DRAWS, Draw, new_key
+from core.text.surrogates.originals import LEAK_CHARS_MIN, Originals
+from core.text.surrogates.shape import cased
+from core.text.surrogates.table import fake, identity
+from core.text.surrogates.terms import Document
 from core.text.vocabulary import ranked
 
-LEAK_CHARS_MIN = 4
+__all__ = ["LEAK_CHARS_MIN", "Value", "distinct", "document", "draw", "fill", "in_places", "values_of"]
+
 DRAWS_MAX = 1_000
 
 
@@ -28,26 +38,6 @@ class Value(NamedTuple):
     type: str
     original: str
     technique: str
-
-
-class Originals:
-    """The masked strings of one document, for testing whether a candidate repeats one. It lives for one call."""
-
-    def __init__(self, strings: set[str]) -> None:
-        self._strings = strings
-        self._lengths = sorted({len(each) for each in strings if len(each) >= LEAK_CHARS_MIN})
-
-    def repeated_by(self, candidate: str) -> bool:
-        folded = candidate.casefold()
-        if folded in self._strings:
-            return True
-        for length in self._lengths:
-            if length > len(folded):
-                return False
-            for start in range(len(folded) - length + 1):
-                if folded[start : start + length] in self._strings:
-                    return True
-        return False
 
 
 @lru_cache(maxsize=8)
@@ -66,54 +56,99 @@ def _words(technique: str, policy: MaskPolicy, lists: AllowLists) -> tuple[str, 
     return _frequent(policy.vocabulary_size)
 
 
-def fill(text: str, masks: Sequence[Mask], policy: MaskPolicy, lists: AllowLists) -> list[str]:
-    """Return the surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no valid one."""
+def fill(
+    text: str,
+    masks: Sequence[Mask],
+    policy: MaskPolicy,
+    lists: AllowLists,
+    *,
+    key: bytes | None = None,
+    language: str | None = None,
+) -> list[str]:
+    """Return the surrogates. `key`: as in `SanitizeTask`; None for a key of this call. `language`: of the document.
+
+    Raises TaskFailed if `DRAWS_MAX` draws give no valid one."""
     values = values_of(text, masks)
-    return in_places(text, masks, draw(values, originals_of(text, masks), policy, lists))
+    terms = document(values, key=key or new_key(), language=language)
+    return in_places(text, masks, distinct(values, draw(values, terms, policy, lists), terms, policy, lists))
 
 
 def values_of(text: str, masks: Sequence[Mask]) -> list[Value]:
-    """Return the values of a document, each of which gets a surrogate. Two strings that differ in letter case only are
-    one value."""
+    """Return the values of a document in order, each of which gets a surrogate."""
     found: dict[tuple[str, str], Value] = {}
     for mask in masks:
         original = text[mask.start : mask.end]
-        found.setdefault((mask.type, original.casefold()), Value(mask.type, original, mask.technique))
+        found.setdefault((mask.type, original), Value(mask.type, original, mask.technique))
     return list(found.values())
 
 
-def originals_of(text: str, masks: Sequence[Mask]) -> set[str]:
-    """Return all masked strings, in the form that `draw` needs."""
-    return {text[mask.start : mask.end].casefold() for mask in masks}
+def document(values: Sequence[Value], *, key: bytes, language: str | None) -> Document:
+    """Return what the surrogates of a document have in common. `values`: all of the document."""
+    strings = frozenset(value.original.casefold() for value in values)
+    pairs = ((value.type, value.original) for value in values)
+    return document_of(pairs, strings, key=key, language=surrogate_language(language))
 
 
-def draw(values: Sequence[Value], originals: set[str], policy: MaskPolicy, lists: AllowLists) -> list[str]:
-    """Return a surrogate for each of `values`: some of a document, or all.
+def draw(values: Iterable[Value], terms: Document, policy: MaskPolicy, lists: AllowLists) -> list[str]:
+    """Return a surrogate for each of `values`: some of a document, or all. Each depends on its value and the terms
+    alone, so that `distinct` must follow. Raises TaskFailed as `fill`."""
+    make = _maker(terms, policy, lists)
+    return [make(value, lambda _: False) for value in values]
 
-    The draws are independent of each other, given the `originals` of the whole document, none of which is repeated.
-    Raises TaskFailed as `fill`.
-    """
-    known = Originals(originals)
-    words = {
-        technique: _words(technique, policy, lists)
-        for technique in {value.technique for value in values if value.type == WORD}
-    }
-    drawn = [_draw(value, words.get(value.technique, ()), known) for value in values]
-    if any(map(known.repeated_by, drawn)):
-        raise TaskFailed(reason="surrogate-repeats-original")
-    return drawn
+
+def distinct(
+    values: Sequence[Value], drawn: Sequence[str], terms: Document, policy: MaskPolicy, lists: AllowLists
+) -> list[str]:
+    """Return `drawn`, the surrogates of all values of a document, with another one for each that a different original
+    before it has. Raises TaskFailed as `fill`."""
+    make = _maker(terms, policy, lists)
+    owners: dict[str, str] = {}
+    chosen = []
+    for value, surrogate in zip(values, drawn, strict=True):
+        own = identity(value.type, value.original)
+
+        def taken(candidate: str, own: str = own) -> bool:
+            return owners.get(candidate.casefold(), own) != own
+
+        if value.type not in DATES:
+            if taken(surrogate):
+                surrogate = make(value, taken)
+            owners[surrogate.casefold()] = own
+        chosen.append(surrogate)
+    return chosen
+
+
+def _maker(terms: Document, policy: MaskPolicy, lists: AllowLists) -> Callable[[Value, Callable[[str], bool]], str]:
+    """Return the function that draws the surrogate of a value that is not `refused`."""
+    known = Originals(terms.strings)
+    words: dict[str, tuple[str, ...]] = {}
+
+    def make(value: Value, refused: Callable[[str], bool]) -> str:
+        if value.type == WORD and value.technique not in words:
+            words[value.technique] = _words(value.technique, policy, lists)
+        repeats = known.equal_to if value.type in DATES else known.repeated_by
+        key = identity(value.type, value.original)
+        for attempt in range(DRAWS_MAX):
+            drawing = Draw(terms, value.type, key, attempt=attempt)
+            if value.type == WORD and (own := words[value.technique]):
+                candidate = _word(value.original, own, drawing)
+            else:
+                candidate = fake(value.type, value.original, drawing)
+            if not repeats(candidate) and not refused(candidate):
+                return candidate
+        raise TaskFailed(reason="no-surrogate")
+
+    return make
+
+
+def _word(original: str, words: tuple[str, ...], drawing: Draw) -> str:
+    if drawing.long:
+        return drawing.letters(8 + drawing.attempt // LONG_DRAWS)
+    return cased(original, drawing.choice(words))
 
 
 def in_places(text: str, masks: Sequence[Mask], drawn: Sequence[str]) -> list[str]:
     """Return the surrogate of each mask. `drawn`: those of `values_of`, in order."""
-    values = [(value.type, value.original.casefold()) for value in values_of(text, masks)]
+    values = [(value.type, value.original) for value in values_of(text, masks)]
     chosen = dict(zip(values, drawn, strict=True))
-    return [chosen[mask.type, text[mask.start : mask.end].casefold()] for mask in masks]
-
-
-def _draw(own: Value, words: tuple[str, ...], originals: Originals) -> str:
-    for number in range(DRAWS_MAX):
-        value = fake_word(words, number) if own.type == WORD and words else fake(own.type, own.original, number)
-        if not originals.repeated_by(value):
-            return value
-    raise TaskFailed(reason="no-surrogate")
+    return [chosen[mask.type, text[mask.start : mask.end]] for mask in masks]

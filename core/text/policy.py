@@ -11,6 +11,7 @@ guarantee are `metric_dp` (`core.text.replace_words`) and `dp` (`core.text.fill_
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -52,10 +53,14 @@ FILLS: Mapping[str, str] = MappingProxyType(
 )
 
 SURROGATE = "surrogate"
+SURROGATE_KEY_BYTES = 32
 METRIC_DP = "metric_dp"
 TOP_1, TOP_K, DP = "top1", "topk", "dp"
 MODEL_FILLS = (TOP_1, TOP_K, DP)  # fills by a language model, if one runs
 PRICED_FILLS = (METRIC_DP, DP)  # fills with an epsilon
+# where the same original has the same surrogate: in one document, or in all documents of a tenant
+PER_DOCUMENT, PER_TENANT = "document", "tenant"
+CONSISTENCIES = (PER_DOCUMENT, PER_TENANT)
 FILL_MODES = (*FILLS, METRIC_DP, *MODEL_FILLS)
 K_DEFAULT = 10
 
@@ -286,7 +291,8 @@ class SanitizeTask:
     `k` for `topk`, `scope` for `dp`, and `model`, a fine-tuned one, for `top1` and `topk`. `explain`: the most
     suppressed finds to report beside the place, score and recogniser of each find; None reports none of these. A
     `dry_run` reports finds and fills nothing. The priced fills take neither, because both reveal facts of the text that
-    their price does not cover. Raises InvalidInput.
+    their price does not cover. `surrogate_key`: of the fill `surrogate`, random for each document, or derived from the
+    tenant's. Raises InvalidInput.
     """
 
     text: str = field(repr=False)
@@ -299,6 +305,9 @@ class SanitizeTask:
     model: FileVersion | None = None
     explain: int | None = None
     dry_run: bool = False
+    surrogate_key: bytes = field(
+        default_factory=lambda: secrets.token_bytes(SURROGATE_KEY_BYTES), repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if self.fill not in FILL_MODES:

@@ -19,7 +19,7 @@ from core.text.lists import AllowLists
 from core.text.mask_entity import masks_of, searched
 from core.text.masks import findings, regions_of
 from core.text.origins import Origin, Origins, SuppressedFinds
-from core.text.policy import FILLS, Mask, MaskPolicy, Sanitised, check_fill, check_text
+from core.text.policy import FILLS, SURROGATE, Mask, MaskPolicy, Sanitised, check_fill, check_text
 from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.spans import Span, Spans
 from core.text.tokens import Token, tokenize
@@ -147,10 +147,19 @@ def _sanitised(text: str, spans: Sequence[Span], found: Inspected, masks: Sequen
     )
 
 
-def fill_masks(found: Inspected, policy: MaskPolicy, fill: str, lists: AllowLists) -> Sanitised:
-    """Return the text with its masks filled by one of `FILLS`. Raises TaskFailed if a fill would restore what it
-    replaces."""
-    return fill_in(found, import_module(FILLS[fill]).fill(found.text, found.masks, policy, lists))
+def fill_masks(
+    found: Inspected,
+    policy: MaskPolicy,
+    fill: str,
+    lists: AllowLists,
+    *,
+    surrogate_key: bytes | None = None,
+    language: str | None = None,
+) -> Sanitised:
+    """Return the text with its masks filled by one of `FILLS`. `surrogate_key` and `language`: of the fill `surrogate`,
+    as in `core.text.fill_surrogate`. Raises TaskFailed if a fill would restore what it replaces."""
+    own = {"key": surrogate_key, "language": language} if fill == SURROGATE else {}
+    return fill_in(found, import_module(FILLS[fill]).fill(found.text, found.masks, policy, lists, **own))
 
 
 def sanitize(
@@ -160,11 +169,14 @@ def sanitize(
     *,
     lists: AllowLists | None = None,
     recognised: Recognised = NOT_RECOGNISED,
+    surrogate_key: bytes | None = None,
+    language: str | None = None,
 ) -> Sanitised:
-    """Mask and fill a text. Masking is deterministic; `surrogate` draws new values for every call.
+    """Mask and fill a text. Masking is deterministic; `surrogate` draws new values for every call without a key.
 
     Raises InvalidInput (unknown fill, and as `inspect`), RecogniserFailed, and TaskFailed as `fill_masks`.
     """
     check_fill(fill)
     lists = lists or AllowLists()
-    return fill_masks(inspect(text, policy, lists, recognised), policy, fill, lists)
+    found = inspect(text, policy, lists, recognised)
+    return fill_masks(found, policy, fill, lists, surrogate_key=surrogate_key, language=language)

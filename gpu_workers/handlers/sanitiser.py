@@ -183,7 +183,10 @@ class Sanitiser:
             inspected = guarded(self._inspected, task, finds)
             if isinstance(inspected, GatewayError | Sanitised):
                 answers[index] = inspected
-            elif isinstance(task, DocumentTask) and (own := guarded(step, task, finds, inspected)) is not None:
+            elif (
+                isinstance(task, DocumentTask)
+                and (own := guarded(step, task, finds, inspected, self._lists)) is not None
+            ):
                 answers[index] = own
             elif task.fill == METRIC_DP or task.fill in MODEL_FILLS:
                 found.setdefault(task.mechanism if task.fill == METRIC_DP else _MODEL, {})[index] = inspected
@@ -197,7 +200,7 @@ class Sanitiser:
         def draw() -> list[Result]:
             for index, inspected in alone.items():
                 task = documents[index]
-                answers[index] = guarded(fill_masks, inspected, task.policy, task.fill, self._lists)
+                answers[index] = guarded(self._filled, task, inspected)
             answers.update(fill())
             for index, part in parts.items():
                 answers[index] = guarded(draw_part, part, self._words, self._lists)
@@ -211,6 +214,16 @@ class Sanitiser:
             return [answers[index] for index in range(len(tasks))]
 
         return draw
+
+    def _filled(self, task: SanitizeTask, found: Inspected) -> Sanitised:
+        return fill_masks(
+            found,
+            task.policy,
+            task.fill,
+            self._lists,
+            surrogate_key=task.surrogate_key,
+            language=found.reading.language,
+        )
 
     def _inspected(self, task: SanitizeTask, finds: Finds) -> Inspected | Sanitised:
         """The regions to fill, or the result of a document that is not filled: one that its policy refuses, or one of a

@@ -126,7 +126,7 @@ class _DrawTask:
             return Task(last, last.weight)
 
         parts: list[WordTask | SurrogateTask] = [
-            SurrogateTask(part, self.words.originals, own.policy)
+            SurrogateTask(part, self.words.terms, own.policy)
             if own.fill == SURROGATE
             else WordTask(part, own.mechanism, own.epsilon_nano or 0)
             for part in self.words.parts

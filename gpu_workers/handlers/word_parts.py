@@ -5,8 +5,8 @@ The released distribution is that of the undivided document, and each draw is ma
 * `metric_dp`: each word has its own draw, which is independent of all others given the word (`core.mechanisms.words`).
   Equal words are in the same part, where they share work but not their draws. Their draws are identically distributed,
   so any of them may take any place.
-* `surrogate`: the draws of a document's values are independent, given all masked strings of the document. Every part
-  has these (`core.text.fill_surrogate`).
+* `surrogate`: a value's draw depends on the value and the terms of the document alone, which every part has
+  (`core.text.fill_surrogate`). The last step draws another one where two parts have drawn the same.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from core.mechanisms.words.laplace import WordMechanism
-from core.text.fill_surrogate import Value, draw, in_places, originals_of, values_of
+from core.text.fill_surrogate import Value, distinct, document, draw, in_places, values_of
 from core.text.lists import AllowLists
 from core.text.policy import METRIC_DP, SURROGATE, Sanitised
 from core.text.recognised import WindowFinds
 from core.text.replace_words import put, words_of
 from core.text.sanitize import Inspected, fill_in
+from core.text.surrogates.terms import Document
 from gpu_workers.handlers.recognition import Finds
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
@@ -29,19 +30,24 @@ from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
 _DRAWS_PER_WORD = 8  # a further draw of a word is several times as fast as the first, for either mechanism
 
 
-def step(task: DocumentTask, finds: Finds, found: Inspected) -> WordsToDraw | Sanitised | None:
+def step(task: DocumentTask, finds: Finds, found: Inspected, lists: AllowLists) -> WordsToDraw | Sanitised | None:
     """The result of the first or the last step of a document that is drawn in parts; None for any other task, and for a
     document of one part."""
     surrogates = task.fill == SURROGATE
     if task.drawn is not None:
-        return _with_surrogates(found, task.drawn) if surrogates else _with_words(found, task.drawn)
+        return _with_surrogates(task, found, task.drawn, lists) if surrogates else _with_words(found, task.drawn)
     if task.fill not in (SURROGATE, METRIC_DP) or task.places_max is None:
         return None
     parts = _value_parts(found, task.places_max) if surrogates else _word_parts(found, task.places_max)
     if len(parts) < 2:
         return None
-    originals = _packed(sorted(originals_of(found.text, found.masks))) if surrogates else b""
-    return WordsToDraw(parts, tuple(each for each in finds if isinstance(each, WindowFinds)), originals)
+    terms = _terms(task, found).packed() if surrogates else b""
+    return WordsToDraw(parts, tuple(each for each in finds if isinstance(each, WindowFinds)), terms)
+
+
+def _terms(task: DocumentTask, found: Inspected) -> Document:
+    values = values_of(found.text, found.masks)
+    return document(values, key=task.surrogate_key, language=found.reading.language)
 
 
 def draw_part(task: WordTask | SurrogateTask, mechanisms: Mapping[str, WordMechanism], lists: AllowLists) -> bytes:
@@ -50,7 +56,7 @@ def draw_part(task: WordTask | SurrogateTask, mechanisms: Mapping[str, WordMecha
         words = _words(task.part)
         return _packed(mechanisms[task.mechanism].release(words, [task.epsilon_nano] * len(words)))
     values = [Value(*each) for each in json.loads(task.part)]
-    return _packed(draw(values, set(json.loads(task.originals)), task.policy, lists))
+    return _packed(draw(values, Document.unpacked(task.terms), task.policy, lists))
 
 
 def _word_parts(found: Inspected, words_max: int) -> tuple[bytes, ...]:
@@ -90,10 +96,14 @@ def _with_words(found: Inspected, drawn: Sequence[tuple[bytes, bytes]]) -> Sanit
     return put(found, in_order())
 
 
-def _with_surrogates(found: Inspected, drawn: Sequence[tuple[bytes, bytes]]) -> Sanitised:
+def _with_surrogates(
+    task: DocumentTask, found: Inspected, drawn: Sequence[tuple[bytes, bytes]], lists: AllowLists
+) -> Sanitised:
     """The document with the values that were drawn for its parts. Raises an error if they do not fit."""
-    values = [value for _, own in drawn for value in json.loads(own)]
-    return fill_in(found, in_places(found.text, found.masks, values))
+    own = [value for _, part in drawn for value in json.loads(part)]
+    values = values_of(found.text, found.masks)
+    fills = distinct(values, own, _terms(task, found), task.policy, lists)
+    return fill_in(found, in_places(found.text, found.masks, fills))
 
 
 def _packed(value: object) -> bytes:

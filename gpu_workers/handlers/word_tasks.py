@@ -19,12 +19,12 @@ from core.text.recognised import WindowFinds
 
 @dataclass(frozen=True)
 class WordsToDraw:
-    """What to draw for a document, in parts, and what recognisers found in the document's windows. `originals`: all its
-    masked strings, for `surrogate`."""
+    """What to draw for a document, in parts, and what recognisers found in the document's windows. `terms`: of the
+    document, for `surrogate` (`core.text.surrogates.terms`)."""
 
     parts: tuple[bytes, ...] = field(repr=False)
     finds: tuple[WindowFinds, ...] = field(repr=False)
-    originals: bytes = field(default=b"", repr=False)
+    terms: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)
@@ -42,5 +42,5 @@ class SurrogateTask:
     """A part of a document with `surrogate`. Its result is the drawn values."""
 
     part: bytes = field(repr=False)
-    originals: bytes = field(repr=False)
+    terms: bytes = field(repr=False)
     policy: MaskPolicy

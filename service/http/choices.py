@@ -14,7 +14,7 @@ from core.mechanisms.words.fill_pricing import SCOPES
 from core.mechanisms.words.pricing import MECHANISMS
 from core.text.formats.options import ACTIONS, ATTACHMENTS, DELIMITERS, HEADERS, HIDDEN_TEXT
 from core.text.formats.registry import FORMAT_NAMES
-from core.text.policy import FILL_MODES, TECHNIQUES, UNKNOWN_LANGUAGE
+from core.text.policy import CONSISTENCIES, FILL_MODES, TECHNIQUES, UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:
     SentenceMechanism = str
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Delimiter = str
     HiddenText = str
     Attachments = str
+    Consistency = str
 else:
     SentenceMechanism = Literal[tuple(SENTENCE_MECHANISMS)]
     VectorMechanism = Literal[VECTOR_MECHANISMS]
@@ -46,3 +47,4 @@ else:
     Delimiter = Literal[tuple(DELIMITERS)]
     HiddenText = Literal[HIDDEN_TEXT]
     Attachments = Literal[ATTACHMENTS]
+    Consistency = Literal[CONSISTENCIES]

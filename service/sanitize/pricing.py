@@ -10,6 +10,7 @@ the whole document (`core.text.fill_dp`): each document costs epsilon on its `to
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.errors import InvalidInput
 from core.files.file_version import FileVersion
@@ -18,7 +19,17 @@ from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
 from core.text.formats.registry import TEXT, check_format_fill
 from core.text.own_recognisers.stored import OwnReference
-from core.text.policy import AUTO, DP, K_DEFAULT, MODEL_FILLS, REFUSE, MaskPolicy, check_epsilon
+from core.text.policy import (
+    AUTO,
+    DP,
+    K_DEFAULT,
+    MODEL_FILLS,
+    PER_TENANT,
+    REFUSE,
+    SURROGATE,
+    MaskPolicy,
+    check_epsilon,
+)
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
@@ -48,6 +59,8 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
         spans=body.return_spans,
         k_max=settings.fill_k_max,
     )
+    if body.fill.consistency is not None and body.fill.mode != SURROGATE:
+        raise InvalidInput(f"only the fill `{SURROGATE}` has a consistency", field="fill.consistency")
     if body.fill.mechanism is not None and (epsilon is None or body.fill.mode == DP):
         raise InvalidInput("only the fill `metric_dp` has a mechanism", field="fill.mechanism")
     if body.dry_run:
@@ -99,8 +112,10 @@ def tasks_of(
     tagger_types: Sequence[str],
     model: FileVersion | None = None,
     own: Sequence[OwnReference] = (),
+    surrogate_key: bytes | None = None,
 ) -> list[DocumentTask]:
-    """The documents as tasks for the workers. `own`: the recognisers of the mask and its policy.
+    """The documents as tasks for the workers. `own`: the recognisers of the mask and its policy. `surrogate_key`: the
+    tenant's, which a task receives only if its surrogates are to be the same in all documents of the tenant.
 
     Raises InvalidInput for a limit, an empty text, an unknown list, an entity without a recogniser, or a document that
     is not in its format."""
@@ -121,21 +136,22 @@ def tasks_of(
         place = f"documents.{index}"
         check_unused(document.format, document.format_options, field=place)
         form = form_of(document.text, document.format, document.format_options, settings, field=place)
-        tasks.append(
-            DocumentTask(
-                document.text if form is None else form.view,
-                policy,
-                FILL_DEFAULT if body.dry_run else body.fill.mode,
-                epsilon_nano,
-                body.fill.mechanism_or_default,
-                body.fill.k or K_DEFAULT,
-                body.fill.scope_or_default,
-                None if body.dry_run else model,
-                explain=settings.suppressed_per_document_max if explained else None,
-                dry_run=body.dry_run,
-                form=form,
-            )
+        task = DocumentTask(
+            document.text if form is None else form.view,
+            policy,
+            FILL_DEFAULT if body.dry_run else body.fill.mode,
+            epsilon_nano,
+            body.fill.mechanism_or_default,
+            body.fill.k or K_DEFAULT,
+            body.fill.scope_or_default,
+            None if body.dry_run else model,
+            explain=settings.suppressed_per_document_max if explained else None,
+            dry_run=body.dry_run,
+            form=form,
         )
+        if surrogate_key is not None and body.fill.consistency == PER_TENANT:
+            task = replace(task, surrogate_key=surrogate_key)
+        tasks.append(task)
     if body.fill.mode == DP:
         texts = [document.text for document in body.documents]
         check_places(texts, whole=policy.whole, places_max=settings.fill_slots_max)

@@ -26,7 +26,15 @@ from core.text.policy import (
 )
 from core.text.profiles import entities_of
 from service.config.settings import DOCUMENTS_TAKEN, RECOGNISERS_TAKEN
-from service.http.choices import DocumentFormat, FillMechanism, FillMode, FillScope, Technique, UnknownLanguage
+from service.http.choices import (
+    Consistency,
+    DocumentFormat,
+    FillMechanism,
+    FillMode,
+    FillScope,
+    Technique,
+    UnknownLanguage,
+)
 from service.http.strict import AtMost, Strict
 from service.sanitize.formats import FormatOptions
 
@@ -128,6 +136,11 @@ class Fill(Strict):
     scope: FillScope | None = Field(None, description="Of `dp` alone: what epsilon protects. Default: slot.")
     model: str | None = Field(
         None, max_length=64, description="Of `top1` and `topk` alone: a model of yours that `POST /jobs/infill` made."
+    )
+    consistency: Consistency | None = Field(
+        None,
+        description="Of `surrogate` alone: whether an original has the same surrogate within one document or in all "
+        "documents of the tenant. Default: document.",
     )
 
     @property

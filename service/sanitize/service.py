@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from core.errors import InvalidInput, PolicyEnforced
@@ -35,13 +36,16 @@ class SanitizeService:
         recognisers: Recognisers,
         workers: Workers,
         preparation: Preparation,
+        surrogate_key: Callable[[str], bytes],
     ) -> None:
+        """`surrogate_key`: tenant -> the key of its surrogates."""
         self._settings = settings
         self._policies = policies
         self._models = models
         self._recognisers = recognisers
         self._workers = workers
         self._preparation = preparation
+        self._surrogate_key = surrogate_key
 
     async def price(self, tenant: str, body: SanitizeRequest) -> Price:
         """What `body` costs. Raises InvalidInput, also for a fill that costs nothing; PolicyEnforced, WorkerCold."""
@@ -102,6 +106,7 @@ class SanitizeService:
             tagger_types=self._workers.tagger_types,
             model=tuned_model(self._models, tenant, mode=body.fill.mode, name=body.fill.model),
             own=self._recognisers.of_request(tenant, policy=body.policy, names=body.mask.recognisers or ()),
+            surrogate_key=self._surrogate_key(tenant),
         )
         return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
 

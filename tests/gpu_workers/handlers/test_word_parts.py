@@ -15,6 +15,7 @@ from core.errors import TaskFailed
 from core.mechanisms.words.pricing import MECHANISMS
 from core.text import fill_surrogate
 from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
+from core.text.surrogates.draw import Draw
 from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.facts import WorkerFacts
@@ -138,12 +139,12 @@ def test_surrogates_are_drawn_in_parts_and_are_those_of_one_document() -> None:
     ((answer,), (short,)), batches, _ = run(("a", DocumentTask(text, policy, "surrogate")), ("b", SHORT))
 
     parts = [task for batch in batches for task in batch if isinstance(task, SurrogateTask)]
-    assert len(parts) == 3
+    assert len(parts) == 6
     assert isinstance(short, Sanitised)
     filled = answer.text.split(", ")
-    assert filled[:1_500] == filled[1_500:], "the same value for the same string, whatever its letter case"
-    assert len(set(filled)) > 1_400
-    assert all("internal" not in value and "@example." in value for value in filled)
+    assert [value.upper() for value in filled[:1_500]] == filled[1_500:], "one value for one string, in its letter case"
+    assert len(set(filled)) == 3_000, "no two strings share a value"
+    assert all("internal" not in value and "@example." in value.lower() for value in filled)
     assert "corp" not in repr(batches)
 
 
@@ -151,17 +152,36 @@ def test_a_surrogate_repeats_no_original_of_another_part(monkeypatch: pytest.Mon
     """The first value that is offered for each string is a masked string of the document."""
     offered: list[int] = []
 
-    def fake(kind: str, original: str, draw: int) -> str:
-        offered.append(draw)
-        return MAILS[-1] if draw == 0 else f"value{len(offered)}@example.org"
+    def fake(kind: str, original: str, drawing: Draw) -> str:
+        offered.append(drawing.attempt)
+        return MAILS[-1] if drawing.attempt == 0 else f"value{len(offered)}@example.org"
 
     monkeypatch.setattr(fill_surrogate, "fake", fake)
     policy = MaskPolicy(entities=("EMAIL_ADDRESS",))
     sanitiser = Sanitiser()
     (words,) = sanitiser.run([replace(DocumentTask(", ".join(MAILS), policy, "surrogate"), places_max=512)])
-    results = sanitiser.run([SurrogateTask(part, words.originals, policy) for part in words.parts])
+    results = sanitiser.run([SurrogateTask(part, words.terms, policy) for part in words.parts])
     assert all(b"internal" not in result for result in results)
     assert offered == [0, 1] * len(MAILS)
+
+
+def test_two_parts_that_draw_the_same_value_get_two() -> None:
+    """Each part draws from the same few values, and no two strings of the document share one in the end."""
+    text = ", ".join(f"00:1B:44:{n >> 8:02X}:{n & 255:02X}:B7" for n in range(1_500))
+    policy = MaskPolicy(entities=("MAC_ADDRESS",))
+    ((answer,), _), batches, _ = run(("a", DocumentTask(text, policy, "surrogate")), ("b", SHORT))
+
+    assert len([task for batch in batches for task in batch if isinstance(task, SurrogateTask)]) == 3
+    assert len(set(answer.text.split(", "))) == 1_500
+
+
+def test_a_key_gives_the_same_values_whether_a_document_is_divided_or_not() -> None:
+    policy = MaskPolicy(entities=("EMAIL_ADDRESS",))
+    document = DocumentTask(", ".join(MAILS), policy, "surrogate", surrogate_key=b"k" * 32)
+    ((answer,), _), _, _ = run(("a", document), ("b", SHORT))
+    (whole,) = Sanitiser().run([document])
+    assert answer.text == whole.text
+    assert "kkkk" not in repr(document)
 
 
 def test_the_mechanisms_draw_the_parts() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gateway_kit import Tenant
+from gateway_kit import Gateway, Tenant
 
 PLANTED = {
     "EMAIL_ADDRESS": "jane.roe@acme-corp.com",
@@ -40,6 +40,34 @@ def test_everything_planted_is_removed_and_no_guarantee_is_claimed(tenant: Tenan
         assert len(fakes) == 2
         assert fakes[0] == fakes[1], "the same original has the same surrogate inside a document"
     assert tenant.committed() == 0.0
+
+
+def test_surrogates_are_those_of_the_document_or_of_the_tenant(gateway: Gateway, tenant: Tenant) -> None:
+    def emails(owner: Tenant, **fill: str) -> list[str]:
+        body = {
+            "documents": [{"text": f"Write to jane.roe@acme-corp.com {word}."} for word in ("now", "again")],
+            "mask": {"techniques": ["entity"], "entities": ["EMAIL_ADDRESS"]},
+            "fill": {"mode": "surrogate", **fill},
+        }
+        answer = owner.http.post("/sanitize", json=body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["privacy"]["guarantee"] == "none"
+        return [row["text"].split()[2] for row in answer.json()["data"]]
+
+    first, second = emails(tenant)
+    assert first != second
+    own = emails(tenant, consistency="tenant") + emails(tenant, consistency="tenant")
+    assert len(set(own)) == 1
+    assert emails(gateway.tenant(), consistency="tenant")[0] != own[0], "another tenant has another key"
+    assert own[0] not in emails(tenant, consistency="document")
+
+
+def test_a_consistency_is_of_surrogates_alone(tenant: Tenant) -> None:
+    for fill in ({"mode": "class_marker", "consistency": "tenant"}, {"mode": "surrogate", "consistency": "global"}):
+        answer = tenant.http.post("/sanitize", json={"documents": [{"text": TEXT}], "fill": fill})
+        assert answer.status_code == 422
+        assert "fill.consistency" in answer.text
+        assert "jane" not in answer.text
 
 
 def test_outside_the_vocabulary_everything_is_masked(tenant: Tenant) -> None:

@@ -1,0 +1,106 @@
+"""Type -> the function that draws its surrogate. A type without a row keeps its shape: digit for digit, letter for
+letter, and its check digits are not guaranteed.
+
+A function takes the original and a `Draw`, whose attempts are counted. Beyond `LONG_DRAWS` attempts it widens its
+range, so that a document that contains a whole small range still ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core.text.surrogates import (
+    companies,
+    contacts,
+    credentials,
+    dates,
+    national,
+    numbers,
+    persons,
+    phones,
+    places,
+)
+from core.text.surrogates.draw import Draw
+from core.text.surrogates.shape import LETTER_DRAWS, alphanumerics, same_shape
+
+Surrogate = Callable[[str, Draw], str]
+
+SURROGATES: dict[str, Surrogate] = {
+    "PERSON": persons.person,
+    "ORGANIZATION": companies.organization,
+    "LOCATION": places.place,
+    "ADDRESS": places.place,
+    "DATE_TIME": dates.shifted,
+    "DATE_OF_BIRTH": dates.shifted,
+    "AGE": dates.age,
+    "EMAIL_ADDRESS": contacts.email,
+    "USERNAME": contacts.user,
+    "URL": contacts.url,
+    "PHONE_NUMBER": phones.phone,
+    "IP_ADDRESS": numbers.ip_address,
+    "MAC_ADDRESS": numbers.mac_address,
+    "IMEI": numbers.imei,
+    "UUID": numbers.random_uuid,
+    "CRYPTO": numbers.crypto,
+    "CREDIT_CARD": numbers.card,
+    "IBAN_CODE": numbers.iban,
+    "SWIFT_CODE": numbers.swift_code,
+    "ABA_ROUTING_NUMBER": national.checked("us.rtn"),
+    "BANK_ROUTING": national.checked("us.rtn"),
+    "VIN": numbers.vin,
+    "COORDINATE": numbers.coordinate,
+    "EMPLOYEE_ID": numbers.kept_prefix,
+    "CUSTOMER_ID": numbers.kept_prefix,
+    "MEDICAL_RECORD_NUMBER": numbers.kept_prefix,
+    "SECRET": credentials.secret,
+    "PASSWORD": credentials.secret,
+    "NATIONAL_ID": national.national_id,
+    "TAX_ID": national.tax_id,
+    "US_SSN": national.ssn,
+    "US_ITIN": national.itin,
+    "US_NPI": national.npi,
+    "US_MBI": national.medicare_beneficiary,
+    "UK_NHS": national.nhs,
+    "UK_NINO": national.nino,
+    "CA_SIN": national.checked("ca.sin"),
+    "AU_ABN": national.checked("au.abn"),
+    "AU_TFN": national.checked("au.tfn"),
+    "IN_AADHAAR": national.checked("in_.aadhaar"),
+    "IN_PAN": national.checked("in_.pan"),
+    "ES_NIF": national.checked("es.dni", "es.nif"),
+    "ES_NIE": national.checked("es.nie"),
+    "IT_FISCAL_CODE": national.checked("it.codicefiscale"),
+    "PL_PESEL": national.checked("pl.pesel"),
+    "DE_TAX_ID": national.german_tax_id,
+}
+# Types whose separators and letter case do not matter: two writings of one number have the same surrogate.
+NUMBERS = frozenset(SURROGATES) - {
+    *(
+        "PERSON",
+        "ORGANIZATION",
+        "LOCATION",
+        "ADDRESS",
+        "DATE_TIME",
+        "DATE_OF_BIRTH",
+        "AGE",
+        "EMAIL_ADDRESS",
+        "USERNAME",
+    ),
+    *("URL", "SECRET", "PASSWORD", "COORDINATE", "IP_ADDRESS", "CRYPTO"),
+}
+EXACT = frozenset({"SECRET", "PASSWORD", "CRYPTO"})
+
+
+def identity(type_: str, original: str) -> str:
+    """Return what two originals have in common that have the same surrogate, apart from its form."""
+    if type_ in EXACT:
+        return original
+    folded = original.casefold()
+    return alphanumerics(folded) if type_ in NUMBERS else " ".join(folded.split())
+
+
+def fake(type_: str, original: str, draw: Draw) -> str:
+    """Draw one value of the type. It may equal an original by chance; the caller then tries the next attempt."""
+    if draw.attempt >= LETTER_DRAWS:
+        return same_shape(original, draw)
+    return SURROGATES.get(type_, numbers.shape)(original, draw)

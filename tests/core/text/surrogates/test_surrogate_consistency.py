@@ -1,0 +1,126 @@
+"""Which documents share surrogates, and what a document never contains."""
+
+import pytest
+from surrogate_kit import KEY, all_of, surrogates_of
+
+from core.errors import TaskFailed
+from core.text import fill_surrogate
+from core.text.policy import ENTITIES, MaskPolicy
+from core.text.sanitize import sanitize
+from core.text.surrogates.originals import Originals
+from core.text.surrogates.table import SURROGATES
+
+FINDS = (
+    ("PERSON", "Mary Jones"),
+    ("EMAIL_ADDRESS", "mary@corp.com"),
+    ("LOCATION", "12 High Street, Leeds LS1 4AP"),
+    ("ORGANIZATION", "Acme Widgets Ltd"),
+    ("CREDIT_CARD", "4111 1111 1111 1111"),
+    ("DATE_TIME", "3 May 2024"),
+    ("SECRET", "hunter2hunter2hunter2"),
+    ("CUSTOMER_ID", "C-12345678"),
+)
+
+
+def test_documents_share_no_surrogates_without_a_key_of_the_tenant():
+    assert not set(surrogates_of(*FINDS)) & set(surrogates_of(*FINDS))
+
+
+def test_documents_share_all_surrogates_under_one_key_whatever_their_order():
+    first = dict(zip(FINDS, surrogates_of(*FINDS, key=KEY), strict=True))
+    second = dict(zip(FINDS[::-1], surrogates_of(*FINDS[::-1], key=KEY), strict=True))
+    assert first == second
+    for find in FINDS:
+        assert surrogates_of(find, key=KEY) == [first[find]]
+    assert not set(first.values()) & set(surrogates_of(*FINDS, key=b"x" * 32))
+
+
+def test_two_writings_of_one_number_share_a_surrogate():
+    spaced, plain = all_of("CREDIT_CARD", "4111 1111 1111 1111", "4111111111111111")
+    assert spaced.replace(" ", "") == plain
+    upper, lower = all_of("MAC_ADDRESS", "00:1B:44:11:3A:B7", "00-1b-44-11-3a-b7")
+    assert upper.replace(":", "-").lower() == lower
+
+
+@pytest.mark.parametrize(
+    ("entity", "form"),
+    [
+        ("PERSON", "Mary Xa{}"),
+        ("LOCATION", "Xa{}ton"),
+        ("ORGANIZATION", "Xa{} Works"),
+        ("EMAIL_ADDRESS", "xa{}@corp.com"),
+        ("MAC_ADDRESS", "00:1B:44:11:{:02X}:B7"),
+        ("CUSTOMER_ID", "C{:04d}"),
+        ("UK_NHS", "943476{:04d}"),
+    ],
+)
+def test_two_originals_never_share_a_surrogate(entity, form):
+    letters = str.maketrans("0123456789", "abcdefghij")
+    numbers = [number if ":" in form else str(number).translate(letters) for number in range(256)]
+    originals = [form.format(number) for number in numbers]
+    new = all_of(entity, *originals)
+    assert len({each.casefold() for each in new}) == len(originals)
+    assert not {each.casefold() for each in new} & {each.casefold() for each in originals}
+
+
+def test_no_surrogate_contains_an_original():
+    names = [f"{first} {last}" for first in ("Mary", "James", "Linda") for last in ("Smith", "Jones", "Brown")]
+    towns = ["Leeds", "Lake", "Smith", "East", "Port"]
+    finds = [("PERSON", name) for name in names] + [("LOCATION", town) for town in towns]
+    for _ in range(10):
+        new = [each.casefold() for each in surrogates_of(*finds)]
+        assert not [each for each in new for _, original in finds if original.casefold() in each]
+
+
+def test_a_document_of_all_numbers_of_a_length_still_ends():
+    new = all_of("CUSTOMER_ID", *map(str, range(1000, 1400)), *"0123456789")
+    assert len(set(new)) == 410
+
+
+@pytest.mark.parametrize("entity", [name for name in ENTITIES if name not in ("DATE_TIME", "DATE_OF_BIRTH")])
+def test_any_text_has_a_surrogate_of_any_type(entity):
+    for original in (
+        "x",
+        "7",
+        "Ünïcödé Ωμέγα",
+        "名前 太郎",
+        "½",
+        "-",
+        "a\nb",
+        "٣٤٥",
+        "9" * 60,
+        "' OR 1=1",
+        "@",
+        "+",
+        "\U0001f600",
+        "İ",
+    ):
+        (new,) = all_of(entity, original)
+        assert new
+        assert new != original
+
+
+def test_every_row_of_the_table_is_an_entity():
+    assert SURROGATES.keys() - {"ADDRESS"} <= ENTITIES.keys()
+
+
+def test_a_surrogate_that_only_repeats_is_an_error(monkeypatch):
+    monkeypatch.setattr(fill_surrogate, "fake", lambda kind, original, drawing: "same@example.org")
+    with pytest.raises(TaskFailed):
+        sanitize("Write to jo@corp.org and al@corp.org", MaskPolicy(entities=("EMAIL_ADDRESS",)), "surrogate")
+
+
+def test_a_long_original_is_not_contained_either():
+    known = Originals({"ab" * 100, "a" * 64, "abc"})
+    assert known.repeated_by("x" + "AB" * 100 + "y")
+    assert known.repeated_by("x" + "a" * 64)
+    assert known.repeated_by("abc")
+    assert not known.repeated_by("xabcx"), "shorter ones may be parts of a word"
+    assert not known.repeated_by("ab" * 99)
+
+
+@pytest.mark.parametrize("entity", ENTITIES)
+def test_long_finds_have_surrogates(entity):
+    for original in ("9" * 9_000, "Ab" * 4_500, "Ab 1, " * 1_000, "a" + " " * 9_000 + "b", "a'b" * 3_000):
+        (new,) = all_of(entity, original)
+        assert new != original
