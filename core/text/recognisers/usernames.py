@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
+from core.text.recognisers.credential_pairs import credential_pairs
 from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import around, lower, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
@@ -137,6 +138,14 @@ _LOG_WORDS = (
     "mosh",
 )
 _LOG_CHARS = 100
+_ACCESS = regex.compile(r"(?<=\S[ ]-[ ])(?P<value>[\w][\w.+@\\-]{2,63}+)[ ]\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:")
+_ACCESS_WORDS = tuple(f"/{month}/" for month in "jan feb mar apr may jun jul aug sep oct nov dec".split())
+_TASK = regex.compile(r"(?<!\w)(?:TODO|FIXME|HACK|XXX|NOTE|BUG|OPTIMIZE)\(@?(?P<value>[a-z][\w.-]{2,31})\)[: ]")
+_TASK_WORDS = ("todo(", "fixme(", "hack(", "xxx(", "note(", "bug(", "optimize(")
+_TOPICS = frozenset(
+    "perf performance security docs doc api i18n later soon next cleanup refactor tests bug bugs feature upstream ui ux"
+    " compat types typing speed memory release blocking windows linux macos legacy deprecation deps style a11y".split()
+)
 _FOLDER_WORDS = ("/home/", "/users/", ":\\users", ":/users", "documents and settings")
 _FOLDERS = regex.compile(
     r"(?:(?<![\w.])/(?:home|Users|export/home|var/home)/|(?<!\w)[A-Za-z]:(?:\\\\?|/)(?:Users|Documents and Settings)"
@@ -238,6 +247,22 @@ _REMARKS = frozenset(
         ),
     ]
 )
+_PASSWORD_FOLLOWS = regex.compile(
+    r"[ ]?(?:[,;/|]|[ ](?:and|with|und|mit|et|avec|y|con|e|en|met|com|i|z))?[ ](?:\p{L}{1,6}[ ])?"
+    r"(?:pass(?:word|wort|wd|e|phrase)?|pwd|pw|kennwort|mot[ ]de[ ]passe|mdp|contraseña|clave|wachtwoord|senha"
+    r"|palavra-passe|hasł[oa])(?!\p{L})",
+    regex.IGNORECASE,
+)
+_DIRECT = regex.compile(
+    r"(?:benutzer(?:name|kennung)?|nutzername|anmeldename|nom[ ]d['’]utilisateur|utilisateur|nombre[ ]de[ ]usuario"
+    r"|usuari[oa]|nome[ ]utente|utente|gebruikersnaam|gebruiker|nome[ ]de[ ](?:usuário|utilizador)|usuário|utilizador"
+    r"|nazw[aąę][ ]użytkownika|użytkownik|user[ ]?name)[ ]",
+    regex.IGNORECASE,
+)
+_FIELD_NAME = regex.compile(
+    r"_(?:id|ids|name|key|type|data|list|count|info|email|table|profile|model|service|role|group|token)$"
+    r"|\.(?:py|js|ts|json|txt|xml|yml|yaml|csv|html|php|java|sql|md|log|conf|cfg|ini)$|^(?:v|version)?\d"
+)
 _LINE_END = regex.compile(r"[ \t]*(?:$|\n)")
 
 
@@ -262,6 +287,8 @@ def _named(text: str) -> Iterator[Hit]:
         for found in named_values(text, pattern, _VALUE):
             value = found.value
             if found.suffix or found.joint in ("gap", "cell", "call") or not _login(value):
+                if not found.suffix and found.joint == "gap" and _beside(text, found):
+                    yield Hit(found.start, found.end, SCORE)
                 continue
             if not found.quoted and not (
                 _stated(text, found) if found.joint == "word" else _in_text(text, found.start, found.end)
@@ -270,6 +297,23 @@ def _named(text: str) -> Iterator[Hit]:
             if found.quoted and found.joint == "operator" and value.isalpha() and not value.islower():
                 continue
             yield Hit(found.start, found.end, SCORE)
+
+
+def _beside(text: str, found: NamedValue) -> bool:
+    """Whether a name follows its word directly, as in `utente anna.b`: it has a digit, a dot or `_`, or a password
+    follows it."""
+    value = found.value
+    if found.quoted or not _login(value) or "/" in value or not value[0].isalpha():
+        return False
+    if _PASSWORD_FOLLOWS.match(text, found.end):
+        return True
+    marked = any(map(str.isdecimal, value)) or "." in value or "_" in value
+    direct = _DIRECT.match(text, found.name_start) is not None and text[found.end : found.end + 1] not in (
+        "(",
+        "=",
+        "[",
+    )
+    return direct and marked and value.islower() and not _FIELD_NAME.search(value)
 
 
 def _stated(text: str, found: NamedValue) -> bool:
@@ -318,6 +362,15 @@ def _in_logs(text: str) -> Iterator[Hit]:
                 yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
 
 
+def _in_lines(text: str) -> Iterator[Hit]:
+    """Yield the users of access logs and those to whom a comment gives a task."""
+    low = lower(text)
+    for pattern, words in ((_ACCESS, _ACCESS_WORDS), (_TASK, _TASK_WORDS)):
+        for match in matches_in(pattern, text, around(low, words, before=_LOG_CHARS, after=_LOG_CHARS)):
+            if _login(match.group("value")) and match.group("value") not in _TOPICS:
+                yield Hit(*match.span("value"), SCORE)
+
+
 def _folders(text: str) -> Iterator[Hit]:
     for match in matches_in(_FOLDERS, text, around(lower(text), _FOLDER_WORDS, before=30, after=_LOG_CHARS)):
         value = match.group("value").rstrip(".")
@@ -347,7 +400,11 @@ def _decorator(text: str, match: regex.Match[str]) -> bool:
 
 def _usernames(text: str) -> Iterator[Hit]:
     yield from _named(text)
+    for span, _ in credential_pairs(text, lower(text)):
+        if _login(text[slice(*span)]):
+            yield Hit(*span, SCORE)
     yield from _in_logs(text)
+    yield from _in_lines(text)
     yield from _folders(text)
     yield from _handles(text)
 
