@@ -202,7 +202,7 @@ class EntityTagger:
 
 
 def _readable(text: str) -> str:
-    """Return `text` with spaces for emoji beside letters, with which a tokeniser would make one unknown word of them."""
+    """Return `text` with spaces for emoji beside letters, which a tokeniser would read as one unknown word."""
     return str(_EMOJI.sub(_blank_beside_letters, text))
 
 

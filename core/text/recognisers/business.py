@@ -14,8 +14,8 @@ _EMPLOYEE_NOUNS = phrases(
 _EMPLOYEE_NAMES = phrases(
     "Personalnummer|Personal-Nr|matricule|n° matricule|numéro de matricule|matricola|numero di matricola|legajo|"
     "número de legajo|nómina|nº de nómina|staff #|employee #|numer ewidencyjny|matrícula de empleado|"
-    "matrícula do funcionário|matricule salarié|matricule employé|matricule agent|matricola dipendente|matricola aziendale|"
-    "badge|staff badge|Dienstausweis|Mitarbeiterausweis|badge du personnel|tesserino|personeelspas|identyfikator"
+    "matrícula do funcionário|matricule salarié|matricule employé|matricule agent|matricola dipendente|"
+    "matricola aziendale|badge|Dienstausweis|Mitarbeiterausweis|tesserino|personeelspas|identyfikator"
 )
 _CUSTOMER_NOUNS = phrases(
     "customer|customers|client|clients|cust|member|members|membership|subscriber|subscription|loyalty|"

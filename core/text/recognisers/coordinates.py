@@ -1,10 +1,10 @@
 """COORDINATE: geographic positions that are precise to some hundred metres or better.
 
 Forms: degrees with letters of the compass or named fields (from three decimals), degrees with minutes and seconds,
-`geo:` addresses, the positions in links to maps, and two bare decimals. Two bare decimals also need a context word
-or the
-form of a position: as many decimals in both, from four to eight, neither below one degree (except after a preposition of place, with five
-to seven decimals), and no third number beside them. A version, a ratio and a list of numbers are none. The latitude lies within 90 degrees, the longitude within 180.
+`geo:` addresses, the positions in links to maps, and two bare decimals. Two bare decimals also need a context word or
+the form of a position: as many decimals in both, from four to eight, neither below one degree, and no third number
+beside them. After a preposition of place, five to seven decimals suffice. A version, a ratio and a list of numbers are
+none. The latitude lies within 90 degrees, the longitude within 180.
 """
 
 from __future__ import annotations

@@ -25,7 +25,10 @@ PHRASE_WORDS = (24, 21, 18, 15, 12)
 DISTINCT_SHARE = 0.75  # of the words of a phrase, which are drawn at random
 
 _OF = r"(?:[ ](?:for|of|to|für|zu[mr]?|de|del|du|pour|para|di|per|voor|van|do|da|dla)[ ][\p{L}\d ._-]{1,30}?)?"
-_BEFORE_LIST = rf"{_OF}[\"'`*_\])]{{0,3}}(?:[ ]?[:=]|[ ](?:are|is|sind|lauten|lautet|ist|sont|est|son|es|sono|è|zijn|is|são|é|to))[\s\"'`*\[]{{1,6}}"
+_BEFORE_LIST = (
+    rf"{_OF}[\"'`*_\])]{{0,3}}(?:[ ]?[:=]"
+    r"|[ ](?:are|is|sind|lauten|lautet|ist|sont|est|son|es|sono|è|zijn|são|é|to))[\s\"'`*\[]{1,6}"
+)
 _CODES = regex.compile(
     r"(?<!\p{L})(?:(?:backup|back-up|recovery|scratch|rescue|emergency|one-time|2fa|mfa)[ _-]?(?:login[ ])?codes"
     r"|(?:backup|wiederherstellungs|ersatz|notfall|sicherungs)[ -]?codes"

@@ -1,6 +1,6 @@
 """Passwords in conversations, away from their word: `the root pw? - its ...`, `a bad password, I changed mine to ...`.
 
-The value holds a letter, a digit and, after a question, another class of characters or a length of six.
+The value holds a letter and a digit, and is no amount or time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from core.text.recognisers.regions import around, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
 
 SCORE = 0.75
+CHARS_MIN = 5
 CHARS = 240
 
 _WORD = (
@@ -51,7 +52,7 @@ _LITERALS = (
     "hasł",
     "wifi",
 )
-_AMOUNT = regex.compile(r"[\d.,:/%€$£+-]+(?:-?\p{L}{1,12})?|\p{L}{1,3}\d{1,4}")
+_AMOUNT = regex.compile(r"[\d.,:/%€$£+-]+(?:-?\p{L}{1,12})?|(?:\p{L}{1,3}|version|release|level|step|phase|page|part)\d{1,4}")
 
 
 def told_passwords(text: str, low: str) -> Iterator[Hit]:
@@ -62,6 +63,6 @@ def told_passwords(text: str, low: str) -> Iterator[Hit]:
             end = start + len(text[start:end].rstrip(".,;:)!?"))
             value = text[start:end]
             mixed = any(map(str.isdecimal, value)) and any(map(str.isalpha, value))
-            if len(value) > 4 and mixed and not (_AMOUNT.fullmatch(value) or placeholder(value) or reference(value)):
-                if "://" not in value and "=" not in value:
-                    yield Hit(start, end, SCORE)
+            other = _AMOUNT.fullmatch(value) or placeholder(value) or reference(value) or "://" in value or "=" in value
+            if len(value) >= CHARS_MIN and mixed and not other:
+                yield Hit(start, end, SCORE)
