@@ -99,4 +99,4 @@ def _found(forms: tuple[_Form, ...], text: str, low: str) -> Iterator[Hit]:
         ):
             value = match.group("value")
             if not placeholder(value) and (not form.mixed or _MIXED.search(value)):
-                yield Hit(*match.span("value"), SCORE)
+                yield Hit(match.start("value"), match.end("value"), SCORE)

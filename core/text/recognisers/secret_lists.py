@@ -67,8 +67,12 @@ _PHRASE_WORDS = (
     "palabras",
     "palavras",
     "parole",
+    "zin",
+    "woorden",
+    "fraz",
+    "słow",
+    "słów",
 )
-_PHRASE_WORDS += ("zin", "woorden", "fraz", "słow", "słów")
 _WORD = regex.compile(r"(?:\d{1,2}[.):]?[ ])?(?P<word>\p{Ll}{3,10})(?![\w'’-])")
 _WORD_GAP = regex.compile(r"(?:[ ]{1,3}|[ ]?,[ ]?|[ ]?\n[ ]?|[ ]-[ ])")
 _SENTENCE_WORDS = (

@@ -52,7 +52,10 @@ _LITERALS = (
     "hasł",
     "wifi",
 )
-_AMOUNT = regex.compile(r"[\d.,:/%€$£+-]+(?:-?\p{L}{1,12})?|(?:\p{L}{1,3}|version|release|level|step|phase|page|part)\d{1,4}")
+_AMOUNT = regex.compile(
+    r"[\d.,:/%€$£+-]+(?:-?\p{L}{1,12})?"
+    r"|(?:\p{L}{1,3}|version|release|level|step|phase|page|part)\d{1,4}"
+)
 
 
 def told_passwords(text: str, low: str) -> Iterator[Hit]:

@@ -322,7 +322,7 @@ def _in_lines(text: str) -> Iterator[Hit]:
     for pattern, words in ((_ACCESS, _ACCESS_WORDS), (_TASK, _TASK_WORDS)):
         for match in matches_in(pattern, text, around(low, words, before=_LOG_CHARS, after=_LOG_CHARS)):
             if login(match.group("value")) and match.group("value") not in _TOPICS:
-                yield Hit(*match.span("value"), SCORE)
+                yield Hit(match.start("value"), match.end("value"), SCORE)
 
 
 def _folders(text: str) -> Iterator[Hit]:
