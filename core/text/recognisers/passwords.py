@@ -14,11 +14,11 @@ import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser
 from core.text.recognisers.configurations import flag_passwords
+from core.text.recognisers.conversations import conversation_passwords
 from core.text.recognisers.credential_pairs import credential_pairs
 from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import around, lower, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
-from core.text.recognisers.told_passwords import told_passwords
 
 SCORE = 0.85
 PASSWORD_CHARS_MIN = 3
@@ -222,7 +222,7 @@ def _passwords(text: str) -> Iterator[Hit]:
         if not placeholder(text[start:end]) and "://" not in text[start:end]:
             yield Hit(start, end, SCORE)
     yield from flag_passwords(text, low)
-    yield from told_passwords(text, low)
+    yield from conversation_passwords(text, low)
 
 
 def _codes(text: str) -> Iterator[Hit]:

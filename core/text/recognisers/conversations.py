@@ -34,7 +34,7 @@ _ITS = (
     r"|noch|jetzt|toujours|sigue|ancora|nog|ainda|nadal))?"
 )
 _VALUE = r"[ ][\"'`“„«]?(?P<value>[^\s\"'`“”„«»<>]{5,64})"
-_TOLD = (
+_FORMS = (
     regex.compile(rf"{_WORD}[^\n]{{0,60}}?[ ](?:{_CHANGED}){_VALUE}", regex.IGNORECASE),
     regex.compile(rf"{_WORD}[^\n.!?]{{0,40}}(?:[?!.…,]|[ ][-–—])[\s>*•–—-]{{1,4}}(?:{_ITS}){_VALUE}", regex.IGNORECASE),
 )
@@ -58,9 +58,9 @@ _AMOUNT = regex.compile(
 )
 
 
-def told_passwords(text: str, low: str) -> Iterator[Hit]:
+def conversation_passwords(text: str, low: str) -> Iterator[Hit]:
     """Yield the passwords. `low`: the text in lower case, of equal length."""
-    for pattern in _TOLD:
+    for pattern in _FORMS:
         for match in matches_in(pattern, text, around(low, _LITERALS, before=20, after=CHARS)):
             start, end = match.span("value")
             end = start + len(text[start:end].rstrip(".,;:)!?"))
