@@ -52,6 +52,7 @@ _BETWEEN_WORDS = phrases(
 )
 _PUNCTUATION = r"[\s:;=()\[\]{}\"'“”„«»‘’|*<>/\\–—→\-]{0,8}+"
 _UPPER_PREFIX = regex.compile(r"(?<![\w])[A-Z]{1,4} \Z")
+_NUMBER_CAPITALS = frozenset(("NO", "NR", "N", "ID", "NUM", "REF", "CODE", "MRN", "KOD"))
 _LAST_LETTERS = regex.compile(rf"(?r)(?:([^\W\d_]{{1,3}})|[#°º№])\.?{_PUNCTUATION}\Z")
 _DIGITS = regex.compile(r"[0-9]++")
 _HEAD = regex.compile(r"(?r)(?<![^\W_])(?<![@+])(?:[A-Za-z]{1,8}[-/._]){0,2}[A-Za-z]{0,8}\Z")
@@ -76,15 +77,28 @@ class Value:
     """What a value looks like. `pattern` matches it whole, in any case.
 
     spaced: it may be written in groups with spaces between them. dates: it may look like a date, a year or an amount.
+    prefixed: capital letters before the digits belong to it, although they may be a label as well (`NHC 774120`).
     """
 
     pattern: str
     spaced: bool = False
     dates: bool = False
+    prefixed: bool = False
 
 
 # A code of at least four letters and digits, with at least three digits.
 CODE = Value(r"(?=(?:[^\W_][-/._]?){4,24}\Z)(?=(?:\D*\d){3})[A-Za-z0-9/._-]+")
+# The same, or up to six groups of digits of which the first has at most four: `K 448 201 33`, `7 004 512`.
+GROUPED_CODE = Value(
+    rf"{CODE.pattern}|[A-Z]{{1,4}} {CODE.pattern}"
+    r"|(?=(?:\D*\d){4})(?:[A-Z]{1,4}[ \u00a0-])?\d{1,4}(?:[ \u00a0\u202f]\d{2,6}){1,5}",
+    spaced=True,
+    prefixed=True,
+)
+# Letters and at least five digits, which no amount or count looks like: a label without a word for "number" suffices.
+LETTERED_CODE = Value(
+    r"(?=(?:\D*\d){5})(?:[A-Z]{1,2}[ -]?|[A-Z]{3,5}-)\d{1,10}(?:[ -]\d{2,6}){0,4}", spaced=True, prefixed=True
+)
 
 
 class Label:
@@ -165,7 +179,7 @@ def labelled_scan(label: Label, value: Value = CODE, *, score: float = LABELLED_
             return
         last, list_start = Hit(0, 0, 0.0), 0
         for first, token_end in tokens(text):
-            for start in _starts(text, first, spaced=value.spaced):
+            for start in _starts(text, first, value):
                 if start < last.end:
                     continue
                 in_reach = last.end and start == first and start - list_start < LIST_CHARS
@@ -194,11 +208,13 @@ def tokens(text: str) -> Iterator[tuple[int, int]]:
             yield head.start(), tail.end()
 
 
-def _starts(text: str, start: int, *, spaced: bool) -> Iterator[int]:
-    """Yield where the value of a token may start: at the token, or at capital letters before it (`AB 1234567`)."""
-    yield start
-    if spaced and (prefix := _UPPER_PREFIX.search(text, max(0, start - 6), start)):
-        yield prefix.start()
+def _starts(text: str, start: int, value: Value) -> list[int]:
+    """Return where the value of a token may start: at the token, or at capital letters before it (`AB 1234567`)."""
+    prefix = _UPPER_PREFIX.search(text, max(0, start - 6), start) if value.spaced else None
+    if prefix is None:
+        return [start]
+    first = value.prefixed and prefix.group().strip() not in _NUMBER_CAPITALS
+    return [prefix.start(), start] if first else [start, prefix.start()]
 
 
 def _end(text: str, start: int, end: int, shape: regex.Pattern[str], value: Value) -> int | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import regex  # type: ignore[import-untyped]
 import torch
 
 from core.text.policy import TAGGED_SCORE_MIN
@@ -33,6 +34,9 @@ _TOKENS_MAX = 512  # on a CPU: less padding, and the output of a layer stays in 
 _TOKENS_MAX_GPU = 65_536
 _BRIDGE_MAX = 2
 _OVERLAP = 8  # the overlap is 1/8 of a window; twice as much found no more names and took a sixth longer
+_EMOJI = regex.compile(
+    r"[\p{Extended_Pictographic}\p{Regional_Indicator}][\p{Emoji_Modifier}\p{Extended_Pictographic}\p{Regional_Indicator}\ufe0f\u200d]*+"
+)
 _MARKS = ("Mn", "Mc", "Me", "Cf")
 _TYPES = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "FAC": "LOCATION", "ORG": "ORGANIZATION"}
 
@@ -118,7 +122,7 @@ class EntityTagger:
 
         Raises: RuntimeError if the model gives a number that is not finite.
         """
-        encodings = self._vocabulary.tokenizer.encode_batch(list(documents), add_special_tokens=False)
+        encodings = self._vocabulary.tokenizer.encode_batch([*map(_readable, documents)], add_special_tokens=False)
         pieces = [pieces_of(text, item) for text, item in zip(documents, encodings, strict=True)]
         probabilities = self._probabilities(pieces)
         return [
@@ -128,7 +132,7 @@ class EntityTagger:
 
     def reads_all(self, text: str) -> bool:
         """Whether every letter and digit of `text` is in some piece. A tokeniser may drop or misplace characters."""
-        pieces = pieces_of(text, self._vocabulary.tokenizer.encode(text, add_special_tokens=False))
+        pieces = pieces_of(text, self._vocabulary.tokenizer.encode(_readable(text), add_special_tokens=False))
         read = np.zeros(len(text), dtype=bool)
         for start, end in zip(pieces.starts, pieces.ends, strict=True):
             read[start:end] = True
@@ -197,6 +201,17 @@ class EntityTagger:
         if before.kind != word.kind:
             return gap == " " and text[word.start].isalnum()
         return _joined(gap, self.types[word.kind])
+
+
+def _readable(text: str) -> str:
+    """Return `text` with spaces for emoji beside letters, which a tokeniser would read as one unknown word."""
+    return str(_EMOJI.sub(_blank_beside_letters, text))
+
+
+def _blank_beside_letters(emoji: regex.Match[str]) -> str:
+    start, end = emoji.span()
+    beside = emoji.string[max(0, start - 1) : start] + emoji.string[end : end + 1]
+    return " " * (end - start) if any(map(str.isalpha, beside)) else str(emoji.group())
 
 
 def _written(text: str, start: int, end: int) -> tuple[int, int]:

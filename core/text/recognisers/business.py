@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.text.labelled import Label, labelled_scan, phrases
+from core.text.labelled import GROUPED_CODE, LETTERED_CODE, Label, labelled_scan, phrases
 from core.text.recogniser import Recogniser
 
 _EMPLOYEE_NOUNS = phrases(
@@ -14,7 +14,8 @@ _EMPLOYEE_NOUNS = phrases(
 _EMPLOYEE_NAMES = phrases(
     "Personalnummer|Personal-Nr|matricule|n° matricule|numéro de matricule|matricola|numero di matricola|legajo|"
     "número de legajo|nómina|nº de nómina|staff #|employee #|numer ewidencyjny|matrícula de empleado|"
-    "matrícula do funcionário"
+    "matrícula do funcionário|matricule salarié|matricule employé|matricule agent|matricola dipendente|"
+    "matricola aziendale|badge|Dienstausweis|Mitarbeiterausweis|tesserino|personeelspas|identyfikator"
 )
 _CUSTOMER_NOUNS = phrases(
     "customer|customers|client|clients|cust|member|members|membership|subscriber|subscription|loyalty|"
@@ -38,6 +39,10 @@ def recognisers() -> tuple[Recogniser, ...]:
         ("CUSTOMER_ID", _CUSTOMER_NAMES, _CUSTOMER_NOUNS),
     )
     return tuple(
-        Recogniser(entity, labelled_scan(Label(names=names, nouns=nouns)), digits_min=3, copies=True)
+        Recogniser(entity, scan, digits_min=digits_min, copies=True)
         for entity, names, nouns in rows
+        for digits_min, scan in (
+            (3, labelled_scan(Label(names=names, nouns=nouns), GROUPED_CODE)),
+            (5, labelled_scan(Label(names=nouns), LETTERED_CODE)),
+        )
     )

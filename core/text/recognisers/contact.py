@@ -20,7 +20,7 @@ from core.text.recogniser import Hit, Recogniser, context_of, matches
 
 _LOCAL_CHAR = r"[^\s@<>()\[\]{},;:\"“”«»‹›|\\]"
 _LABEL = r"[\p{L}\p{M}\p{N}_](?:[\p{L}\p{M}\p{N}\p{Cf}_-]*[\p{L}\p{M}\p{N}_])?"
-_AFTER_AT = regex.compile(rf"[\p{{Cf}}]*(?:{_LABEL}(?:[.。]{_LABEL})+|\[[0-9A-Fa-f.:]{{3,45}}\])")
+_AFTER_AT = regex.compile(rf"[\p{{Cf}}]*(?:(?:{_LABEL}[.。])+(?!\p{{N}}){_LABEL}|\[[0-9A-Fa-f.:]{{3,45}}\])")
 _AT = regex.compile("[@＠]")
 _LOCAL = regex.compile(_LOCAL_CHAR)
 _LEADING = "'‘’`*.=&?!/~"
@@ -71,6 +71,14 @@ _SCHEME_URL = regex.compile(
 _WWW_URL = regex.compile(rf"(?<![\w.-])www\d{{0,3}}\.{_HOST}*+[\p{{L}}\p{{N}}-]{{1,63}}{_PATH}", regex.IGNORECASE)
 _STRONG = regex.compile(rf"(?:{_STRONG_TLD})", regex.IGNORECASE)
 _BARE = regex.compile(rf"(?<![\w.@/-])((?:{_HOST}){{1,8}}?)(\p{{L}}{{2,24}})(?![\w@]|-\w|\.\w){_PATH}")
+_COMMON = regex.compile("com|org|net|edu|gov", regex.IGNORECASE)
+# Endings of files; some are top-level domains of countries, which need a path, a scheme or `www`.
+_FILE = regex.compile(
+    "gz|tgz|zip|bz2|xz|tar|rar|js|jsx|mjs|ts|tsx|py|pyc|rb|rs|sh|bash|bat|ps|md|rst|txt|csv|tsv|json|jsonl|xml|yml"
+    "|yaml|html|htm|css|scss|php|java|kt|go|cpp|cc|hpp|so|dll|exe|bin|jar|war|class|sql|db|log|ini|cfg|conf|toml|lock"
+    "|bak|tmp|pdf|docx?|xlsx?|pptx?|odt|png|jpe?g|gif|svg|webp|ico|mp[34]|mov|wav|avi|pem|crt|key|mk|vue|swift|lua|tf"
+    "|ipynb|env|iso|img|deb|rpm|apk|dmg|pkg|service|timer|socket|target"
+)
 _TRAILING = ".,;:!?'’)]}*_"
 
 
@@ -88,6 +96,10 @@ def _url(text: str) -> Iterator[Hit]:
             yield Hit(match.start(), _trim(text, *match.span()), 1.0)
     for match in matches(_BARE, text):
         host, suffix = match.group(1), match.group(2)
+        if not match.group().endswith(suffix):
+            pass  # a path or a port follows, which only an address has
+        elif _FILE.fullmatch(suffix) or (text.startswith("(", match.end()) and not _COMMON.fullmatch(suffix)):
+            continue  # `archive.tar.gz`, `session.get(`
         tail = text[match.end(2) : match.end(2) + 1] == "/"
         labels = host.count(".")
         if _STRONG.fullmatch(suffix) and (suffix.islower() or match.group().isupper()):
@@ -126,6 +138,22 @@ REGIONS = ("US", "GB", "DE", "FR", "IN", "AU", "BR", "ES", "IT", "NL", "SE", "CH
 _PHONE_CONTEXT = (
     "phone telephone tel tele cell cellphone mobile mob fax call calling called dial ring hotline helpline number "
     "contact reach text sms message whatsapp signal desk office landline answering voicemail extension ext ph"
+)
+
+
+CODE_CHARS = 20
+ARTICLE_CHARS = 50
+_CODE_BEFORE = regex.compile(r"(?r)[0-9][A-Za-z]++\Z")
+_CODE_AFTER = regex.compile(r"[A-Za-z]++[0-9]")
+_ARTICLE = regex.compile(
+    r"(?r)(?<!\p{L})(?:EAN(?:-?1[34])?|GTIN(?:-?1[34])?|UPC|ISBN(?:-?13)?|SKU|ASIN|bar-?code|Strichcode|code[ -]barres"
+    r"|código de barras|codice a barre|streepjescode|kod kreskowy|kodu kreskowego"
+    r"|(?:articles?|items?|products?|parts?|Artikel|Produkt|Bestell|Material|produit|artículo|producto|articolo|prodotto"
+    r"|artigo|produto|artykuł\p{L}{0,3}|produkt\p{L}{0,3}|towar\p{L}{0,3}|réf(?:érence)?|ref(?:erence|erencia|erenz|"
+    r"erentie|erência|\.)?|référence|riferimento|numer referencyjny)"
+    r"(?:[ .-]{0,2}(?:numbers?|nummer|codes?|no|nr|num|núm|n[°ºo]?|id|#)(?!\p{L}))?)"
+    r"[\s.:#=(\"'–-]{1,6}(?:(?:is|ist|est|es|è|é|to|jest|lautet)[ ])?\Z",
+    regex.IGNORECASE,
 )
 
 
@@ -177,6 +205,20 @@ def _valid(piece: str, regions: tuple[str, ...], yes: float, no: float) -> float
     return no
 
 
+def _in_code(text: str, start: int, end: int) -> bool:
+    """Whether letters join the digits to more digits, as in a checksum; those of an extension (`x12`) do not."""
+    if _CODE_BEFORE.search(text, max(0, start - CODE_CHARS), start):
+        return True
+    return _CODE_AFTER.match(text, end, end + CODE_CHARS) is not None and _EXTENSION.match(text, end) is None
+
+
+def _is_article(text: str, start: int, piece: str) -> bool:
+    """Whether digits in one group are the number of an article: 12 to 14 of them after a word for one."""
+    if not (piece.isdecimal() and 12 <= len(piece) <= 14):
+        return False
+    return _ARTICLE.search(text, max(0, start - ARTICLE_CHARS), start) is not None
+
+
 def _with_extension(text: str, end: int) -> int:
     extension = _EXTENSION.match(text, end)
     return extension.end() if extension else end
@@ -189,7 +231,7 @@ def _phone(text: str) -> Iterator[Hit]:
             start += 1  # the bracket opens a remark, not an area code
         piece = text[start:end]
         digits = "".join(_GROUP.findall(piece))
-        if len(digits) < PHONE_DIGITS_MIN:
+        if len(digits) < PHONE_DIGITS_MIN or _in_code(text, start, end) or _is_article(text, start, piece):
             continue
         if (start and text[start - 1] in "$€£#") or text[end : end + 1] == "%":
             whole = 0.1

@@ -1,10 +1,10 @@
 """COORDINATE: geographic positions that are precise to some hundred metres or better.
 
 Forms: degrees with letters of the compass or named fields (from three decimals), degrees with minutes and seconds,
-`geo:` addresses, the positions in links to maps, and two bare decimals. Two bare decimals also need a context word
-or the
-form of a position: as many decimals in both, from four to eight, neither below one degree, and no third number beside
-them. A version, a ratio and a list of numbers are none. The latitude lies within 90 degrees, the longitude within 180.
+`geo:` addresses, the positions in links to maps, and two bare decimals. Two bare decimals also need a context word or
+the form of a position: as many decimals in both, from four to eight, neither below one degree, and no third number
+beside them. After a preposition of place, five to seven decimals suffice. A version, a ratio and a list of numbers are
+none. The latitude lies within 90 degrees, the longitude within 180.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ SCORE = 0.85
 BARE_SCORE = 0.2
 BARE_DECIMALS_MAX = 8
 AROUND_CHARS = 80
+PLACED_DECIMALS = range(5, 8)  # of a position after a preposition of place
 
 _LATITUDE_POINT = r"[+−-]?(?:[0-8]?\d|90)\.\d{3,15}"
 _LONGITUDE_POINT = r"[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.\d{3,15}"
@@ -58,6 +59,11 @@ _BARE = regex.compile(
     r"(?<![\w.,+/−-])(?<!\d[,;][ ])(?P<lat>[+−-]?(?:[0-8]?\d|90)\.(?P<p>\d{4,15}))(?:,[ ]?|;[ ]?|[ ]|[ ]/[ ])"
     r"(?P<lon>[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.(?P<q>\d{4,15}))(?!\w|\.\d|[,;][ ]?[+-]?\d|[ ][+-]?\d)"
 )
+_PREPOSITION = regex.compile(
+    r"(?r)(?<!\w)(?:at|near|from|around|bei|nahe|von|à|près de|depuis|en|cerca de|desde|presso|vicino a|bij|nabij|op|em"
+    r"|perto de|przy|koło|w pobliżu)[ ]\(?\Z",
+    regex.IGNORECASE,
+)
 _CONTEXT = (
     "coordinates coordinate coords coord gps location located position latitude longitude lat lng lon geo"
     " geolocation map maps waypoint"
@@ -83,7 +89,13 @@ def _coordinates(text: str) -> Iterator[Hit]:
         positioned = (
             places[0] == places[1] <= BARE_DECIMALS_MAX and min(first, second) >= 1 and max(first, second) >= 10
         )
-        yield Hit(match.start(), match.end(), 0.5 if positioned else BARE_SCORE)
+        placed = (
+            places[0] == places[1]
+            and places[0] in PLACED_DECIMALS
+            and max(first, second) >= 10
+            and _PREPOSITION.search(text, max(0, match.start() - 16), match.start()) is not None
+        )
+        yield Hit(match.start(), match.end(), 0.5 if positioned or placed else BARE_SCORE)
 
 
 def _number(text: str) -> float:

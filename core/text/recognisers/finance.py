@@ -62,6 +62,20 @@ _BIC_LABEL = Label(
 _SWIFT_LABEL = regex.compile(r"(?r)(?<![^\W_])SWIFT[ \t]*[:=#(][\s\"'*]{0,4}\Z", regex.IGNORECASE)
 
 
+_PAID_THROUGH = regex.compile(
+    r"(?r)(?<!\p{L})(?:[Ww]ired?|[Rr]emit|[Tt]ransfer(?:red)?|[Pp]ay(?:ment|able)?|[Üü]berweis\p{L}{1,6}|[Vv]irement"
+    r"|[Tt]ransferencia|[Bb]onifico|[Oo]verboeking|[Tt]ransferência|[Pp]rzelew)[ ](?:\p{Ll}{1,10}[ ]){0,2}"
+    r"(?:via|through|to|über|an|par|por|tramite|para|przez|do)[ ]\Z"
+)
+
+
+def _paid_through(text: str, start: int) -> bool:
+    """Whether money goes through the bank whose code starts at `start`. The code holds a digit: words in capitals do
+    not."""
+    code = text[start : start + 8]
+    return any(map(str.isdecimal, code)) and _PAID_THROUGH.search(text, max(0, start - 50), start) is not None
+
+
 def _codes(text: str) -> Iterator[regex.Match[str]]:
     """Yield what has the form of a code, in capital or in small letters, with the code of a country."""
     for match in matches(_BIC, text):
@@ -73,7 +87,11 @@ def _labelled_code(text: str) -> Iterator[Hit]:
     """Yield codes after a label and those of a head office (XXX). Words have this form too: `business`, NE is Niger."""
     for match in _codes(text):
         start, end = match.span()
-        if _BIC_LABEL.score(text, start) or _SWIFT_LABEL.search(text, max(0, start - 12), start):
+        if (
+            _BIC_LABEL.score(text, start)
+            or _SWIFT_LABEL.search(text, max(0, start - 12), start)
+            or _paid_through(text, start)
+        ):
             yield Hit(start, end, LABELLED_SCORE)
         elif match.group(2) == "XXX":
             yield Hit(start, end, 0.6)

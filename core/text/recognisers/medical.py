@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.text.labelled import Label, Value, labelled_scan, phrases
+from core.text.labelled import GROUPED_CODE, Label, Value, labelled_scan, phrases
 from core.text.recogniser import Recogniser
 from core.text.written_numbers import Number, number_scan
 
@@ -45,7 +45,7 @@ _NUMBERS = (
 def recognisers() -> tuple[Recogniser, ...]:
     record, insurance = Label(names=_RECORD, nouns=_PATIENT), Label(names=_INSURANCE)
     return (
-        Recogniser("MEDICAL_RECORD_NUMBER", labelled_scan(record), digits_min=3, copies=True),
+        Recogniser("MEDICAL_RECORD_NUMBER", labelled_scan(record, GROUPED_CODE), digits_min=3, copies=True),
         Recogniser("HEALTH_INSURANCE_NUMBER", labelled_scan(insurance, _INSURANCE_VALUE), digits_min=5, copies=True),
         Recogniser("HEALTH_INSURANCE_NUMBER", number_scan(_NUMBERS, _INSURANCE), digits_min=9, copies=True),
     )

@@ -30,12 +30,15 @@ IS = (
     r"|était|es|era|sigue[ ]siendo"
     r"|è|e'|era|sarà|é|foi|to|jest|brzmi|brzmiało|będzie|zmienione[ ]na|luidt|is[ ]nu|wordt|gewijzigd[ ]in"
 )
+# functions that turn the text of a key into bytes
+DECODERS = r"from_?hex|unhex(?:lify)?|(?:base?64_?)?decode(?:_?string|_?bytes)?|\.from|atob|a2b_(?:hex|base64)"
 _BETWEEN = regex.compile(
     rf"""
     (?:
         [\"'`\])*_]{{0,3}}                                             # end of the name
         (?:\s{{0,2}}:\s{{0,2}}[&*]?[A-Za-z_][\w.\[\]|, ]{{0,30}}?(?=\s{{0,3}}=))?   # a type
-        (?P<operator>\s{{0,20}}(?::=|=>|->|→|===?|!=|<=|\?=|=|:|：)\s{{0,8}}(?:[>|][-+]?\s{{1,12}})?)
+        (?P<operator>\s{{0,20}}(?::=|=>|->|→|===?|!=|<=|\|\|=|&&=|\?\?=|\?=|=|:|：)\s{{0,8}}(?:[>|][-+]?\s{{1,12}})?
+          (?:[A-Za-z_][\w.:]{{0,30}}?(?i:{DECODERS})\(\s{{0,8}}(?=[rb]?[\"']))?)
       | \\?[\"'`]\s{{0,3}}[,)]\s{{0,8}}(?:value[ ]?=[ ]?)?(?=[\"'`])      # header("X-Api-Key", "value")
       | [\"'](?:[ ]type=[\"']\w{{1,10}}[\"'])?[ ]{{1,3}}(?:value|content|default)[ ]?=[ ]?(?=[\"'])
       | [\"']\s{{0,2}}\{{\s{{0,12}}(?:default|value)\s{{0,4}}=\s{{0,4}}(?=[\"'])

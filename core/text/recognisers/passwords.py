@@ -13,6 +13,9 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser
+from core.text.recognisers.configurations import flag_passwords
+from core.text.recognisers.conversations import conversation_passwords
+from core.text.recognisers.credential_pairs import credential_pairs
 from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import around, lower, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
@@ -125,36 +128,12 @@ _IS_YOUR_CODE = regex.compile(
     regex.IGNORECASE,
 )
 
-# name and password together: `login: jdoe / hunter2`, `credentials admin:Secret123`
-_PAIR = regex.compile(
-    r"(?<!\p{L})(?:credentials?|creds?|login|log-in|logins|user(?:name)?[ ]?[/&][ ]?pass(?:word)?|zugangsdaten"
-    r"|anmeldedaten"
-    r"|identifiants?|credenciales|credenziali|inloggegevens|credenciais|dane[ ]logowania|account)"
-    r"(?:[ ]\p{L}{1,15}){0,4}?[ ]?(?:[:=]|is|are|sind|lauten|sont|son|sono|zijn|são|to)[ ]{1,2}"
-    r"[\w.@+-]{2,64}(?:[ ]?[/:|][ ]?|[ ](?:and|with|und|et|y|e|en|i)[ ])(?P<value>[^\s\"'<>(),;]{4,64})",
-    regex.IGNORECASE,
-)
 _SHORT_FLAG = regex.compile(
     r"(?<!\w)(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|psql|redis-cli|mongo|mongosh|mongodump|ldapsearch|sqlcmd"
     r"|docker[ ]login"
     r"|curl|zip|unzip|7z|net[ ]use|smbclient|htpasswd|wget|plink|ftp)(?=[ ])[^\n|;]{0,120}?[ ](?:-p|-w|-a|-P|-pw)[ ]?"
     r"(?P<value>\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'|[^\s\"'-][^\s\"']{3,80})"
 )
-_PAIR_WORDS = [
-    "credential",
-    "creds",
-    "login",
-    "log-in",
-    "user",
-    "zugangsdaten",
-    "anmeldedaten",
-    "identifiant",
-    "credencia",
-    "credenzia",
-    "inloggegevens",
-    "dane",
-    "account",
-]
 _FLAGS = (" -p", " -w", " -a")
 _PROSE_WORDS = (
     "required optional needed mandatory missing invalid incorrect wrong valid correct changed reset expired"
@@ -178,8 +157,11 @@ _PROSE_WORDS = (
 _PROSE = frozenset(_PROSE_WORDS.split())
 _FIELD = regex.compile(r"\p{L}+(?:[_.-]\p{L}+)+")
 _SYMBOLS = "$%<{[(&*#-/\\|=+"
+_GROUPS = r"[a-z0-9]{4}(?:[ ][a-z0-9]{4}){3}(?=[ \t]*(?:$|[\n\r;\"',.]))"  # as mail services issue them for programs
+_IN_GROUPS = regex.compile(r"[a-z0-9]{4}(?:[ ][a-z0-9]{4}){3}")
 _BARE = regex.compile(
-    r"(?P<value>(?:[^\s\"'`<>,;|&„“”«»]|&(?!\w{1,30}=)|[,;|](?=[^\s,;|\"'])(?![ ]?\w[\w ]{0,20}=)){1,128}+)"
+    rf"(?P<value>{_GROUPS}|"
+    r"(?:[^\s\"'`<>,;|&„“”«»]|&(?!\w{1,30}=)|[,;|](?=[^\s,;|\"'])(?![ ]?\w[\w ]{0,20}=)){1,128}+)"
 )
 _MIXED = regex.compile(r"[\d!@#$%^&*+=?~]|\p{Ll}\p{Lu}")
 
@@ -190,6 +172,8 @@ def _accepted(text: str, found: NamedValue) -> bool:
         return False
     if placeholder(value) or "://" in value:
         return False
+    if _IN_GROUPS.fullmatch(value):
+        return found.quoted or found.joint == "operator" or any(map(str.isdecimal, value))
     if found.quoted:
         return _quoted(found)
     if reference(value) or (value[0] in _SYMBOLS and not _MIXED.search(value[1:])):
@@ -229,21 +213,16 @@ def _passwords(text: str) -> Iterator[Hit]:
                 yield Hit(found.start, found.end, SCORE)
     yield from _codes(text)
     low = lower(text)
-    for pattern, words in ((_PAIR, _PAIR_WORDS), (_SHORT_FLAG, _FLAGS)):
-        for match in matches_in(pattern, text, around(low, words, before=150, after=200)):
-            start, end = match.span("value")
-            if text[start] in "\"'":
-                start, end = start + 1, end - 1
-            elif pattern is _PAIR:
-                end = start + len(text[start:end].rstrip(".,;:"))
-            value = text[start:end]
-            if (
-                value
-                and not placeholder(value)
-                and "://" not in value
-                and (pattern is _SHORT_FLAG or _MIXED.search(value))
-            ):
-                yield Hit(start, end, SCORE)
+    for _, (start, end) in credential_pairs(text, low):
+        yield Hit(start, end, SCORE)
+    for match in matches_in(_SHORT_FLAG, text, around(low, _FLAGS, before=150, after=200)):
+        start, end = match.span("value")
+        if text[start] in "\"'":
+            start, end = start + 1, end - 1
+        if not placeholder(text[start:end]) and "://" not in text[start:end]:
+            yield Hit(start, end, SCORE)
+    yield from flag_passwords(text, low)
+    yield from conversation_passwords(text, low)
 
 
 def _codes(text: str) -> Iterator[Hit]:

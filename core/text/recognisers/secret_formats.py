@@ -109,13 +109,22 @@ _OWN: tuple[tuple[str, str], ...] = (
     ("cfut_|cfat_|cfk_", r"cf(?:ut|at|k)_[A-Za-z0-9]{40,60}" + _END),
     ("hooks.zapier.com", r"https://hooks\.zapier\.com/hooks/catch/\d+/\w{5,20}"),
     ("$2a$|$2b$|$2y$", r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}"),  # hashes of passwords, which can be attacked
+    ("$1$|$apr1$", r"\$(?:1|apr1)\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}" + _END),
+    ("$5$", r"\$5\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{43}" + _END),
+    ("$6$", r"\$6\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{86}" + _END),
+    ("$y$|$7$|$gy$", r"\$(?:y|7|gy)\$[./A-Za-z0-9]{1,20}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}" + _END),
+    ("$8$|$9$", r"\$[89]\$[./A-Za-z0-9]{14}\$[./A-Za-z0-9]{43}" + _END),  # Cisco
+    (
+        "{ssha|{sha|{smd5|{md5|{crypt|{pbkdf2",
+        r"\{(?:S?SHA(?:256|384|512)?|S?MD5|CRYPT|PBKDF2[\w-]{0,10})\}([\w+/.$=-]{12,200})",
+    ),
+    ("pbkdf2|$scrypt", r"\$?(?:pbkdf2|scrypt)[_-]?(?:sha\d{1,3})?\$[\w=,$./+-]{1,80}\$[A-Za-z0-9+/.]{20,200}={0,2}"),
     ("$argon2", r"\$argon2(?:id|i|d)\$v=\d+\$[\w=,]{1,60}\$[A-Za-z0-9+/]{8,100}\$[A-Za-z0-9+/]{16,200}"),
 )
 
 # plugin of detect-secrets, its class, literals, number of patterns from the first
 _DETECT_SECRETS: tuple[tuple[str, str, str, int | None], ...] = (
     ("aws", "AWSKeyDetector", "aws", None),
-    ("azure_storage_key", "AzureStorageKeyDetector", "accountkey=", None),
     ("cloudant", "CloudantDetector", "cloudant|cl", None),
     ("discord", "DiscordBotTokenDetector", ".", None),
     ("github_token", "GitHubTokenDetector", "gh", None),

@@ -45,6 +45,8 @@ _DIGITS = regex.compile(r"\d+")
 _SEPARATORS = regex.compile(r"[-_.:/$ ]")
 _SYMBOL_IN_CODE = regex.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+|[\w$.]+[(\[].*")
 _DATE_OR_NUMBER = regex.compile(r"[\d.,:/ T_+-]+Z?")
+_PRODUCT = regex.compile(r"[A-Za-z]{2,20}/v?\d{1,4}(?:\.\d{1,6}){0,3}")  # `HTTP/1.1`
+TOKEN_PART_CHARS = 20
 _UUID = regex.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -56,6 +58,13 @@ def placeholder(value: str) -> bool:
 def reference(value: str) -> bool:
     """Whether `value` is an expression of source code, such as `settings.token` or `os.environ["KEY"]`."""
     return _SYMBOL_IN_CODE.fullmatch(value) is not None
+
+
+def dotted_token(value: str) -> bool:
+    """Whether `value` is a token of parts with dots between them, one of which is too long and random for a name."""
+    part = max(value.split("."), key=len)
+    numbers = len(_DIGITS.findall(part))
+    return len(part) >= TOKEN_PART_CHARS and numbers >= NUMBERS_MIN and part.isascii() and "(" not in value
 
 
 def _wordy(value: str) -> bool:
@@ -77,7 +86,7 @@ def random_looking(value: str) -> bool:
         return False
     if _UUID.fullmatch(value):
         return True
-    if _DATE_OR_NUMBER.fullmatch(value) or not any(map(str.isalpha, value)):
+    if _DATE_OR_NUMBER.fullmatch(value) or _PRODUCT.fullmatch(value) or not any(map(str.isalpha, value)):
         return False
     digits = len(_DIGITS.findall(value))
     if digits == 0:

@@ -17,10 +17,12 @@ from functools import cache
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
+from core.text.recognisers.configurations import device_secrets
 from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import lower, matches_in, merged
 from core.text.recognisers.secret_formats import Format, formats
-from core.text.recognisers.secret_values import made_of_words, placeholder, random_looking, reference
+from core.text.recognisers.secret_lists import secret_lists
+from core.text.recognisers.secret_values import dotted_token, made_of_words, placeholder, random_looking, reference
 
 FORMAT_SCORE = 0.95
 STRUCTURE_SCORE = 0.9
@@ -237,6 +239,7 @@ _NO_SECRET = regex.compile(
     r"|at)\d*$",
     regex.IGNORECASE,
 )
+_PREFIX = regex.compile(r"(?:base64|base32|hex|plain|raw):|django-insecure-")
 _PASSWORD_KEY = Name(
     regex.compile(r"(?<![a-z])(?:pass(?:word|wd|phrase)|pwd)", regex.IGNORECASE), ("passw", "passphrase", "pwd")
 )
@@ -245,7 +248,7 @@ _PASSWORD_KEY = Name(
 def _named(text: str) -> Iterator[Hit]:
     for found in named_values(text, _KEY):
         if not _NO_SECRET.search(found.suffix) and _is_secret(found):
-            yield Hit(found.start, found.end, NAMED_SCORE)
+            yield Hit(_after_prefix(text, found), found.end, NAMED_SCORE)
     for found in named_values(text, _PASSWORD_KEY):
         if not _NO_SECRET.search(found.suffix) and _is_secret(found):
             yield Hit(found.start, found.end, PASSWORD_SCORE)
@@ -253,9 +256,15 @@ def _named(text: str) -> Iterator[Hit]:
 
 def _is_secret(found: NamedValue) -> bool:
     value = found.value
-    if placeholder(value) or (not found.quoted and reference(value)) or not random_looking(value):
+    if placeholder(value) or not random_looking(value):
         return False
-    return "://" not in value
+    return "://" not in value and (found.quoted or dotted_token(value) or not reference(value))
+
+
+def _after_prefix(text: str, found: NamedValue) -> int:
+    """Return where the random part of a value starts, after a prefix that says how it is written."""
+    prefix = _PREFIX.match(text, found.start, found.end)
+    return prefix.end() if prefix else found.start
 
 
 def _secrets(text: str) -> Iterator[Hit]:
@@ -263,6 +272,8 @@ def _secrets(text: str) -> Iterator[Hit]:
     yield from _structures(text)
     yield from _by_format(text)
     yield from _named(text)
+    yield from device_secrets(text, lower(text))
+    yield from secret_lists(text)
 
 
 def recognisers() -> tuple[Recogniser, ...]:

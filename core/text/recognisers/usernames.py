@@ -13,12 +13,12 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
+from core.text.recognisers.account_names import identifies, login
+from core.text.recognisers.credential_pairs import credential_pairs
 from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import around, lower, matches_in
-from core.text.recognisers.secret_values import placeholder, reference
 
 SCORE = 0.8
-CHARS_MIN = 3
 STATED_WORDS_MAX = 4  # `the username is jdoe`; a longer sentence says something else
 
 _NAMES = (
@@ -137,6 +137,16 @@ _LOG_WORDS = (
     "mosh",
 )
 _LOG_CHARS = 100
+_ACCESS = regex.compile(r"(?<=\S[ ]-[ ])(?P<value>[\w][\w.+@\\-]{2,63}+)[ ]\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:")
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
+_ACCESS_WORDS = tuple(f"/{month}/" for month in _MONTHS.split())
+_TASK = regex.compile(r"(?<!\w)(?:TODO|FIXME|HACK|XXX|NOTE|BUG|OPTIMIZE)\(@?(?P<value>[a-z][\w.-]{2,31})\)[: ]")
+_TASK_WORDS = ("todo(", "fixme(", "hack(", "xxx(", "note(", "bug(", "optimize(")
+_TOPIC_WORDS = (
+    "perf performance security docs doc api i18n later soon next cleanup refactor tests bug bugs feature upstream ui ux"
+    " compat types typing speed memory release blocking windows linux macos legacy deprecation deps style a11y"
+)
+_TOPICS = frozenset(_TOPIC_WORDS.split())
 _FOLDER_WORDS = ("/home/", "/users/", ":\\users", ":/users", "documents and settings")
 _FOLDERS = regex.compile(
     r"(?:(?<![\w.])/(?:home|Users|export/home|var/home)/|(?<!\w)[A-Za-z]:(?:\\\\?|/)(?:Users|Documents and Settings)"
@@ -147,32 +157,6 @@ _HANDLE = regex.compile(
     r"(?<![\w@./:\\&=+$-])@(?!h[e]re(?!\w))(?P<value>[A-Za-z_]\w{2,30}+)(?![\w@/(<{\[\\=-]|\.\w|:[:\w])"
 )
 
-_SHARED_WORDS = (
-    "root admin administrator administrateur administrador amministratore beheerder nobody guest anonymous system"
-    " daemon public shared default"
-    " all user users username usuario utente benutzer service www www-data apache nginx postgres mysql redis oracle"
-    " mongodb ubuntu debian"
-    " centos ec2-user vagrant docker git jenkins runner runneradmin builder build ci test tester testuser deploy"
-    " node app jovyan vscode"
-    " codespace gitpod circleci travis sshd bin sys sync mail backup operator owner foo bar baz foobar me you your"
-    " yourname your_name"
-    " example someuser someone name id login password email none null true false str string int bool text object"
-    " self request field"
-    " handle generated everyone channel team group param params parameter return returns author deprecated"
-    " override since throws see media import"
-    " keyframes charset supports layer page container property staticmethod classmethod dataclass abstractmethod"
-    " overload pytest fixture"
-    " mixin include extend extends if else for each while function type types todo brief code link example file note"
-    " warning internal"
-    " private protected public final readonly template tailwind apply use forward namespace license version"
-    " copyright and or not the"
-    " from with is are was has required invalid missing unknown disabled enabled account profile settings model data"
-    " value values key"
-    " home documents desktop downloads appdata localhost linuxbrew homebrew sandbox work workspace project projects"
-    " src lib conda opt"
-    " nicht und oder ist der die das est les des une los las que per con van het een nie jest como para"
-)
-_SHARED = frozenset(_SHARED_WORDS.split())
 _REMARKS = frozenset(
     [
         *(
@@ -238,30 +222,32 @@ _REMARKS = frozenset(
         ),
     ]
 )
+_PASSWORD_FOLLOWS = regex.compile(
+    r"[ ]?(?:[,;/|]|[ ](?:and|with|und|mit|et|avec|y|con|e|en|met|com|i|z))?[ ](?:\p{L}{1,6}[ ])?"
+    r"(?:pass(?:word|wort|wd|e|phrase)?|pwd|pw|kennwort|mot[ ]de[ ]passe|mdp|contraseña|clave|wachtwoord|senha"
+    r"|palavra-passe|hasł[oa])(?!\p{L})",
+    regex.IGNORECASE,
+)
+_DIRECT = regex.compile(
+    r"(?:benutzer(?:name|kennung)?|nutzername|anmeldename|nom[ ]d['’]utilisateur|utilisateur|nombre[ ]de[ ]usuario"
+    r"|usuari[oa]|nome[ ]utente|utente|gebruikersnaam|gebruiker|nome[ ]de[ ](?:usuário|utilizador)|usuário|utilizador"
+    r"|nazw[aąę][ ]użytkownika|użytkownik|user[ ]?name)[ ]",
+    regex.IGNORECASE,
+)
+_FIELD_NAME = regex.compile(
+    r"_(?:id|ids|name|key|type|data|list|count|info|email|table|profile|model|service|role|group|token)$"
+    r"|\.(?:py|js|ts|json|txt|xml|yml|yaml|csv|html|php|java|sql|md|log|conf|cfg|ini)$|^(?:v|version)?\d"
+)
 _LINE_END = regex.compile(r"[ \t]*(?:$|\n)")
-
-
-def _identifies(value: str) -> bool:
-    name = value.casefold().strip(".-_")
-    return (
-        len(value) >= CHARS_MIN
-        and name not in _SHARED
-        and any(map(str.isalpha, value))
-        and not placeholder(value)
-        and not reference(value.replace("\\", ""))
-        and not _dotted_code(value)
-    )
-
-
-def _dotted_code(value: str) -> bool:
-    return value.startswith(("self.", "this.", "request.", "settings.", "config.", "args.", "os.", "user."))
 
 
 def _named(text: str) -> Iterator[Hit]:
     for pattern in (_NAMED, _USER):
         for found in named_values(text, pattern, _VALUE):
             value = found.value
-            if found.suffix or found.joint in ("gap", "cell", "call") or not _login(value):
+            if found.suffix or found.joint in ("gap", "cell", "call") or not login(value):
+                if not found.suffix and found.joint == "gap" and _beside(text, found):
+                    yield Hit(found.start, found.end, SCORE)
                 continue
             if not found.quoted and not (
                 _stated(text, found) if found.joint == "word" else _in_text(text, found.start, found.end)
@@ -272,6 +258,23 @@ def _named(text: str) -> Iterator[Hit]:
             yield Hit(found.start, found.end, SCORE)
 
 
+def _beside(text: str, found: NamedValue) -> bool:
+    """Whether a name follows its word directly, as in `utente anna.b`: it has a digit, a dot or `_`, or a password
+    follows it."""
+    value = found.value
+    if found.quoted or not login(value) or "/" in value or not value[0].isalpha():
+        return False
+    if _PASSWORD_FOLLOWS.match(text, found.end):
+        return True
+    marked = any(map(str.isdecimal, value)) or "." in value or "_" in value
+    direct = _DIRECT.match(text, found.name_start) is not None and text[found.end : found.end + 1] not in (
+        "(",
+        "=",
+        "[",
+    )
+    return direct and marked and value.islower() and not _FIELD_NAME.search(value)
+
+
 def _stated(text: str, found: NamedValue) -> bool:
     """Whether what follows `the username is` is a name, and not a remark such as `taken`."""
     value = found.value
@@ -280,11 +283,6 @@ def _stated(text: str, found: NamedValue) -> bool:
         ends = text[found.end : found.end + 1] in ("", ".", ",", ";", "\n")
         return short and ends and value.islower() and value not in _REMARKS
     return "/" not in value and not value[0].isdecimal()
-
-
-def _login(value: str) -> bool:
-    dotted = "." in value and not _dotted_code(value)
-    return _identifies(value.replace(".", "") if dotted else value) and " " not in value and "/" not in value
 
 
 def _in_text(text: str, start: int, end: int) -> bool:
@@ -314,14 +312,23 @@ def _in_logs(text: str) -> Iterator[Hit]:
     for pattern in _IN_LOGS:
         for match in matches_in(pattern, text, parts):
             value = match.group("value").rstrip(".-")
-            if _login(value):
+            if login(value):
                 yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
+
+
+def _in_lines(text: str) -> Iterator[Hit]:
+    """Yield the users of access logs and those to whom a comment gives a task."""
+    low = lower(text)
+    for pattern, words in ((_ACCESS, _ACCESS_WORDS), (_TASK, _TASK_WORDS)):
+        for match in matches_in(pattern, text, around(low, words, before=_LOG_CHARS, after=_LOG_CHARS)):
+            if login(match.group("value")) and match.group("value") not in _TOPICS:
+                yield Hit(match.start("value"), match.end("value"), SCORE)
 
 
 def _folders(text: str) -> Iterator[Hit]:
     for match in matches_in(_FOLDERS, text, around(lower(text), _FOLDER_WORDS, before=30, after=_LOG_CHARS)):
         value = match.group("value").rstrip(".")
-        if _login(value.replace(" ", "")):
+        if login(value.replace(" ", "")):
             yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
 
 
@@ -329,7 +336,7 @@ def _handles(text: str) -> Iterator[Hit]:
     if "@" not in text:
         return
     for match in matches(_HANDLE, text):
-        if _identifies(match.group("value")) and not _decorator(text, match):
+        if identifies(match.group("value")) and not _decorator(text, match):
             yield Hit(match.start(), match.end(), SCORE)
 
 
@@ -347,7 +354,11 @@ def _decorator(text: str, match: regex.Match[str]) -> bool:
 
 def _usernames(text: str) -> Iterator[Hit]:
     yield from _named(text)
+    for span, _ in credential_pairs(text, lower(text)):
+        if login(text[slice(*span)]):
+            yield Hit(*span, SCORE)
     yield from _in_logs(text)
+    yield from _in_lines(text)
     yield from _folders(text)
     yield from _handles(text)
 

@@ -57,6 +57,15 @@ _CAPITAL_FORMS = (
     ),
 )
 
+# German plates in small letters, as people type them, near a word for a vehicle.
+_SMALL_FORMS = (Pattern(regex.compile(r"(?<![\w-])[a-zäöü]{1,3}-[a-z]{1,2}[ -]?\d{1,4}[eh]?(?![\w]|[-.,:]\w)"), 0.1),)
+_VEHICLES = phrases(
+    "auto|autos|wagen|pkw|lkw|kfz|fahrzeug|fahrzeuge|transporter|lieferwagen|motorrad|roller|anhänger|wohnmobil|kombi|"
+    "taxi|fahrer|fahrerin|falschparker|parkplatz|parkverbot|halteverbot|blitzer|tiefgarage|car|cars|van|truck|vehicle|"
+    "audi|bmw|mercedes|benz|vw|volkswagen|golf|polo|passat|tiguan|touran|opel|astra|corsa|ford|fiesta|focus|skoda|octavia|"
+    "fabia|seat|renault|clio|peugeot|citroën|fiat|toyota|hyundai|kia|mazda|nissan|honda|volvo|porsche|tesla|dacia|smart"
+)
+
 _LABEL = Label(names=_PLATE_WORDS)
 
 
@@ -135,5 +144,6 @@ def recognisers() -> tuple[Recogniser, ...]:
     return (
         Recogniser("LICENSE_PLATE", _labelled_plate, digits_min=1, copies=True),
         Recogniser("LICENSE_PLATE", pattern_scan(_CAPITAL_FORMS), context_of(near), digits_min=1),
+        Recogniser("LICENSE_PLATE", pattern_scan(_SMALL_FORMS), context_of(_VEHICLES), digits_min=1),
         Recogniser("VIN", _vin, context_of(_VIN_WORDS), digits_min=4),
     )

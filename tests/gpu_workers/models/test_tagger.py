@@ -44,6 +44,13 @@ def test_names_are_found_at_their_characters(tagger: EntityTagger) -> None:
     assert tagger.types == ("LOCATION", "PERSON")
 
 
+def test_a_name_beside_an_emoji_is_a_word(tagger: EntityTagger) -> None:
+    text = "the parcel went from \U0001f4cdlima to oslo\U0001f3e0\ufe0f with alice"
+    found = tagger.tag([text])[0]
+    assert [text[entity.start : entity.end] for entity in found] == ["lima", "oslo", "alice"]
+    assert tagger.reads_all(text)
+
+
 def test_a_long_document_is_read_to_its_end(tagger: EntityTagger) -> None:
     """Forty positions, a thousand words: names are found wherever they stand."""
     rng = random.Random(5)

@@ -1,0 +1,176 @@
+"""Finds that a form shows rather than a label: in commands, logs, lists and conversations; and forms that show none."""
+
+import random
+import string
+
+import pytest
+
+from core.text.lists import AllowLists
+from core.text.policy import MaskPolicy
+from core.text.sanitize import inspect
+
+DRAW = random.Random(31)
+
+
+def drawn(chars: str, count: int) -> str:
+    return "".join(DRAW.choices(chars, k=count))
+
+
+ALNUM = string.ascii_letters + string.digits
+HEX = drawn("0123456789abcdef", 64)
+TOKEN = f"{drawn(ALNUM, 26)}.{drawn(ALNUM, 6)}.{drawn(ALNUM, 38)}"
+WORDS = "apple bridge candle desert engine forest garden hammer island jacket kettle ladder"
+MORE_WORDS = "magnet needle orange pepper quartz rocket saddle timber umbrella velvet window yellow"
+PHRASE_LABELS = (
+    "seed phrase|recovery phrase|Wiederherstellungsphrase|phrase de récupération|frase de recuperación|"
+    "frase di recupero|herstelzin|frase de recuperação|fraza odzyskiwania"
+)
+CODES_LABELS = (
+    "backup codes|recovery codes|Wiederherstellungscodes|codes de secours|códigos de respaldo|codici di recupero|"
+    "herstelcodes|códigos de recuperação|kody zapasowe"
+)
+
+FOUND = [
+    ("SECRET", f"BOT_TOKEN={TOKEN}", TOKEN),
+    ("SECRET", f'token ||= "{HEX[:32]}"', HEX[:32]),
+    ("SECRET", f'master_key = bytes.fromhex("{HEX}")', HEX),
+    ("SECRET", f'const secretKey = Buffer.from("{HEX}", "hex")', HEX),
+    ("SECRET", f"openssl enc -d -aes-128-cbc -iv {HEX[:32]} -in b.bin", HEX[:32]),
+    ("SECRET", "snmp-server community Kestrel-net RW", "Kestrel-net"),
+    ("SECRET", "tacacs-server key 7 0822455D0A16", "0822455D0A16"),
+    ("SECRET", "username vesna privilege 15 secret 0 R4ven-gate", "R4ven-gate"),
+    ("SECRET", "sqlplus app_ro/Fjord77x@dbhost:1521/PDB", "Fjord77x"),
+    ("SECRET", "root:$1$" + "saltsalt$" + drawn(ALNUM, 22) + ":19000:", None),
+    ("SECRET", "root:$6$" + "saltsalt$" + drawn(ALNUM, 86) + ":19000:", None),
+    ("SECRET", "userPassword: {SSHA}" + drawn(ALNUM, 32), None),
+    ("SECRET", "pbkdf2_sha256$600000$" + drawn(ALNUM, 22) + "$" + drawn(ALNUM, 43) + "=", None),
+    ("PASSWORD", "imap_password = kq7z mn2p ab4c xy9d\n", "kq7z mn2p ab4c xy9d"),
+    ("PASSWORD", "jarsigner -storepass Walrus88 a.jar", "Walrus88"),
+    ("PASSWORD", "WIFI:S:Attic;T:WPA;P:mountaingoat;;", "mountaingoat"),
+    ("PASSWORD", "everyone knows that password, I changed ours to Lynx42-pine", "Lynx42-pine"),
+    ("PASSWORD", "what's the router password? it's Lynx42-pine", "Lynx42-pine"),
+    ("PASSWORD", "wie ist das passwort vom drucker? - das ist Lynx42-pine", "Lynx42-pine"),
+    ("USERNAME", "sftp login: agnes_k / Lynx42pine", "agnes_k"),
+    ("USERNAME", "Benutzername agnes.k", "agnes.k"),
+    ("USERNAME", "gebruiker agnesk, wachtwoord Lynx42-pine", "agnesk"),
+    ("USERNAME", "użytkownik agnes_k ma problem", "agnes_k"),
+    ("USERNAME", "# FIXME(agnesk): remove", "agnesk"),
+    ("USERNAME", '203.0.113.9 - agnesk [11/Mar/2025:10:00:00 +0000] "GET / HTTP/1.1" 200', "agnesk"),
+    ("COORDINATE", "We met at 48.20849, -0.37208 in May.", "48.20849, -0.37208"),
+    ("SWIFT_CODE", "transfer it through NDEAFI2H today", "NDEAFI2H"),
+    ("LICENSE_PLATE", "der bmw mit hh-kl 482 parkt hier", "hh-kl 482"),
+    ("CUSTOMER_ID", "Ihre Mitgliedsnummer lautet M 771 204 58.", "M 771 204 58"),
+    ("CUSTOMER_ID", "votre numéro d'abonné est le 4 118 920", "4 118 920"),
+    ("CUSTOMER_ID", "nr klienta 551 208", "551 208"),
+    ("CUSTOMER_ID", "customer no. 48213 12 items", "48213"),
+    ("CUSTOMER_ID", "policy K 8120 44731 02 ends", "K 8120 44731 02"),
+    ("EMPLOYEE_ID", "She lost badge LN-4410.", "LN-4410"),
+    ("EMPLOYEE_ID", "matricola dipendente 20771", "20771"),
+    ("MEDICAL_RECORD_NUMBER", "historia clínica NHC 551207", "NHC 551207"),
+    ("MEDICAL_RECORD_NUMBER", "processo clínico HC 40182", "HC 40182"),
+    ("EMAIL_ADDRESS", "write to ann@mail.example.2 of us did", "ann@mail.example"),
+    ("URL", "see docs.rs/serde and example.pl/main.py", "docs.rs/serde"),
+    ("PHONE_NUMBER", "Tel07911123456x12", "07911123456x12"),
+    ("AGE", "Her grandmother reached 97 in March.", "97"),
+]
+NOT_FOUND = [
+    ("SECRET", "POST /v1/token HTTP/1.1"),
+    ("SECRET", "seed phrase: never give the words of it to anyone who asks you for them"),
+    ("SECRET", f"seed phrase: {WORDS} anyway"),
+    ("SECRET", "Your backup codes are in the safe, room 1204"),
+    ("SECRET", "enable password encryption and enable secret sharing"),
+    ("SECRET", "snmp-server community public RO"),
+    ("SECRET", 'key = bytes.fromhex("deadbeef")'),
+    ("SECRET", "token = config.session.first_access_token_value"),
+    ("PASSWORD", "password = this will show text here again"),
+    ("PASSWORD", "Is the password good? It's 10:30am already"),
+    ("PASSWORD", "the password page was redesigned, we changed it to version2"),
+    ("USERNAME", "# TODO(security): check"),
+    ("USERNAME", "l'utente config.json"),
+    ("USERNAME", "GET - - [11/Mar/2025:10:00:00 +0000]"),
+    ("USERNAME", "o utilizador pode entrar"),
+    ("COORDINATE", "loss 10.12345, 0.12784"),
+    ("SWIFT_CODE", "transfer it through BUSINESS"),
+    ("LICENSE_PLATE", "see table ab-cd 12 in the annex"),
+    ("CUSTOMER_ID", "The contract costs EUR 12500 and the policy of 2019 ended."),
+    ("EMAIL_ADDRESS", "npm install vue@3.4.21 and left-pad@1.3.0"),
+    ("URL", "session.post(url, data=site.info(1)); open archive-2.1.tar.gz, app.min.js and run.sh"),
+    ("PHONE_NUMBER", "Artikelnummer 4012345678901, réf. 3401234567890, EAN: 5901234123457"),
+    ("PHONE_NUMBER", f"sha256:ab12cd0301234567ef34{HEX}"),
+    ("AGE", "The temperature reached 97 in March."),
+]
+
+
+def finds(entity: str, text: str) -> list[str]:
+    found = inspect(text, MaskPolicy(entities=(entity,)), AllowLists())
+    return [found.text[mask.start : mask.end] for mask in found.masks]
+
+
+@pytest.mark.parametrize(("entity", "text", "value"), FOUND)
+def test_a_form_shows_a_value(entity: str, text: str, value: str | None) -> None:
+    found = finds(entity, text)
+    assert found[:1] == [value] if value else len(found) == 1 and len(found[0]) >= 30
+
+
+@pytest.mark.parametrize(("entity", "text"), NOT_FOUND)
+def test_other_forms_are_left_alone(entity: str, text: str) -> None:
+    assert finds(entity, text) == []
+
+
+@pytest.mark.parametrize("label", PHRASE_LABELS.split("|"))
+@pytest.mark.parametrize("phrase", [WORDS, f"{WORDS} {MORE_WORDS}"])
+def test_the_phrase_of_a_wallet_is_a_secret(label: str, phrase: str) -> None:
+    assert finds("SECRET", f"{label}: {phrase}") == [phrase]
+    numbered = "\n".join(f"{number}. {word}" for number, word in enumerate(phrase.split(), 1))
+    assert finds("SECRET", f"{label}:\n{numbered}") == [numbered.removeprefix("1. ")]
+
+
+@pytest.mark.parametrize("label", CODES_LABELS.split("|"))
+def test_every_code_of_a_list_is_a_secret(label: str) -> None:
+    assert finds("SECRET", f"{label}: 48120733, 90217745, 11830462") == ["48120733", "90217745", "11830462"]
+    assert finds("SECRET", f"{label}:\n- 4f8a1-9c2de\n- 7b3c0-1d4aa\n") == ["4f8a1-9c2de", "7b3c0-1d4aa"]
+
+
+def test_a_prefix_or_a_name_is_no_part_of_a_key() -> None:
+    key = drawn(ALNUM, 42)
+    assert finds("SECRET", f"APP_KEY=base64:{key}=") == [key + "="]
+    assert finds("SECRET", f"SECRET_KEY = 'django-insecure-{key}'") == [key]
+    assert finds("SECRET", f"AccountName=logs;AccountKey={key * 2}ab==;x") == [f"{key * 2}ab=="]
+
+
+def test_the_user_and_the_password_of_a_pair_are_found() -> None:
+    text = "credentials are mira.vega and Lynx42-pine"
+    assert (finds("USERNAME", text), finds("PASSWORD", text)) == (["mira.vega"], ["Lynx42-pine"])
+
+
+@pytest.mark.parametrize(
+    "entity", ["SECRET", "PASSWORD", "USERNAME", "EMAIL_ADDRESS", "URL", "PHONE_NUMBER", "CUSTOMER_ID"]
+)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "seed phrase: ",
+            "backup codes: 1234 ",
+            "word ",
+            "12345678, ",
+            "pw ",
+            "pw? its a1 ",
+            "-storepass ",
+            "a@1.",
+            "1.1.",
+        ),
+        *(
+            "wifi:s:a;",
+            "enable secret 5 ",
+            "login: a / ",
+            "a1b2",
+            "ref ",
+            "article 1234567890123",
+            "customer A 1 2 ",
+            "/jan/",
+        ),
+    ],
+)
+def test_a_repeated_beginning_does_not_stall(entity: str, unit: str) -> None:
+    finds(entity, (unit * 30_000)[:30_000])
