@@ -56,7 +56,8 @@ def _requested(policy: MaskPolicy) -> list[tuple[Recogniser, float]]:
 
 
 def search(text: str, policy: MaskPolicy) -> tuple[Hits, ...]:
-    """Return what each recogniser that the policy needs finds in `plain_characters` of one window. Names: see `core.text.mask_tagged`.
+    """Return what each recogniser that the policy needs finds in one window, read in plain characters
+    (`core.text.plain_characters`). Names: see `core.text.mask_tagged`.
 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """

@@ -1,8 +1,8 @@
 """Other forms of ASCII characters, as the ASCII characters that they stand for: what patterns search in.
 
-Full-width forms (`１２３`, `Ｊ＠ｅｘ．ｃｏｍ`), mathematical letters, and the decimal digits of every script. One character
-becomes one character, so that places in the result are those of the text. Letters that only look alike (Cyrillic `а`)
-stay: they are letters of their own script.
+Full-width forms (`１２３`, `Ｊｕｎｋｏ`), mathematical letters, and the decimal digits of every script. One
+character becomes one character, so that places in the result are those of the text. Letters that only look alike
+(Cyrillic `а`) stay: they are letters of their own script.
 """
 
 from __future__ import annotations

@@ -113,7 +113,9 @@ _NUMBER = regex.compile(r"(?<!\d)\d")
 # A number at which a date or time can begin, or that can follow its month or day of the week: a superset, because the
 # full pattern takes 10 microseconds for each number.
 _MONTH_WORDS = _words(*_MONTHS, _SHORT, _SHORT_WITH_YEAR).split("|")
-_ENDINGS = "|".join(sorted({word[-2:] for word in (*_MONTH_WORDS, *_WEEKDAY.split("|"), *"the den le el del".split())}))
+_ENDINGS = "|".join(
+    sorted({word[-2:] for word in (*_MONTH_WORDS, *_WEEKDAY.split("|"), *["the", "den", "le", "el", "del"])})
+)
 _STARTS = "|".join(sorted({word[:2] for word in _MONTH_WORDS}))
 _LETTERS_AFTER = rf"(?i:{_STARTS}|of|d[ei]|u[hu]|h|[ap]\.?m|[ivx]+[ .])"  # a month, a unit of time, a Roman number
 _LIKELY = regex.compile(
