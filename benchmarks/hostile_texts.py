@@ -4,8 +4,8 @@
 
 Each text is one unit again and again. The recognisers read it in the windows of production. The table has, for each
 unit and length, the processor seconds of all recognisers together, of the slowest one, and of `inspect` with the
-default entities, `DATE_TIME` and `AGE`, all for one million characters. The growth is that of `inspect` from one length to the
-next, divided by that of the length: 1 is linear. A recogniser that raises is shown as an error.
+default entities, `DATE_TIME` and `AGE`, all for one million characters. The growth is that of `inspect` from one
+length to the next, divided by that of the length: 1 is linear. A recogniser that raises is shown as an error.
 """
 
 from __future__ import annotations

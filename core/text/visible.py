@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-# Invisible characters between visible ones: soft hyphens, joiners, marks of direction, selectors of variants, tags. They
-# would split a number or an address for a recogniser, but not for a reader. In other places (emoji, joining scripts,
+# Invisible characters between visible ones: soft hyphens, joiners, marks of direction, variation selectors, tags.
+# They would split a number or an address for a recogniser, but not for a reader. In other places (emoji, joining scripts,
 # the ends of a line) they have a meaning and stay. The pattern begins with the class of invisible characters because a
 # search for a rare character is fast.
 INVISIBLE = (

@@ -114,7 +114,7 @@ _NUMBER = regex.compile(r"(?<!\d)\d")
 # full pattern takes 10 microseconds for each number.
 _MONTH_WORDS = _words(*_MONTHS, _SHORT, _SHORT_WITH_YEAR).split("|")
 _ENDINGS = "|".join(
-    sorted({word[-2:] for word in (*_MONTH_WORDS, *_WEEKDAY.split("|"), *["the", "den", "le", "el", "del"])})
+    sorted({word[-2:] for word in (*_MONTH_WORDS, *_WEEKDAY.split("|"), "the", "den", "le", "el", "del")})
 )
 _STARTS = "|".join(sorted({word[:2] for word in _MONTH_WORDS}))
 _LETTERS_AFTER = rf"(?i:{_STARTS}|of|d[ei]|u[hu]|h|[ap]\.?m|[ivx]+[ .])"  # a month, a unit of time, a Roman number

@@ -1,4 +1,4 @@
-"""Texts that are made to hide values from patterns, or to make patterns slow: values are found, or the text stays whole."""
+"""Texts that are made to hide values from patterns, or to slow patterns down: values are found."""
 
 import pytest
 
