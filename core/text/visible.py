@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 # Invisible characters between visible ones: soft hyphens, joiners, marks of direction, variation selectors, tags.
-# They would split a number or an address for a recogniser, but not for a reader. In other places (emoji, joining scripts,
-# the ends of a line) they have a meaning and stay. The pattern begins with the class of invisible characters because a
-# search for a rare character is fast.
+# They would split a number or an address for a recogniser, but not for a reader. In other places (emoji, scripts that
+# join, the ends of a line) they have a meaning and stay. The pattern begins with the class of invisible characters
+# because a search for a rare character is fast.
 INVISIBLE = (
     r"[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     r"\U000e0000-\U000e0fff]"
