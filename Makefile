@@ -61,6 +61,7 @@ format: setup
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.hostile_bodies
+	$(BIN)/python -m benchmarks.hostile_texts
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.fairness
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)

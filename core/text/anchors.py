@@ -11,7 +11,7 @@ _SHORT_CHARS = 3  # shorter parts occur within many words, and so are searched f
 
 
 class Anchors:
-    """For each phrase, the longest part of a word that every spelling of it has: letters without accents."""
+    """For each phrase, the longest part that every spelling of it has: a run without spaces and accents."""
 
     def __init__(self, phrases: Sequence[str]) -> None:
         parts = {max(_parts(phrase), key=len) for phrase in phrases}
@@ -29,10 +29,10 @@ class Anchors:
 
 
 def _parts(phrase: str) -> list[str]:
-    """Return the runs of letters that are spelt in one way: Latin letters that no accent or digraph replaces."""
+    """Return the runs that are spelt in one way: no space, and no letter that an accent or digraph replaces."""
     plain = "".join(char if _plain(char) else " " for char in phrase.lower())
     return plain.split() or [phrase.lower()]
 
 
 def _plain(char: str) -> bool:
-    return char.isalpha() and char not in "äöüß" and unicodedata.normalize("NFD", char) == char
+    return not char.isspace() and char not in "äöüß" and unicodedata.normalize("NFD", char) == char

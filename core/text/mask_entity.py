@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.lists import AllowLists
+from core.text.plain_characters import plain_characters
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.tokens import Token
@@ -55,11 +56,12 @@ def _requested(policy: MaskPolicy) -> list[tuple[Recogniser, float]]:
 
 
 def search(text: str, policy: MaskPolicy) -> tuple[Hits, ...]:
-    """Return what each recogniser that the policy needs finds in one window. Names: see `core.text.mask_tagged`.
+    """Return what each recogniser that the policy needs finds in one window, read in plain characters
+    (`core.text.plain_characters`). Names: see `core.text.mask_tagged`.
 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """
-    requested = _requested(policy)
+    requested, text = _requested(policy), plain_characters(text)
     digits = sum(map(str.isdecimal, text))
     return tuple(_hits(recogniser, text, threshold, digits) for recogniser, threshold in requested)
 

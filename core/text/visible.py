@@ -8,11 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-# Invisible characters between visible ones. They would split a number or an address for a recogniser, but not for a
-# reader. In other places (emoji, joining scripts) they have a meaning and stay. The pattern begins with the class of
-# invisible characters because a search for a rare character is fast.
-INVISIBLE = r"[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
-HIDDEN = re.compile(rf"{INVISIBLE}(?<=[!-~]{INVISIBLE}){INVISIBLE}*(?=[!-~])")
+# Invisible characters between visible ones: soft hyphens, joiners, marks of direction, variation selectors, tags.
+# They would split a number or an address for a recogniser, but not for a reader. In other places (emoji, scripts that
+# join, the ends of a line) they have a meaning and stay. The pattern begins with the class of invisible characters
+# because a search for a rare character is fast.
+INVISIBLE = (
+    r"[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    r"\U000e0000-\U000e0fff]"
+)
+# ASCII, spaces, digits of any script, and letters of scripts that do not join: Latin, Greek, Cyrillic.
+_BESIDE = r"[ -~\u00a0\u2007\u2009\u202f\d\u00c0-\u02af\u0370-\u052f]"
+HIDDEN = re.compile(rf"{INVISIBLE}(?<={_BESIDE}{INVISIBLE}){INVISIBLE}*+(?={_BESIDE})")
 
 
 def visible(text: str) -> str:

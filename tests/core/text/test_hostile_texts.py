@@ -1,0 +1,153 @@
+"""Texts that are made to hide values from patterns, or to slow patterns down: values are found."""
+
+import pytest
+
+from core.text.lists import AllowLists
+from core.text.plain_characters import plain_characters
+from core.text.policy import DEFAULT_ENTITIES, MaskPolicy
+from core.text.recognisers.date_forms import dates
+from core.text.sanitize import inspect
+from core.text.visible import visible
+
+POLICY = MaskPolicy(entities=(*DEFAULT_ENTITIES, "DATE_TIME", "AGE"))
+VALUES = {
+    "CREDIT_CARD": ("card ", "4111 1111 1111 1111"),
+    "IBAN_CODE": ("IBAN ", "DE89 3704 0044 0532 0130 00"),
+    "EMAIL_ADDRESS": ("mail ", "jane.doe@example.com"),
+    "PHONE_NUMBER": ("call ", "+49 30 1234567"),
+    "US_SSN": ("ssn ", "536-90-4399"),
+}
+INVISIBLE = {
+    "soft hyphen": "\u00ad",
+    "grapheme joiner": "\u034f",
+    "Arabic mark": "\u061c",
+    "zero-width space": "\u200b",
+    "zero-width joiner": "\u200d",
+    "left-to-right mark": "\u200e",
+    "right-to-left mark": "\u200f",
+    "embedding": "\u202a",
+    "override": "\u202e",
+    "end of override": "\u202c",
+    "word joiner": "\u2060",
+    "isolate": "\u2068",
+    "end of isolate": "\u2069",
+    "variation selector": "\ufe0f",
+    "byte order mark": "\ufeff",
+    "tag": "\U000e0061",
+}
+DIGITS = {"full-width": 0xFF10, "Arabic-Indic": 0x660, "Devanagari": 0x966, "mathematical": 0x1D7CE}
+
+
+def sanitised(text: str) -> str:
+    """Return the text with the type of each mask in its place."""
+    found = inspect(text, POLICY, AllowLists())
+    shown = found.text
+    for mask in reversed(found.masks):
+        shown = f"{shown[: mask.start]}[{mask.type}]{shown[mask.end :]}"
+    return shown
+
+
+def full_width(text: str) -> str:
+    return "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
+
+
+def in_digits(text: str, zero: int) -> str:
+    return "".join(chr(zero + int(char)) if char.isdecimal() else char for char in text)
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("name", INVISIBLE)
+def test_invisible_characters_hide_no_value(name: str, kind: str) -> None:
+    (before, value), mark = VALUES[kind], INVISIBLE[name]
+    written = [value[:9] + mark + value[9:], mark.join(value), value.replace(" ", mark + " " + mark + mark)]
+    for each in (*written, mark + value + mark):
+        assert sanitised(f"{before}{each} and more") == f"{before}[{kind}] and more"
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_in_other_forms_of_ascii_are_found(kind: str) -> None:
+    before, value = VALUES[kind]
+    for each in (full_width(value), *(in_digits(value, zero) for zero in DIGITS.values())):
+        assert sanitised(f"{before}{each} and more") == f"{before}[{kind}] and more"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mail j\u0430ne.doe@ex\u0430mple.\u0441om now", "mail [EMAIL_ADDRESS] now"),
+        ("почта иван@почта.рф, да", "почта [EMAIL_ADDRESS], да"),
+        ("😀jane@example.com😀", "[EMAIL_ADDRESS]😀"),
+        ("card 😀4111111111111111😀", "card 😀[CREDIT_CARD]😀"),
+        (full_width("192.168.10.20"), "[IP_ADDRESS]"),
+        ("passport no. " + full_width("X1234567"), "passport no. [PASSPORT]"),
+        ("电话+86 138 0013 8000。", "电话[PHONE_NUMBER]。"),
+    ],
+)
+def test_homoglyphs_emoji_and_scripts_beside_values(text: str, expected: str) -> None:
+    assert sanitised(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👩\u200d👩\u200d👧 and 1\ufe0f\u20e3 and ❤\ufe0f",
+        "می\u200cخواهم \u200fשלום\u200f (abc)",
+        "\ufeffname\n\u200fabc",
+        "क्\u200dष",
+    ],
+)
+def test_invisible_characters_with_a_meaning_stay(text: str) -> None:
+    assert visible(text) == text
+    assert sanitised(text) == text
+
+
+def test_plain_characters_keep_the_length_and_other_letters() -> None:
+    text = full_width("Ab1@") + "𝐀𝟏 \u0663 ² ª é а 张。"
+    assert plain_characters(text) == "Ab1@A1 3 ² ª é а 张。"
+    assert len(plain_characters(text)) == len(text)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "a",
+            "1",
+            "1-",
+            "1 ",
+            "1\u00a0",
+            "a@",
+            "://a:b@",
+            "password=",
+            "number 1 ",
+            "1 May ",
+            "-----BEGIN ",
+            "eyJ.",
+            "{",
+        ),
+        *("\u200f", "4\u200d", "😀", "e\u0301", "محمد بن ", "张伟1", "\uff11", "\0", "\ufffd\ufffe", "👩\u200d"),
+    ],
+)
+def test_a_long_text_of_one_unit_is_read_without_an_error(unit: str) -> None:
+    text = (unit * 20_000)[:20_000]
+    found = inspect(f"{text} jane.doe@example.com\n", POLICY, AllowLists())
+    address = found.text.index("jane.doe@example.com")
+    assert any(mask.start <= address and mask.end >= address + len("jane.doe@example.com") for mask in found.masks)
+
+
+def test_only_numbers_that_may_be_dates_are_examined() -> None:
+    """A text of bare numbers has no date, and dates between them are found."""
+    numbers = "1 1-1. 2;3 a 7 a " * 2_000
+    assert list(dates(numbers)) == []
+    for date in (
+        "3. 5. 84",
+        "3 de mayo de 1984",
+        "1er mai 2020",
+        "May 3rd",
+        "monday, 3 May",
+        "12:30",
+        "9 am",
+        "5 IV 2020",
+    ):
+        text = numbers + date + " " + numbers
+        assert [text[start:end] for start, end in dates(text)] == [date]
