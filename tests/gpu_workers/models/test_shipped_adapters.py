@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from core.text.policy import ENTITIES
 from gpu_workers.models.adapter_file import SHIPPED
 from gpu_workers.models.infill import MaskedLM, Question, embedded_infill
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger
@@ -56,7 +57,8 @@ def test_words_that_look_like_names_are_left_alone(tagger: EntityTagger) -> None
         "Le paiement en EUR est dû lundi; le DAF veut le PDF avant Noël.",
         "Proszę o fakturę VAT do piątku, kwota 250 PLN, NIP na odwrocie.",
     ]
-    assert tagger.tag(texts) == [[], [], [], []]
+    masked = [entity for found in tagger.tag(texts) for entity in found if entity.score >= ENTITIES[entity.type].threshold]
+    assert masked == []
 
 
 def test_a_name_takes_no_mark_or_space_beside_it(tagger: EntityTagger) -> None:
