@@ -24,10 +24,10 @@ CLS, SEP, MASK = 101, 102, 103
 _CODES = {label: code for code, label in enumerate(LABELS)} | {IGNORED: -100}
 # share of the batches of each corpus, and of the templates of each file
 CORPORA = {
-    "wikigold": 0.10,
-    "btc": 0.09,
-    "wnut17": 0.07,
-    "gum": 0.04,
+    "wikigold": 0.14,
+    "btc": 0.13,
+    "wnut17": 0.12,
+    "gum": 0.05,
     "germeval": 0.05,
     "kpwr": 0.05,
     "europeana-de": 0.005,
@@ -41,7 +41,7 @@ CORPORA = {
     "ud-pt": 0.02,
 }
 TEXTS = {
-    "en": 0.09,
+    "en": 0.15,
     "en-news": 0.05,
     "de": 0.055,
     "fr": 0.055,
