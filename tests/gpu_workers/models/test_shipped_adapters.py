@@ -57,7 +57,9 @@ def test_words_that_look_like_names_are_left_alone(tagger: EntityTagger) -> None
         "Le paiement en EUR est dû lundi; le DAF veut le PDF avant Noël.",
         "Proszę o fakturę VAT do piątku, kwota 250 PLN, NIP na odwrocie.",
     ]
-    masked = [entity for found in tagger.tag(texts) for entity in found if entity.score >= ENTITIES[entity.type].threshold]
+    masked = [
+        entity for found in tagger.tag(texts) for entity in found if entity.score >= ENTITIES[entity.type].threshold
+    ]
     assert masked == []
 
 
