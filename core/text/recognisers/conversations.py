@@ -85,7 +85,7 @@ _AMOUNT = regex.compile(
 def conversation_passwords(text: str, low: str) -> Iterator[Hit]:
     """Yield the passwords. `low`: the text in lower case, of equal length."""
     for match in matches_in(_ANSWER, text, around(low, _ANSWER_WORDS, before=20, after=CHARS)):
-        yield Hit(*match.span("value"), SCORE)
+        yield Hit(match.start("value"), match.end("value"), SCORE)
     for pattern in _FORMS:
         for match in matches_in(pattern, text, around(low, _LITERALS, before=20, after=CHARS)):
             start, end = match.span("value")

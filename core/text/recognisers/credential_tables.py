@@ -135,4 +135,4 @@ def _inserted(text: str, low: str, name: regex.Pattern[str]) -> Iterator[Hit]:
                 item = found.end()
                 value = found.group("value")
                 if number in columns and value and len(value) >= VALUE_CHARS_MIN and not placeholder(value):
-                    yield Hit(*found.span("value"), SCORE)
+                    yield Hit(found.start("value"), found.end("value"), SCORE)
