@@ -117,7 +117,7 @@ def _rows(text: str, at: int, separator: str, count: int, columns: list[int]) ->
 
 
 def _is_value(value: str) -> bool:
-    plain = " " in value or not any(map(str.isalnum, value)) or (value.isalpha() and len(value) < VALUE_CHARS_MIN * 2)
+    plain = " " in value or not any(map(str.isalnum, value)) or value.replace("_", "").isalpha()
     return len(value) >= VALUE_CHARS_MIN and not plain and not placeholder(value) and not reference(value)
 
 
