@@ -97,7 +97,9 @@ GROUPED_CODE = Value(
 )
 # Letters and at least five digits, which no amount or count looks like: a label without a word for "number" suffices.
 LETTERED_CODE = Value(
-    r"(?=(?:\D*\d){5})(?:[A-Z]{1,2}[ -]?|[A-Z]{3,5}-)\d{1,10}(?:[ -]\d{2,6}){0,4}", spaced=True, prefixed=True
+    r"(?=(?:\D*\d){5})(?!(?:ID|NO|NR)[ -])(?:[A-Z]{1,2}[ -]?|[A-Z]{3,5}-)\d{1,10}(?:[ -]\d{2,6}){0,4}",
+    spaced=True,
+    prefixed=True,
 )
 
 

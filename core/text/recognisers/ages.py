@@ -33,7 +33,8 @@ _PATTERNS = (
     rf"{_NUMBER}[ ]anos[ ]de[ ]idade",
     rf"{_NUMBER}(?:[ -]?letni(?:a|ego|ej|emu|m|ch|mi)?|[ -]?lat(?:ek|ka|kowie|kę|ki|ków))",
     # a person reaches an age
-    r"(?<!\p{L})(?:she|he|who|\p{L}{0,15}(?:father|mother|aunt|uncle|man|woman|lady|widow|widower|patient|resident|sister"
+    r"(?<!\p{L})(?:she|he|who|\p{L}{0,15}(?:father|mother|aunt|uncle|man|woman|lady|widow|widower|patient"
+    r"|resident|sister"
     r"|brother|grandpa|grandma|granny|dad|mum|mom))[ ](?:(?:has|had|just|will|who|recently|nearly|almost)[ ]){0,2}"
     rf"(?:reach(?:ed|es)?|celebrate[sd]?(?:[ ](?:her|his))?)[ ](?P<l>{_NUMBER}(?:st|nd|rd|th)?)"
     r"(?![ ](?:points?|degrees|miles|metres|meters|goals|runs|per|percent|km|kg|votes|people|members))",

@@ -79,6 +79,9 @@ _FILE = regex.compile(
     "|bak|tmp|pdf|docx?|xlsx?|pptx?|odt|png|jpe?g|gif|svg|webp|ico|mp[34]|mov|wav|avi|pem|crt|key|mk|vue|swift|lua|tf"
     "|ipynb|env|iso|img|deb|rpm|apk|dmg|pkg|service|timer|socket|target"
 )
+_ANNOTATION = regex.compile(
+    r"(?:[a-z0-9-]+\.)*(?:kubernetes|k8s|helm|istio|argoproj|cert-manager)\.(?:io|sh)/[\w.-]+:?"
+)
 _TRAILING = ".,;:!?'’)]}*_"
 
 
@@ -100,6 +103,10 @@ def _url(text: str) -> Iterator[Hit]:
             pass  # a path or a port follows, which only an address has
         elif _FILE.fullmatch(suffix) or (text.startswith("(", match.end()) and not _COMMON.fullmatch(suffix)):
             continue  # `archive.tar.gz`, `session.get(`
+        if _ANNOTATION.fullmatch(match.group()) or (
+            text.startswith("=", match.end()) and match.group().endswith(suffix)
+        ):
+            continue  # the name of a label, or of a property
         tail = text[match.end(2) : match.end(2) + 1] == "/"
         labels = host.count(".")
         if _STRONG.fullmatch(suffix) and (suffix.islower() or match.group().isupper()):
@@ -131,6 +138,10 @@ _DATE = regex.compile(
 _YEARS = regex.compile(rf"(?:1[5-9]|20)\d\d(?:{_GAP}(?:1[5-9]|20)\d\d)+")
 _THOUSANDS = regex.compile(r"\d{1,3}(?:([. \u00a0\u202f])\d{3})(?:\1\d{3})*")
 _PRICE_OR_DECIMAL = regex.compile(r"\d+\.\d+")
+_DECIMALS = regex.compile(r"0\.\d+(?:[-/ ]{1,3}-?0\.\d+)+")
+_DAY = regex.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?)?")
+_BYTES_BEFORE = regex.compile(r"(?<![\w])(?=[0-9a-f ]{0,4}[a-f])[0-9a-f]{2}[ ][0-9a-f]{2}[ ]\Z", regex.IGNORECASE)
+_BYTES = regex.compile(r"\d\d(?:[ ]\d\d)*")
 PHONE_DIGITS_MIN = 7
 PHONE_DIGITS_MAX = 15
 REGIONS = ("US", "GB", "DE", "FR", "IN", "AU", "BR", "ES", "IT", "NL", "SE", "CH", "PL", "IL", "ZA", "MX", "JP", "CN")
@@ -148,7 +159,8 @@ _CODE_AFTER = regex.compile(r"[A-Za-z]++[0-9]")
 _ARTICLE = regex.compile(
     r"(?r)(?<!\p{L})(?:EAN(?:-?1[34])?|GTIN(?:-?1[34])?|UPC|ISBN(?:-?13)?|SKU|ASIN|bar-?code|Strichcode|code[ -]barres"
     r"|código de barras|codice a barre|streepjescode|kod kreskowy|kodu kreskowego"
-    r"|(?:articles?|items?|products?|parts?|Artikel|Produkt|Bestell|Material|produit|artículo|producto|articolo|prodotto"
+    r"|(?:articles?|items?|products?|parts?|Artikel|Produkt|Bestell|Material|produit|artículo|producto"
+    r"|articolo|prodotto"
     r"|artigo|produto|artykuł\p{L}{0,3}|produkt\p{L}{0,3}|towar\p{L}{0,3}|réf(?:érence)?|ref(?:erence|erencia|erenz|"
     r"erentie|erência|\.)?|référence|riferimento|numer referencyjny)"
     r"(?:[ .-]{0,2}(?:numbers?|nummer|codes?|no|nr|num|núm|n[°ºo]?|id|#)(?!\p{L}))?)"
@@ -161,6 +173,8 @@ def _score(piece: str, digits: str) -> float:
     """Rate from 0 to 1 how much `piece`, a cluster of 7 to 15 digits, looks like a phone number without context."""
     bare = len(digits) == len(piece)
     if _DATE.fullmatch(piece) or _YEARS.fullmatch(piece) or _PRICE_OR_DECIMAL.fullmatch(piece):
+        return 0.0
+    if _DECIMALS.fullmatch(piece) or _DAY.fullmatch(piece):
         return 0.0
     if piece.count(".") == 3 and "(" not in piece:
         try:
@@ -233,6 +247,10 @@ def _phone(text: str) -> Iterator[Hit]:
         digits = "".join(_GROUP.findall(piece))
         if len(digits) < PHONE_DIGITS_MIN or _in_code(text, start, end) or _is_article(text, start, piece):
             continue
+        if piece.count("/") >= 4:
+            continue  # times of a request
+        if _BYTES.fullmatch(piece) and _BYTES_BEFORE.search(text, max(0, start - 6), start):
+            continue  # a dump of bytes
         if (start and text[start - 1] in "$€£#") or text[end : end + 1] == "%":
             whole = 0.1
         elif len(digits) <= PHONE_DIGITS_MAX:

@@ -60,7 +60,8 @@ _BARE = regex.compile(
     r"(?P<lon>[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.(?P<q>\d{4,15}))(?!\w|\.\d|[,;][ ]?[+-]?\d|[ ][+-]?\d)"
 )
 _PREPOSITION = regex.compile(
-    r"(?r)(?<!\w)(?:at|near|from|around|bei|nahe|von|à|près de|depuis|en|cerca de|desde|presso|vicino a|bij|nabij|op|em"
+    r"(?r)(?<!\w)(?:at|near|from|around|bei|nahe|von|à|près de|depuis|en|cerca de|desde|presso|vicino a|bij"
+    r"|nabij|op|em"
     r"|perto de|przy|koło|w pobliżu)[ ]\(?\Z",
     regex.IGNORECASE,
 )

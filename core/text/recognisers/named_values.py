@@ -20,6 +20,7 @@ LONG_CHARS = 300
 _SUFFIX = regex.compile(r"(?:[A-Z0-9_-][A-Za-z0-9_-]{0,30}+)?")
 CHANGED = (
     r"(?:(?:was|is|has[ ]been|will[ ]be)[ ](?:now[ ])?(?:changed|set|reset|updated)[ ]to|(?:is|was)[ ]now"
+    r"|ist[ ]jetzt|est[ ](?:maintenant|désormais)|es[ ]ahora|è[ ](?:ora|adesso)|is[ ]nu|é[ ]agora|to[ ]teraz"
     r"|wurde[ ]auf|(?:a[ ]été|est)[ ](?:changé|remplacé|modifié)e?[ ](?:en|par)"
     r"|(?:ha[ ]sido|fue|se)[ ](?:cambiad[oa]|cambió)[ ](?:a|por)"
     r"|è[ ]stat[ao][ ](?:cambiat|impostat)[ao][ ](?:in|su)|is[ ](?:gewijzigd|veranderd)[ ](?:in|naar)"
@@ -28,27 +29,31 @@ CHANGED = (
 IS = (
     r"is|was|are|equals|remains|set[ ]to|changed[ ]to|reset[ ]to|now|lautet(?:e)?|ist|war|heißt|geändert[ ]auf|est"
     r"|était|es|era|sigue[ ]siendo"
-    r"|è|e'|era|sarà|é|foi|to|jest|brzmi|brzmiało|będzie|zmienione[ ]na|luidt|is[ ]nu|wordt|gewijzigd[ ]in"
+    r"|è|e'|era|sarà|é|foi|to|jest|brzmi|brzmiało|będzie|zmienione[ ]na|luidt|wordt|(?:gewijzigd|veranderd)[ ]in"
+    r"|invece|c['’]est|should[ ]be|will[ ]be|->|→"
 )
 # functions that turn the text of a key into bytes
 DECODERS = r"from_?hex|unhex(?:lify)?|(?:base?64_?)?decode(?:_?string|_?bytes)?|\.from|atob|a2b_(?:hex|base64)"
+DECODERS += r"|md5|sha(?:1|2|224|256|384|512)|(?:old_)?password|encrypt|crypt|hash_?pw|(?:make|hash)_?password"
+DECODERS += r"|password_hash"
 _BETWEEN = regex.compile(
     rf"""
     (?:
         [\"'`\])*_]{{0,3}}                                             # end of the name
-        (?:\s{{0,2}}:\s{{0,2}}[&*]?[A-Za-z_][\w.\[\]|, ]{{0,30}}?(?=\s{{0,3}}=))?   # a type
+        (?:\s{{0,2}}:\s{{0,2}}[&*]?[A-Za-z_][\w.\[\]|, ]{{0,30}}?(?=\s{{0,3}}=[ ]{{0,2}}[^\s=]))?   # a type
         (?P<operator>\s{{0,20}}(?::=|=>|->|→|===?|!=|<=|\|\|=|&&=|\?\?=|\?=|=|:|：)\s{{0,8}}(?:[>|][-+]?\s{{1,12}})?
-          (?:[A-Za-z_][\w.:]{{0,30}}?(?i:{DECODERS})\(\s{{0,8}}(?=[rb]?[\"']))?)
+          (?:(?:(?:[A-Za-z_][\w.:]{{0,30}}?)?(?i:{DECODERS})|\[\]byte)\(\s{{0,8}}(?=[rb]?[\"'`]))?)
       | \\?[\"'`]\s{{0,3}}[,)]\s{{0,8}}(?:value[ ]?=[ ]?)?(?=[\"'`])      # header("X-Api-Key", "value")
       | [\"'](?:[ ]type=[\"']\w{{1,10}}[\"'])?[ ]{{1,3}}(?:value|content|default)[ ]?=[ ]?(?=[\"'])
-      | [\"']\s{{0,2}}\{{\s{{0,12}}(?:default|value)\s{{0,4}}=\s{{0,4}}(?=[\"'])
+      | [\"']\s{{0,2}}\{{\s{{0,12}}(?:(?:type|description|sensitive|nullable)[ ]{{0,12}}=[^\n]{{1,100}}
+          \n\s{{0,12}}){{0,3}}(?:default|value)\s{{0,4}}=\s{{0,4}}(?=[\"'])
       | (?P<tag>[ ]{{0,2}}>)
       | (?P<cell>\*{{0,2}}[ ]{{0,20}}\|[ ]{{0,20}}|\t)
       | (?P<word>(?:[ ]\([^()\n]{{1,40}}\))?(?:[ ][\p{{L}}'’/][\p{{L}}\p{{M}}\d'’./_-]{{0,24}}){{0,7}}?
-          (?:[ ](?:{CHANGED}|{IS})[:]?[ ]{{1,2}}|[ ]{{0,2}}[:=][ ]{{0,3}}))
+          (?:(?:[ ](?:{CHANGED}|{IS})|['’]s)[:]?[ ]{{1,2}}|[ ]{{0,2}}[:=][ ]{{0,3}}))
       | (?P<gap>[ ]{{1,3}})
     )
-    (?:(?:[rbfRBF]{{1,2}}(?=[\"'])|\\?(?=[\"'])))?
+    (?:(?:[rbfRBFN@]{{1,2}}(?=[\"'])|\\?(?=[\"'])))?
     """,
     regex.VERBOSE,
 )

@@ -15,7 +15,9 @@ import regex  # type: ignore[import-untyped]
 from core.text.recogniser import Hit, Recogniser
 from core.text.recognisers.configurations import flag_passwords
 from core.text.recognisers.conversations import conversation_passwords
+from core.text.recognisers.credential_commands import command_passwords
 from core.text.recognisers.credential_pairs import credential_pairs
+from core.text.recognisers.credential_tables import table_passwords
 from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import around, lower, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
@@ -25,8 +27,16 @@ PASSWORD_CHARS_MIN = 3
 PASSWORD_CHARS_MAX = 128
 STRONG_CHARS_MIN = 5
 
+_WIFI = (
+    r"(?:[ ](?:du|de[ ]la|de|del|dello|do|da|van[ ](?:de|het)|voor|for|für|zum|vom))?"
+    r"[ ](?:the[ ]|la[ ]|le[ ]|das[ ])?(?:wi-?fi|wlan)"
+)
 _NAMES = (
-    r"pass(?:[ _-]?word|wd|[ _-]?phrase|[ _-]?code)s?|pwd|(?<=[_/\s\"'-]|^)(?:pass|pw)(?=[\"'\])]{0,2}\s{0,3}[:=])"
+    rf"(?:clés?|clef|clave|contraseña|senha|hasło|has(?:ła|lo)|kod|code|chiave|quella|password|passwort"
+    rf"|sleutel|wachtwoord){_WIFI}|"
+    r"pass(?:[ _-]?word|wd|[ _-]?phrase|[ _-]?code)s?|pwd|(?<=[_/\s\"'-]|^)(?:pass"
+    r"|pw)(?=[\"'\])]{0,2}\s{0,3}(?:[:=]|->|→)|[ ](?:is|was|now)[ ])"
+    r"|pw(?=[ ])|(?<=_)pass(?=[ ])|(?<![\p{L}.])ww(?=:?[ ])"
     r"|passwor[dt](?:es)?|kennwort(?:es)?|passphrase|losung|zugangsdaten"
     r"|mots?[ ]de[ ]passe|mdp|phrase[ ]secrète|phrase[ ]de[ ]passe"
     r"|contraseñas?|contrasenas?|clave(?:[ ]de[ ](?:acceso|usuario|la[ ]wifi))?|palabra[ ]de[ ]paso"
@@ -65,6 +75,7 @@ _PASSWORD = Name(
         "wi-fi",
         "wlan",
         "psk",
+        "ww",
     ),
 )
 _CAMEL = Name(
@@ -84,7 +95,13 @@ _CODE = (
     r"|(?:bestätigungs|verifizierungs|sicherheits|zugangs|einmal|anmelde|freischalt|tür|alarm|sms-|entsperr"
     r"|aktivierungs)[ -]?"
     r"(?:code|kode|passwort|pin)"
-    r"|code[ ](?:de[ ](?:vérification|sécurité|confirmation|validation|connexion|déverrouillage|la[ ]porte|l['’]alarme)"
+    r"|code[ ](?:du|de[ ]la|de|fürs|vom|zum|van[ ](?:de|het)|for[ ]the)[ ](?:portail|porte|portillon|coffre|garage"
+    r"|digicode|tor|tür|safe|tresor|poort|deur|kluis|gate|door|alarm|building|lobby|lockbox)"
+    r"|código[ ](?:de[ ]la|del|do|da)[ ](?:puerta|portal|alarma|garaje|caja|portão|porta|alarme|cofre|prédio)"
+    r"|codice[ ](?:del(?:la)?[ ]|dell['’])(?:cancello|portone|porta|allarme|cassaforte|garage)"
+    r"|(?:safe|vault|padlock|lock(?:er)?|gate|tresor)(?:[ ]combination|[ ]combo|[ ]opens[ ]with|[ ]code)"
+    r"|code[ ](?:de[ ](?:vérification|sécurité|confirmation|validation|connexion|déverrouillage|la[ ]porte"
+    r"|l['’]alarme)"
     r"|d['’](?:accès|authentification|activation|entrée)|à[ ]usage[ ]unique|sms)"
     r"|código[ ](?:de[ ](?:verificación|seguridad|acceso|acesso|confirmación|un[ ]solo[ ]uso|verificação|segurança"
     r"|confirmação|autenticação"
@@ -113,6 +130,8 @@ _CODE_WORDS = (
     "cvc",
     "puk",
     "passwort",
+    "opens with",
+    "comb",
 )
 _NUMBER = regex.compile(r"\d")
 CODE_CHARS_AFTER = 120
@@ -130,11 +149,13 @@ _IS_YOUR_CODE = regex.compile(
 
 _SHORT_FLAG = regex.compile(
     r"(?<!\w)(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|psql|redis-cli|mongo|mongosh|mongodump|ldapsearch|sqlcmd"
-    r"|docker[ ]login"
+    r"|docker[ ]login|mosquitto_[ps]ub|ipmitool|rdesktop|evil-winrm|crackmapexec|mongorestore|influx"
+    r"|clickhouse-client|pscp"
     r"|curl|zip|unzip|7z|net[ ]use|smbclient|htpasswd|wget|plink|ftp)(?=[ ])[^\n|;]{0,120}?[ ](?:-p|-w|-a|-P|-pw)[ ]?"
     r"(?P<value>\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'|[^\s\"'-][^\s\"']{3,80})"
 )
 _FLAGS = (" -p", " -w", " -a")
+
 _PROSE_WORDS = (
     "required optional needed mandatory missing invalid incorrect wrong valid correct changed reset expired"
     " forgotten forgot"
@@ -151,7 +172,7 @@ _PROSE_WORDS = (
     " obrigatória incorreta esquecida inválida expirada o os as seu sua"
     " wymagane nieprawidłowe błędne zapomniane wygasło jest nie"
     " str string int bool bytes text object any char varchar number boolean field input secretstr optional union"
-    " list dict"
+    " list dict option vec maybe nullable"
     " none null true false undefined yes no off password passwd pass pwd secret hidden masked"
 )
 _PROSE = frozenset(_PROSE_WORDS.split())
@@ -176,15 +197,21 @@ def _accepted(text: str, found: NamedValue) -> bool:
         return found.quoted or found.joint == "operator" or any(map(str.isdecimal, value))
     if found.quoted:
         return _quoted(found)
-    if reference(value) or (value[0] in _SYMBOLS and not _MIXED.search(value[1:])):
+    if found.joint in ("word", "operator", "gap") and _in_words(value):
+        return found.joint != "gap" or _named_network(text, found)
+    if _expression(text, found) or (value[0] in _SYMBOLS and not _MIXED.search(value[1:])):
         return False
     if text.startswith("--", found.name_start):
+        return True
+    if _assigned(text, found):
         return True
     if found.joint == "tag" and not text.startswith("</", found.end):
         return False
     strong = len(value) >= STRONG_CHARS_MIN and any(map(str.isalnum, value)) and _MIXED.search(value) is not None
     if found.joint == "gap":
-        return strong and any(map(str.isdecimal, value)) and any(map(str.isalpha, value))
+        return (
+            strong and any(map(str.isdecimal, value)) and (any(map(str.isalpha, value)) or _named_network(text, found))
+        )
     return strong or (found.joint in ("operator", "tag") and _alone(text, found))
 
 
@@ -195,7 +222,42 @@ def _quoted(found: NamedValue) -> bool:
         return False
     if found.joint == "word":
         return True
-    return len(value) >= 4 and not _FIELD.fullmatch(value)
+    return len(value) >= 4 and (_in_words(value) or not _FIELD.fullmatch(value))
+
+
+def _expression(text: str, found: NamedValue) -> bool:
+    """Whether a value without quotes is an expression of source code.
+
+    After a name in capitals, words with dots between and a digit inside are none."""
+    name = text[found.name_start : found.name_start + 4]
+    literal = name.isupper() and found.value.replace(".", "").isalnum() and any(map(str.isdecimal, found.value))
+    return reference(found.value) and not literal
+
+
+def _assigned(text: str, found: NamedValue) -> bool:
+    """Whether a variable in capitals takes the value, as before a command: `PGPASSWORD=x psql`."""
+    tight = text[found.start - 1] == "=" and text[found.start - 2].isupper()
+    return tight and found.value.isalnum() and len(found.value) >= PASSWORD_CHARS_MIN + 1
+
+
+_HYPHENS = regex.compile(r"\p{Ll}{2,15}(?:-\p{Ll}{2,15}){2,6}")
+_NO_PHRASE = regex.compile(
+    r"(?<!\p{L})(?:to|of|the|out|up|in|by|on|off|not|well|case|end|first|one|two|new|old|icon|mdi|form|field"
+    r"|input|label"
+    r"|btn|pass\w*|text|login|auth|user\w*|error|required|outline|secret|key|token|your|my|reset|current)(?!\p{L})"
+)
+
+
+def _in_words(value: str) -> bool:
+    """Whether a value is three words or more with hyphens between, and none of them is of a field or a sentence."""
+    return _HYPHENS.fullmatch(value) is not None and _NO_PHRASE.search(value) is None
+
+
+_NETWORK = regex.compile(r"wi-?fi|wlan|wpa|psk", regex.IGNORECASE)
+
+
+def _named_network(text: str, found: NamedValue) -> bool:
+    return _NETWORK.search(text, found.name_start, found.start) is not None
 
 
 def _alone(text: str, found: NamedValue) -> bool:
@@ -222,6 +284,8 @@ def _passwords(text: str) -> Iterator[Hit]:
         if not placeholder(text[start:end]) and "://" not in text[start:end]:
             yield Hit(start, end, SCORE)
     yield from flag_passwords(text, low)
+    yield from command_passwords(text, low)
+    yield from table_passwords(text, low)
     yield from conversation_passwords(text, low)
 
 
@@ -245,7 +309,8 @@ def _codes(text: str) -> Iterator[Hit]:
 _OTHER_FIELD = regex.compile(
     r"(?:hash|salt|field|input|label|policy|min|max|length|len|file|path|url|reset|changed|expir|hint|type|name"
     r"|strength"
-    r"|regex|pattern|manager|validator|help|text|error|form|count|age|history|less|context|algorithm|encoder|encryption"
+    r"|regex|pattern|manager|validator|help|text|error|form|count|age|history|less|context|algorithm|encoder"
+    r"|encryption"
     r"|protected|required|prompt|callback|id|at|attempt|auth|mode|state|rule|check)",
     regex.IGNORECASE,
 )

@@ -33,6 +33,10 @@ class _Row:
     valid_score: float = 1.0
     context: tuple[str, ...] | None = None
     patterns: int | None = None  # use only this many, from the first
+    excluded: regex.Pattern[str] | None = None  # a value of this form is another number
+
+
+_TIME = regex.compile(r"20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d")
 
 
 _ROWS = {
@@ -53,7 +57,7 @@ _ROWS = {
     "AU_ABN": _Row("AuAbnRecognizer", 11, valid_score=0.5),
     "AU_TFN": _Row("AuTfnRecognizer", 9, valid_score=0.35),
     "AU_MEDICARE": _Row("AuMedicareRecognizer", 10, valid_score=0.35),
-    "IN_AADHAAR": _Row("InAadhaarRecognizer", 12, valid_score=0.75),
+    "IN_AADHAAR": _Row("InAadhaarRecognizer", 12, valid_score=0.75, excluded=_TIME),
     "IN_PAN": _Row("InPanRecognizer", 4, patterns=2),  # the third pattern looks ahead over the whole text at every word
     "SG_NRIC_FIN": _Row("SgFinRecognizer", 7),
     "ES_NIF": _Row("EsNifRecognizer", 7),
@@ -112,7 +116,8 @@ def recognisers() -> tuple[Recogniser, ...]:
             Pattern(regex.compile(pattern.regex, source.global_regex_flags), pattern.score)
             for pattern in source.patterns[: row.patterns]
         ]
-        scan = pattern_scan(patterns, source.validate_result, source.invalidate_result, valid_score=row.valid_score)
+        invalid = source.invalidate_result if row.excluded is None else row.excluded.fullmatch
+        scan = pattern_scan(patterns, source.validate_result, invalid, valid_score=row.valid_score)
         words = source.context if row.context is None else row.context
         name = f"presidio.{row.recognizer}"
         built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min, name=name))

@@ -26,7 +26,7 @@ DISTINCT_SHARE = 0.75  # of the words of a phrase, which are drawn at random
 
 _OF = r"(?:[ ](?:for|of|to|für|zu[mr]?|de|del|du|pour|para|di|per|voor|van|do|da|dla)[ ][\p{L}\d ._-]{1,30}?)?"
 _BEFORE_LIST = (
-    rf"{_OF}[\"'`*_\])]{{0,3}}(?:[ ]?[:=]"
+    rf"{_OF}[\"'`*_\])]{{0,3}}(?:(?:,[ ]|[ ]\()[^\n:.]{{1,40}}(?=:)|)(?:[ ]?[:=]"
     r"|[ ](?:are|is|sind|lauten|lautet|ist|sont|est|son|es|sono|è|zijn|são|é|to))[\s\"'`*\[]{1,6}"
 )
 _CODES = regex.compile(

@@ -26,13 +26,13 @@ _PLACEHOLDER = regex.compile(
         (?:secret|token|key|api|pass(?:word)?|pwd|credentials?|code|value|user|login|account|name|clave|schl\w+)[a-z_
         -]*\d?
       | (?:example|sample|dummy|fake|foo|bar|foobar|placeholder|replace|insert|enter|change|fill|todo|fixme|tbd)\b.*
-      | (?:change|replace|insert|put|add|enter|fill)[-_ ]?(?:me|this|it|with|in|your).*
+      | (?:change|replace|insert|put|add|enter|fill)[-_ ]?(?:me|this|it|with|in|your)\D*
       | (?:redacted|masked|hidden|filtered|removed|censored|encrypted|secret|token|key|api[-_ ]?key|pass(?:word|wd)?|pwd
         |user(?:name)?|login|credentials?|value|string|str|bytes|int|integer|number|float|bool(?:ean)?|object|text|any
         |none|null|nil|nan|undefined|unset|empty|void|true|false|yes|no|on|off|default|optional|required|test|testing
         |unknown|n/?a|self|this|env|auto|basic|bearer|digest|oauth2?|public|private|invalid|missing|disabled|enabled)
     )$
-    | (?:xxxx|\*\*\*|\.\.\.|…|____|placeholder|redacted|your[-_]|change[-_]?me|\$\{|\{\{|%\(|<[a-z])
+    | (?:xxxx|\*\*\*|\.\.\.|…|____|placeholder|redacted|your[-_]|change[-_]?me(?![-_!@#.]?\d)|\$\{|\{\{|%\(|<[a-z])
     """,
     regex.VERBOSE | regex.IGNORECASE,
 )
@@ -80,12 +80,20 @@ def made_of_words(value: str) -> bool:
     return not any(map(str.isdecimal, longest)) and _wordy(longest)
 
 
+_SENTENCE_PART = regex.compile(
+    r"[a-z]{1,20}(?:-[a-z]{1,20})*?-(?:of|the|to|and|in|on"
+    r"|up)-[a-z]{1,20}(?:-[a-z]{1,20})*"
+)
+
+
 def random_looking(value: str) -> bool:
     """Whether `value` looks drawn at random rather than made of words, a number, or a date."""
     if len(value) < RANDOM_CHARS_MIN or len(set(value)) < RANDOM_DISTINCT_MIN:
         return False
     if _UUID.fullmatch(value):
         return True
+    if _SENTENCE_PART.fullmatch(value):
+        return False
     if _DATE_OR_NUMBER.fullmatch(value) or _PRODUCT.fullmatch(value) or not any(map(str.isalpha, value)):
         return False
     digits = len(_DIGITS.findall(value))

@@ -18,6 +18,8 @@ import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
 from core.text.recognisers.configurations import device_secrets
+from core.text.recognisers.credential_commands import call_secrets
+from core.text.recognisers.credential_tables import table_secrets
 from core.text.recognisers.named_values import Name, NamedValue, named_values
 from core.text.recognisers.regions import lower, matches_in, merged
 from core.text.recognisers.secret_formats import Format, formats
@@ -113,7 +115,9 @@ _STRUCTURES = (
     ),
 )
 _CREDENTIALS_NEEDED = regex.compile(
-    r"://|auth|bearer|basic|sess|sid|csrf|xsrf|jwt|remember|[?&]|(?<!\S)-[uUa]|--user|--proxy|--creds", regex.IGNORECASE
+    r"://|auth|bearer|basic|sess|sid|csrf|xsrf|jwt|remember|[?&]|(?<!\S)-[uUa]|--user|--proxy"
+    r"|--creds",
+    regex.IGNORECASE,
 )
 
 
@@ -185,10 +189,12 @@ def _of_format(match: regex.Match[str]) -> Iterator[Hit]:
 
 _NAMES = (
     r"(?:api|app|application|access|auth|authentication|secret|private|client|consumer|account|storage|service|signing"
-    r"|sign|encryption|encrypt|decryption|master|shared|session|license|licence|subscription|deploy|ssh|hmac|aes|cipher"
+    r"|sign|encryption|encrypt|decryption|master|shared|session|license|licence|subscription|deploy|ssh|hmac"
+    r"|aes|cipher"
     r"|integration|write|read|admin|webhook|root|host|function|primary|secondary|publishable|server|project|bot|ingest"
     r"|functions|provider|oauth|jwt|cookie|crypto|gpg|pgp|activation|product|developer|merchant|partner|user|sas"
-    r"|instrumentation|rest|push|fcm|map|maps|site|recovery|backup)[_. -]?key"
+    r"|instrumentation|rest|push|fcm|map|maps|site|recovery|backup|pre-?shared"
+    r"|unseal)[_. -]?key(?:(?<=unseal[_. -]key)[ _]\d{1,2})?"
     r"|(?:api|client|consumer|app|shared|webhook|signing|jwt|session|cookie|oauth|bot|hmac|totp|mfa|otp)[_ -]?secret"
     r"|secret(?:[_. -]?(?:access[_-]?key|key|token|value|id|base|hash))?"
     r"|(?:api|access|auth|refresh|id|bearer|bot|session|csrf|deploy|personal[_ -]access|security|push|device|sas|pat"
@@ -245,7 +251,22 @@ _PASSWORD_KEY = Name(
 )
 
 
+# any other key, whose value must be longer; the excluded ones name an entry of a store
+_OTHER_KEY = Name(
+    regex.compile(
+        r"(?<=[a-z0-9])(?<!(?i:cache|sort|partition|foreign|public|object|idempotency|query|file|map|index"
+        r"|hash|lookup|item"
+        r"|row|group|primary|etag|dedup|image|host|s3|commit|build))(?:Key|_key|_KEY)(?![A-Za-z])"
+    ),
+    ("key",),
+)
+OTHER_KEY_CHARS_MIN = 24
+
+
 def _named(text: str) -> Iterator[Hit]:
+    for found in named_values(text, _OTHER_KEY):
+        if len(found.value) >= OTHER_KEY_CHARS_MIN and found.joint == "operator" and _is_secret(found):
+            yield Hit(found.start, found.end, NAMED_SCORE)
     for found in named_values(text, _KEY):
         if not _NO_SECRET.search(found.suffix) and _is_secret(found):
             yield Hit(_after_prefix(text, found), found.end, NAMED_SCORE)
@@ -272,7 +293,10 @@ def _secrets(text: str) -> Iterator[Hit]:
     yield from _structures(text)
     yield from _by_format(text)
     yield from _named(text)
-    yield from device_secrets(text, lower(text))
+    low = lower(text)
+    yield from device_secrets(text, low)
+    yield from call_secrets(text, low)
+    yield from table_secrets(text, low)
     yield from secret_lists(text)
 
 
