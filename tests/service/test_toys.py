@@ -130,7 +130,7 @@ def test_the_recogniser_masks_its_entity_and_is_shown(owner: Tenant) -> None:
     assert rows["TOY_BADGE"]["default"]
     assert "de" in rows["TOY_BADGE"]["languages"]
     for mask in ({}, {"entities": ["TOY_BADGE"]}, {"language": "de"}):
-        body = {"documents": [{"text": "Her badge is EMP-123456."}], "mask": mask, "return_spans": True}
+        body = {"documents": [{"text": "She wears EMP-123456."}], "mask": mask, "return_spans": True}
         answer = owner.http.post("/sanitize", json=body)
         assert answer.status_code == 200, answer.text
         (found,) = answer.json()["data"]

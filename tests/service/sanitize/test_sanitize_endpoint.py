@@ -72,7 +72,7 @@ def test_a_gateway_whose_endpoint_is_down_masks_and_fills_as_soon_as_it_is_up(ov
 
     server = ChatServer(PORT)
     try:
-        server.say(chat("parcel", "box"))
+        server.say(chat("parcel", "box", "17"))
         filled = sanitize(mode="top1")
         assert filled.status_code == 200, filled.text
         assert filled.json()["privacy"]["guarantee"] == "none"
