@@ -35,7 +35,7 @@ from gpu_workers.offline.tagger_batches import (
 )
 
 SEED = 20231
-SCHEDULE = Schedule(steps=3_000, rate=2e-4)
+SCHEDULE = Schedule(steps=2_640, rate=2e-4)
 BATCH_PIECES = 2_048
 SOURCE = (
     "Rampart (National Design Studio); WNUT17, BTC, wikigold, GUM train; GermEval 2014; KPWr; Europeana newspapers; "

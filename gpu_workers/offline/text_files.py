@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "texts"
-LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt", "pl")
 CASES = ("nom", "gen", "dat", "acc", "ins", "loc", "voc")
 _LINES = ("templates", "plain")
 
