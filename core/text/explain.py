@@ -86,14 +86,13 @@ def _lost(text: str, all_findings: Findings) -> Iterator[SuppressedFind]:
 
 def _beside_patterns(all_findings: Findings) -> Iterator[SuppressedFind]:
     """Yield the names that a pattern's find overlaps. What lies beside that find stays masked."""
-    if not all_findings.names:
-        return
-    regions = union(all_findings.values)
-    ends = [region.end for region in regions]
-    for mask in all_findings.names:
-        number = bisect_right(ends, mask.start)
-        if number < len(regions) and regions[number].start < mask.end:
-            yield _overlapped(mask, by=regions[number])
+    for names, values in all_findings.cut():
+        regions = union(values)
+        ends = [region.end for region in regions]
+        for mask in names:
+            number = bisect_right(ends, mask.start)
+            if number < len(regions) and regions[number].start < mask.end:
+                yield _overlapped(mask, by=regions[number])
 
 
 def _overlapped(mask: Mask, *, by: Mask) -> SuppressedFind:

@@ -47,7 +47,7 @@ def _hits(recogniser: Recogniser, text: str, threshold: float, digits: int) -> H
 def _requested(policy: MaskPolicy) -> list[tuple[Recogniser, float]]:
     """Return the recognisers that the policy needs, with their thresholds. Raises InvalidInput if an entity has
     none."""
-    requested = {name: score for name, score in policy.requested().items() if not ENTITIES[name].tagged}
+    requested = {name: score for name, score in policy.requested().items() if not ENTITIES[name].needs_tagger}
     table = recognisers()
     if not requested.keys() <= table.keys():
         supported = ", ".join(name for name in ENTITIES if name in table)

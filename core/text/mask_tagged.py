@@ -1,4 +1,4 @@
-"""Technique `entity`, second half: names that a tagger has found. No guarantee.
+"""Technique `entity`, second half: names and credentials that a tagger has found. No guarantee.
 
 The model runs in another process; its results arrive as `Tagged`. The technique fails closed: a requested entity that
 only a tagger finds and that no tagger looked for, results for another text, and an invalid result are errors.
@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from core.errors import RecogniserFailed
+from core.text.address_parts import with_numbers
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.windows import extents, windows
 
+LOCATION = "LOCATION"
 TAGGER = "tagger"  # the name of the recogniser in an explanation
 
 
@@ -30,7 +32,7 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
     requested = policy.requested()
     looked_for = frozenset[str]() if tagged is None else tagged.types
     for entity in requested:
-        if ENTITIES[entity].tagged and entity not in looked_for:
+        if ENTITIES[entity].needs_tagger and entity not in looked_for:
             raise RecogniserFailed(entity=entity)
     if tagged is None or not looked_for & requested.keys():
         return []
@@ -41,7 +43,8 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
         if kind in requested and score >= requested[kind]:
-            masks.append(Mask(start, end, kind, "entity", score, TAGGER))
+            place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
+            masks.append(Mask(*place, kind, "entity", score, TAGGER))
     return masks
 
 

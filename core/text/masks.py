@@ -3,6 +3,7 @@
 * Union: a character that any technique masks is masked.
 * A tagger's finding that overlaps a pattern's keeps the part outside the overlap, if that contains a letter or digit.
   A tagger's result is uncertain where a checksum is exact, and a finding over two numbers would make them one region.
+  Passwords, secrets and user names, which both find, become one region if they overlap.
 * An allow list of an own recogniser suppresses what a pattern or tagger finds within a term
   (`core.text.own_recognisers.finds`), before anything is combined.
 * Overlap: findings that share a character become one region. An entity takes precedence over a word for its type and
@@ -45,6 +46,11 @@ def _strength(mask: Mask) -> tuple[bool, int, float, int, int]:
 
 def _is_entity(mask: Mask) -> bool:
     return mask.technique == _ENTITY
+
+
+def _is_credential(mask: Mask) -> bool:
+    """Whether both a tagger and patterns find its type."""
+    return mask.type in ENTITIES and ENTITIES[mask.type].tagged and not ENTITIES[mask.type].needs_tagger
 
 
 def union(found: Iterable[Mask]) -> list[Mask]:
@@ -132,9 +138,19 @@ class Findings(NamedTuple):
     allowed: list[Mask]
 
     def combined(self, text: str) -> list[Mask]:
-        """Return all findings, of the names only what lies beside the values."""
+        """Return all findings, of the names only what lies beside the values that cut them."""
         found = [*self.values, *self.words]
-        return [*found, *beside(text, self.names, self.values)] if self.names else found
+        for names, values in self.cut():
+            found += beside(text, names, values)
+        return found
+
+    def cut(self) -> Iterator[tuple[list[Mask], list[Mask]]]:
+        """Yield names and the values that cut them. A credential of a tagger and one of a pattern become one region."""
+        credentials = [name for name in self.names if _is_credential(name)]
+        if len(credentials) < len(self.names):
+            yield [name for name in self.names if not _is_credential(name)], self.values
+        if credentials:
+            yield credentials, [value for value in self.values if not _is_credential(value)]
 
 
 def find_masks(

@@ -81,7 +81,7 @@ class Entity:
     by_form: a recogniser passes the threshold without a context word, so that the entity is found in every language.
     by_words: its context words are in all languages, so that it is found in each of them.
     default: masked if the policy names no entity.
-    tagged: found by a tagger, and by no pattern.
+    tagged: found by a tagger; in addition to patterns if there is a module.
     """
 
     threshold: float
@@ -90,6 +90,10 @@ class Entity:
     by_words: bool = False
     default: bool = True
     tagged: bool = False
+
+    @property
+    def needs_tagger(self) -> bool:
+        return not self.module
 
 
 _CONTACT, _NUMBERS = "core.text.recognisers.contact", "core.text.recognisers.numbers"
@@ -156,9 +160,9 @@ ENTITIES: dict[str, Entity] = {
     "CUSTOMER_ID": Entity(0.4, _BUSINESS, by_words=True),
     "UUID": Entity(0.5, _PRESIDIO, by_form=True, default=False),
     "UK_POSTCODE": Entity(0.1, _PRESIDIO, default=False),
-    "SECRET": Entity(0.5, _SECRETS, by_words=True),
-    "PASSWORD": Entity(0.5, _PASSWORDS, by_words=True),
-    "USERNAME": Entity(0.5, _USERNAMES, by_words=True),
+    "SECRET": Entity(0.5, _SECRETS, by_words=True, tagged=True),
+    "PASSWORD": Entity(0.5, _PASSWORDS, by_words=True, tagged=True),
+    "USERNAME": Entity(0.5, _USERNAMES, by_words=True, tagged=True),
     "DATE_OF_BIRTH": Entity(0.5, _DATES, by_words=True),
     "COORDINATE": Entity(0.5, _COORDINATES, by_form=True),
     "AGE": Entity(0.5, _AGES, by_words=True, default=False),
@@ -168,15 +172,15 @@ ENTITIES: dict[str, Entity] = {
     "LOCATION": Entity(0.3, tagged=True),
     "ORGANIZATION": Entity(0.7, tagged=True),
 }
-DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default and not entity.tagged)
-TAGGED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.tagged)
+DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default and not entity.needs_tagger)
+TAGGED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.needs_tagger)  # by no pattern
 OWN_THRESHOLD = 0.4  # of a type of a tenant or the operator: a find with a context word passes it
 TAGGED_SCORE_MIN = 0.3  # a tagger's score is a probability; the tagger reports nothing below this
 
 
 def supported(tagger_types: Collection[str]) -> tuple[str, ...]:
     """Return the entities that are recognised with a tagger that finds `tagger_types`, in table order."""
-    return tuple(name for name, entity in ENTITIES.items() if not entity.tagged or name in tagger_types)
+    return tuple(name for name, entity in ENTITIES.items() if not entity.needs_tagger or name in tagger_types)
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,7 @@ class MaskPolicy:
                 raise InvalidInput(
                     "A threshold is a score above 0 and at most 1 of a supported entity.", field="thresholds"
                 )
-            if entity in ENTITIES and ENTITIES[entity].tagged and score < TAGGED_SCORE_MIN:
+            if entity in ENTITIES and ENTITIES[entity].needs_tagger and score < TAGGED_SCORE_MIN:
                 raise InvalidInput(
                     f"A threshold of a tagged entity is at least {TAGGED_SCORE_MIN:g}.", field="thresholds"
                 )

@@ -38,6 +38,8 @@ _EMOJI = regex.compile(
     r"[\p{Extended_Pictographic}\p{Regional_Indicator}][\p{Emoji_Modifier}\p{Extended_Pictographic}\p{Regional_Indicator}\ufe0f\u200d]*+"
 )
 _MARKS = ("Mn", "Mc", "Me", "Cf")
+# A password may end with any mark, and the whole of a key between two spaces is one.
+_CREDENTIALS = ("PASSWORD", "SECRET", "USERNAME")
 _TYPES = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "FAC": "LOCATION", "ORG": "ORGANIZATION"}
 
 
@@ -189,15 +191,19 @@ class EntityTagger:
             else:
                 spans.append(word)
         for span in spans:
-            start, end = _trimmed(text, span.start, span.end)
+            kind = self.types[span.kind]
+            start, end = (span.start, span.end) if kind in _CREDENTIALS else _trimmed(text, span.start, span.end)
             if start < end:
-                yield Entity(start, end, self.types[span.kind], span.score)
+                yield Entity(start, end, kind, span.score)
 
     def _one_name(self, text: str, before: _Span, word: _Span) -> bool:
         """Whether two words belong to one name. Words of one type do if only marks that occur in names separate them.
         Words of two types do if one space separates them: two names are rarely adjacent like that, while the tagger may
         give words of one name different types by mistake."""
         gap = text[before.end : word.start]
+        kinds = self.types[before.kind], self.types[word.kind]
+        if any(kind in _CREDENTIALS for kind in kinds):
+            return kinds[0] == kinds[1] and not gap.strip() and "\n" not in gap
         if before.kind != word.kind:
             return gap == " " and text[word.start].isalnum()
         return _joined(gap, self.types[word.kind])

@@ -5,11 +5,17 @@
 | wikigold | en | PER | LOC | ORG | |
 | BTC | en | PER | LOC | ORG | user names after @, and #tags |
 | WNUT17 | en | person | location | corporation, group | user names after @, and #tags |
+| WNUT17 (test part) | en | person | location | corporation, group | |
+| Tweebank-NER | en | PER | LOC | ORG | user names after @, and #tags |
+| Universal NER: EWT (development and test part), PUD | en | PER | LOC | ORG | |
+| Universal NER: Bosque, PUD | pt | PER | LOC | ORG | |
+| Universal NER: PUD | de | PER | LOC | ORG | |
 | GUM | en | person | place | organization | see below |
 | GermEval 2014 (development and test part) | de | PER | LOC | ORG | compounds with a name (`LOCpart`) |
 | KPWr n82 (test part) | pl | liv_person, liv_character | loc, fac | org | gods, animals, `org_nation` |
 | Europeana newspapers | de, fr, nl | PER | LOC | ORG | |
-| Universal Dependencies (development and test parts) | de, es, fr, it, nl, pl, pt | | | | proper nouns, see below |
+| Universal Dependencies (development and test parts) | de, es, fr, it, nl, pt | | | | proper nouns, see below |
+| Universal Dependencies: PUD | es, fr, it, pl | see below | see below | see below | other proper nouns |
 | CoNLL-2003 (evaluation only) | en | PER | LOC | ORG | |
 
 GUM marks every mention ("the poet"), not only names. Training uses capitalised words inside persons, places and
@@ -18,6 +24,9 @@ Derived adjectives ("deutsche", `LOCderiv`), products and works count as no enti
 
 A treebank of Universal Dependencies has no entity labels. Words that are no proper noun count as no entity, proper
 nouns and the words between two of them are ignored. Its sentences teach what is no name.
+
+The sentences of PUD are the same in all languages. In those without labels, a proper noun has the label of the same
+word, or of one with the same beginning ("Obamy"), in the English, German or Portuguese sentence.
 """
 
 from __future__ import annotations
@@ -27,6 +36,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from os.path import commonprefix
 from pathlib import Path
 
 from gpu_workers.domains.public_text import json_lines
@@ -56,6 +66,13 @@ _KPWR = (
 )
 _NO_SPACE_BEFORE = {".", ",", "!", "?", ";", ":", ")", "%", "'s", "n't", "'re", "'ve", "'ll", "'m", "'d", "’s"}
 _NO_SPACE_AFTER = {"(", "$", "#", "@", "£"}
+_CONTRACTIONS = {
+    (first, second): (stem + second)
+    for first, stem in (("de", "d"), ("em", "n"))
+    for second in ("o", "a", "os", "as", "um", "uma", "ele", "ela", "este", "esta", "esse", "essa", "isso", "aquele")
+}
+_ALIKE_MIN = 4  # letters that a name has in common with itself in another language or grammatical case
+PARALLEL = {"pud-es": "es", "pud-fr": "fr", "pud-it": "it", "pud-pl": "pl"}
 _BETWEEN_MAX = 3  # words between two proper nouns that may be part of one name: "Ludwig van der Rohe"
 _PAGE_WORDS = 12
 
@@ -128,13 +145,21 @@ def _columns(word: int, tag: int, comments: str) -> Callable[[Path], Iterator[Se
     def read(path: Path) -> Iterator[Sentence]:
         words: list[str] = []
         tags: list[str] = []
+        parts = 0  # rows that belong to the last word
         for line in [*path.read_text(encoding="utf-8").splitlines(), ""]:
             cells = line.split("\t") if "\t" in line else line.split()
             if line.startswith(comments) or len(cells) <= max(word, tag):
                 if words and not line.startswith("# "):
                     yield words, tags
                     words, tags = [], []
-            elif re.fullmatch(r"\d+-\d+", cells[0]) is None:  # several syntactic words written as one
+            elif word and (several := re.fullmatch(r"(\d+)-(\d+)", cells[0])):  # several syntactic words written as one: "del"
+                parts = int(several[2]) - int(several[1]) + 1
+                words.append(cells[word])
+            elif parts:
+                if len(tags) < len(words):
+                    tags.append(cells[tag])
+                parts -= 1
+            else:
                 words.append(cells[word])
                 tags.append(cells[tag])
 
@@ -152,9 +177,28 @@ def _pages(path: Path) -> Iterator[Sentence]:
 
 
 _treebank = _columns(1, 3, "# ")
+_annotated = _columns(1, 2, "# ")
 _Reader = tuple[
     tuple[str, ...], Callable[[Path], Iterator[Sentence]], Callable[[Sequence[str], Sequence[str]], list[str]]
 ]
+
+
+def _portuguese(path: Path) -> Iterator[Sentence]:
+    """A treebank that writes "de a" for "da"."""
+    for words, tags in _annotated(path):
+        own: Sentence = ([], [])
+        for word, tag in zip(words, tags, strict=True):
+            joined = _CONTRACTIONS.get((own[0][-1].lower(), word)) if own[0] else None
+            if joined:
+                own[0][-1] = joined.capitalize() if own[0][-1][0].isupper() else joined
+            else:
+                own[0].append(word)
+                own[1].append(tag)
+        yield own
+
+
+def _uner(*files: str) -> _Reader:
+    return tuple(f"languages/uner_{file}.iob2" for file in files), _annotated, _labels
 
 
 def _ud(*files: str) -> _Reader:
@@ -169,6 +213,19 @@ _READERS: dict[str, _Reader] = {
     "wikigold": (("ner/wikigold.jsonl.gz",), _json, _labels),
     "btc": (("ner/btc.jsonl.gz",), _json, _tweet_labels),
     "wnut17": (("ner/wnut17_train.jsonl.gz",), _json, _tweet_labels),
+    "wnut17-test": (("languages/wnut17_test.conll",), _columns(0, 1, "\0"), _tweet_labels),
+    "tweebank": (
+        ("languages/tweebank_train.bio", "languages/tweebank_dev.bio", "languages/tweebank_test.bio"),
+        _columns(0, 3, "-DOCSTART"),
+        _tweet_labels,
+    ),
+    "uner-en": _uner("en_dev", "en_test", "en_pud"),
+    "uner-pt": (
+        tuple(f"languages/uner_pt_{part}.iob2" for part in ("train", "dev", "test", "pud")),
+        _portuguese,
+        _labels,
+    ),
+    "uner-de": _uner("de_pud"),
     "wnut17-dev": (("ner/wnut17_dev.jsonl.gz",), _json, _tweet_labels),
     "gum": (("ner/gum_train.jsonl.gz",), _json, _mention_labels),
     "conll-testa": (("ner/conll2003_testa.jsonl.gz",), _json, _labels),
@@ -184,15 +241,41 @@ _READERS: dict[str, _Reader] = {
     "ud-de": _ud("de_dev", "de_test"),
     "ud-es": _ud("es_dev", "es_test"),
     "ud-fr": _ud("fr_dev", "fr_test"),
-    "ud-it": _ud("it_train", "it_dev", "it_test", "it_pud"),
+    "ud-it": _ud("it_train", "it_dev", "it_test"),
     "ud-nl": _ud("nl_dev", "nl_test", "nl2_dev", "nl2_test"),
-    "ud-pl": _ud("pl_pud"),
     "ud-pt": _ud("pt_dev", "pt_test"),
 }
 
 
+def _parallel(data: Path, language: str) -> Iterator[Tagged]:
+    """Yield the sentences of a treebank of PUD, with labels from the languages that have some."""
+    labelled = [[*_annotated(data / f"languages/uner_{code}_pud.iob2")] for code in ("en", "de", "pt")]
+    own = [*_treebank(data / f"languages/ud_{language}_pud.conllu")]
+    for (words, tags), *others in zip(own, *labelled, strict=True):
+        names = {
+            word: label
+            for other_words, other_tags in others
+            for word, label in zip(other_words, _labels(other_words, other_tags), strict=True)
+            if label != NONE and word[:1].isupper()
+        }
+        labels = [
+            _label_of(word, names) if label == IGNORED and word[:1].isupper() else label
+            for word, label in zip(words, _treebank_labels(words, tags), strict=True)
+        ]
+        yield Tagged(tuple(words), tuple(labels))
+
+
+def _label_of(word: str, names: dict[str, str]) -> str:
+    if word in names:
+        return names[word]
+    alike = [label for name, label in names.items() if len(commonprefix([word, name])) >= max(_ALIKE_MIN, len(word) - 3)]
+    return alike[0] if alike else IGNORED
+
+
 def read(data: Path, corpus: str) -> list[Tagged]:
     """Return the sentences of a corpus, in the order of its files."""
+    if corpus in PARALLEL:
+        return [*_parallel(data, PARALLEL[corpus])]
     files, sentences_of, labels_of = _READERS[corpus]
     return [
         Tagged(tuple(words), tuple(labels_of(words, tags)))

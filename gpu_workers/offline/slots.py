@@ -1,4 +1,4 @@
-"""Fill the slots of a template. The text of a name's slot is labelled with its type.
+"""Fill the slots of a template. The text of the slot of a name or a credential is labelled with its type.
 
 A slot is `{kind}` or `{kind.case}`, with a grammatical case of `text_files.CASES`.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from faker import Faker
 
+from gpu_workers.offline import credentials
 from gpu_workers.offline.local_names import LOCALES, LocalNames
 from gpu_workers.offline.names import Names
 from gpu_workers.offline.ner_corpora import IGNORED
@@ -34,14 +35,17 @@ NAMED = {
     "team": "ORGANIZATION",
     "cityteam": "ORGANIZATION",
 }
+CREDENTIALS = {"password": "PASSWORD", "secret": "SECRET", "username": "USERNAME"}
 # Recognisers by form find these, and their text may contain names: training ignores them.
-_UNLABELLED = ("email", "url", "username")
+_UNLABELLED = ("email", "url")
+_LABELS = NAMED | CREDENTIALS | dict.fromkeys(_UNLABELLED, IGNORED)
 LISTED = ("title", "acronym", "product", "work", "nationality", "role", "thing", "unit")
 # in the genitive, as dates have them
 _POLISH_MONTHS = (
     *("stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca"),
     *("lipca", "sierpnia", "września", "października", "listopada", "grudnia"),
 )
+_WORD = re.compile(r"(?<![\w{])[^\W\d_]{4,9}(?![\w}.])")  # not the name of a slot
 _SLOT = re.compile(r"\{([a-z_]+)(?:\.([a-z]+))?\}")
 _INITIALS_BEFORE = re.compile(r"(?<![\w.])(?:[A-ZÀ-ÞŁŚŻŹ]\.[ -]?)+$")
 _INITIAL_AFTER = re.compile(r" [A-ZÀ-ÞŁŚŻŹ]\.(?!\w)")
@@ -86,6 +90,12 @@ _FILLERS: dict[str, Callable[[random.Random], str]] = {
     "code": _code,
     "amount": _amount,
     "number": _number,
+    "secret": credentials.secret,
+    "host": credentials.host,
+    "path": credentials.path,
+    "version": credentials.version,
+    "hex": credentials.hexadecimal,
+    "uuid": credentials.identifier,
 }
 
 
@@ -130,6 +140,7 @@ class Language:
         }
         for kind, make in makers.items():
             own._values[kind] = [make(fakers[number % len(fakers)]) for number in range(150)]
+        own._values["word"] = sorted({word.lower() for line in read(code).plain for word in _WORD.findall(line)})
         return own
 
     def draw(self, rng: random.Random) -> Marked:
@@ -154,17 +165,22 @@ class Language:
             text += template[read_to : slot.start()]
             read_to = slot.end()
             kind, case = slot.group(1), slot.group(2) or "nom"
-            value = self._value(kind, case, rng)
-            label = NAMED.get(kind, IGNORED if kind in _UNLABELLED else None)
-            if label:
+            value = self._value(kind, case, text, rng)
+            if label := _LABELS.get(kind):
                 spans.append((len(text), len(text) + len(value), label))
             text += value
         text += template[read_to:]
         return text, _whole(text, spans, _TITLES.get(self.code))
 
-    def _value(self, kind: str, case: str, rng: random.Random) -> str:
+    def _value(self, kind: str, case: str, before: str, rng: random.Random) -> str:
         if kind in NAMED:
             return self._name(kind, case, rng)
+        if kind == "password":
+            words = [*self._values["word"], self.names.first(rng).lower(), self.names.city(rng).lower()]
+            return credentials.password(rng, words, before)
+        if kind == "username":
+            known = rng.choice(self._values["username"])
+            return credentials.username(rng, self.names.first(rng), self.names.last(rng), known)
         if kind in LISTED:
             entries = self.file.entries(kind) or read(self.code).entries(kind)
             return form(rng.choice(entries), case)

@@ -1,10 +1,10 @@
 """Train the embedded entity tagger: a copy of the bundled encoder's network, a table of letter cases and a head.
 
-    python -m gpu_workers.offline.tagger --data DATA --start RAMPART --checkpoint FILE.pt
+    python -m gpu_workers.offline.tagger --data DATA --start START --checkpoint FILE.pt
 
 This command trains, or resumes training. With `--export gpu_workers/adapters/tagger.safetensors` it writes the current
-state. Training can be interrupted at any moment. DATA is described in `ner_corpora`, RAMPART in `rampart`. CoNLL-2003
-and the development part of WNUT17 are used for evaluation only.
+state. Training can be interrupted at any moment. DATA is described in `ner_corpora`. START is the folder described in
+`rampart`, or an earlier tagger's file. CoNLL-2003 and the development part of WNUT17 are used for evaluation only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+from gpu_workers.models.adapter_file import AdapterInfo, load_adapter, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.lora import REPLACED
+from gpu_workers.models.lora import REPLACED, merged
 from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
 from gpu_workers.offline import ner_corpora, rampart
@@ -38,22 +38,35 @@ SEED = 20231
 SCHEDULE = Schedule(steps=2_640, rate=2e-4)
 BATCH_PIECES = 2_048
 SOURCE = (
-    "Rampart (National Design Studio); WNUT17, BTC, wikigold, GUM train; GermEval 2014; KPWr; Europeana newspapers; "
-    "Universal Dependencies; own texts with names by faker and GeoNames"
+    "Rampart (National Design Studio); WNUT17 train and test, BTC, Tweebank-NER, wikigold, GUM train; Universal NER; "
+    "GermEval 2014; KPWr; Europeana newspapers; Universal Dependencies; own texts with names by faker and GeoNames"
 )
 LICENCE = (
     "CC BY 4.0 (Rampart, WNUT17, BTC, wikigold, GermEval, GeoNames, UD Italian-MarkIT), CC BY 3.0 (KPWr), CC (GUM), "
-    "CC0 (Europeana), CC BY-SA 4.0 and 3.0 (other treebanks), MIT (faker)"
+    "CC0 (Europeana), CC BY-SA 4.0 and 3.0 (Universal NER, other treebanks), Apache-2.0 (Tweebank-NER), MIT (faker)"
 )
 
 
 def build(start: Path | None) -> TaggerNet:
-    """Return the network before its first step; the same on every call. `start`: Rampart's folder."""
+    """Return the network before its first step; the same on every call. `start`: Rampart's folder or a tagger's file."""
     torch.manual_seed(SEED)
     bert = backbone(attention="sdpa")
-    if start is not None:
+    if start is not None and start.is_dir():
         rampart.copy_to(bert, start, training_tokenizer().get_vocab())
-    return TaggerNet(bert, len(LABELS)).requires_grad_(True)
+    net = TaggerNet(bert, len(LABELS)).requires_grad_(True)
+    if start is not None and start.is_file():
+        _copy_to(net, start)
+    return net
+
+
+@torch.no_grad()
+def _copy_to(net: TaggerNet, file: Path) -> None:
+    """Copy an earlier tagger's weights. A label that it lacks keeps its random row of the head."""
+    info, tensors = load_adapter(file, "tagger", weights_fingerprint(bundled_path()))
+    net.bert.load_state_dict(merged(net.bert.state_dict(), tensors))
+    net.case.weight.copy_(tensors["case"])
+    rows = [LABELS.index(label) for label in info.labels]
+    net.head.weight[rows], net.head.bias[rows] = tensors["head.weight"], tensors["head.bias"]
 
 
 def trained(net: TaggerNet) -> dict[str, torch.nn.Parameter]:
@@ -126,7 +139,7 @@ def evaluate(net: TaggerNet, data: Path, limit: int | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the embedded entity tagger.")
     parser.add_argument("--data", type=Path, required=True, help="folder of the public corpora")
-    parser.add_argument("--start", type=Path, help="Rampart's folder; by default, the encoder's own weights")
+    parser.add_argument("--start", type=Path, help="Rampart's folder or an earlier tagger; by default, the encoder")
     parser.add_argument("--steps", type=int, default=SCHEDULE.steps)
     parser.add_argument("--rate", type=float, default=SCHEDULE.rate)
     parser.add_argument("--checkpoint", type=Path, required=True, help="the file that stores the training's state")

@@ -1,4 +1,4 @@
-"""Batches for the entity tagger: real sentences and templates in eight languages, with varied names and case."""
+"""Batches for the entity tagger: real sentences, code, and templates in eight languages, with varied names and case."""
 
 from __future__ import annotations
 
@@ -14,52 +14,77 @@ from tokenizers import Tokenizer
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
 from gpu_workers.offline import ner_corpora
+from gpu_workers.offline.code_lines import CodeLines
 from gpu_workers.offline.names import Names
 from gpu_workers.offline.ner_corpora import IGNORED, NONE, Tagged
-from gpu_workers.offline.slots import Language
+from gpu_workers.offline.slots import CREDENTIALS, Language
 
-LABELS = (NONE, "PERSON", "LOCATION", "ORGANIZATION")
+LABELS = (NONE, "PERSON", "LOCATION", "ORGANIZATION", *CREDENTIALS.values())
 PIECES_MAX = 126
 CLS, SEP, MASK = 101, 102, 103
 _CODES = {label: code for code, label in enumerate(LABELS)} | {IGNORED: -100}
 # share of the batches of each corpus, and of the templates of each file
 CORPORA = {
-    "wikigold": 0.14,
-    "btc": 0.13,
-    "wnut17": 0.12,
-    "gum": 0.05,
+    "wikigold": 0.1,
+    "btc": 0.1,
+    "wnut17": 0.1,
+    "wnut17-test": 0.06,
+    "tweebank": 0.06,
+    "uner-en": 0.14,
+    "gum": 0.04,
     "germeval": 0.05,
+    "uner-de": 0.015,
+    "uner-pt": 0.035,
     "kpwr": 0.05,
     "europeana-de": 0.005,
     "europeana-fr": 0.015,
+    "pud-es": 0.015,
+    "pud-fr": 0.01,
+    "pud-it": 0.01,
+    "pud-pl": 0.015,
     "ud-de": 0.01,
-    "ud-es": 0.025,
-    "ud-fr": 0.02,
-    "ud-it": 0.025,
+    "ud-es": 0.02,
+    "ud-fr": 0.015,
+    "ud-it": 0.02,
     "ud-nl": 0.025,
-    "ud-pl": 0.015,
-    "ud-pt": 0.02,
+    "ud-pt": 0.01,
 }
 TEXTS = {
-    "en": 0.15,
-    "en-news": 0.05,
-    "de": 0.055,
-    "fr": 0.055,
-    "es": 0.055,
+    "en": 0.17,
+    "en-news": 0.04,
+    "en-machine": 0.11,
+    "en-logins": 0.05,
+    "de": 0.05,
+    "de-logins": 0.012,
+    "fr": 0.05,
+    "fr-logins": 0.012,
+    "es": 0.07,
+    "es-logins": 0.012,
     "it": 0.05,
-    "nl": 0.055,
-    "pt": 0.05,
-    "pl": 0.055,
+    "it-logins": 0.012,
+    "nl": 0.06,
+    "nl-logins": 0.012,
+    "pt": 0.045,
+    "pt-logins": 0.012,
+    "pl": 0.07,
+    "pl-logins": 0.012,
 }
+CODE = {"python": 0.05}
 # the language of the names that replace a corpus's own; Polish ones are inflected, treebanks have none
 _SWAPPED = {
     "wikigold": "en",
     "btc": "en",
     "wnut17": "en",
+    "wnut17-test": "en",
+    "tweebank": "en",
+    "uner-en": "en",
     "gum": "en",
     "germeval": "de",
+    "uner-de": "de",
+    "uner-pt": "pt",
     "europeana-de": "de",
     "europeana-fr": "fr",
+    "pud-es": "es",
 }
 _OTHER_SOURCE = 0.06  # how often the next sentence of a row is of another language
 _WORD_DROPOUT = 0.06
@@ -124,7 +149,8 @@ class Batches:
         self._corpora = {name: ner_corpora.read(data, name) for name in CORPORA}
         self._world = Names(seed, names_size)
         self._texts = {name: Language.of(name, self._world, seed) for name in TEXTS}
-        self._mix = {**CORPORA, **TEXTS}
+        self._code = CodeLines()
+        self._mix = {**CORPORA, **TEXTS, **CODE}
 
     def batch(self, step: int, tokens: int) -> dict[str, torch.Tensor]:
         """Return about `tokens` pieces with little padding: a slice of a larger draw that is sorted by length."""
@@ -163,6 +189,8 @@ class Batches:
     ) -> tuple[str, list[tuple[int, int, str]]]:
         if source in self._texts:
             return self._texts[source].draw(rng)
+        if source in CODE:
+            return self._code.draw(rng), []
         sentences = self._corpora[source]
         sentence: Tagged = sentences[number % len(sentences)]
         language = _SWAPPED.get(source)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.text.languages import ENGLISH, EVERY_LANGUAGE_ENTITIES, LANGUAGES
-from core.text.policy import ENTITIES, supported
+from core.text.policy import ENTITIES, Entity, supported
 from core.text.profiles import PROFILES
 from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
@@ -56,6 +56,10 @@ def _facts(status: RoleStatus, allow_lists: list[str]) -> dict[str, Any]:
     return facts
 
 
+def _recognisers(entity: Entity, tagged: bool) -> list[str]:
+    return [*(["pattern"] if entity.module else []), *(["tagger"] if tagged else [])]
+
+
 @router.get("/entities", summary="What the entity technique recognises", dependencies=[READER])
 async def entities(workers: WorkersDep) -> dict[str, Any]:
     rows = [(name, ENTITIES[name]) for name in supported(workers.tagger_types)]
@@ -66,7 +70,7 @@ async def entities(workers: WorkersDep) -> dict[str, Any]:
                 "threshold": entity.threshold,
                 "default": entity.default,
                 "languages": list(LANGUAGES) if name in EVERY_LANGUAGE_ENTITIES else [ENGLISH],
-                "recogniser": "tagger" if entity.tagged else "pattern",
+                "recognisers": _recognisers(entity, name in workers.tagger_types),
             }
             for name, entity in rows
         ],

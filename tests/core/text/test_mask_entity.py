@@ -114,7 +114,7 @@ def test_a_higher_threshold_masks_less():
 
 
 def test_every_entity_of_the_table_has_a_recogniser_or_is_the_taggers():
-    assert set(mask_entity.recognisers()) == {name for name, entity in ENTITIES.items() if not entity.tagged}
+    assert set(mask_entity.recognisers()) == {name for name, entity in ENTITIES.items() if not entity.needs_tagger}
 
 
 # ------------------------------------------------------------------ fail closed

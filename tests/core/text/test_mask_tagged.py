@@ -64,3 +64,39 @@ def test_what_a_pattern_covers_whole_is_the_patterns_alone():
     assert beside("a" * 20, inside, pattern) == []
     assert [(m.start, m.end) for m in beside("a" * 20, over, pattern)] == [(0, 2), (12, 14)]
     assert [(m.start, m.end) for m in beside("a" * 20, over, [])] == [(0, 14)]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "masked"),
+    [
+        ("Send it to Baker Lane, 10115 please", "Baker Lane", "Send it to [LOCATION] please"),
+        ("at 17151 24 Crown St\nApt. 658, Oslo", "24 Crown St", "at [LOCATION], Oslo"),
+        ("PO Box 4411, 12 Hill Rd 8000", "12 Hill Rd", "[LOCATION]"),
+        ("In 2012 Oslo grew by 30000 people", "Oslo", "In 2012 [LOCATION] grew by 30000 people"),
+        ("Oslo 2024 was cold, Oslo 12.500 warm", "Oslo", "[LOCATION] 2024 was cold, Oslo 12.500 warm"),
+        ("paid 14 Hill Rd 300 EUR", "14 Hill Rd", "paid [LOCATION] EUR"),
+        ("14 Hill Rd 300\u20ac", "14 Hill Rd", "[LOCATION] 300\u20ac"),
+    ],
+)
+def test_the_numbers_of_an_address_are_masked_with_it(text, place, masked):
+    start = text.index(place)
+    tagged = Tagged(text, TYPES, ((start, start + len(place), "LOCATION", 0.9),))
+    policy = MaskPolicy(entities=("LOCATION",))
+    assert sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text == masked
+
+
+@pytest.mark.parametrize("end", [20, 22, 26])
+def test_a_credential_that_a_tagger_and_a_pattern_find_is_masked_once(end):
+    text = "the passphrase is Xk9$mQ2! until noon"
+    tagged = Tagged(text, frozenset({"PASSWORD"}), ((18, end, "PASSWORD", 0.9),))
+    masked = sanitize(text, MaskPolicy(entities=("PASSWORD",)), "class_marker", recognised=Recognised(None, tagged))
+    assert masked.text == "the passphrase is [PASSWORD] until noon"
+
+
+def test_a_credential_of_a_tagger_is_masked_where_no_pattern_finds_one():
+    text = "try Xk9$mQ2! or gr\u00fcn"
+    tagged = Tagged(text, frozenset({"PASSWORD"}), ((4, 12, "PASSWORD", 0.9),))
+    policy = MaskPolicy(entities=("PASSWORD",))
+    assert sanitize(text, policy, "class_marker").text == text
+    masked = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
+    assert masked == "try [PASSWORD] or gr\u00fcn"

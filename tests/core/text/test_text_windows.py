@@ -23,7 +23,7 @@ from core.text.windows import Window, extents, windows
 
 SIZE, OVERLAP = 1_000, 200
 LISTS = AllowLists()
-EVERYTHING = MaskPolicy(entities=tuple(name for name, entity in ENTITIES.items() if not entity.tagged))
+EVERYTHING = MaskPolicy(entities=tuple(name for name, entity in ENTITIES.items() if not entity.needs_tagger))
 PLANTED = (
     "jo.van+news@mail.example.co.uk",
     "jo at example dot com",

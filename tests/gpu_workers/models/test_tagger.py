@@ -10,6 +10,7 @@ from tiny_models import PEOPLE, PLAIN, TOWNS, checkpoint
 from transformers import AutoModelForTokenClassification
 
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import TaggerNet, backbone
@@ -80,6 +81,37 @@ def test_special_tokens_in_a_text_are_text(tagger: EntityTagger) -> None:
     spans = [(text[entity.start : entity.end], entity.type) for entity in tagger.tag([text])[0]]
 
     assert ("alice", "PERSON") in spans
+
+
+@pytest.mark.parametrize(
+    ("text", "labelled", "found"),
+    [
+        ("log in as maria hunter2! now", {"maria": "PERSON", "hunter2!": "PASSWORD"}, ["maria", "hunter2!"]),
+        ("say correct horse staple twice", {"correct horse staple": "PASSWORD"}, ["correct horse staple"]),
+        ("key (a+b/c==)", {"a+b/c==": "SECRET"}, ["a+b/c=="]),
+        ("one\ntwo", {"one\ntwo": "PASSWORD"}, ["one", "two"]),
+        ("(anna berg), oslo", {"(anna berg),": "PERSON"}, ["anna berg"]),
+    ],
+)
+def test_a_credential_keeps_its_marks_and_is_no_part_of_a_name(
+    text: str, labelled: dict[str, str], found: list[str]
+) -> None:
+    labels = ("O", "PERSON", "PASSWORD", "SECRET")
+    starts = embedded_vocabulary().tokenizer.encode(text, add_special_tokens=False).offsets
+    codes = [0] * (len(starts) + 2)
+    for part, label in labelled.items():
+        begin = text.index(part)
+        for number, (start, _) in enumerate(starts, 1):
+            if begin <= start < begin + len(part):
+                codes[number] = labels.index(label)
+
+    def forward(_ids: torch.Tensor, _cases: torch.Tensor, _mask: torch.Tensor) -> torch.Tensor:
+        return 9.0 * torch.nn.functional.one_hot(torch.tensor([codes]), len(labels))
+
+    tagger = EntityTagger(
+        vocabulary=embedded_vocabulary(), labels=labels, forward=forward, device=torch.device("cpu"), name="given"
+    )
+    assert [text[entity.start : entity.end] for entity in tagger.tag([text])[0]] == found
 
 
 def test_a_model_that_gives_no_number_fails(folder: Path) -> None:

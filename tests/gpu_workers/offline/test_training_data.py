@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gpu_workers.offline import ner_corpora, tagger_batches
+from gpu_workers.offline.code_lines import CodeLines
 from gpu_workers.offline.infill_batches import HELD_OUT, held_out, public_batches
 from gpu_workers.offline.names import Names
 from gpu_workers.offline.ner_corpora import IGNORED
@@ -82,7 +83,9 @@ def test_every_text_is_filled_and_its_names_are_marked(name: str, names: Names) 
         assert all(text[start:end].strip() for start, end, _ in spans)
         assert {kind for _, _, kind in spans} <= {*LABELS[1:], IGNORED}
     for plain in language.file.plain:
-        assert {kind for _, _, kind in language.fill(plain, rng)[1]} <= {IGNORED}
+        kinds = {kind for _, _, kind in language.fill(plain, rng)[1]}
+        assert not kinds & {"PASSWORD", "SECRET"}
+        assert "-" in name or kinds <= {IGNORED}  # the plain texts of logins name people
 
 
 def test_a_slot_has_the_case_that_it_asks_for(names: Names) -> None:
@@ -95,31 +98,55 @@ def test_a_slot_has_the_case_that_it_asks_for(names: Names) -> None:
     assert german.fill("{last.gen} Auto", random.Random(5))[0].removesuffix(" Auto")[-1] in "sßxz"
 
 
-def test_a_treebank_teaches_only_what_is_no_name(data: Path) -> None:
-    lines = [
-        "# text = Lange wohnte Anna van der Berg dort.",
-        *(
-            f"{number}\t{word}\t_\t{tag}"
-            for number, (word, tag) in enumerate(
-                [
-                    ("Lange", "ADV"),
-                    ("wohnte", "VERB"),
-                    ("Anna", "PROPN"),
-                    ("van", "ADP"),
-                    ("der", "DET"),
-                    ("Berg", "PROPN"),
-                    ("dort", "ADV"),
-                ],
-                1,
-            )
-        ),
-        "",
-    ]
-    path = data / "languages" / "ud_pl_pud.conllu"
-    path.parent.mkdir()
+def write_columns(path: Path, *rows: tuple[str, str, str]) -> None:
+    """Write one sentence. A row: the number of a word, the word and its tag."""
+    path.parent.mkdir(exist_ok=True)
+    lines = ["# text = a sentence", *("\t".join(row) for row in rows), ""]
     path.write_text("\n".join(lines), encoding="utf-8")
 
-    assert ner_corpora.read(data, "ud-pl")[0].labels == ("O", "O", "?", "?", "?", "?", "O")
+
+def numbered(text: str) -> list[tuple[str, str, str]]:
+    """`word/tag word/tag ...` as rows."""
+    return [(str(number), *item.split("/")) for number, item in enumerate(text.split(), 1)]  # type: ignore[misc]
+
+
+def test_a_treebank_teaches_only_what_is_no_name(data: Path) -> None:
+    rows = [(i, word, f"_\t{tag}") for i, word, tag in numbered("Lange/A wohnte/V Anna/PROPN van/D Berg/PROPN dort/A")]
+    for part in ("dev", "test"):
+        write_columns(data / f"languages/ud_de_{part}.conllu", *rows)
+
+    assert ner_corpora.read(data, "ud-de")[0].labels == ("O", "O", "?", "?", "?", "O")
+
+
+def test_a_word_that_a_treebank_splits_is_read_as_it_is_written(data: Path) -> None:
+    rows = [("1-2", "Zum", "_\t_"), *((i, word, f"_\t{tag}") for i, word, tag in numbered("Zu/A dem/D Arzt/N"))]
+    for part in ("dev", "test"):
+        write_columns(data / f"languages/ud_de_{part}.conllu", *rows)
+    for part in ("train", "dev", "test", "pud"):
+        write_columns(data / f"languages/uner_pt_{part}.iob2", *numbered("Em/O a/O casa/O de/O o/O Rui/B-PER em/O o/O mar/O"))
+
+    assert ner_corpora.read(data, "ud-de")[0].words == ("Zum", "Arzt")
+    portuguese = ner_corpora.read(data, "uner-pt")[0]
+    assert portuguese.words == ("Na", "casa", "do", "Rui", "no", "mar")
+    assert portuguese.labels == ("O", "O", "O", "PERSON", "O", "O")
+
+
+def test_a_name_has_its_label_in_the_same_sentence_of_another_language(data: Path) -> None:
+    for code in ("en", "de", "pt"):
+        write_columns(data / f"languages/uner_{code}_pud.iob2", *numbered("Obama/B-PER left/O Warsaw/B-LOC"))
+    rows = [(i, word, f"_\t{tag}") for i, word, tag in numbered("Samolot/N Obamy/PROPN odleciał/V ./. Warszawę/PROPN")]
+    write_columns(data / "languages/ud_pl_pud.conllu", *rows)
+
+    assert ner_corpora.read(data, "pud-pl")[0].labels == ("O", "PERSON", "O", "O", "?")
+
+
+def test_code_for_training_has_no_comments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = ['"""By Anna."""', *(f"value_{number} = {number}  # Anna" for number in range(5)), *["total += 1"] * 20]
+    (tmp_path / "module.py").write_text("\n".join(lines))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    code = CodeLines()
+
+    assert {line for seed in range(9) for line in code.draw(random.Random(seed)).splitlines()} == {"total += 1"}
 
 
 @pytest.mark.usefixtures("english")
@@ -129,7 +156,7 @@ def test_a_step_has_one_batch(data: Path) -> None:
 
     assert all(torch.equal(batch[name], tensor) for name, tensor in again.batch(3, 300).items())
     assert batch["ids"].shape != other["ids"].shape or not torch.equal(batch["ids"], other["ids"])
-    assert set(batch["labels"].unique().tolist()) <= {-100, 0, 1, 2, 3}
+    assert set(batch["labels"].unique().tolist()) <= {-100, *range(len(LABELS))}
     assert batch["ids"].shape == batch["cases"].shape == batch["mask"].shape == batch["labels"].shape
 
 

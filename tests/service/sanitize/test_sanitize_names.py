@@ -93,10 +93,11 @@ def test_the_catalogue_says_what_finds_an_entity(tenant: Tenant) -> None:
     rows = {row["name"]: row for row in tenant.http.get("/entities").json()["entities"]}
     models = {row["role"]: row for row in tenant.http.get("/models").json()["models"]}
 
-    assert {name for name, row in rows.items() if row["recogniser"] == "tagger"} == NAMES
+    assert {name for name, row in rows.items() if row["recognisers"] == ["tagger"]} == NAMES
     assert all(rows[name]["default"] and rows[name]["threshold"] >= 0.3 for name in NAMES)
-    assert rows["IBAN_CODE"]["recogniser"] == "pattern"
-    assert set(models["sanitize"]["tagger"]["types"]) == NAMES
+    assert rows["IBAN_CODE"]["recognisers"] == ["pattern"]
+    assert rows["PASSWORD"]["recognisers"] == ["pattern", "tagger"]
+    assert set(models["sanitize"]["tagger"]["types"]) == {*NAMES, "PASSWORD", "SECRET", "USERNAME"}
     assert set(models["sanitize"]["default_entities"]) >= NAMES
 
 
@@ -130,7 +131,7 @@ def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: 
         masked(tenant, text)["text"]
         == "the parcel that [PERSON] sent to [EMAIL_ADDRESS] went from [LOCATION] to [LOCATION]"
     )
-    names = {row["name"] for row in tenant.http.get("/entities").json()["entities"] if row["recogniser"] == "tagger"}
+    names = {row["name"] for row in tenant.http.get("/entities").json()["entities"] if "tagger" in row["recognisers"]}
     assert names == {"PERSON", "LOCATION"}
 
 
