@@ -1,4 +1,4 @@
-"""The numbers of an address beside a place that a tagger has found: postcodes, house numbers, flats, boxes.
+"""The numbers of an address beside a place that a tagger has found: of the town, the building, the flat or the box.
 
 A tagger reads words. Of an address in an unusual order it often finds the street and the town and leaves a number out,
 which alone may identify a household.
@@ -11,7 +11,7 @@ import re
 _SEEN = 40  # characters on each side of a place that are read
 _PARTS_MAX = 4
 _UNIT = (
-    r"(?i:apt|apartment|appt|suite|ste|unit|flat|floor|room|lot|psc|box|p\.? ?o\.? ?box|bp|cp|apdo|piso|int|wohnung|top)"
+    r"(?i:apt|apartment|appt|suite|ste|unit|flat|psc|(?:p\.? ?o\.? ?)?box|postfach|apdo|piso|wohnung)"
     r"\.? ?(?:n[or°º]\.? ?)?#?\d{1,5}[A-Za-z]?"
 )
 _GAP = r"[\s,]{1,6}"

@@ -29,7 +29,8 @@ SAMPLES = (
     "Beste Sanne, kun je morgen naar de vergadering in Zwolle komen? Neem de notulen en de begroting mee.",
     "João, a reunião com a D. Conceição passou para quinta-feira, às 15h, na sede da associação em Évora.",
     "Proszę o przesłanie umowy Pani Wiśniewskiej do Łodzi. Termin płatności mija w środę, kwota 1250 zł.",
-    "DB_USER=anna.k\nDB_PASSWORD='Xk9$mQ2!'\napi_key: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b\nreturn config.get(token) == None;",
+    "DB_USER=anna.k\nDB_PASSWORD='Xk9$mQ2!'\napi_key: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+    "def load(config, *, token=None):\n    return config.get('password') or token == os.environ['API_TOKEN'];",
     "Übermäßige Zeichen: ÀÉÎÕÜ ñ ç ł š — “quoted”, 漢字 and кириллица, x² + y² ≤ 1, 100 % … [sic].",
 )
 

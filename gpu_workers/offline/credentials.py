@@ -1,6 +1,6 @@
 """Invented passwords, keys, user names and the machine values beside them, for training the entity tagger.
 
-Nothing here was ever in use. The forms are those of people (a word with a year, a row of keys, several words) and of
+None of them was ever in use. The forms are those of people (a word with a year, a row of keys, several words) and of
 machines (prefixes of well-known services, hexadecimal digits, Base64, groups of letters).
 """
 
@@ -37,7 +37,22 @@ _ACCOUNTS = (
 )
 _DOMAINS = ("example.com", "example.org", "internal", "local", "corp.example", "svc.cluster.local", "lan", "intranet")
 _HOSTS = ("db", "mail", "api", "cache", "web", "smtp", "vpn", "git", "registry", "auth", "files", "queue", "search")
-_FOLDERS = ("etc", "var", "opt", "srv", "home", "usr", "app", "data", "config", "lib", "tmp", "secrets", "backup", "src")
+_FOLDERS = (
+    "etc",
+    "var",
+    "opt",
+    "srv",
+    "home",
+    "usr",
+    "app",
+    "data",
+    "config",
+    "lib",
+    "tmp",
+    "secrets",
+    "backup",
+    "src",
+)
 _ENDS = ("yml", "conf", "json", "env", "log", "py", "key", "pem", "txt", "sh", "sql", "ini")
 
 
@@ -69,7 +84,9 @@ def _of_words(rng: random.Random, words: Sequence[str]) -> str:
     chosen = [rng.choice(words) for _ in range(rng.randint(3, 5))]
     if rng.random() < 0.3:
         chosen = [word.capitalize() for word in chosen]
-    return rng.choice(["-", "-", "-", "_", "_", ".", ".", "", "+", " "]).join(chosen) + rng.choice(["", "", _drawn(rng, _DIGITS, 1, 3)])
+    return rng.choice(["-", "-", "-", "_", "_", ".", ".", "", "+", " "]).join(chosen) + rng.choice(
+        ["", "", _drawn(rng, _DIGITS, 1, 3)]
+    )
 
 
 def _of_digits(rng: random.Random) -> str:
@@ -131,7 +148,9 @@ def username(rng: random.Random, first: str, last: str, known: str) -> str:
 
 def host(rng: random.Random) -> str:
     number = rng.choice(["", "", str(rng.randint(1, 20)), f"-{rng.randint(1, 9):02}", "-prod", ".eu"])
-    return rng.choice([f"{rng.choice(_HOSTS)}{number}.{rng.choice(_DOMAINS)}", "localhost", rng.choice(_HOSTS) + number])
+    return rng.choice(
+        [f"{rng.choice(_HOSTS)}{number}.{rng.choice(_DOMAINS)}", "localhost", rng.choice(_HOSTS) + number]
+    )
 
 
 def path(rng: random.Random) -> str:

@@ -36,7 +36,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from os.path import commonprefix
 from pathlib import Path
 
 from gpu_workers.domains.public_text import json_lines
@@ -64,6 +63,7 @@ _KPWR = (
     ("nam_org_nation", IGNORED),
     ("nam_org", "ORGANIZATION"),
 )
+_SEVERAL = re.compile(r"(\d+)-(\d+)")  # the number of a word that a treebank splits: "del" is "de" and "el"
 _NO_SPACE_BEFORE = {".", ",", "!", "?", ";", ":", ")", "%", "'s", "n't", "'re", "'ve", "'ll", "'m", "'d", "’s"}
 _NO_SPACE_AFTER = {"(", "$", "#", "@", "£"}
 _CONTRACTIONS = {
@@ -71,7 +71,7 @@ _CONTRACTIONS = {
     for first, stem in (("de", "d"), ("em", "n"))
     for second in ("o", "a", "os", "as", "um", "uma", "ele", "ela", "este", "esta", "esse", "essa", "isso", "aquele")
 }
-_ALIKE_MIN = 4  # letters that a name has in common with itself in another language or grammatical case
+_ALIKE_MIN, _ENDING_MAX = 4, 3  # letters that a name has in common with itself in another language or case, and others
 PARALLEL = {"pud-es": "es", "pud-fr": "fr", "pud-it": "it", "pud-pl": "pl"}
 _BETWEEN_MAX = 3  # words between two proper nouns that may be part of one name: "Ludwig van der Rohe"
 _PAGE_WORDS = 12
@@ -152,7 +152,7 @@ def _columns(word: int, tag: int, comments: str) -> Callable[[Path], Iterator[Se
                 if words and not line.startswith("# "):
                     yield words, tags
                     words, tags = [], []
-            elif word and (several := re.fullmatch(r"(\d+)-(\d+)", cells[0])):  # several syntactic words written as one: "del"
+            elif word and (several := _SEVERAL.fullmatch(cells[0])):
                 parts = int(several[2]) - int(several[1]) + 1
                 words.append(cells[word])
             elif parts:
@@ -268,7 +268,8 @@ def _parallel(data: Path, language: str) -> Iterator[Tagged]:
 def _label_of(word: str, names: dict[str, str]) -> str:
     if word in names:
         return names[word]
-    alike = [label for name, label in names.items() if len(commonprefix([word, name])) >= max(_ALIKE_MIN, len(word) - 3)]
+    stem = word[: max(_ALIKE_MIN, len(word) - _ENDING_MAX)]
+    alike = [label for name, label in names.items() if len(word) >= _ALIKE_MIN and name.startswith(stem)]
     return alike[0] if alike else IGNORED
 
 

@@ -48,7 +48,7 @@ LICENCE = (
 
 
 def build(start: Path | None) -> TaggerNet:
-    """Return the network before its first step; the same on every call. `start`: Rampart's folder or a tagger's file."""
+    """Return the network before its first step; the same on every call. `start`: Rampart's folder or a tagger."""
     torch.manual_seed(SEED)
     bert = backbone(attention="sdpa")
     if start is not None and start.is_dir():

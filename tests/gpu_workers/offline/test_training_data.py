@@ -123,7 +123,9 @@ def test_a_word_that_a_treebank_splits_is_read_as_it_is_written(data: Path) -> N
     for part in ("dev", "test"):
         write_columns(data / f"languages/ud_de_{part}.conllu", *rows)
     for part in ("train", "dev", "test", "pud"):
-        write_columns(data / f"languages/uner_pt_{part}.iob2", *numbered("Em/O a/O casa/O de/O o/O Rui/B-PER em/O o/O mar/O"))
+        write_columns(
+            data / f"languages/uner_pt_{part}.iob2", *numbered("Em/O a/O casa/O de/O o/O Rui/B-PER em/O o/O mar/O")
+        )
 
     assert ner_corpora.read(data, "ud-de")[0].words == ("Zum", "Arzt")
     portuguese = ner_corpora.read(data, "uner-pt")[0]
