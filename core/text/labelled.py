@@ -186,9 +186,9 @@ def labelled_scan(label: Label, value: Value = CODE, *, score: float = LABELLED_
                     continue
                 in_reach = last.end and start == first and start - list_start < LIST_CHARS
                 listed = in_reach and _LIST_GAP.fullmatch(text, last.end, start)
-                share = last.score / score if listed else label.score(text, start)
-                end = _end(text, start, token_end, shape, value) if share else None
-                if end and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
+                end = _end(text, start, token_end, shape, value)
+                share = 0.0 if end is None else last.score / score if listed else label.score(text, start)
+                if end and share and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
                     list_start = list_start if listed else start
                     last = Hit(start, end, score * share)
                     yield last
