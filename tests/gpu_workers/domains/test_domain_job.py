@@ -21,6 +21,7 @@ from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import JobOrder
 
 SECRET = "walrus"
+pytestmark = pytest.mark.usefixtures("few_steps")
 
 
 def survey(content: bytes, *, documents_max: int = 1000, chars_max: int = 1000) -> corpus.Survey:

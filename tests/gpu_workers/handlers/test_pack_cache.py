@@ -22,6 +22,7 @@ def pack(folder: Path, *, seed: int) -> FileVersion:
     return FileVersion(job.spec.targets[0], "1")
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
     first, second = pack(tmp_path / "a", seed=1), pack(tmp_path / "b", seed=2)
     cache = PackCache(torch.device("cpu"), packs_max=1)
