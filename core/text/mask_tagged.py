@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from core.errors import RecogniserFailed
 from core.text.address_parts import with_numbers
 from core.text.policy import ENTITIES, Mask, MaskPolicy
+from core.text.recognisers.account_names import identifies
+from core.text.recognisers.secret_values import placeholder
 from core.text.windows import extents, windows
 
-LOCATION = "LOCATION"
+LOCATION, PASSWORD, SECRET, USERNAME = "LOCATION", "PASSWORD", "SECRET", "USERNAME"
 TAGGER = "tagger"  # the name of the recogniser in an explanation
 
 
@@ -42,10 +44,18 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
     for start, end, kind, score in tagged.found:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
-        if kind in requested and score >= requested[kind]:
+        if kind in requested and score >= requested[kind] and _credible(kind, text[start:end]):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
     return masks
+
+
+def _credible(kind: str, value: str) -> bool:
+    """Whether a find may be what its type says: no shared account such as `root`, no placeholder such as `<your-key>`,
+    which patterns leave alone as well."""
+    if kind == USERNAME:
+        return identifies(value)
+    return kind not in (PASSWORD, SECRET) or not placeholder(value)
 
 
 def join(text: str, parts: Sequence[Tagged]) -> Tagged:

@@ -167,5 +167,29 @@ def hexadecimal(rng: random.Random) -> str:
     return _drawn(rng, _HEX, *rng.choice([(7, 12), (32, 32), (40, 40), (64, 64), (16, 16)]))
 
 
+def short_hexadecimal(rng: random.Random) -> str:
+    return _drawn(rng, _HEX, 4, 12)
+
+
+def digest(rng: random.Random) -> str:
+    """Draw a digest in Base64."""
+    return _drawn(rng, _BASE64, *rng.choice([(27, 27), (43, 43), (43, 43), (86, 86)])) + rng.choice(["", "=", "=="])
+
+
+def ordered_identifier(rng: random.Random) -> str:
+    """Draw an identifier such as a ULID."""
+    return "01" + _drawn(rng, "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 24, 24)
+
+
+def tail(rng: random.Random) -> str:
+    """Draw the last part of the name of a pod or a style."""
+    return _drawn(rng, "bcdfghjklmnpqrstvwxz2456789", 5, 5)
+
+
+def size(rng: random.Random) -> str:
+    number = rng.choice([rng.randint(1, 999), rng.randint(1, 99) / 10])
+    return f"{number}{rng.choice(['Gi', 'Mi', 'G', 'M', 'K', 'kB', 'MB'])}"
+
+
 def identifier(rng: random.Random) -> str:
     return str(uuid.UUID(int=rng.getrandbits(128), version=4))

@@ -96,6 +96,11 @@ _FILLERS: dict[str, Callable[[random.Random], str]] = {
     "version": credentials.version,
     "hex": credentials.hexadecimal,
     "uuid": credentials.identifier,
+    "hexa": credentials.short_hexadecimal,
+    "digest": credentials.digest,
+    "ulid": credentials.ordered_identifier,
+    "tail": credentials.tail,
+    "size": credentials.size,
 }
 
 

@@ -53,6 +53,7 @@ TEXTS = {
     "en": 0.17,
     "en-news": 0.04,
     "en-machine": 0.11,
+    "en-output": 0.06,
     "en-logins": 0.05,
     "de": 0.05,
     "de-logins": 0.012,
@@ -69,7 +70,7 @@ TEXTS = {
     "pl": 0.07,
     "pl-logins": 0.012,
 }
-CODE = {"python": 0.05}
+CODE = {"python": 0.04}
 # the language of the names that replace a corpus's own; Polish ones are inflected, treebanks have none
 _SWAPPED = {
     "wikigold": "en",
