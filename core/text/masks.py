@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -29,6 +30,7 @@ from core.text.policy import ENTITIES, NUMBER, TECHNIQUES, WORD, Mask, MaskPolic
 from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.tokens import Token
 
+_COMBINING = ("Mn", "Mc", "Me", "Cf")
 _TECHNIQUE_ORDER = {name: place for place, name in enumerate(TECHNIQUES)}
 _ENTITY = "entity"
 _ENTITY_ORDER = {name: place for place, name in enumerate(ENTITIES)}
@@ -83,7 +85,10 @@ def strongest(group: Sequence[Mask]) -> Mask:
 
 
 def beside(text: str, tagged: Iterable[Mask], patterns: Iterable[Mask]) -> list[Mask]:
-    """Return what `tagged` covers and `patterns` do not, in trimmed pieces that contain a letter or digit."""
+    """Return what `tagged` covers and `patterns` do not, in trimmed pieces that contain a letter or digit.
+
+    The marks between a name and a value stay: in `Anna,anna@example.org` two cells of a table.
+    """
     regions = union(patterns)
     ends = [region.end for region in regions]
     pieces: list[Mask] = []
@@ -97,8 +102,19 @@ def beside(text: str, tagged: Iterable[Mask], patterns: Iterable[Mask]) -> list[
 
 
 def _trimmed(text: str, mask: Mask) -> Mask:
-    covered = text[mask.start : mask.end]
-    return replace(mask, start=mask.end - len(covered.lstrip()), end=mask.start + len(covered.rstrip()))
+    """Return the mask without the spaces at its edges, and without the marks unless they may belong to a password."""
+    start, end = mask.start, mask.end
+    while start < end and not _inside(text[start], mask):
+        start += 1
+    while start < end and not _inside(text[end - 1], mask):
+        end -= 1
+    return replace(mask, start=start, end=end)
+
+
+def _inside(character: str, mask: Mask) -> bool:
+    if _is_credential(mask):
+        return not character.isspace()
+    return character.isalnum() or unicodedata.category(character) in _COMBINING
 
 
 def merge(text: str, regions: Sequence[Mask]) -> list[Mask]:

@@ -231,11 +231,14 @@ def _written(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Let a name begin and end with a letter, a digit or a mark that combines with one."""
+    """Let a name begin and end with a letter, a digit or a mark that combines with one, or end with the bracket that it
+    opens: `Milano (MI)`."""
     while start < end and not text[start].isalnum():
         start += 1
     while start < end and not (text[end - 1].isalnum() or unicodedata.category(text[end - 1]) in _MARKS):
         end -= 1
+    if text[end : end + 1] == ")" and text.count("(", start, end) > text.count(")", start, end):
+        end += 1
     return start, end
 
 

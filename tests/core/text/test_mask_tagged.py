@@ -54,7 +54,7 @@ def test_a_pattern_keeps_its_place_and_the_rest_of_a_name_around_it_is_masked():
     found = ((0, 53, "LOCATION", 0.9),)
     result = sanitize(text, everything, "class_marker", recognised=Recognised(None, Tagged(text, TYPES, found)))
 
-    assert result.text == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] now"
+    assert result.text == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] . . now"
 
 
 def test_what_a_pattern_covers_whole_is_the_patterns_alone():
@@ -74,6 +74,10 @@ def test_what_a_pattern_covers_whole_is_the_patterns_alone():
         ("PO Box 4411, 12 Hill Rd 8000", "12 Hill Rd", "[LOCATION]"),
         ("In 2012 Oslo grew by 30000 people", "Oslo", "In 2012 [LOCATION] grew by 30000 people"),
         ("Oslo 2024 was cold, Oslo 12.500 warm", "Oslo", "[LOCATION] 2024 was cold, Oslo 12.500 warm"),
+        ("Postbus 123, 1000 AC Delft", "Delft", "[LOCATION]"),
+        ("Skrytka pocztowa 12, 80-958 Sopot.", "Sopot", "[LOCATION]."),
+        ("Leeds LS1 4AP, 114 55 Kiruna, Kiruna 2024 EU", "Leeds", "[LOCATION], 114 55 Kiruna, Kiruna 2024 EU"),
+        ("see 114 55 Kiruna", "Kiruna", "see [LOCATION]"),
         ("paid 14 Hill Rd 300 EUR", "14 Hill Rd", "paid [LOCATION] EUR"),
         ("14 Hill Rd 300\u20ac", "14 Hill Rd", "[LOCATION] 300\u20ac"),
     ],
@@ -100,3 +104,12 @@ def test_a_credential_of_a_tagger_is_masked_where_no_pattern_finds_one():
     assert sanitize(text, policy, "class_marker").text == text
     masked = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
     assert masked == "try [PASSWORD] or gr\u00fcn"
+
+
+@pytest.mark.parametrize("mark", [",", "<", ";", "|", " - ", "*,"])
+def test_what_separates_a_name_and_a_value_stays(mark):
+    text = f"Anna Berg{mark}anna@example.org"
+    tagged = Tagged(text, TYPES, ((0, len(f"Anna Berg{mark}anna"), "PERSON", 0.9),))
+    policy = MaskPolicy(entities=("PERSON", "EMAIL_ADDRESS"))
+    masked = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
+    assert masked == f"[PERSON]{mark}[EMAIL_ADDRESS]"

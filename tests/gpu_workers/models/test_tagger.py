@@ -91,6 +91,7 @@ def test_special_tokens_in_a_text_are_text(tagger: EntityTagger) -> None:
         ("key (a+b/c==)", {"a+b/c==": "SECRET"}, ["a+b/c=="]),
         ("one\ntwo", {"one\ntwo": "PASSWORD"}, ["one", "two"]),
         ("(anna berg), oslo", {"(anna berg),": "PERSON"}, ["anna berg"]),
+        ("anna (berg), oslo", {"anna (berg": "PERSON"}, ["anna (berg)"]),
     ],
 )
 def test_a_credential_keeps_its_marks_and_is_no_part_of_a_name(
