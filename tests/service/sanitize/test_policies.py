@@ -149,6 +149,7 @@ def test_a_threshold_decides_what_is_masked(tenant: Tenant, mask: dict[str, Any]
         {"thresholds": {"zworykin": 0.5}},
         {"thresholds": {"zworykin": "zworykin"}},
         {"thresholds": {"EMAIL_ADDRESS": "zworykin"}},
+        {"thresholds": {"EMAIL_ADDRESS": None}},
         {"thresholds": {"EMAIL_ADDRESS": 0}},
         {"thresholds": {"EMAIL_ADDRESS": 1.01}},
         {"thresholds": {"EMAIL_ADDRESS": -1}},
