@@ -20,9 +20,7 @@ _ARTICLES = (
     r"|articles?|items?|products?|parts?|Artikel|Produkt|Bestell|Material|produit|artículo|producto|articolo|prodotto"
     r"|artigo|produto|artykuł\p{L}{0,3}|produkt\p{L}{0,3}|towar\p{L}{0,3}"
 )
-_REFERENCES = (
-    r"réf(?:érence)?|ref(?:erence|erencia|erenz|erentie|erência|\.)?|référence|riferimento|numer referencyjny"
-)
+_REFERENCES = r"réf(?:érence)?|ref(?:erence|erencia|erenz|erentie|erência|\.)?|référence|riferimento|numer referencyjny"
 _VERSIONS = (
     r"versions?|ver|versión|versione|versie|versão|wersj[aięą]|release|build|firmware|patch|kernel|revision|rev"
     r"|veröffentlichung|ausgabe|publication|lanzamiento|compilación|compilation|rilascio|uitgave|lançamento|compilação"

@@ -67,8 +67,8 @@ _LABEL = regex.compile(
     regex.IGNORECASE,
 )
 _CARD = regex.compile(
-    r"(?<!\p{L})(?:credit|debit|cards?|visa|mastercard|amex|american express|maestro|diners|jcb|cc|pan|\p{L}{0,7}karten?"
-    r"|cartes?|tarjetas?|carta|kaart|cartão|cartões|kart[aęyą]|karcie)(?!\p{L})",
+    r"(?<!\p{L})(?:credit|debit|cards?|visa|mastercard|amex|american express|maestro|diners|jcb|cc|pan"
+    r"|\p{L}{0,7}karten?|cartes?|tarjetas?|carta|kaart|cartão|cartões|kart[aęyą]|karcie)(?!\p{L})",
     regex.IGNORECASE,
 )
 

@@ -170,6 +170,12 @@ def test_a_bad_threshold_or_language_is_refused_without_echo(tenant: Tenant, mas
     assert "zworykin" not in answer.text
 
 
+def test_an_empty_list_of_entities_selects_the_default_ones(tenant: Tenant) -> None:
+    text = "Write to dr.roe@acme-corp.com."
+    shown = sanitize(tenant, documents=[{"text": text}], mask={"entities": []}).json()["data"][0]["text"]
+    assert shown == "Write to [EMAIL_ADDRESS]."
+
+
 def test_a_language_that_is_not_offered_is_answered_by_those_that_are(tenant: Tenant) -> None:
     refused = sanitize(tenant, mask={"language": "fi"}).json()
     assert refused["errors"][0]["field"] == "mask.language"
