@@ -55,7 +55,7 @@ def _before(words: str) -> regex.Pattern[str]:
 
 _ARTICLE = _before(f"{_ARTICLES}|{_REFERENCES}")
 _THING = _before(f"{_ARTICLES}|{_VERSIONS}|{_OTHERS}|{_IDENTITIES}")
-_VERSION = _before(f"{_VERSIONS}|v")
+_VERSION = _before(f"{_VERSIONS}|v|Chrome|Chromium|Edg|OPR")
 
 
 def _stands_before(words: regex.Pattern[str], text: str, start: int) -> bool:

@@ -37,6 +37,7 @@ _DECIMALS = regex.compile(r"0\.\d+(?:[-/ ]{1,3}-?0\.\d+)+")
 _DAY = regex.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?)?")
 _BYTES_BEFORE = regex.compile(r"(?<![\w])(?=[0-9a-f ]{0,4}[a-f])[0-9a-f]{2}[ ][0-9a-f]{2}[ ]\Z", regex.IGNORECASE)
 _BYTES = regex.compile(r"\d\d(?:[ ]\d\d)*")
+_SPACED = regex.compile(rf"(?=(?:\D*\d){{9}})0\d+(?:{_BLANK}\d+)+")
 # As in Brazil and Portugal.
 _POSTCODE = regex.compile(r"\d{5}-\d{3}|[1-9]\d{3}-\d{3}")
 LABELLED_SCORE = 0.95  # more than a number of another kind whose check digits are valid by chance
@@ -88,8 +89,11 @@ def _score(piece: str, digits: str) -> float:
 
 
 def _certain(piece: str) -> bool:
-    """Whether `piece` is a phone number even after a word for another number: with a country code, or as in the US."""
-    return piece[0] in "+＋(" or (_NANP.fullmatch(piece) is not None and not piece.isdecimal())
+    """Whether `piece` is a phone number even after a word for another number: with a country code, in the American form,
+    or from 0 on in groups with spaces."""
+    if piece[0] in "+＋(" or _SPACED.fullmatch(piece):
+        return True
+    return _NANP.fullmatch(piece) is not None and not piece.isdecimal()
 
 
 def _valid(piece: str, regions: tuple[str, ...], yes: float, no: float) -> float:

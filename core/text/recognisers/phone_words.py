@@ -20,7 +20,7 @@ _NOUNS = (
     r"|fax\p{L}*|faks\p{L}{0,4}|télécopi\p{L}{1,4}|telefaks\p{L}{0,4}"
     r"|whats[ -]?app\p{L}{0,3}|viber|telegram|signal|sms|sms-?(?:y|a|em|ów)"
     r"|landlines?|festnetz\p{L}*|ligne fixe|línea fija|linea fissa|vaste lijn|linha fixa|linia stacjonarna"
-    r"|stacjonarn\p{L}{1,3}|fixe|fijo|fisso|fixo"
+    r"|stacjonarn\p{L}{1,3}|(?:fixe|fijo|fisso|fixo)(?=[ ]?[:=])"
     r"|durchwahl\p{L}*|rufnummern?|hotline|helpline|infolini\p{L}{1,2}|voicemail|switchboard|standard téléphonique"
     r"|centralita|centralino|centrala telefoniczna"
 )
@@ -62,7 +62,7 @@ PHONE_CONTEXT = regex.compile(
     regex.IGNORECASE,
 )
 _LABEL = regex.compile(
-    rf"(?r)(?<!\p{{L}})(?:{_NOUNS}|{_CALLS})(?:[\s._-]{{0,2}}(?:{_NUMBER}|{_KIND})(?!\p{{L}})){{0,2}}"
+    rf"(?r)(?<!\p{{L}})(?:{_NOUNS}|{_CALLS})(?:[\s._(-]{{0,2}}(?:{_NUMBER}|{_KIND})(?!\p{{L}})){{0,2}}"
     rf"(?:{_PUNCTUATION}(?:{_LINKS}|{_NUMBER})(?!\p{{L}})){{0,4}}(?:{_PUNCTUATION})?\Z",
     regex.IGNORECASE,
 )

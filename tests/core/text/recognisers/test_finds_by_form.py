@@ -80,6 +80,7 @@ FOUND = [
     ("PHONE_NUMBER", "Tel07911123456x12", "07911123456x12"),
     ("PHONE_NUMBER", "order phone 5550123", "5550123"),
     ("PHONE_NUMBER", "order +49 151 12345678", "+49 151 12345678"),
+    ("PHONE_NUMBER", "To order 0800 123 4567", "0800 123 4567"),
     ("PHONE_NUMBER", "Tel. 01305-100", "01305-100"),
     ("PHONE_NUMBER", "1250-142 Lisboa. Telefone 912345678", "912345678"),
     ("IP_ADDRESS", "version 7 of the server 10.1.2.3", "10.1.2.3"),
@@ -113,14 +114,22 @@ NOT_FOUND = [
     ("PHONE_NUMBER", "São Paulo - SP, 01305-100"),
     ("PHONE_NUMBER", "ssn: 078051120"),
     ("PHONE_NUMBER", "Se llama Ana 12345678"),
+    ("PHONE_NUMBER", "precio fijo 12345678"),
     ("IP_ADDRESS", "version 1.2.3.4, wersja 2.3.4.5, firmware v1.2.3.5"),
     ("IP_ADDRESS", '{"version": "1.2.3.4"}'),
+    ("IP_ADDRESS", "Mozilla/5.0 Chrome/120.0.0.0 Safari/537.36 Edg/120.0.0.0"),
     ("AGE", "The temperature reached 97 in March."),
 ]
 
 
 PHONES = [
-    *("téléphone 0612345678", "Portable : 0612345678", "Appelez-moi au 0612345678", "télécopie 0112345678"),
+    *(
+        "téléphone 0612345678",
+        "Portable : 0612345678",
+        "Fixe : 0112345678",
+        "Appelez-moi au 0612345678",
+        "télécopie 0112345678",
+    ),
     *("telefoon 0612345678", "bel me op 0612345678", "mobiel nummer: 0612345678"),
     *("teléfono: 612345678", "Llámame al 612345678", "móvil 612345678", "numero movil: 612345678"),
     *("Telefone: 912345678", "telemóvel 912345678", "Ligue para 912345678"),
