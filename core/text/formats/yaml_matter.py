@@ -16,6 +16,7 @@ _PROPERTIES = re.compile(r"(?:[&!]\S*+|(?<=\s)#[^\r\n]*+|\s++)*+")
 _COMMENT = re.compile(r"(?<!\S)#[^\r\n]+")
 _LINE = re.compile(r"[^\r\n]+")
 _CODECS = {"'": "single_quoted", '"': "double_quoted"}
+_STANDARD = "tag:yaml.org,2002:"
 _KEPT_TYPES = (BOOL, MERGE, NULL)
 
 
@@ -79,6 +80,8 @@ class _Reader:
     def read(self, event: yaml.Event) -> None:
         inner = self._stack[-1]
         if isinstance(event, yaml.CollectionStartEvent):
+            if event.tag and event.tag != "!" and not event.tag.startswith(_STANDARD):
+                raise unfit("The front matter has a YAML tag that is not of the YAML standard.")
             self._stack.append(_Collection(isinstance(event, yaml.MappingStartEvent), inner.labels()))
         elif isinstance(event, yaml.CollectionEndEvent):
             self._stack.pop()
