@@ -178,9 +178,9 @@ def _yaml_line(text: str) -> str:
 
 def _yaml_typed(raw: str, fills: Sequence[str]) -> Written:
     """A number stays one of its kind where the fill is one."""
-    if len(fills) == 1 and _JSON_NUMBER.fullmatch(fills[0]):
-        if yaml_scalars.implicit_type(fills[0]) == yaml_scalars.implicit_type(raw):
-            return Written(str)
+    number = len(fills) == 1 and _JSON_NUMBER.fullmatch(fills[0])
+    if number and yaml_scalars.implicit_type(fills[0]) == yaml_scalars.implicit_type(raw):
+        return Written(str)
     return Written(_yaml_single, before="'", after="'")
 
 

@@ -1,7 +1,8 @@
 """The format `log`: each line is text of its own, and no find crosses a line.
 
 The time stamp at the start of a line, a time stamp in brackets and the names of levels are kept, and so are the keys of
-`key=value`. Such a value is read by itself, after its key. A value without quotes gets a replacement without spaces. JSON at the end of a line is read as JSON.
+`key=value`. Such a value is read by itself, after its key. A value without quotes gets a replacement without spaces.
+JSON at the end of a line is read as JSON.
 """
 
 from __future__ import annotations

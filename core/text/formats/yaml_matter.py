@@ -1,4 +1,4 @@
-"""Adds the values of YAML to a builder. PyYAML reads the document: its events have the place and value of each scalar."""
+"""Adds the values of YAML to a builder. The events of PyYAML have the place and value of each scalar."""
 
 from __future__ import annotations
 

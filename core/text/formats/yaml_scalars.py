@@ -12,9 +12,7 @@ _BREAKS = r"(?:\r\n?|\n)[ \t\r\n]*+"
 _FOLD = rf"(?:(?<![ \t])|(?<=\\[ \t]))[ \t]*+{_BREAKS}"  # begins once in a run of spaces, so that reading is linear
 PLAIN = re.compile(_FOLD)
 SINGLE_QUOTED = re.compile(rf"''|{_FOLD}")
-DOUBLE_QUOTED = re.compile(
-    rf"\\(?:x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}}|{_BREAKS}|[^\r\n]|\Z)|{_FOLD}"
-)
+DOUBLE_QUOTED = re.compile(rf"\\(?:x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}}|{_BREAKS}|[^\r\n]|\Z)|{_FOLD}")
 _LETTERS = dict(zip("0abtnvfreNLP_", "\0\a\b\t\n\v\f\r\x1b\x85\u2028\u2029\xa0", strict=True))
 _RESOLVER = yaml.SafeLoader("")
 

@@ -83,7 +83,7 @@ def test_yaml_changes_only_what_is_masked() -> None:
         "login: {password: winter12, other: winter13}\nnumber: 4111111111111111\non: 2024-05-03\n"
     )
     assert matter("---", text.rstrip(), policy) == (
-        'card: "[CREDIT_CARD] \\u00e9"\nmail: \'it\'\'s [EMAIL_ADDRESS]\n  there\' # a comment\n'
+        "card: \"[CREDIT_CARD] \\u00e9\"\nmail: 'it''s [EMAIL_ADDRESS]\n  there' # a comment\n"
         "login: {password: '[PASSWORD]', other: winter13}\nnumber: '[CREDIT_CARD]'\non: 2024-05-03\n"
     )
 
@@ -97,7 +97,7 @@ def test_what_is_no_yaml_is_read_as_text(text: str) -> None:
     "text", [f"a: !!binary {MAIL}", "a: !!int 4111111111111111", f"a: !{MAIL} {{b: c}}", "[" * 21 + "]" * 21]
 )
 def test_what_no_mask_could_stand_for_is_refused_and_not_repeated(text: str) -> None:
-    with pytest.raises(InvalidInput, match="front matter|Front matter") as refused:
+    with pytest.raises(InvalidInput, match=r"(?i)front matter") as refused:
         matter("---", text)
     assert "acme" not in str(refused.value)
 
@@ -106,7 +106,7 @@ def test_what_no_mask_could_stand_for_is_refused_and_not_repeated(text: str) -> 
 def test_toml_keeps_its_structure(fill: str) -> None:
     text = (
         f'phone = 4915112345678\nborn = 1980-02-01\nat = 1979-05-27 07:32:00 # {MAIL}\n"a.b" = true\n'
-        f"[[people.\"Jane M\"]]\nmail = \"jane.roe\\u0040acme-corp.com\"\nother = '{MAIL}'\n"
+        f'[[people."Jane M"]]\nmail = "jane.roe\\u0040acme-corp.com"\nother = \'{MAIL}\'\n'
         f'list = [\n  ["{MAIL}", 1.5],\n  {{k = """\nJane \\\n   {MAIL} \\"x\\" """"}},\n]\n'
         f"lines = '''\n{MAIL} it's\n'''"
     )
@@ -129,7 +129,7 @@ def test_what_is_no_toml_is_read_as_text() -> None:
     assert MAIL not in matter("+++", f"a = = {MAIL}")
 
 
-@pytest.mark.parametrize("part", ["[", "{", "a: ", "- ", "? ", '"', "' ", "a.", "&a ", "\\\n", "=", "\"\"\"", "# "])
+@pytest.mark.parametrize("part", ["[", "{", "a: ", "- ", "? ", '"', "' ", "a.", "&a ", "\\\n", "=", '"""', "# "])
 def test_hostile_repetition_is_read_or_refused_in_linear_time(part: str) -> None:
     """Quadratic reading would exceed the time limit of the test."""
     for mark, head, end in (("---", "", ""), ("---", 'a: "', '"'), ("+++", "a = ", ""), ("+++", 'a = "', '"')):

@@ -153,6 +153,10 @@ def test_options_of_each_format_apply(tenant: Tenant) -> None:
             "documents.1.format_options.csv.columns",
         ),
         (
+            {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"index": 99}]}}},
+            "documents.1.format_options.csv.columns",
+        ),
+        (
             {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"action": "drop"}]}}},
             "documents.1.format_options.csv.columns.0",
         ),
