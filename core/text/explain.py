@@ -48,8 +48,9 @@ def suppressed_finds(
 
     kept = nlargest(max(1, finds_max), counted(), key=_rank)[:finds_max]
     kept.sort(key=lambda each: each.find[:6])
-    reported = (_reported(text, each, sent) for each in kept)
-    return SuppressedFinds(tuple(find for find in reported if find is not None), total - len(kept))
+    reported = [find for each in kept if (find := _reported(text, each, sent)) is not None]
+    # The values of a form may be read in another order than that of the document.
+    return SuppressedFinds(tuple(sorted(reported, key=lambda find: find[:6])), total - len(kept))
 
 
 def _rank(dropped: _Dropped) -> tuple[float, int, int, str, str]:

@@ -97,7 +97,7 @@ class Entity:
 
 
 _CONTACT, _NUMBERS = "core.text.recognisers.contact", "core.text.recognisers.numbers"
-_PRESIDIO = "core.text.recognisers.presidio"
+_PHONE, _PRESIDIO = "core.text.recognisers.phone", "core.text.recognisers.presidio"
 _NATIONAL, _IDENTITY = "core.text.recognisers.national", "core.text.recognisers.identity"
 _MEDICAL, _FINANCE = "core.text.recognisers.medical", "core.text.recognisers.finance"
 _VEHICLE, _DEVICE = "core.text.recognisers.vehicle", "core.text.recognisers.device"
@@ -114,7 +114,7 @@ _AGES, _COORDINATES = "core.text.recognisers.ages", "core.text.recognisers.coord
 # "strict form, checksum, or context".
 ENTITIES: dict[str, Entity] = {
     "EMAIL_ADDRESS": Entity(0.5, _CONTACT, by_form=True),
-    "PHONE_NUMBER": Entity(0.4, _CONTACT, by_form=True),
+    "PHONE_NUMBER": Entity(0.4, _PHONE, by_form=True),
     "CREDIT_CARD": Entity(0.4, _NUMBERS, by_form=True),
     "IBAN_CODE": Entity(0.4, _NUMBERS, by_form=True),
     "US_SSN": Entity(0.4, _NUMBERS, by_form=True),

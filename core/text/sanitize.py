@@ -130,8 +130,9 @@ def fill_in(found: Inspected, fills: Sequence[str]) -> Sanitised:
 
 
 def finds_only(found: Inspected) -> Sanitised:
-    """Return the result of a dry run: what would be masked, without a text."""
-    return _sanitised("", [Span(0, 0, mask.type, mask.technique) for mask in found.masks], found, found.masks)
+    """Return the result of a dry run: what would be masked, in order of position, without a text."""
+    masks = found.masks if found.form is None else found.form.in_source_order(found.masks)
+    return _sanitised("", [Span(0, 0, mask.type, mask.technique) for mask in masks], found, masks)
 
 
 def _sanitised(text: str, spans: Sequence[Span], found: Inspected, masks: Sequence[Mask]) -> Sanitised:

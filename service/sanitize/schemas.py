@@ -67,7 +67,7 @@ class Thresholds(Strict):
     """Scores by entity. The types of own recognisers are known only once a request names them: see `Mask.masking`."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Annotated[float, Field(gt=0, le=1)] | None]
+    __pydantic_extra__: dict[str, Annotated[float, Field(gt=0, le=1)]]
 
     @model_validator(mode="before")
     @classmethod
@@ -84,7 +84,7 @@ class Mask(Strict):
 
     techniques: Annotated[list[Technique], AtMost(len(TECHNIQUES))] = Field(default=["entity"], min_length=1)
     entities: Annotated[list[str], AtMost(len(ENTITIES))] | None = Field(
-        None, description="Default: the catalogue at GET /entities."
+        None, description="Default, also for an empty list: the catalogue at GET /entities."
     )
     profile: str | None = Field(
         None, max_length=32, description="A named set of entities, listed at GET /entities; `entities` adds to it."
@@ -109,7 +109,7 @@ class Mask(Strict):
         what is not supported, or not in this language."""
         techniques = tuple(self.techniques)
         check_language(self.language, techniques=techniques, allow_list=self.allow_list)
-        thresholds = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
+        thresholds = {} if self.thresholds is None else self.thresholds.model_dump()
         if thresholds and "entity" not in techniques:
             raise InvalidInput("Thresholds need the technique `entity`.", field="mask.thresholds")
         return MaskPolicy(

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from core.text.formats import yaml_scalars
+
 _SPACES = re.compile(r"\s+")
 _JSON_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(["\\/bfnrt]))')
 _JSON_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -162,8 +164,24 @@ def _markdown_label(text: str) -> str:
     return "masked " + re.sub(r"[\[\]\\`<>]", "", one_line(text))
 
 
-def _yaml_bare(text: str) -> str:
+def _yaml_single(text: str) -> str:
     return one_line(text).replace("'", "''")
+
+
+def _yaml_kept(raw: str) -> str:
+    return raw.replace("'", "''")
+
+
+def _yaml_line(text: str) -> str:
+    return one_line(text).strip()
+
+
+def _yaml_typed(raw: str, fills: Sequence[str]) -> Written:
+    """A number stays one of its kind where the fill is one."""
+    number = len(fills) == 1 and _JSON_NUMBER.fullmatch(fills[0])
+    if number and yaml_scalars.implicit_type(fills[0]) == yaml_scalars.implicit_type(raw):
+        return Written(str)
+    return Written(_yaml_single, before="'", after="'")
 
 
 def _target(text: str) -> str:
@@ -211,7 +229,14 @@ CODECS: dict[str, Codec] = {
     ),
     "markdown_title": Codec(_always(_markdown_title), _MARKDOWN_ESCAPE, _markdown_plain),
     "markdown_label": Codec(_always(_markdown_label), _MARKDOWN_ESCAPE, _markdown_plain, whole=True),
-    "yaml_bare": Codec(lambda _raw, _fills: Written(_yaml_bare, _yaml_bare, "'", "'")),
+    "yaml_plain": Codec(
+        lambda _raw, _fills: Written(_yaml_single, _yaml_kept, "'", "'"), yaml_scalars.PLAIN, yaml_scalars.folded
+    ),
+    "yaml_typed": Codec(_yaml_typed, whole=True),
+    "yaml_line": Codec(_always(_yaml_line)),
+    "single_quoted": Codec(_always(_yaml_single), yaml_scalars.SINGLE_QUOTED, yaml_scalars.folded),
+    "double_quoted": Codec(_always(_json_string), yaml_scalars.DOUBLE_QUOTED, yaml_scalars.unescaped),
+    "toml_bare": Codec(_always(_json_string, before='"', after='"'), whole=True),
     "target": Codec(_always(_target), _ENTITY, _entity),
     "autolink": Codec(_autolink, whole=True),
     "bare_word": Codec(_always(_bare_word)),

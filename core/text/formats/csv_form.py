@@ -55,7 +55,7 @@ def rows(source: str, delimiter: str) -> Iterator[list[Cell]]:
 
 
 def read(builder: Builder, options: FormatOptions) -> None:
-    """Add the cells of the document. Raises InvalidInput if it is not CSV, or has no column of a rule's name."""
+    """Add the cells of the document. Raises InvalidInput if it is not CSV, or lacks the column of a rule."""
     source = builder.source
     delimiter = DELIMITERS[options.csv.delimiter] or _delimiter(source)
     every = rows(source, delimiter)
@@ -70,6 +70,7 @@ def read(builder: Builder, options: FormatOptions) -> None:
     )
     actions = _actions(options.csv, names if header else [])
     labels = [label_of(name) for name in names] if header else []
+    width = max(len(first), len(second or ()))
     if not header:
         _add(builder, first, labels, actions)
     elif options.csv.header == "auto":
@@ -77,7 +78,10 @@ def read(builder: Builder, options: FormatOptions) -> None:
     if second is not None:
         _add(builder, second, labels, actions)
     for row in every:
+        width = max(width, len(row))
         _add(builder, row, labels, actions)
+    if any(column >= width for column in actions):
+        raise InvalidInput("A column of a rule is not in the document.", field="format_options.csv.columns")
 
 
 def _add(builder: Builder, row: list[Cell], labels: list[str], actions: Mapping[int, Action]) -> None:

@@ -80,6 +80,8 @@ class _Reader:
         encoding = str(message.get("content-transfer-encoding", "")).strip().lower()
         if self._is_attachment(message):
             if self._options.email.attachments != "pass":
+                if depth == 0:
+                    raise unfit("The e-mail itself is a document that is not text, which cannot be read.")
                 raise unfit("The e-mail has an attachment that is not text; see `format_options.email.attachments`.")
         elif encoding not in _AS_IT_IS | _DECODED:
             raise unfit("A part of the e-mail has an unknown transfer encoding.")

@@ -116,6 +116,19 @@ class Form:
         out.add(self.source[read:])
         return Rebuilt("".join(out.pieces), out.spans, out.masks)
 
+    def in_source_order(self, masks: Sequence[Mask]) -> list[Mask]:
+        """Return `masks`, as `restrict` returns them, in the order of their places in the source."""
+
+        def place(mask: Mask) -> tuple[int, int, int]:
+            at = bisect_right(self.view_ends, mask.start)
+            return self.block(at).start, self.starts[at], mask.start
+
+        return sorted(masks, key=place)
+
+    def block(self, at: int) -> Block:
+        """Return the block of a place."""
+        return self.blocks[bisect_right(self.blocks, at, key=lambda each: each.first) - 1]
+
     def parts(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Yield each place that `start:end` of the view touches, with what of the view it touches."""
         at = bisect_right(self.view_ends, start)

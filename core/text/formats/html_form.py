@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from core.text.formats.builder import NEW_VALUE, Builder, label_of, unfit
-from core.text.formats.html_names import ELEMENTS, INLINE, KEPT_ATTRIBUTES, RAW_TEXT, TEXT_ONLY
+from core.text.formats.html_names import ELEMENTS, FIELDS, INLINE, KEPT_ATTRIBUTES, NAMING_TYPES, RAW_TEXT, TEXT_ONLY
 from core.text.formats.options import FormatOptions, HtmlOptions
 
 _S = r"\t\n\f\r "
@@ -47,6 +47,8 @@ class HtmlReader:
         self._headers: dict[int, str] = {}
         self._column = 0
         self._in_header = False
+        self._label = ""  # the text of the last `dt` or `label`, until a value follows it
+        self._in_label = False
 
     def read(self, at: int, end: int) -> None:
         """Add the values of `at:end`."""
@@ -90,6 +92,8 @@ class HtmlReader:
             if self._in_header:
                 name = self._headers.get(self._column, "")
                 self._headers[self._column] = (name + self._content[start : min(end, start + 64)])[:64]
+            if self._in_label:
+                self._label = (self._label + self._content[start : min(end, start + 64)])[:64]
             self._builder.value(start, end, codec)
 
     def _comment(self, at: int, end: int) -> int:
@@ -148,19 +152,28 @@ class HtmlReader:
             self._builder.value(name_at, name_at + len(tag), "html_tag_name", before=" ")
             self._builder.show(" ")
         named = {match[1].lower(): match[match.lastindex or 0] for match in attributes if (match.lastindex or 0) > 1}
-        hint = named.get("name") or named.get("placeholder") or named.get("property") or ""
+        hints = [named.get("name") or named.get("placeholder") or named.get("property") or ""]
+        field_type = named.get("type", "").lower()
+        if tag in FIELDS and field_type != "hidden":
+            hints += [self._label, field_type if field_type in NAMING_TYPES else ""]
+            self._label, self._in_label = "", False
         for match in attributes:
             name, kind = match[1].lower(), match.lastindex or 0
             if (kind < 2 and not known) or not _SANE_NAME.fullmatch(name):
                 self._builder.value(*match.span(1), "html_tag_name", before=" ")
                 self._builder.show(" ")
             if kind > 1 and name not in KEPT_ATTRIBUTES:
-                label = label_of(hint, name) if name in ("value", "content") else label_of(name)
+                label = label_of(*filter(None, hints), name) if name in ("value", "content") else label_of(name)
                 self._attributes.append((*match.span(kind), _ATTRIBUTE_CODECS[kind], label))
 
     def _show_break(self, tag: str, opening: bool) -> None:
         """Separate in the view what a reader sees apart, and put the header of a column before its cells."""
         self._in_header = False
+        if tag in ("dt", "label"):
+            self._in_label = opening
+            self._label = "" if opening else self._label
+        elif tag == "dd":
+            self._in_label = False
         if tag == "tr" and opening:
             self._column = 0
         if tag in ("td", "th") and opening:
@@ -170,6 +183,8 @@ class HtmlReader:
                 self._headers.pop(self._column, None)
             label = label_of(self._headers.get(self._column, "")) if tag == "td" else ""
             self._builder.show(NEW_VALUE + label)
+        elif tag in ("dd", "textarea") and opening:
+            self._builder.show(NEW_VALUE + label_of(self._label))
         elif tag == "table" and opening:
             self._headers.clear()
         elif tag not in INLINE:

@@ -37,3 +37,5 @@ KEPT_ATTRIBUTES = _names(
     width xmlns
     """
 )
+FIELDS = _names("input select textarea")
+NAMING_TYPES = _names("password email tel")  # of a field, which say what its value is

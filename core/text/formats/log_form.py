@@ -1,7 +1,8 @@
 """The format `log`: each line is text of its own, and no find crosses a line.
 
 The time stamp at the start of a line, a time stamp in brackets and the names of levels are kept, and so are the keys of
-`key=value`. A value without quotes gets a replacement without spaces. JSON at the end of a line is read as JSON.
+`key=value`. Such a value is read by itself, after its key. A value without quotes gets a replacement without spaces.
+JSON at the end of a line is read as JSON.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ def _add_text(builder: Builder, at: int, end: int) -> None:
             builder.show(part["kept"])
             continue
         form = part.lastgroup or ""
-        builder.value(*part.span(form), _CODECS[form], before=label_of(part["key"]))
+        # With an equals sign: recognisers of credentials tell `session=` from a word of a sentence.
+        label = label_of(part["key"]).replace(": ", "=")
+        builder.value(*part.span(form), _CODECS[form], before=NEW_VALUE + label)
+        builder.show(NEW_VALUE)
     builder.value(at, end, "plain")
 
 

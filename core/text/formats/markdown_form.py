@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import defaultdict
 
 from core.text.formats.builder import NEW_VALUE, Builder, label_of
+from core.text.formats.front_matter import read_front_matter
 from core.text.formats.html_form import HtmlReader
 from core.text.formats.options import FormatOptions
 
@@ -18,8 +19,6 @@ _PREFIX = re.compile(
     r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])|#{1,6}(?=[ \t])|\[[ xX]\](?=[ \t])))*[ \t]*", re.ASCII
 )
 _FENCE = re.compile(r"(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
-_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n((?:(?!---[ \t]*\r?$)[^\n]*\n)*?)---[ \t]*\r?$", re.MULTILINE)
-_YAML = re.compile(r"([ \t-]*[\w.-]+:[ \t]+)([^\s'\"\[{|>&*!%@`#][^\r\n]*?)?(?=[ \t]*\r?$)", re.MULTILINE)
 _BLANK = re.compile(r"^[ \t>]*\r?$", re.MULTILINE)
 _TABLE_RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\r?$", re.MULTILINE)
 _TICKS = re.compile(r"`+")
@@ -63,7 +62,7 @@ class MarkdownReader:
         self._later: list[tuple[int, int, str, str]] = []
 
     def read(self) -> None:
-        at = searched = self._line(self._front_matter())
+        at = searched = self._line(read_front_matter(self._builder))
         while match := _SPECIAL.search(self._source, searched):
             if match.group()[0] == "\\":
                 searched = match.end()
@@ -186,19 +185,3 @@ class MarkdownReader:
             if match[group]:
                 codec = "target" if group < first + 2 else "markdown_title"
                 self._later.append((*match.span(group), codec, ""))
-
-    def _front_matter(self) -> int:
-        match = _FRONT_MATTER.match(self._source)
-        if match is None:
-            return int(self._source.startswith("\ufeff"))
-        at, end = match.span(1)
-        for pair in _YAML.finditer(self._source, at, end):
-            self._lines(at, pair.start(), "code")
-            self._builder.show(NEW_VALUE)
-            self._builder.show(label_of(pair[1]))
-            if pair[2]:
-                self._text(*pair.span(2), "yaml_bare")
-            at = pair.end()
-        self._lines(at, end, "code")
-        self._builder.show(NEW_VALUE)
-        return match.end()

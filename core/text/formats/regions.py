@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 
 from core.text.formats.form import Form
@@ -24,7 +23,7 @@ class FormRegions:
 
     def _source(self, at: int, start: int, end: int) -> tuple[int, int]:
         form = self._form
-        block = form.blocks[bisect_right(form.blocks, at, key=lambda each: each.first) - 1]
+        block = form.block(at)
         if block.transfer.encoded:
             return block.start, block.end
         if self._read is None or self._read[0] != at:

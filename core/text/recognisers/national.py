@@ -25,7 +25,7 @@ _NATIONAL_NAMES = phrases(
     "carte d'identité|carte d’identité|carte nationale d'identité|CNI|NIR|sécurité sociale|"
     "numéro de sécurité sociale|n° de sécurité sociale|registre national|numéro national|NISS|INSS|"
     "documento de identidad|documento nacional de identidad|cédula|cédula de identidad|cédula de ciudadanía|CURP|"
-    "DNI|RUT|RUN|seguridad social|número de la seguridad social|NUSS|"
+    "DNI|RUT|RUN|seguridad social|número de la seguridad social|NUSS|NSS|"
     "carta d'identità|carta d’identità|carta di identità|carta d'identità elettronica|CIE|"
     "BSN|burgerservicenummer|sofinummer|identiteitskaart|identiteitskaartnummer|rijksregisternummer|INSZ|"
     "cartão de cidadão|cartão do cidadão|bilhete de identidade|documento de identidade|carteira de identidade|"

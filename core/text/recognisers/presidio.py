@@ -18,6 +18,7 @@ from typing import Any
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan
+from core.text.recognisers.numbered_things import without_versions
 
 _NLP_ENGINE = "presidio_analyzer.nlp_engine"
 _LOGGERS = ("presidio-analyzer", "decision_process", "tldextract", "filelock")
@@ -34,13 +35,16 @@ class _Row:
     context: tuple[str, ...] | None = None
     patterns: int | None = None  # use only this many, from the first
     excluded: regex.Pattern[str] | None = None  # a value of this form is another number
+    more: tuple[Pattern, ...] = ()  # written forms that its patterns lack
+    versions: bool = True  # False: four numbers after a word for a version are dropped
 
 
 _TIME = regex.compile(r"20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d")
+_NIE = Pattern(regex.compile(r"(?<![\w])[XYZ][- ]\d{7}[- ]?[A-Z](?![\w])"), 0.5)
 
 
 _ROWS = {
-    "IP_ADDRESS": _Row("IpRecognizer"),
+    "IP_ADDRESS": _Row("IpRecognizer", versions=False),
     "MAC_ADDRESS": _Row("MacAddressRecognizer"),
     "CRYPTO": _Row("CryptoRecognizer"),
     "US_ITIN": _Row("UsItinRecognizer", 9),
@@ -61,7 +65,7 @@ _ROWS = {
     "IN_PAN": _Row("InPanRecognizer", 4, patterns=2),  # the third pattern looks ahead over the whole text at every word
     "SG_NRIC_FIN": _Row("SgFinRecognizer", 7),
     "ES_NIF": _Row("EsNifRecognizer", 7),
-    "ES_NIE": _Row("EsNieRecognizer", 7),
+    "ES_NIE": _Row("EsNieRecognizer", 7, more=(_NIE,)),
     "IT_FISCAL_CODE": _Row("ItFiscalCodeRecognizer"),
     "PL_PESEL": _Row("PlPeselRecognizer", 11, valid_score=0.75),
     "DE_TAX_ID": _Row("DeTaxIdRecognizer", 11, valid_score=0.75),
@@ -116,8 +120,10 @@ def recognisers() -> tuple[Recogniser, ...]:
             Pattern(regex.compile(pattern.regex, source.global_regex_flags), pattern.score)
             for pattern in source.patterns[: row.patterns]
         ]
+        patterns += row.more
         invalid = source.invalidate_result if row.excluded is None else row.excluded.fullmatch
         scan = pattern_scan(patterns, source.validate_result, invalid, valid_score=row.valid_score)
+        scan = scan if row.versions else without_versions(scan)
         words = source.context if row.context is None else row.context
         name = f"presidio.{row.recognizer}"
         built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min, name=name))

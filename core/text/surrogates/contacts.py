@@ -5,8 +5,8 @@ from __future__ import annotations
 import regex  # type: ignore[import-untyped]
 
 from core.text.surrogates.draw import Draw
-from core.text.surrogates.name_book import GIVEN, SINGLE_ATTEMPTS, SURNAME, given_names, key_of, one_of, surnames_like
-from core.text.surrogates.names import FEMALE, adjective_gender, feminine, gender_of, is_given, plain
+from core.text.surrogates.name_book import GIVEN, SINGLE_ATTEMPTS, SURNAME, key_of, one_of, surnames_like
+from core.text.surrogates.names import FEMALE, adjective_gender, feminine, gender_of, given_names, is_given, plain
 from core.text.surrogates.shape import cased, same_shape
 
 PATH_CHARS_MAX = 64

@@ -18,9 +18,11 @@ from core.text.surrogates.names import (
     MALE,
     adjective_gender,
     gender_of,
+    given_names,
     is_adjective,
     is_given,
     lists_of,
+    main_gender,
     masculine,
     plain,
 )
@@ -114,16 +116,11 @@ def gender_in(parts: list[NamePart], language: str) -> str | None:
         if part.role == KEPT and folded in FEMALE_TITLES | MALE_TITLES:
             return FEMALE if folded in FEMALE_TITLES else MALE
     for part in parts:
-        if part.role == GIVEN and (gender := gender_of(part.text, language)):
+        if part.role == GIVEN and (gender := gender_of(part.text, language) or main_gender(part.text)):
             return gender
     if language == "pl":
         return next((adjective_gender(part.text) for part in parts if part.role == SURNAME), None)
     return None
-
-
-def given_names(gender: str | None, language: str) -> tuple[str, ...]:
-    lists = lists_of(language)
-    return lists.female if gender == FEMALE else lists.male if gender == MALE else lists.female + lists.male
 
 
 def surnames_like(part: str, language: str) -> tuple[str, ...]:

@@ -23,6 +23,6 @@ FEMALE_TITLES = _words(
 )
 MALE_TITLES = _words(
     """
-    mr sir herr hr monsieur señor don signor sig dhr meneer senhor pan pana panu
+    mr sr sir herr hr monsieur señor don signor sig dhr meneer senhor pan pana panu
     """
 )

@@ -104,6 +104,35 @@ def gender_of(name: str, language: str) -> str | None:
     return None
 
 
+@cache
+def _lists_with(name: str, gender: str) -> int:
+    """Return how many languages have the name, without its accents, in their list of the gender."""
+    return sum(plain(name).casefold() in _plain_names(language, gender) for language in LOCALES)
+
+
+@cache
+def _plain_names(language: str, gender: str) -> frozenset[str]:
+    lists = lists_of(language)
+    return frozenset(plain(name).casefold() for name in (lists.female if gender == FEMALE else lists.male))
+
+
+def main_gender(name: str) -> str | None:
+    """Return the gender of a name of both, such as José: the one in which more languages have it."""
+    female, male = (_lists_with(name.casefold(), gender) for gender in (FEMALE, MALE))
+    return None if female == male else FEMALE if female > male else MALE
+
+
+@cache
+def given_names(gender: str | None, language: str) -> tuple[str, ...]:
+    """Return the given names of a gender without those that are mainly of the other; None for all names."""
+    lists = lists_of(language)
+    if gender is None:
+        return lists.female + lists.male
+    names = lists.female if gender == FEMALE else lists.male
+    both = _genders(language)
+    return tuple(name for name in names if both[name.casefold()] or main_gender(name) in (gender, None))
+
+
 def is_adjective(surname: str) -> bool:
     """Whether a Polish surname has a form for each gender."""
     return surname.casefold().endswith(_MALE_ADJECTIVES + _FEMALE_ADJECTIVES)

@@ -15,13 +15,12 @@ from core.text.surrogates.name_book import (
     SURNAME,
     NamePart,
     gender_in,
-    given_names,
     key_of,
     one_of,
     parts_of,
     surnames_like,
 )
-from core.text.surrogates.names import FEMALE, adjective_gender, feminine
+from core.text.surrogates.names import FEMALE, adjective_gender, feminine, given_names
 from core.text.surrogates.shape import cased, same_shape
 
 

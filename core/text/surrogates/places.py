@@ -30,7 +30,7 @@ _NUMBER_FIRST = regex.compile(
     rf"(?P<before>(?:(?:No|Nr)\.? ?)?{_NUMBER},? )(?=\p{{L}})(?P<name>.+)$", regex.IGNORECASE | regex.DOTALL
 )
 _NUMBER_LAST = regex.compile(
-    rf"(?P<name>.*\p{{L}}\.?)(?P<after>,? (?:(?:No|Nr|n)[.º°]* ?)?{_NUMBER}(?:[ /](?:m\.?|lok\.?|bus) ?\d+)?)$",
+    rf"(?P<name>.*?\p{{L}}\.?)(?P<after>,? (?:(?:No|Nr|n)[.º°]* ?)?{_NUMBER}(?:[ /](?:m\.?|lok\.?|bus) ?\d+)?)$",
     regex.IGNORECASE | regex.DOTALL,
 )
 _NUMBER_ONLY = regex.compile(rf"(?:(?:No|Nr|n)[.º°]* ?)?{_NUMBER}$", regex.IGNORECASE)
@@ -38,7 +38,7 @@ _UNIT = regex.compile(
     r"(?:apt|apartment|flat|unit|suite|ste|rooms?|rm|floor|fl|p\.?o\.? ?box|box|postfach|bâtiment|bât"
     r"|appt|appartement|étage|bp|piso|puerta|escalera|interno|scala|int"
     r"|bus|postbus|andar|apto|apartado|m\.|lok|lokal|skr\.?|wohnung|whg|stock|\d+\.? ?(?:og|stock"
-    r"|floor|étage|piso|andar))\b|\d+(?:st|nd|rd|th) floor",
+    r"|floor|étage|piso|andar))(?!\p{L})|\d+(?:st|nd|rd|th) floor",
     regex.IGNORECASE,
 )
 _STREET = regex.compile(

@@ -214,6 +214,15 @@ class TestCsv:
         with pytest.raises(InvalidInput):
             out("csv", source, FormatOptions(csv=CsvOptions(columns=(("nobody", Action("keep")),))))
 
+    def test_a_number_beyond_the_last_column_is_refused(self) -> None:
+        def column(number: int) -> FormatOptions:
+            return FormatOptions(csv=CsvOptions(columns=((number, Action("drop")),)))
+
+        assert out("csv", "a,b\nc,d,e\n", column(2)) == 'a,b\nc,d,""\n'
+        with pytest.raises(InvalidInput) as refused:
+            out("csv", "a,b\nc,d,e\n", column(3))
+        assert refused.value.field == "format_options.csv.columns"
+
     def test_the_header_is_context_and_is_kept_where_the_option_says_so(self) -> None:
         policy = MaskPolicy(entities=("US_PASSPORT", "EMAIL_ADDRESS"))
         source = "us passport,amount\n912803456,912803457\n"
@@ -387,6 +396,12 @@ class TestEmail:
         passed = out("email", source, FormatOptions(email=EmailOptions("pass")))
         assert "AAAA" in passed
         assert MAIL not in dropped + passed
+
+    @pytest.mark.parametrize("attachments", ["refuse", "drop"])
+    def test_a_message_that_is_no_text_itself_is_refused(self, attachments: str) -> None:
+        with pytest.raises(InvalidInput, match="The e-mail itself") as refused:
+            out("email", "Content-Type: application/pdf\n\nAAAA", FormatOptions(email=EmailOptions(attachments)))
+        assert "attachments" not in refused.value.detail
 
     @pytest.mark.parametrize(
         "source",

@@ -149,6 +149,7 @@ def test_a_threshold_decides_what_is_masked(tenant: Tenant, mask: dict[str, Any]
         {"thresholds": {"zworykin": 0.5}},
         {"thresholds": {"zworykin": "zworykin"}},
         {"thresholds": {"EMAIL_ADDRESS": "zworykin"}},
+        {"thresholds": {"EMAIL_ADDRESS": None}},
         {"thresholds": {"EMAIL_ADDRESS": 0}},
         {"thresholds": {"EMAIL_ADDRESS": 1.01}},
         {"thresholds": {"EMAIL_ADDRESS": -1}},
@@ -167,6 +168,12 @@ def test_a_bad_threshold_or_language_is_refused_without_echo(tenant: Tenant, mas
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid-input"
     assert "zworykin" not in answer.text
+
+
+def test_an_empty_list_of_entities_selects_the_default_ones(tenant: Tenant) -> None:
+    text = "Write to dr.roe@acme-corp.com."
+    shown = sanitize(tenant, documents=[{"text": text}], mask={"entities": []}).json()["data"][0]["text"]
+    assert shown == "Write to [EMAIL_ADDRESS]."
 
 
 def test_a_language_that_is_not_offered_is_answered_by_those_that_are(tenant: Tenant) -> None:

@@ -153,6 +153,10 @@ def test_options_of_each_format_apply(tenant: Tenant) -> None:
             "documents.1.format_options.csv.columns",
         ),
         (
+            {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"index": 99}]}}},
+            "documents.1.format_options.csv.columns",
+        ),
+        (
             {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"action": "drop"}]}}},
             "documents.1.format_options.csv.columns.0",
         ),
@@ -206,3 +210,17 @@ def test_a_stream_takes_formats_and_a_bad_document_is_the_problem_of_its_line(te
     assert second["problem"]["code"] == "invalid-input"
     assert third["text"] == "[EMAIL_ADDRESS]"
     assert summary["summary"]["released"] == 2
+
+
+@pytest.mark.parametrize("name", ["telefon", "telefono", "telefon_komorkowy", "phoneNumber"])
+def test_a_field_named_after_a_phone_labels_its_value(tenant: Tenant, name: str) -> None:
+    rows = ask(
+        tenant,
+        {"format": "json", "text": f'{{"{name}": "501234567"}}'},
+        {"format": "csv", "text": f"nr,{name}\n7,501234567\n"},
+        {"format": "json", "text": '{"version": "1.2.3.4"}'},
+    ).json()["data"]
+
+    assert rows[0]["text"] == f'{{"{name}": "[PHONE_NUMBER]"}}'
+    assert rows[1]["text"] == f"nr,{name}\n7,[PHONE_NUMBER]\n"
+    assert rows[2]["text"] == '{"version": "1.2.3.4"}'

@@ -69,8 +69,22 @@ FOUND = [
     ("MEDICAL_RECORD_NUMBER", "historia clínica NHC 551207", "NHC 551207"),
     ("MEDICAL_RECORD_NUMBER", "processo clínico HC 40182", "HC 40182"),
     ("EMAIL_ADDRESS", "write to ann@mail.example.2 of us did", "ann@mail.example"),
+    ("EMAIL_ADDRESS", "GET /u?email=jane@corp.com&x=1", "jane@corp.com"),
+    ("EMAIL_ADDRESS", "GET /users/jane@corp.com", "jane@corp.com"),
+    ("EMAIL_ADDRESS", "mailto:jane@corp.com", "jane@corp.com"),
+    ("EMAIL_ADDRESS", "x-user=jane.doe@corp.com", "jane.doe@corp.com"),
+    ("EMAIL_ADDRESS", "DKIM-Signature: v=1; i=jane@corp.com; s=a", "jane@corp.com"),
+    ("EMAIL_ADDRESS", "<bounces+jane=corp.com@mail.example.org>", "bounces+jane=corp.com@mail.example.org"),
+    ("EMAIL_ADDRESS", "SRS0=ab1=xy=corp.com=jane@fwd.example.org", "SRS0=ab1=xy=corp.com=jane@fwd.example.org"),
     ("URL", "see docs.rs/serde and example.pl/main.py", "docs.rs/serde"),
     ("PHONE_NUMBER", "Tel07911123456x12", "07911123456x12"),
+    ("PHONE_NUMBER", "order phone 5550123", "5550123"),
+    ("PHONE_NUMBER", "order +49 151 12345678", "+49 151 12345678"),
+    ("PHONE_NUMBER", "To order 0800 123 4567", "0800 123 4567"),
+    ("PHONE_NUMBER", "Tel. 01305-100", "01305-100"),
+    ("PHONE_NUMBER", "1250-142 Lisboa. Telefone 912345678", "912345678"),
+    ("IP_ADDRESS", "version 7 of the server 10.1.2.3", "10.1.2.3"),
+    ("IP_ADDRESS", '{"version": 3, "host": "10.1.2.3"}', "10.1.2.3"),
     ("AGE", "Her grandmother reached 97 in March.", "97"),
 ]
 NOT_FOUND = [
@@ -97,13 +111,75 @@ NOT_FOUND = [
     ("URL", "session.post(url, data=site.info(1)); open archive-2.1.tar.gz, app.min.js and run.sh"),
     ("PHONE_NUMBER", "Artikelnummer 4012345678901, réf. 3401234567890, EAN: 5901234123457"),
     ("PHONE_NUMBER", f"sha256:ab12cd0301234567ef34{HEX}"),
+    ("PHONE_NUMBER", "São Paulo - SP, 01305-100"),
+    ("PHONE_NUMBER", "ssn: 078051120"),
+    ("PHONE_NUMBER", "Se llama Ana 12345678"),
+    ("PHONE_NUMBER", "precio fijo 12345678"),
+    ("IP_ADDRESS", "version 1.2.3.4, wersja 2.3.4.5, firmware v1.2.3.5"),
+    ("IP_ADDRESS", '{"version": "1.2.3.4"}'),
+    ("IP_ADDRESS", "Mozilla/5.0 Chrome/120.0.0.0 Safari/537.36 Edg/120.0.0.0"),
     ("AGE", "The temperature reached 97 in March."),
 ]
+
+
+PHONES = [
+    *(
+        "téléphone 0612345678",
+        "Portable : 0612345678",
+        "Fixe : 0112345678",
+        "Appelez-moi au 0612345678",
+        "télécopie 0112345678",
+    ),
+    *("telefoon 0612345678", "bel me op 0612345678", "mobiel nummer: 0612345678"),
+    *("teléfono: 612345678", "Llámame al 612345678", "móvil 612345678", "numero movil: 612345678"),
+    *("Telefone: 912345678", "telemóvel 912345678", "Ligue para 912345678"),
+    *("telefon: 501234567", "Proszę dzwonić pod numer telefonu 501234567", "komórka 501234567"),
+    *("Zadzwoń pod 501234567", "telefonu komórkowego: 501234567", "faks 221234567", "telefon_komorkowy=501234567"),
+    *("Handy 01701234567", "ruf mich an unter 01701234567", "Festnetz: 03012345678", "Mobilnummer 01701234567"),
+    *("cellulare 3331234567", "chiamami al 3331234567", '"telefono": "3331234567"', "linea fissa 0612345678"),
+    *("WhatsApp 612345678", "phoneNumber=612345678", '"homePhone": "612345678"', "landline 2079460123"),
+    *("phone: 4915112345678", "called 12345678"),
+]
+THINGS = (
+    "invoice|serial|article no.|SKU|order|part|item #|ticket|version|release|build|firmware|Rechnungsnr.|Seriennummer|"
+    "Artikelnummer|Bestellung|Auftragsnummer|facture n°|numéro de série|commande|pièce|factura|número de serie|pedido|"
+    "pieza|fattura|numero di serie|ordine|pezzo|factuurnummer|serienummer|bestelling|onderdeel|fatura|número de série|"
+    "encomenda|peça|faktura nr|numer seryjny|zamówienie|część|zgłoszenie|wersja"
+)
 
 
 def finds(entity: str, text: str) -> list[str]:
     found = inspect(text, MaskPolicy(entities=(entity,)), AllowLists())
     return [found.text[mask.start : mask.end] for mask in found.masks]
+
+
+def types(text: str) -> list[str]:
+    """Return the types that the default patterns find."""
+    return [mask.type for mask in inspect(text, MaskPolicy(), AllowLists()).masks]
+
+
+@pytest.mark.parametrize("text", PHONES)
+def test_a_word_for_a_phone_or_a_call_decides_the_type(text: str) -> None:
+    assert types(text) == ["PHONE_NUMBER"]
+
+
+@pytest.mark.parametrize("thing", THINGS.split("|"))
+@pytest.mark.parametrize("number", ["2024-0815-33", "8801-223-41", "12-3456-78"])
+def test_the_number_of_a_thing_is_no_phone(thing: str, number: str) -> None:
+    assert finds("PHONE_NUMBER", f"{thing} {number}") == []
+    assert finds("PHONE_NUMBER", f"{thing}: {number}, tel. 600 123 456") == ["600 123 456"]
+    assert finds("PHONE_NUMBER", f"{thing}, phone: {number}") == [number]
+
+
+def test_a_card_word_keeps_a_card() -> None:
+    assert types("pay by card by phone: 4915112345678") == ["CREDIT_CARD"]
+
+
+def test_an_identity_number_is_no_phone() -> None:
+    assert types("ssn: 078051120") == ["US_SSN"]
+    assert types("NSS 28/12345678/40") == ["NATIONAL_ID"]
+    assert types("NIE X-1234567-L") == ["ES_NIE"]
+    assert finds("ES_NIE", "NIE X-1234567-L") == ["X-1234567-L"]
 
 
 @pytest.mark.parametrize(("entity", "text", "value"), FOUND)

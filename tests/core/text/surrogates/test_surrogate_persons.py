@@ -5,7 +5,7 @@ import re
 import pytest
 from surrogate_kit import all_of, surrogates_of
 
-from core.text.surrogates.names import LOCALES, gender_of, lists_of
+from core.text.surrogates.names import LOCALES, gender_of, lists_of, main_gender
 
 WOMEN = {
     "en": "Sarah",
@@ -46,6 +46,28 @@ def test_names_are_of_the_language_and_of_the_gender(language):
 def test_endings_tell_the_gender_of_a_name_that_no_list_has():
     for given, names in (("Brunhylda", lists_of("pl").female), ("Domarad", lists_of("pl").male)):
         assert persons(f"{given} Testowy", language="pl")[0].split()[0] in names
+
+
+@pytest.mark.parametrize(
+    ("original", "male"),
+    [
+        ("Sr. José García", True),
+        ("señor María", True),
+        ("José", True),
+        ("José María García", True),
+        ("Sra. María García", False),
+        ("señora José", False),
+        ("María", False),
+    ],
+)
+def test_a_name_of_both_genders_has_that_of_the_title_or_its_main_one(original, male):
+    lists = lists_of("es")
+    own, others = (lists.male, lists.female) if male else (lists.female, lists.male)
+    drawn = {persons(original, language="es")[0].removeprefix(original.split()[0] + " ") for _ in range(20)}
+    for name in drawn:
+        given = name.split()[0]
+        assert given in own
+        assert given not in others or main_gender(given) in (None, "m" if male else "f")
 
 
 def test_polish_surnames_agree_with_the_gender():

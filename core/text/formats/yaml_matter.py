@@ -1,0 +1,134 @@
+"""Adds the values of YAML to a builder. The events of PyYAML have the place and value of each scalar."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from core.text.formats.builder import NEW_VALUE, Builder, label_of, malformed, unfit
+from core.text.formats.codecs import CODECS
+from core.text.formats.yaml_scalars import BOOL, MERGE, NULL, STRING, implicit_type
+
+_SIMPLE_NAME = re.compile(r"[\w.-]+")
+_PROPERTIES = re.compile(r"(?:[&!]\S*+|(?<=\s)#[^\r\n]*+|\s++)*+")
+_COMMENT = re.compile(r"(?<!\S)#[^\r\n]+")
+_LINE = re.compile(r"[^\r\n]+")
+_CODECS = {"'": "single_quoted", '"': "double_quoted"}
+_STANDARD = "tag:yaml.org,2002:"
+_KEPT_TYPES = (BOOL, MERGE, NULL)
+
+
+@dataclass
+class _Collection:
+    """A list or mapping that is being read. names: the keys around it. key: that of the next value, if it was read."""
+
+    mapping: bool
+    names: tuple[str, ...]
+    key: str | None = None
+
+    def labels(self) -> tuple[str, ...]:
+        return (*self.names, self.key)[-2:] if self.mapping and self.key is not None else self.names
+
+    def follow(self, scalar: str) -> None:
+        """Note that a scalar, alias or collection was read: a key or its value."""
+        if self.mapping:
+            self.key = scalar if self.key is None else None
+
+
+def read_yaml(builder: Builder, start: int, end: int) -> bool:
+    """Add the values of `start:end`. Return False, with nothing added, if it is not one document of YAML.
+
+    Raises InvalidInput beyond the limits, and for a scalar with a tag other than `!!str`, which no mask could have.
+    """
+    events = _events(builder, start, end)
+    if events is None:
+        return False
+    reader = _Reader(builder, start)
+    for event in events:
+        reader.read(event)
+    reader.comments(end)
+    return True
+
+
+def _events(builder: Builder, start: int, end: int) -> list[yaml.Event] | None:
+    events: list[yaml.Event] = []
+    depth = 0
+    try:
+        for event in yaml.parse(builder.content[start:end], Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > builder.limits.depth_max:
+                raise unfit(f"Front matter is nested at most {builder.limits.depth_max} deep.")
+            if isinstance(event, yaml.DocumentStartEvent | yaml.DocumentEndEvent) and event.explicit:
+                return None
+            events.append(event)
+    except (yaml.YAMLError, UnicodeError):
+        return None
+    return events
+
+
+class _Reader:
+    """Takes the events of a document that begins at `base`. `comments` adds those before a place."""
+
+    def __init__(self, builder: Builder, base: int) -> None:
+        self._builder = builder
+        self._base = base
+        self._at = base  # all before it was read
+        self._stack: list[_Collection] = [_Collection(mapping=False, names=())]
+
+    def read(self, event: yaml.Event) -> None:
+        inner = self._stack[-1]
+        if isinstance(event, yaml.CollectionStartEvent):
+            if event.tag and event.tag != "!" and not event.tag.startswith(_STANDARD):
+                raise unfit("The front matter has a YAML tag that is not of the YAML standard.")
+            self._stack.append(_Collection(isinstance(event, yaml.MappingStartEvent), inner.labels()))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._stack.pop()
+            self._stack[-1].follow("")
+        elif isinstance(event, yaml.AliasEvent):
+            inner.follow("")
+        elif isinstance(event, yaml.ScalarEvent):
+            self._scalar(event, inner)
+            inner.follow(event.value)
+
+    def comments(self, end: int) -> None:
+        """Add the comments between what was read and `end`."""
+        for match in _COMMENT.finditer(self._builder.content, self._at, end):
+            self._builder.value(*match.span(), "plain", before=NEW_VALUE)
+        self._at = end
+
+    def _scalar(self, event: yaml.ScalarEvent, inner: _Collection) -> None:
+        content = self._builder.content
+        start, end = self._base + event.start_mark.index, self._base + event.end_mark.index
+        if match := _PROPERTIES.match(content, start, end):
+            start = match.end()
+        if event.tag not in (None, "!", STRING):
+            raise unfit("The front matter has a scalar with a YAML tag other than `!!str`.")
+        self.comments(start)
+        style, is_key = event.style or "", inner.mapping and inner.key is None
+        label = "" if is_key else label_of(*inner.labels())
+        kind = implicit_type(event.value) if event.implicit[0] and not style else STRING
+        if start == end or (is_key and _SIMPLE_NAME.fullmatch(event.value)) or kind in _KEPT_TYPES:
+            self._at = end
+        elif style in ("|", ">"):
+            self._block(start, end, label)
+        else:
+            codec = _CODECS.get(style, "yaml_plain" if kind == STRING else "yaml_typed")
+            self._flow(start + bool(style), end - bool(style), codec, label, event.value)
+            self._at = end
+
+    def _flow(self, start: int, end: int, codec: str, label: str, value: str) -> None:
+        if CODECS[codec].read(self._builder.content[start:end])[0] != value:
+            raise malformed("YAML", self._builder.content, start)
+        self._builder.value(start, end, codec, before=NEW_VALUE + label)
+
+    def _block(self, start: int, end: int, label: str) -> None:
+        """Read a literal or folded scalar line by line. Its first line is its header, with a comment."""
+        header = _LINE.match(self._builder.content, start, end)
+        self.comments(header.end() if header else start)
+        before = NEW_VALUE + label
+        for line in _LINE.finditer(self._builder.content, self._at, end):
+            self._builder.value(*line.span(), "yaml_line", before=before)
+            before = "\n"
+        self._at = end

@@ -1,0 +1,83 @@
+"""Words for phones, in eight languages: near a number, and as the label directly before it.
+
+A label decides the type of the number: `phone: 4915112345678` is no card, although its check digit is valid by chance.
+"""
+
+from __future__ import annotations
+
+import regex  # type: ignore[import-untyped]
+
+LABEL_CHARS = 60
+CARD_CHARS = 40
+
+# A noun for a phone, a fax or a service that has the number of a phone.
+_NOUNS = (
+    r"t[eé]l[eé](?:phon|f[oó]n|foon|fax|faks|móve|move)\p{L}*|t[eé]l[eé]?f?|tlf|tfno|tfn|tlm"
+    r"|(?:home|work|cell|office|smart|i|business|private|contact|customer|client|user|emergency|day|evening)?phones?|ph"
+    r"|cell|cellular\p{L}{0,3}|cellphones?|mobile?s?|mob|mobilfunk\p{L}*|mobil(?:tel|num|nr)\p{L}*|mobiel\p{L}*"
+    r"|m[oó]vil(?:es)?|celular(?:es)?|cellulare|cellulari|portable|handys?|handy-?(?:nummer|nr)|natel|gsm"
+    r"|kom[oó]rk(?:a|i|e|ę|ą|ach|om)|komórce|kom[oó]rkow\p{L}{1,4}|kom"
+    r"|fax\p{L}*|faks\p{L}{0,4}|télécopi\p{L}{1,4}|telefaks\p{L}{0,4}"
+    r"|whats[ -]?app\p{L}{0,3}|viber|telegram|signal|sms|sms-?(?:y|a|em|ów)"
+    r"|landlines?|festnetz\p{L}*|ligne fixe|línea fija|linea fissa|vaste lijn|linha fixa|linia stacjonarna"
+    r"|stacjonarn\p{L}{1,3}|(?:fixe|fijo|fisso|fixo)(?=[ ]?[:=])"
+    r"|durchwahl\p{L}*|rufnummern?|hotline|helpline|infolini\p{L}{1,2}|voicemail|switchboard|standard téléphonique"
+    r"|centralita|centralino|centrala telefoniczna"
+)
+# A verb for a call.
+_CALLS = (
+    r"calls?|called|calling|dial|phoned|phoning|ring"
+    r"|anrufen|anzurufen|angerufen|anrufe?|ruf(?:e|t|en)?|rückrufe?|zurückrufen|zurückgerufen|anruft"
+    r"|(?:r?app|app)el(?:ez?|er|le|les|lent|é|és|ée|és|ons)|joindre|joignable"
+    r"|(?<!\bse )(?<!\bme )(?:ll[aá]m(?:a|e|en|ar|ad|ada|ado|ando|ame|adme|arme|enos|arnos|arle|arlo|arla)|llámenme)"
+    r"|(?<!\bsi )(?<!\bmi )chiam(?:a|i|ate|are|ami|ateci|aci|arci|armi|arlo|arla|ato|ando)|telefonare"
+    r"|(?:op|terug)?bel(?:len|t)?|(?:op|terug)?gebeld"
+    r"|lig(?:ar|ue|uem|ou|uei|a|uar|ar-me|ue-me|ação|ações)"
+    r"|\p{L}{0,4}dzwo[nń]\p{L}{0,5}"
+)
+# Words that say less, so that they count near a number and are no labels.
+_NEARBY = (
+    r"numbers?|contact\p{L}{0,3}|kontakt\p{L}{0,4}|contatt[aoi]\p{L}{0,2}|contat[oe]\p{L}?|reach|text|message"
+    r"|desk|office|answering|ext|extension|erreichbar|bereikbaar|raggiungibile|reachable"
+)
+_NUMBER = (
+    r"numbers?|no|nos|nr|nbr|num|nummern?|numéros?|números?|numeri|numero|núm|numer|numeru|numerem|numery|n[°ºo]"
+    r"|n\.º|#|id"
+)
+_KIND = (
+    r"home|work|office|private|mobile|business|personal|main|cell|direct|primary|secondary|1|2|privat|gesch(?:äftlich)?"
+    r"|dienstlich|mobil|fixe|fijo|fisso|vast|fixo|perso(?:nnel)?|pro(?:fessionnel)?|bureau|domicile|portable|personal"
+    r"|casa|ufficio|trabajo|oficina|móvil|celular|cellulare|mobiel|thuis|werk|escritório|kom[oó]rkowy|komórkowego"
+    r"|kom|stacjonarny|stacjonarnego|domowy|służbowy|prywatny|kontaktowy|kontaktowego|contact|contacto|contatto|de|du|di|da"
+)
+_LINKS = (
+    r"me|us|him|her|them|at|on|to|the|my|our|your|his|is|was|mich|uns|an|unter|ist|lautet|meine|die|der|auf|zu"
+    r"|moi|nous|le|la|au|sur|est|mon|el|al|nos|es|mi|il|lo|ci|è|op|naar|het|me|mij|mijn|ons|o|a|ao|para|é|meu|pod|na|do"
+    r"|to|jest|mój|por|favor|per|favore"
+)
+_PUNCTUATION = r"[\s.:=|()\[\]\"'„“”»«–—/>-]{1,8}+"
+
+PHONE_CONTEXT = regex.compile(
+    rf"(?<!\p{{L}})(?:{_NOUNS}|{_CALLS}|{_NEARBY})(?!\p{{L}})|(?<=\p{{Ll}})(?-i:Phone|Tel|Mobile|Fax)(?!\p{{Ll}})",
+    regex.IGNORECASE,
+)
+_LABEL = regex.compile(
+    rf"(?r)(?<!\p{{L}})(?:{_NOUNS}|{_CALLS})(?:[\s._(-]{{0,2}}(?:{_NUMBER}|{_KIND})(?!\p{{L}})){{0,2}}"
+    rf"(?:{_PUNCTUATION}(?:{_LINKS}|{_NUMBER})(?!\p{{L}})){{0,4}}(?:{_PUNCTUATION})?\Z",
+    regex.IGNORECASE,
+)
+_CARD = regex.compile(
+    r"(?<!\p{L})(?:credit|debit|cards?|visa|mastercard|amex|american express|maestro|diners|jcb|cc|pan"
+    r"|\p{L}{0,7}karten?|cartes?|tarjetas?|carta|kaart|cartão|cartões|kart[aęyą]|karcie)(?!\p{L})",
+    regex.IGNORECASE,
+)
+
+
+def labels_phone(text: str, start: int) -> bool:
+    """Whether a word for a phone or a call stands directly before `start`."""
+    return _LABEL.search(text, max(0, start - LABEL_CHARS), start) is not None
+
+
+def names_card(text: str, start: int, end: int) -> bool:
+    """Whether a word for a payment card stands near `text[start:end]`."""
+    return _CARD.search(text[max(0, start - CARD_CHARS) : start] + "\n" + text[end : end + CARD_CHARS]) is not None
