@@ -89,8 +89,10 @@ def _score(piece: str, digits: str) -> float:
 
 
 def _certain(piece: str) -> bool:
-    """Whether `piece` is a phone number even after a word for another number: with a country code, in the American form,
-    or from 0 on in groups with spaces."""
+    """Whether `piece` is a phone number even after a word for another number.
+
+    It is one with a country code, in the American form, or from 0 on in groups with spaces.
+    """
     if piece[0] in "+＋(" or _SPACED.fullmatch(piece):
         return True
     return _NANP.fullmatch(piece) is not None and not piece.isdecimal()
