@@ -336,7 +336,7 @@ class TestMarkdown:
             f"---\nauthor: '{marker}'\n---\n# {marker}\n\n\\[EMAIL_ADDRESS\\]: a ({marker}) `{marker}` "
             f"<mailto:%5BEMAIL_ADDRESS%5D> **{marker}**\n\n"
             f'[{marker}](mailto:%5BEMAIL_ADDRESS%5D "{marker}") ![{marker}][r] \\[EMAIL_ADDRESS\\](x)\n\n'
-            f"[r]: https://%5BEMAIL_ADDRESS%5D\n\n"
+            f"[r]: https://x.example/%5BEMAIL_ADDRESS%5D\n\n"
             f"| a | b |\n|---|---|\n| {marker} | \\| {marker} |\n\n```sh\nmail {marker}\n```\n"
             f"<p title='{marker}'>{marker}</p>\n"
         )
