@@ -168,14 +168,14 @@ ENTITIES: dict[str, Entity] = {
     "AGE": Entity(0.5, _AGES, by_words=True, default=False),
     "DATE_TIME": Entity(0.5, _DATES, by_form=True, default=False),
     "US_DRIVER_LICENSE": Entity(0.3, _PRESIDIO, default=False),
-    "PERSON": Entity(0.3, tagged=True),
-    "LOCATION": Entity(0.3, tagged=True),
+    "PERSON": Entity(0.25, tagged=True),
+    "LOCATION": Entity(0.25, tagged=True),
     "ORGANIZATION": Entity(0.7, tagged=True),
 }
 DEFAULT_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.default and not entity.needs_tagger)
 TAGGED_ENTITIES = tuple(name for name, entity in ENTITIES.items() if entity.needs_tagger)  # by no pattern
 OWN_THRESHOLD = 0.4  # of a type of a tenant or the operator: a find with a context word passes it
-TAGGED_SCORE_MIN = 0.3  # a tagger's score is a probability; the tagger reports nothing below this
+TAGGED_SCORE_MIN = 0.25  # a tagger's score is a probability; the tagger reports nothing below this
 
 
 def supported(tagger_types: Collection[str]) -> tuple[str, ...]:

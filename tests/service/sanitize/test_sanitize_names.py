@@ -94,7 +94,7 @@ def test_the_catalogue_says_what_finds_an_entity(tenant: Tenant) -> None:
     models = {row["role"]: row for row in tenant.http.get("/models").json()["models"]}
 
     assert {name for name, row in rows.items() if row["recognisers"] == ["tagger"]} == NAMES
-    assert all(rows[name]["default"] and rows[name]["threshold"] >= 0.3 for name in NAMES)
+    assert all(rows[name]["default"] and rows[name]["threshold"] >= 0.25 for name in NAMES)
     assert rows["IBAN_CODE"]["recognisers"] == ["pattern"]
     assert rows["PASSWORD"]["recognisers"] == ["pattern", "tagger"]
     assert set(models["sanitize"]["tagger"]["types"]) == {*NAMES, "PASSWORD", "SECRET", "USERNAME"}
