@@ -1,0 +1,30 @@
+"""The mean of taggers: tensors by weight, and rows of labels only from the files that have them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpu_workers.models.adapter_file import AdapterInfo
+from gpu_workers.offline.tagger_mean import mean
+
+
+def part(value: float, *labels: str) -> tuple[AdapterInfo, dict[str, torch.Tensor]]:
+    info = AdapterInfo("tagger", "encoder", 0, 1, "source", "licence", labels)
+    return info, {"head.weight": torch.full((len(labels), 2), value), "case": torch.full((3,), value)}
+
+
+def test_a_mean_weighs_its_parts_and_keeps_the_rows_of_new_labels() -> None:
+    info, tensors = mean([part(1, "O", "PERSON"), part(5, "O", "PERSON", "SECRET")], [3, 1])
+    assert info.labels == ("O", "PERSON", "SECRET")
+    assert tensors["head.weight"].tolist() == [[2, 2], [2, 2], [5, 5]]
+    assert tensors["case"].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("parts", "weights"),
+    [([], []), ([part(1, "O")], [0]), ([part(1, "O", "LOCATION"), part(1, "O", "PERSON", "LOCATION")], [1, 1])],
+)
+def test_other_labels_and_weights_are_refused(parts: list, weights: list) -> None:
+    with pytest.raises(ValueError, match="mean|labels"):
+        mean(parts, weights)
