@@ -18,6 +18,7 @@ from core.text.windows import extents, windows
 
 LOCATION, PASSWORD, SECRET, USERNAME = "LOCATION", "PASSWORD", "SECRET", "USERNAME"
 TAGGER = "tagger"  # the name of the recogniser in an explanation
+PIN_DIGITS_MIN = 4
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,12 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
 
 def _credible(kind: str, value: str) -> bool:
     """Whether a find may be what its type says: no shared account such as `root`, no placeholder such as `<your-key>`,
-    which patterns leave alone as well."""
+    which patterns leave alone as well, and no number that is too short for a PIN."""
     if kind == USERNAME:
         return identifies(value)
-    return kind not in (PASSWORD, SECRET) or not placeholder(value)
+    if kind not in (PASSWORD, SECRET):
+        return True
+    return not placeholder(value) and not (value.isdecimal() and len(value) < PIN_DIGITS_MIN)
 
 
 def join(text: str, parts: Sequence[Tagged]) -> Tagged:

@@ -113,3 +113,22 @@ def test_what_separates_a_name_and_a_value_stays(mark):
     policy = MaskPolicy(entities=("PERSON", "EMAIL_ADDRESS"))
     masked = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
     assert masked == f"[PERSON]{mark}[EMAIL_ADDRESS]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "masked"),
+    [
+        ("PASSWORD", "4711", True),
+        ("PASSWORD", "137", False),
+        ("PASSWORD", "<your-password>", False),
+        ("SECRET", "None", False),
+        ("USERNAME", "root", False),
+        ("USERNAME", "kweber81", True),
+    ],
+)
+def test_a_credential_of_the_tagger_is_no_placeholder_shared_account_or_short_number(kind, value, masked):
+    text = f"it said {value} again"
+    tagged = Tagged(text, frozenset({kind}), ((8, 8 + len(value), kind, 0.9),))
+    policy = MaskPolicy(entities=(kind,))
+    shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
+    assert shown == (f"it said [{kind}] again" if masked else text)
