@@ -29,8 +29,8 @@ REUSED_EPSILON = Counter(
 
 UPSTREAM_CALLS = Counter(
     "gateway_upstream_calls",
-    "Calls of language models by upstream and outcome: answered, client-error, limited (429), server-error, unreachable, "
-    "timeout, invalid, key-refused, abandoned (closed by the gateway or its client), full",
+    "Calls of language models by upstream and outcome: answered, client-error, limited (429), server-error, "
+    "unreachable, timeout, invalid, key-refused, abandoned (closed by the gateway or its client), full",
     ["upstream", "outcome"],
 )
 UPSTREAM_OPEN = Gauge("gateway_upstream_calls_open", "Calls of language models in progress", ["upstream"])

@@ -34,8 +34,12 @@ _PRIVATE = tuple(
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class AddressRefused(httpcore.ConnectError):
-    """The name has no address to which the upstream may be called."""
+class NotConnected(httpcore.ConnectError):
+    """No connection, for a reason of our own: `address-refused`, `certificate`, or `tls` for another failure of it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 async def system_resolve(host: str, port: int) -> list[str]:
@@ -87,7 +91,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first address that answers. Raises httpcore's ConnectError, AddressRefused, ConnectTimeout."""
+        """Connect to the first address that answers. Raises httpcore's ConnectError or ConnectTimeout, NotConnected."""
         end = time.monotonic() + (timeout or self._upstream.connect_timeout_s)
         try:
             async with asyncio.timeout(end - time.monotonic()):
@@ -98,7 +102,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectError("the name has no address") from None
         addresses = [text for text in found if admitted(text, self._upstream)][:ADDRESSES_TRIED]
         if not addresses:
-            raise AddressRefused("no address is admitted")
+            raise NotConnected("address-refused")
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
                 share_s = max(0.001, (end - time.monotonic()) / left)
@@ -108,7 +112,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 if left == 1:
                     raise
-        raise AddressRefused("no address is admitted")
+        raise NotConnected("address-refused")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -152,7 +156,11 @@ class UpstreamSocket(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore.AsyncNetworkStream:
-        return UpstreamSocket(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+        try:
+            return UpstreamSocket(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+        except httpcore.ConnectError as error:
+            is_certificate = isinstance(error.__cause__, ssl.SSLCertVerificationError)
+            raise NotConnected("certificate" if is_certificate else "tls") from None
 
     def get_extra_info(self, info: str) -> Any:
         # The pool closes an idle connection on which something can be read.

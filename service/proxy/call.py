@@ -1,4 +1,4 @@
-"""One call of an upstream, from its request to the end of its answer, with the errors of `core.errors`.
+"""One call of an upstream, from its request to the end of its answer, with the errors of `core.upstream_errors`.
 
 Guarantee: once the call has ended, failed or been cancelled, its connection is closed or, after a whole answer, free
 for the next call. No part of an answer is in an error. A call is never repeated: the pool drops a kept connection that
@@ -8,7 +8,6 @@ the upstream has closed before it sends anything on it, and what was sent once i
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +15,9 @@ from typing import cast
 
 import httpcore
 
-from core import errors
+from core import upstream_errors as errors
 from service import metrics
-from service.proxy.addresses import TAIL_BYTES, AddressRefused, UpstreamSocket
+from service.proxy.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
 from service.proxy.content import Content, content
 from service.proxy.upstreams import Upstream
 
@@ -164,7 +163,7 @@ def _outcome_of(error: BaseException) -> str:
 
 @contextmanager
 def _own_errors(*, began: bool) -> Iterator[None]:
-    """Errors of the connection as those of `core.errors`. `began`: the answer has begun."""
+    """Errors of the connection as those of `core.upstream_errors`. `began`: the answer has begun."""
     try:
         yield
     except TimeoutError:
@@ -173,14 +172,13 @@ def _own_errors(*, began: bool) -> Iterator[None]:
         raise errors.UpstreamTimeout(reason="connect") from None
     except httpcore.TimeoutException:
         raise errors.UpstreamTimeout(reason="silent") from None
-    except AddressRefused:
-        raise errors.UpstreamUnreachable(reason="address-refused") from None
-    except httpcore.ConnectError as error:
-        is_tls = isinstance(error.__cause__, ssl.SSLError)
-        raise errors.UpstreamUnreachable(reason="certificate" if is_tls else "connect") from None
+    except NotConnected as error:
+        raise errors.UpstreamUnreachable(reason=error.reason) from None
+    except httpcore.ConnectError:
+        raise errors.UpstreamUnreachable(reason="connect") from None
     except httpcore.ProtocolError:
         raise errors.UpstreamAnswerInvalid(reason="framing" if began else "not-http") from None
     except httpcore.NetworkError:
         if began:
-            raise errors.UpstreamAnswerInvalid(reason="incomplete") from None
+            raise errors.UpstreamAnswerInvalid(reason="framing") from None
         raise errors.UpstreamUnreachable(reason="closed") from None

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from core.errors import QueueFull, UpstreamAnswerInvalid, UpstreamKeyRefused
+from core.errors import QueueFull
+from core.upstream_errors import UpstreamAnswerInvalid, UpstreamKeyRefused
 from service import metrics
 from service.config.settings import Settings
 from service.proxy import headers as passed
@@ -202,8 +203,8 @@ class UpstreamClient:
 
 
 def _check_form(call: Call, media_type: re.Pattern[str]) -> None:
-    if not 200 <= call.status < 300:
-        raise UpstreamAnswerInvalid(reason="redirect" if 300 <= call.status < 400 else "status")
+    if call.status >= 300:
+        raise UpstreamAnswerInvalid(reason="redirect")
     if not media_type.fullmatch(call.content_type()):
         raise UpstreamAnswerInvalid(reason="content-type")
 

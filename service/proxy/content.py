@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from typing import Protocol
 
-from core.errors import UpstreamAnswerInvalid
+from core.upstream_errors import UpstreamAnswerInvalid
 
 _PIECE_BYTES = 64 * 1024
 _GZIP = 16 + zlib.MAX_WBITS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from core.errors import UpstreamAnswerInvalid
+from core.upstream_errors import UpstreamAnswerInvalid
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"

@@ -114,9 +114,7 @@ class RawUpstream:
         watching = asyncio.ensure_future(_closed(reader))
         try:
             await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                self.ended.set()
-            elif running.exception() is not None:
+            if not running.done() or running.exception() is not None:
                 self.ended.set()
         finally:
             for each in (running, watching):

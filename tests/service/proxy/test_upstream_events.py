@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import UpstreamAnswerInvalid
+from core.upstream_errors import UpstreamAnswerInvalid
 from service.proxy.events import Event, EventParser
 
 STREAM = (
     "\ufeff: a comment\r\n"
     "data: Jürgen 🙂\n\n"
-    "event: message_start\rdata: {\"a\":\rdata:  1}\r\r"
+    'event: message_start\rdata: {"a":\rdata:  1}\r\r'
     "id: 7\r\nretry: 10\r\nevent: ping\r\ndata\r\n\r\n"
     "event: dropped\n\n"
     "other: x\n: ping\n\n\r\n"
