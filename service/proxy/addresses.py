@@ -14,6 +14,8 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpcore
@@ -31,6 +33,8 @@ _PRIVATE = tuple(
     ipaddress.ip_network(text)
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
+# Threads of their own: a name server that hangs takes none from the rest of the gateway.
+_RESOLVERS = ThreadPoolExecutor(4, thread_name_prefix="resolve")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -44,7 +48,8 @@ class NotConnected(httpcore.ConnectError):
 
 async def system_resolve(host: str, port: int) -> list[str]:
     """The addresses of a name. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_RESOLVERS, ask)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 

@@ -57,7 +57,11 @@ async def opened(client: UpstreamClient, called: Upstream) -> EventStream:
 
 
 async def to_the_end(client: UpstreamClient, called: Upstream) -> None:
-    async for _ in await opened(client, called):
+    await to_the_end_of(await opened(client, called))
+
+
+async def to_the_end_of(stream: EventStream) -> None:
+    async for _ in stream:
         pass
 
 
@@ -147,6 +151,19 @@ def test_a_stream_that_nobody_reads_ends_the_upstream_s_work_at_once(ending: str
 
     head = b"" if ending == "cancel before the head" else chunked(EVENTS, end=False)
     with_upstream([sends(head, then="hang")], use)
+
+
+def test_a_stream_that_is_closed_beside_its_reader_ends_the_reader_with_an_error() -> None:
+    async def use(client: UpstreamClient, called: Upstream, server: RawUpstream) -> None:
+        stream = await opened(client, called)
+        reading = asyncio.ensure_future(to_the_end_of(stream))
+        await asyncio.sleep(0.05)
+        await stream.aclose()
+        with pytest.raises(UpstreamAnswerInvalid):
+            await asyncio.wait_for(reading, 20)
+        await asyncio.wait_for(server.ended.wait(), 20)
+
+    with_upstream([sends(chunked(EVENTS, end=False), then="hang")], use)
 
 
 def test_an_error_of_the_upstream_comes_in_place_of_the_stream() -> None:
