@@ -8,10 +8,9 @@ from core.upstream_errors import UpstreamAnswerInvalid
 from service.proxy.events import Event, EventParser
 
 STREAM = (
-    "\ufeff: a comment\r\n"
-    "data: Jürgen 🙂\n\n"
+    "\ufeffdata: Jürgen 🙂\n\n"
     'event: message_start\rdata: {"a":\rdata:  1}\r\r'
-    "id: 7\r\nretry: 10\r\nevent: ping\r\ndata\r\n\r\n"
+    ": a comment\r\nid: 7\r\nretry: 10\r\nevent: ping\r\ndata\r\n\r\n"
     "event: dropped\n\n"
     "other: x\n: ping\n\n\r\n"
     "data:no blank: kept\r\ndata:\r\ndata: \u2028 same line\r\n\n"
