@@ -130,6 +130,7 @@ def test_a_flag_that_is_no_flag_is_refused(value: str) -> None:
 
 def test_an_answer_is_passed_on_with_the_headers_that_a_client_needs() -> None:
     headers = {"x_request_id": "r-1", "retry_after": "7", "x_ratelimit_remaining_tokens": "9", "server": "s"}
+    headers |= {"x_ratelimit_note": "\xe9", "request_id": "9" * 600}
     found = send(sends(answer(b'{"a": 1}', set_cookie="c=1", openai_organization="acme", **headers)))
 
     assert (found.status, found.is_error, found.body) == (200, False, b'{"a": 1}')
