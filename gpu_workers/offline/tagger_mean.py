@@ -2,9 +2,9 @@
 
     python -m gpu_workers.offline.tagger_mean OUT FILE=WEIGHT FILE=WEIGHT ...
 
-Such a mean keeps more of what the earlier files know than the last one does (docs/adr/0035-credentials-by-the-tagger.md).
-The labels are those of the last file; the others have the first of them. The row of a label is the mean of the files
-that have this label.
+Such a mean keeps more of what the earlier files know than the last one does
+(docs/adr/0035-credentials-by-the-tagger.md). The labels are those of the last file; the others have the first of them.
+The row of a label is the mean of the files that have this label.
 """
 
 from __future__ import annotations

@@ -26,5 +26,5 @@ def test_a_mean_weighs_its_parts_and_keeps_the_rows_of_new_labels() -> None:
     [([], []), ([part(1, "O")], [0]), ([part(1, "O", "LOCATION"), part(1, "O", "PERSON", "LOCATION")], [1, 1])],
 )
 def test_other_labels_and_weights_are_refused(parts: list, weights: list) -> None:
-    with pytest.raises(ValueError, match="mean|labels"):
+    with pytest.raises(ValueError, match=r"mean|labels"):
         mean(parts, weights)
