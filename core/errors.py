@@ -35,6 +35,8 @@
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── InfillBroken                a fine-tuned model's file cannot be used
     ├── DomainBroken                a domain's file cannot be used; other domains can
+    ├── UpstreamFailed              of `core.upstream_errors`: UpstreamUnreachable, UpstreamTimeout,
+    │                               UpstreamAnswerInvalid, UpstreamKeyRefused
     ├── DataDirInUse                another gateway runs the jobs of this data directory
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
     │   ├── QueueFull

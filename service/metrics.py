@@ -27,6 +27,20 @@ REUSED_EPSILON = Counter(
     "gateway_reused_epsilon", "Epsilon that repeats would have cost since this process started", ["tenant", "unit"]
 )
 
+UPSTREAM_CALLS = Counter(
+    "gateway_upstream_calls",
+    "Calls of language models by upstream and outcome: answered, client-error, limited (429), server-error, "
+    "unreachable, timeout, invalid, key-refused, abandoned (closed by the gateway or its client), full",
+    ["upstream", "outcome"],
+)
+UPSTREAM_OPEN = Gauge("gateway_upstream_calls_open", "Calls of language models in progress", ["upstream"])
+UPSTREAM_FIRST_BYTE_SECONDS = Histogram(
+    "gateway_upstream_first_byte_seconds",
+    "Time from a call of a language model to the head of its answer",
+    ["upstream"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+
 LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 

@@ -17,7 +17,7 @@ import pytest
 from soak.mutant_table import MUTANTS
 
 import privacy_gateway
-from core import errors
+from core import errors, upstream_errors
 from service.config.settings import Settings
 from service.http import problems
 
@@ -50,6 +50,7 @@ FOLDERS = {
     "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
     "service.sanitize": {"config", "http", "releases", "jobs"},  # disk space of recognisers
     "service.openai": {"config", "http", "releases", "domains", "sentdp", "vectors"},  # another shape of both endpoints
+    "service.proxy": {"config"},
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
     "service.cli": {"config", "releases", "domains", "finetune", "synthesis", "tenants"},  # a front end of its own
@@ -200,7 +201,8 @@ def test_every_setting_is_documented() -> None:
 
 
 def error_classes() -> list[type[errors.GatewayError]]:
-    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    found = {**vars(errors), **vars(upstream_errors)}.values()
+    classes = [value for value in found if isinstance(value, type)]
     return [kind for kind in classes if issubclass(kind, errors.GatewayError)]
 
 

@@ -6,11 +6,11 @@ Settings are read from the environment as `PRIVACY_GATEWAY_<NAME>`. Limits are e
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from core import credentials
 from gpu_workers.engine.task_queue import QueueLimits
@@ -18,6 +18,7 @@ from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.checkpoints import checkpoint_folder, is_pinned
+from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
 MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -211,6 +212,23 @@ class RequestLimits(BaseModel):
     ready_cache_s: float = Field(5.0, ge=0)
 
 
+class UpstreamLimits(BaseModel):
+    """Language models that the gateway calls, and the limits of a call."""
+
+    upstreams: Annotated[dict[Annotated[str, Field(pattern=MODEL_NAME)], UpstreamSettings], NoDecode] = Field(
+        default_factory=dict
+    )
+    upstream_connect_timeout_s: float = Field(10.0, gt=0)
+    upstream_read_timeout_s: float = Field(300.0, gt=0)
+    upstream_total_timeout_s: float = Field(900.0, gt=0)
+    upstream_answer_bytes_max: int = Field(32 * MIB, ge=1024)
+    upstream_stream_bytes_max: int = Field(256 * MIB, ge=1024)
+    upstream_event_bytes_max: int = Field(1 * MIB, ge=1024)
+    upstream_calls_max: int = Field(64, ge=1)
+    upstream_idle_connections_max: int = Field(16, ge=0)
+    upstream_idle_connection_s: float = Field(30.0, ge=0)
+
+
 class ConnectionSettings(BaseModel):
     """Connections, and the time that slow clients get."""
 
@@ -231,6 +249,7 @@ class Settings(
     RecogniserSettings,
     LedgerSettings,
     RequestLimits,
+    UpstreamLimits,
     ConnectionSettings,
     BaseSettings,
 ):
@@ -248,6 +267,11 @@ class Settings(
             return None
         check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
+
+    @field_validator("upstreams", mode="before")
+    @classmethod
+    def _read_upstreams(cls, value: Any) -> Any:
+        return parsed(value)
 
     @field_validator("redis_url")
     @classmethod
@@ -312,6 +336,11 @@ class Settings(
             is_url(self.infill) or Path(self.infill).is_dir()
         ):
             raise ValueError("INFILL is `bundled`, `off`, a folder that exists, ORG/NAME@COMMIT, or a URL")
+        return self
+
+    @model_validator(mode="after")
+    def _check_upstreams(self) -> Settings:
+        check_no_overlap(self.upstreams)
         return self
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import errors, job_errors
+from core import errors, job_errors, upstream_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import openai_errors
@@ -48,6 +48,8 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),
     (errors.DataDirInUse, 503),
+    (upstream_errors.UpstreamTimeout, 504),
+    (upstream_errors.UpstreamFailed, 502),
     (errors.TenantExists, 409),
     (errors.IdempotencyConflict, 422),
     (errors.ReleaseInFlight, 409),
@@ -181,6 +183,8 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
+    elif isinstance(error, upstream_errors.UpstreamFailed):
+        members = {"reason": error.reason}
     elif isinstance(error, errors.RoleMissing):
         members = {"role": error.role}
     elif isinstance(error, errors.TenantLimitReached | errors.StorageFull):

@@ -1,0 +1,178 @@
+"""The setting `UPSTREAMS`: language models of the operator's choice, and the keys with which they are called.
+
+Guarantee: a key is read once, when the settings are read, and is part of no `repr`, message or dump of a setting.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator, model_validator
+
+from core import credentials
+
+UpstreamKind = Literal["openai", "anthropic"]
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
+# Members of the connection and of the message, which the client sets itself.
+_HEADERS_KEPT = frozenset(
+    {
+        "host", "connection", "content-length", "content-encoding", "content-type", "transfer-encoding", "te",
+        "trailer", "upgrade", "expect", "accept", "accept-encoding", "cookie", "proxy-authorization", "keep-alive",
+    }
+)  # fmt: skip
+
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$")]
+_Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+_Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        frozen=True,
+        hide_input_in_errors=True,
+        protected_namespaces=(),
+    )
+
+
+class UpstreamModel(_Strict):
+    """A model: its name for the gateway's clients, and its name at the upstream (by default the same)."""
+
+    name: ModelName
+    upstream_model: str | None = Field(None, pattern=r"^[!-~]{1,256}$")
+
+
+class UpstreamSettings(_Strict):
+    """One member of the setting.
+
+    `base_url`: as the SDK of this kind takes it (`https://api.openai.com/v1`, `https://api.anthropic.com`).
+    `tenants`: those who may use it; None for all.
+    `private_addresses`: whether its name may resolve to private and loopback addresses, and `http://` be used there.
+    """
+
+    base_url: str
+    kind: UpstreamKind
+    models: list[UpstreamModel] = Field(min_length=1, max_length=1000)
+    key_env: str | None = Field(None, min_length=1)
+    key_file: str | None = Field(None, min_length=1)
+    tenants: list[_Tenant] | None = Field(None, min_length=1)
+    connect_timeout_s: _Seconds | None = None
+    read_timeout_s: _Seconds | None = None
+    total_timeout_s: _Seconds | None = None
+    private_addresses: bool = False
+    ca_file: str | None = Field(None, min_length=1)
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+
+    _key: SecretStr | None = PrivateAttr(None)
+
+    @property
+    def key(self) -> SecretStr | None:
+        return self._key
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _plain_names(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("models")
+    @classmethod
+    def _distinct(cls, value: list[UpstreamModel]) -> list[UpstreamModel]:
+        if len({model.name for model in value}) < len(value):
+            raise ValueError("a model is listed twice")
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        if not all(_HEADER_NAME.fullmatch(name) and name.lower() not in _HEADERS_KEPT for name in value):
+            raise ValueError("a header's name has letters, digits and -, and is none of those that the gateway sets")
+        if not all(_HEADER_VALUE.fullmatch(header.get_secret_value()) for header in value.values()):
+            raise ValueError("a header's value has visible ASCII characters and blanks between them")
+        return {name.lower(): header for name, header in value.items()}
+
+    @model_validator(mode="after")
+    def _check_url(self) -> UpstreamSettings:
+        parts = urlsplit(self.base_url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
+            raise ValueError("base_url is https://HOST[:PORT]/PATH, or http://")
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            raise ValueError("base_url has no user, query or fragment; the key has key_env or key_file")
+        if not re.fullmatch(r"[A-Za-z0-9._~/-]*", parts.path) or ".." in parts.path:
+            raise ValueError("the path of base_url has letters, digits and - . _ ~ / alone")
+        if not _HOST.fullmatch(parts.hostname) and not _is_address(parts.hostname):
+            raise ValueError("the host of base_url is an ASCII name or an address")
+        if parts.scheme == "http" and not self.private_addresses and not is_loopback(parts.hostname):
+            raise ValueError("http:// is for this machine, or with private_addresses; use https://")
+        return self
+
+    @model_validator(mode="after")
+    def _read_files(self) -> UpstreamSettings:
+        if self.key_env is not None and self.key_file is not None:
+            raise ValueError("either key_env or key_file")
+        if self.key_env is not None:
+            if self.key_env not in os.environ:
+                raise ValueError("key_env names a variable that is not set")
+            self._key = SecretStr(credentials.token(os.environ[self.key_env]))
+        elif self.key_file is not None:
+            try:
+                text = Path(self.key_file).read_text(encoding="ascii")
+            except (OSError, ValueError):
+                raise ValueError("key_file cannot be read") from None
+            self._key = SecretStr(credentials.token(text))
+        if self.ca_file is not None and not Path(self.ca_file).is_file():
+            raise ValueError("ca_file is no file")
+        return self
+
+
+def parsed(value: Any) -> Any:
+    """The setting from its JSON. Raises ValueError without any part of it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"UPSTREAMS is no JSON: line {error.lineno}, column {error.colno}") from None
+    return found
+
+
+def check_no_overlap(upstreams: Mapping[str, UpstreamSettings]) -> None:
+    """Raise ValueError if a tenant would get one model from two upstreams."""
+    for (first, one), (second, other) in itertools.combinations(upstreams.items(), 2):
+        if one.tenants is not None and other.tenants is not None and not set(one.tenants) & set(other.tenants):
+            continue
+        if {model.name for model in one.models} & {model.name for model in other.models}:
+            raise ValueError(f"UPSTREAMS: {first} and {second} serve the same model to the same tenant")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host of a URL is this machine by its form alone."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host
