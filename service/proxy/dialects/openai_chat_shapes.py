@@ -1,0 +1,111 @@
+"""Where requests and answers of OpenAI's chat completions hold text.
+
+From the types of the Python SDK `openai` 3.54.0, `types/chat`. `reasoning_content` and `reasoning` are members of other
+vendors of this API.
+
+These members stay as they are, by intent: names of models, functions and tools (also `name` of tool and function
+messages), identifiers of calls, patterns of schemas, `country` and `timezone` of a location (codes, of which a changed one
+is refused), and members that the tables do not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.proxy.dialects.shapes import (
+    DEFINITION,
+    ERROR,
+    IDENTIFIER,
+    JSON,
+    METADATA,
+    SCHEMA,
+    TEXT,
+    TEXTS,
+    Each,
+    Either,
+    Media,
+    Members,
+    Shape,
+    Typed,
+)
+
+PARTS: dict[str, Shape] = {
+    "text": Members({"text": TEXT}),
+    "refusal": Members({"refusal": TEXT}),
+    "image_url": Media({}),
+    "input_audio": Media({}),
+    "file": Media({"file": Members({"filename": TEXT})}),
+}
+CONTENT = Either(string=TEXT, array=Each(Typed(PARTS)))
+
+
+def _type_or_function(value: Mapping[str, Any]) -> Any:
+    return value.get("type", "function")
+
+
+TOOL_CALLS: dict[str, Shape] = {
+    "function": Members({"function": Members({"arguments": JSON})}),
+    "custom": Members({"custom": Members({"input": TEXT})}),
+}
+ANNOTATION = Members({"url_citation": Members({"title": TEXT, "url": TEXT})})
+_ANSWERED: dict[str, Shape] = {
+    "refusal": TEXT,
+    "reasoning_content": TEXT,
+    "reasoning": TEXT,
+    "function_call": Members({"arguments": JSON}),
+    "tool_calls": Each(Typed(TOOL_CALLS, _type_or_function)),
+    "annotations": Each(ANNOTATION),
+}
+MESSAGES: dict[str, Shape] = {
+    "developer": Members({"content": CONTENT, "name": TEXT}),
+    "system": Members({"content": CONTENT, "name": TEXT}),
+    "user": Members({"content": CONTENT, "name": TEXT}),
+    "assistant": Members({"content": CONTENT, "name": TEXT, **_ANSWERED, "audio": Media({"transcript": TEXT})}),
+    "tool": Members({"content": CONTENT}),
+    "function": Members({"content": CONTENT}),
+}
+_GRAMMAR = Members({"grammar": Members({"definition": DEFINITION})})
+_FUNCTION = Members({"description": DEFINITION, "parameters": SCHEMA})
+TOOLS: dict[str, Shape] = {
+    "function": Members({"function": _FUNCTION}),
+    "custom": Members({"custom": Members({"description": DEFINITION, "format": _GRAMMAR})}),
+}
+LOCATION = Members({"city": TEXT, "region": TEXT})
+
+
+def _role(value: Mapping[str, Any]) -> Any:
+    return value.get("role")
+
+
+REQUEST = Members(
+    {
+        "messages": Each(Typed(MESSAGES, _role)),
+        "tools": Each(Typed(TOOLS, _type_or_function)),
+        "functions": Each(_FUNCTION),
+        "response_format": Members({"json_schema": Members({"description": DEFINITION, "schema": SCHEMA})}),
+        "prediction": Members({"content": CONTENT}),
+        "stop": Either(string=TEXT, array=TEXTS),
+        "metadata": METADATA,
+        "user": IDENTIFIER,
+        "safety_identifier": IDENTIFIER,
+        "prompt_cache_key": IDENTIFIER,
+        "web_search_options": Members({"user_location": Members({"approximate": LOCATION})}),
+    }
+)
+
+# Of `choices.N.message`; an answer has the sound of a transcript, which is not restored.
+MESSAGE = Members({"content": CONTENT, **_ANSWERED, "audio": Members({"transcript": TEXT})})
+ECHOES: dict[str, Shape] = {"metadata": METADATA, "user": IDENTIFIER, "error": ERROR}
+ANSWER = Members({"choices": Each(Members({"message": MESSAGE})), **ECHOES})
+
+# Of a stream's `choices.N.delta`: the texts that come in pieces, by path; `tool_calls` are told apart by their index.
+DELTAS: dict[tuple[str, ...], str] = {
+    ("reasoning_content",): "text",
+    ("reasoning",): "text",
+    ("content",): "content",
+    ("refusal",): "text",
+    ("function_call", "arguments"): "json",
+    ("audio", "transcript"): "text",
+}
+CALL_DELTAS: dict[tuple[str, ...], str] = {("function", "arguments"): "json", ("custom", "input"): "text"}

@@ -1,0 +1,89 @@
+"""What every wire format of language models offers, and what it needs to restore answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
+
+from service.proxy.slots import Slot
+
+Event = tuple[str | None, Any]
+"""The name of a server-sent event, or None, and its data: parsed JSON, or the string itself if it is none (`[DONE]`)."""
+
+
+class Restorer(Protocol):
+    """Restores one text that arrives in pieces. What it holds back leaves with a later piece, or at `end`."""
+
+    def feed(self, text: str) -> str: ...
+
+    def end(self) -> str: ...
+
+
+class Restorers(Protocol):
+    """Restores the texts of one answer. The pieces of a text, restored in order, give what `whole` gives."""
+
+    def text(self) -> Restorer: ...
+
+    def json(self) -> Restorer:
+        """For a JSON document: its string values are restored, and it stays valid."""
+        ...
+
+    def whole(self, text: str) -> str: ...
+
+    def whole_json(self, text: str) -> str: ...
+
+
+class StreamRestorer(Protocol):
+    """Restores the events of one answer. One object serves one stream; it has no state beside it."""
+
+    def event(self, name: str | None, data: Any) -> list[Event]:
+        """The events that leave for this one: often one, none if all of its text is held back, sometimes more.
+
+        `data` is changed in place.
+        """
+        ...
+
+    def end(self) -> list[Event]:
+        """The stream ended or was cut: the events for what is still held back."""
+        ...
+
+
+class Dialect(Protocol):
+    """One wire format. All methods take parsed JSON; those for requests raise InvalidInput with the member's path."""
+
+    name: str
+    path: str
+    upstream_kind: Literal["openai", "anthropic"]
+
+    def slots(self, body: Any) -> Iterator[Slot]:
+        """Every text of a request. Members that the dialect does not name pass untouched.
+
+        `logprobs` beside texts of earlier answers are emptied on the way: they repeat the text in pieces.
+        """
+        ...
+
+    def model(self, body: Any) -> str: ...
+
+    def streams(self, body: Any) -> bool: ...
+
+    def structured(self, body: Any) -> bool:
+        """Whether the request asks for an answer whose content is JSON."""
+        ...
+
+    def messages_of_user(self, body: Any) -> str:
+        """The first text of the first message of the user, which stays the same through a conversation; else `""`."""
+        ...
+
+    def kept_by_upstream(self, body: Any) -> tuple[str, ...]:
+        """The paths of the members that ask the upstream to keep the conversation, or to recall a kept one."""
+        ...
+
+    def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:
+        """Restore a whole answer in place. `structured` is what `structured(body)` says of its request."""
+        ...
+
+    def restore_error(self, body: Any, restorers: Restorers) -> None:
+        """Restore every string of an error's body in place."""
+        ...
+
+    def stream(self, restorers: Restorers, *, structured: bool = False) -> StreamRestorer: ...

@@ -1,0 +1,257 @@
+"""Tables that say where a JSON body holds text.
+
+A shape describes one JSON value. `Leaf` is a text; the others lead to the values inside: `Members` of an object by name,
+`Each` element of a list, `Values` of an object whose keys the client chose, `Either` by the JSON type, `Typed` by the
+member `type`, `Schema` of a JSON schema, `Media` for content that is no text. `null` and members that no row names are
+passed over. An object of a type that no row names is `Kind.MEDIA`: its text would pass unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from core.errors import InvalidInput
+from service.proxy.slots import Kind, Slot
+
+DEPTH_MAX = 100
+"""Steps from the body to its deepest text. Tools in the hands of clients nest far less."""
+
+Path = tuple[str | int, ...]
+
+
+class Shape(Protocol):
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        """The slots in `owner[key]`, which stands at `path`.
+
+        `strict` is for requests: a value of another JSON type raises InvalidInput, where an answer's is passed over.
+        """
+        ...
+
+
+def slots_of(shape: Shape, body: Any, *, strict: bool) -> Iterator[Slot]:
+    """Every slot of a whole body. Raises InvalidInput for a request (`strict`) whose members have other JSON types."""
+    return shape.find({"body": body}, "body", (), strict)
+
+
+def text_of(path: Path) -> str:
+    return ".".join(str(step) for step in path)
+
+
+def _other_type(expected: str, path: Path, strict: bool) -> None:
+    if strict:
+        raise InvalidInput(f"This member must be {expected}.", field=text_of(path) or None)
+
+
+def _too_deep(path: Path, strict: bool) -> bool:
+    if len(path) > DEPTH_MAX and strict:
+        raise InvalidInput(f"Text is nested deeper than {DEPTH_MAX} steps.", field=text_of(path[:4]))
+    return len(path) > DEPTH_MAX
+
+
+@dataclass(frozen=True)
+class Leaf:
+    kind: Kind
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        value = owner[key]
+        if value is None:
+            return
+        if isinstance(value, str) or self.kind in (Kind.VALUE, Kind.MEDIA):
+            yield Slot(owner, key, self.kind, text_of(path))
+        else:
+            _other_type("a string", path, strict)
+
+
+@dataclass(frozen=True)
+class Members:
+    rows: Mapping[str, Shape]
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        value = owner[key]
+        if value is None or _too_deep(path, strict):
+            return
+        if not isinstance(value, dict):
+            _other_type("an object", path, strict)
+            return
+        for name, shape in self.rows.items():
+            if name in value:
+                yield from shape.find(value, name, (*path, name), strict)
+
+
+@dataclass(frozen=True)
+class Each:
+    shape: Shape
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        value = owner[key]
+        if value is None or _too_deep(path, strict):
+            return
+        if not isinstance(value, list):
+            _other_type("a list", path, strict)
+            return
+        for number in range(len(value)):
+            yield from self.shape.find(value, number, (*path, number), strict)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of an object whose keys the client chose."""
+
+    shape: Shape
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        value = owner[key]
+        if value is None or _too_deep(path, strict):
+            return
+        if not isinstance(value, dict):
+            _other_type("an object", path, strict)
+            return
+        for number, name in enumerate(value):
+            yield from self.shape.find(value, name, (*path, number), strict)
+
+
+@dataclass(frozen=True)
+class Either:
+    """A value that may be a string, a list or an object; a JSON type without a shape is not accepted."""
+
+    string: Shape | None = None
+    array: Shape | None = None
+    record: Shape | None = None
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        value = owner[key]
+        if value is None:
+            return
+        choices = ((str, "a string", self.string), (list, "a list", self.array), (dict, "an object", self.record))
+        for kind, _, shape in choices:
+            if shape and isinstance(value, kind):
+                yield from shape.find(owner, key, path, strict)
+                return
+        _other_type(" or ".join(name for _, name, shape in choices if shape), path, strict)
+
+
+@dataclass(frozen=True)
+class Media:
+    """Content that is no text. `rows` are the texts that stand beside it, such as the name of a file."""
+
+    rows: Mapping[str, Shape]
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        if owner[key] is not None:
+            yield Slot(owner, key, Kind.MEDIA, text_of(path))
+        yield from Members(self.rows).find(owner, key, path, strict)
+
+
+def type_member(value: Mapping[str, Any]) -> Any:
+    return value.get("type")
+
+
+@dataclass(frozen=True)
+class Typed:
+    """An object whose type chooses the row. An unknown type is `Kind.MEDIA`."""
+
+    rows: Mapping[str, Shape]
+    type_of: Callable[[Mapping[str, Any]], Any] = type_member
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        value = owner[key]
+        if value is None or _too_deep(path, strict):
+            return
+        if not isinstance(value, dict):
+            _other_type("an object", path, strict)
+            return
+        name = self.type_of(value)
+        shape = self.rows.get(name) if isinstance(name, str) else None
+        if shape is None:
+            yield Slot(owner, key, Kind.MEDIA, text_of(path))
+        else:
+            yield from shape.find(owner, key, path, strict)
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """A list that a request does not need and that repeats text in pieces (log-probabilities): it is emptied.
+
+    Answers keep theirs; restoring decides by the text beside them.
+    """
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        if strict and isinstance(owner[key], list):
+            owner[key] = []
+        yield from ()
+
+
+_SCHEMA_TEXTS = ("title", "description", "$comment")
+_SCHEMA_VALUES = ("enum", "const", "default", "examples", "example")
+_SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_SCHEMAS = ("items", "prefixItems", "additionalItems", "additionalProperties", "unevaluatedItems", "contains")
+_SCHEMAS += ("unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A JSON schema: its descriptions and titles, and the values that it lists. Property names and patterns stay."""
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        value = owner[key]
+        if _too_deep(path, strict):
+            return
+        if isinstance(value, list):
+            for number in range(len(value)):
+                yield from self.find(value, number, (*path, number), strict)
+        if not isinstance(value, dict):
+            return  # `true`, `false` or no schema at all: the upstream judges it
+        for name in _SCHEMA_TEXTS:
+            if isinstance(value.get(name), str):
+                yield Slot(value, name, Kind.DEFINITION, text_of((*path, name)))
+        for name in _SCHEMA_VALUES:
+            if name in value:
+                yield from strings(value, name, (*path, name), Kind.DEFINITION)
+        for name in _SCHEMA_MAPS:
+            if isinstance(value.get(name), dict):
+                yield from Values(self).find(value, name, (*path, name), strict)
+        for name in _SCHEMAS:
+            if name in value:
+                yield from self.find(value, name, (*path, name), strict)
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Every string of a JSON value, as a slot of its own."""
+
+    kind: Kind
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        del strict
+        return strings(owner, key, path, self.kind)
+
+
+def strings(owner: Any, key: str | int, path: Path, kind: Kind) -> Iterator[Slot]:
+    """Every string in `owner[key]`. Keys are kept."""
+    pending: list[tuple[Any, str | int, Path]] = [(owner, key, path)]
+    while pending:
+        owner, key, path = pending.pop()
+        value = owner[key]
+        if isinstance(value, str):
+            yield Slot(owner, key, kind, text_of(path))
+            continue
+        keys: list[Any] = list(value) if isinstance(value, dict) else []
+        if isinstance(value, list):
+            keys = list(range(len(value)))
+        pending.extend((value, inner, (*path, number)) for number, inner in reversed(list(enumerate(keys))))
+
+
+TEXT = Leaf(Kind.TEXT)
+JSON = Leaf(Kind.JSON)
+VALUE = Leaf(Kind.VALUE)
+IDENTIFIER = Leaf(Kind.IDENTIFIER)
+KNOWN = Leaf(Kind.KNOWN)
+DEFINITION = Leaf(Kind.DEFINITION)
+MEDIA = Leaf(Kind.MEDIA)
+SCHEMA = Schema()
+NO_TEXT = Members({})
+TEXTS = Each(TEXT)
+METADATA = Values(TEXT)
+ERROR = Strings(Kind.TEXT)
