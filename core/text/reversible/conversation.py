@@ -130,8 +130,13 @@ class _Masking:
             while last < len(spots) and spots[last][0] < at:
                 last += 1
             found = spots[first:last]
-            if not found or (found[0][0], found[-1][1]) != (start, at):
+            if not found:
                 self._avoid(piece.value)
+            elif (found[0][0], found[-1][1]) != (start, at):
+                if piece.value.other in (found[0][2].raw, found[0][2].writing.value.original):
+                    self._apart(number, found[0][2])  # an escape before it, or after it, became a part of it
+                else:
+                    self._avoid(piece.value)
             elif restored(piece) != self._texts[number][found[0][2].start : found[-1][2].end]:
                 if len(found) > 1 or not self._add(found[0][2]):
                     self._avoid(piece.value)

@@ -57,24 +57,24 @@ class Edges:
     """The tokens of a text: where each begins, and where the last one ends."""
 
     def __init__(self, text: str) -> None:
-        raws = lex(text).raws
-        self._text = text
+        tokens, raws, _ = lex(text)
+        self._blank = [token.isspace() for token in tokens]
+        self._space = [raw.isspace() for raw in raws]
         self.starts = [0, *accumulate(map(len, raws))]
 
     def widened(self, region: Region, tokens: int = 0) -> Region | None:
         """Return the region with whole tokens, and so many more on each side, without white space at its edges; None
-        if nothing is left."""
-        start, end = max(region.start, 0), min(region.end, len(self._text))
-        while start < end and self._text[start].isspace():
-            start += 1
-        while start < end and self._text[end - 1].isspace():
-            end -= 1
-        if start >= end:
+        if nothing is left. More tokens may begin or end with an escape of white space."""
+        blank = self._space if tokens else self._blank
+        if region.start >= region.end:
             return None
-        first = max(bisect_right(self.starts, start) - 1 - tokens, 0)
-        last = min(bisect_right(self.starts, end - 1) + tokens, len(self.starts) - 1)
-        start, end = self.starts[first], self.starts[last]
-        return self.widened(Region(start, end, region.type)) if tokens else Region(start, end, region.type)
+        first = max(bisect_right(self.starts, region.start) - 1 - tokens, 0)
+        last = min(bisect_right(self.starts, region.end - 1) + tokens, len(self._blank))
+        while first < last and blank[first]:
+            first += 1
+        while first < last and blank[last - 1]:
+            last -= 1
+        return Region(self.starts[first], self.starts[last], region.type) if first < last else None
 
 
 def disjoint(regions: Iterable[Region]) -> list[Region]:
@@ -106,7 +106,13 @@ def writings(values: Iterable[Value], language: str) -> KeyTree:
             for written, change in letter_cases(value.type, value.original):
                 if not (in_small_letters(written) and is_frequent(written, language)):
                     keys.setdefault(written, Writing(value, written, change))
-    return KeyTree({key: writing for key, writing in keys.items() if key.strip() == key})
+    return KeyTree({key: writing for key, writing in keys.items() if _searched(key)})
+
+
+def _searched(original: str) -> bool:
+    """Whether a value is replaced where it was not found: not punctuation, nor what white space belongs to."""
+    tokens = lex(original).tokens
+    return any(map(str.isalnum, original)) and not tokens[0].isspace() and not tokens[-1].isspace()
 
 
 def places_of(text: str, regions: Sequence[Region], tree: KeyTree) -> list[Place]:
