@@ -137,9 +137,10 @@ class _Masking:
                     self._apart(number, found[0][2])  # an escape before it, or after it, became a part of it
                 else:
                     self._avoid(piece.value)
-            elif restored(piece) != self._texts[number][found[0][2].start : found[-1][2].end]:
-                if len(found) > 1 or not self._add(found[0][2]):
-                    self._avoid(piece.value)
+            elif restored(piece) != self._texts[number][found[0][2].start : found[-1][2].end] and (
+                len(found) > 1 or not self._add(found[0][2])
+            ):
+                self._avoid(piece.value)
             first = last - 1 if found and found[-1][1] > at else last
         for _, _, place in spots[first:]:
             self._apart(number, place)

@@ -12,8 +12,9 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from core.errors import TaskFailed
+from core.text.policy import NUMBER
 from core.text.reversible.forms import PERSON, marker, name_parts, parts_of
-from core.text.reversible.frequent import is_frequent
+from core.text.reversible.frequent import is_ordinary
 from core.text.reversible.lexing import folded_words, lex, normal
 from core.text.surrogates.date_shift import shift_of
 from core.text.surrogates.document import DATES
@@ -25,6 +26,7 @@ from core.text.surrogates.table import NUMBERS, fake, identity
 from core.text.surrogates.terms import Document
 
 DRAWS_MAX = 1_000
+_WORDS = (PERSON, "ORGANIZATION", "LOCATION")
 _BETWEEN = "\0"
 
 
@@ -97,7 +99,7 @@ def surrogates(
     known = Originals(strings)
 
     def unfit(name: str) -> bool:
-        return kept.have(name) or (name.isalpha() and is_frequent(name, language))
+        return kept.have(name) or (name.isalpha() and is_ordinary(name, language))
 
     terms = _terms(values, frozenset(strings), key, language, known, unfit)
     owners = _Owners()
@@ -105,8 +107,9 @@ def surrogates(
     for value in values:
         repeats = known.equal_to if value.type in DATES else known.repeated_by
         own = identity(value.type, value.original)
+        type_ = _drawn_type(value)
         for attempt in range(DRAWS_MAX):
-            candidate = fake(value.type, value.original, Draw(terms, value.type, own, attempt=attempt))
+            candidate = fake(type_, value.original, Draw(terms, type_, own, attempt=attempt))
             parts = list(name_parts(value.original, candidate)) if value.type == PERSON else []
             if (
                 _well_formed(candidate)
@@ -122,6 +125,13 @@ def surrogates(
         owners.add(value, candidate, parts)
         chosen[value.original] = candidate
     return chosen
+
+
+def _drawn_type(value: Value) -> str:
+    """Return the type of which a surrogate is drawn: by the shape if there are numerals that are no decimal digits, so
+    that the value is no number, date or account."""
+    odd = any(char.isnumeric() and not char.isdecimal() for char in value.original)
+    return NUMBER if odd and value.type not in _WORDS else value.type
 
 
 def _well_formed(candidate: str) -> bool:
@@ -142,14 +152,12 @@ def _terms(
         return Draw(bare, *parts, attempt=attempt)
 
     persons = [value.original for value in values if value.type == PERSON]
-    dates = [value.original for value in values if value.type in DATES]
+    dates = [value.original for value in values if _drawn_type(value) in DATES]
     names = book_of(persons, language, draw, lambda name: known.repeated_by(name) or unfit(name))
     return Document(key, language, strings, names, shift_of(dates, language, draw, known))
 
 
-def markers(
-    values: Sequence[Value], *, words: Words, banned: AbstractSet[tuple[str, str]]
-) -> dict[str, str]:
+def markers(values: Sequence[Value], *, words: Words, banned: AbstractSet[tuple[str, str]]) -> dict[str, str]:
     """Return original -> `[TYPE_1]`, `[TYPE_2]` and so on, in the order of `values`, without the markers that the
     texts with `words` have."""
     counts: dict[str, int] = {}

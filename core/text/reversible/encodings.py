@@ -31,9 +31,7 @@ def encoded_as(raw: str, written: str, replacement: str) -> str:
     encode = _encoder(raw, found, plus=plus)
     pieces, spaces = _split(replacement)
     if len(spaces) == len(new) == len(old):
-        spaces = [
-            encode(own) if now == before else now for own, now, before in zip(spaces, new, old, strict=True)
-        ]
+        spaces = [encode(own) if now == before else now for own, now, before in zip(spaces, new, old, strict=True)]
     else:
         spaces = [_same_space(own, new, encode) for own in spaces]
     encoded = [encode(piece) for piece in pieces]
@@ -94,7 +92,7 @@ def _percent(text: str, raw: str, literal: frozenset[str]) -> str:
 
 def _entities(text: str, raw: str, literal: frozenset[str], found: list[Escape]) -> str:
     own = {escape.plain: raw[escape.start : escape.end] for escape in found}
-    wide = any(not char.isascii() for char in own)
+    wide = any(char.isalnum() and not char.isascii() for char in own)
 
     def entity(char: str) -> str:
         if char in own:

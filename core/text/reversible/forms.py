@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.reversible.frequent import is_frequent
+from core.text.reversible.frequent import is_ordinary
 from core.text.reversible.inflection import inflected, same_form
 from core.text.surrogates.name_words import PARTICLES
 from core.text.surrogates.shape import alphanumerics
@@ -37,7 +37,7 @@ def _capital(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    return regex.sub(r"\p{L}[\p{L}\p{M}]*", lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text)
+    return str(regex.sub(r"\p{L}[\p{L}\p{M}]*", lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text))
 
 
 def letter_cases(type_: str, value: str) -> Iterator[tuple[str, Callable[[str], str]]]:
@@ -66,8 +66,8 @@ def in_small_letters(form: str) -> bool:
 
 
 def name_parts(original: str, surrogate: str) -> Iterator[tuple[str, str]]:
-    """Yield each part of a name that stands for it alone, with the part of its surrogate. A part has
-    `PART_LETTERS_MIN` letters and begins with a capital. The name of one part yields nothing."""
+    """Yield each part of a name with the part of its surrogate that stands for it alone, which has `PART_LETTERS_MIN`
+    letters and begins with a capital. The name of one part yields nothing."""
     own, other = original.split(), surrogate.split()
     if len(own) != len(other):
         return
@@ -78,12 +78,12 @@ def name_parts(original: str, surrogate: str) -> Iterator[tuple[str, str]]:
             pairs += zip(pieces, fresh, strict=True)
         for part, change in pairs:
             bare, new = _EDGES.sub("", part), _EDGES.sub("", change)
-            if is_part(bare) and new and bare.casefold() != new.casefold():
+            if is_part(new) and bare and bare.casefold() != new.casefold():
                 yield bare, new
 
 
 def parts_of(original: str) -> Iterator[str]:
-    """Yield the parts of a name that may stand for it alone, as `name_parts` does."""
+    """Yield the parts of a name that may stand for it alone: of `PART_LETTERS_MIN` letters, with a capital first."""
     own = original.split()
     for word in own:
         pieces = _SEPARATOR.split(word)
@@ -112,7 +112,7 @@ def forms(type_: str, value: str, other: str, language: str) -> Iterator[Form]:
             yield Form(BARE, *initials)
         for original, surrogate in parts or [(other, value)]:
             for case, form in inflected(surrogate, language).items():
-                if not is_frequent(form, language):
+                if not is_ordinary(form, language):
                     yield Form(INFLECTION, form, same_form(case, original, language))
     if type_ in NUMBERS:
         yield from _bare(value, other)
@@ -121,7 +121,7 @@ def forms(type_: str, value: str, other: str, language: str) -> Iterator[Form]:
 def _cased(type_: str, value: str, other: str, language: str, rank: int, case_rank: int) -> Iterator[Form]:
     yield Form(rank, value, other)
     for form, change in letter_cases(type_, value):
-        if not (in_small_letters(form) and is_frequent(form, language)):
+        if not (in_small_letters(form) and is_ordinary(form, language)):
             yield Form(case_rank, form, change(other))
 
 

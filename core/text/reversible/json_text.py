@@ -71,7 +71,7 @@ def with_values(source: str, values: Sequence[JsonValue], texts: Sequence[str]) 
 
 def _safe(written: str) -> str:
     """Return the source of a string without halves of surrogate pairs, which are no characters of a file."""
-    return _HALF.sub(lambda half: f"\\u{ord(half.group()):04x}", written)
+    return str(_HALF.sub(lambda half: f"\\u{ord(half.group()):04x}", written))
 
 
 class JsonRestorer:
@@ -120,23 +120,23 @@ class JsonRestorer:
             out.append(text[at:end])
             return end
         found = _OUTSIDE.match(text, at)
-        token, end = found.group(), int(found.end())
-        if token[0] in "-0123456789":
-            return self._number(token, end, out, last=end == len(text) and not final)
-        out.append(token)
-        if token == '"':
+        mark, end = found.group(), int(found.end())
+        if mark[0] in "-0123456789":
+            return self._number(mark, end, out, last=end == len(text) and not final)
+        out.append(mark)
+        if mark == '"':
             self._in_string = True
             self._value = None if self._key_next else Restorer(self._mapping)
-        elif token in "{[":
-            self._open.append(token)
-            self._key_next = token == _OBJECT
-        elif token in "}]":
+        elif mark in "{[":
+            self._open.append(mark)
+            self._key_next = mark == _OBJECT
+        elif mark in "}]":
             if self._open:
                 self._open.pop()
             self._key_next = False
-        elif token == ",":
+        elif mark == ",":
             self._key_next = bool(self._open) and self._open[-1] == _OBJECT
-        elif token == ":":
+        elif mark == ":":
             self._key_next = False
         return end
 

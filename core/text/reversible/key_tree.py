@@ -8,8 +8,9 @@ linear in the text for any keys.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from core.text.reversible.lexing import SPACE, lex, normal
@@ -29,13 +30,79 @@ class Piece(NamedTuple):
     value: Any = None
 
 
+class _Joined:
+    """The text of tokens, made when it is needed."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._text: str | None = None
+        self.starts: list[int] = []  # of each token, and the end of the last one
+
+    def text(self) -> str:
+        if self._text is None:
+            normals = [normal(token) for token in self._tokens]
+            self._text = "".join(normals)
+            self.starts = [0, *accumulate(map(len, normals))]
+        return self._text
+
+
+class _Tails:
+    """What follows the first tokens of long keys that begin alike."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, object]] = {}  # text -> number of tokens, value
+        self._texts: list[str] = []  # sorted
+        self._shorter: list[int] = []  # of each text: the place of the longest other one that it begins with, or -1
+        self._chars_max = 0
+
+    def add(self, tokens: list[str], value: object) -> None:
+        self._found.setdefault("".join(tokens), (len(tokens), value))
+
+    def close(self) -> None:
+        self._texts = sorted(self._found)
+        self._chars_max = max(map(len, self._texts))
+        beginnings: list[int] = []
+        for place, text in enumerate(self._texts):
+            while beginnings and not text.startswith(self._texts[beginnings[-1]]):
+                beginnings.pop()
+            self._shorter.append(beginnings[-1] if beginnings else -1)
+            beginnings.append(place)
+
+    def longest(self, joined: _Joined, here: int) -> tuple[int, object] | None:
+        """Return the end and the value of the longest key whose tail begins at the token `here`."""
+        text = joined.text()
+        own = joined.starts[here]
+        place = bisect_right(self._texts, text[own : own + self._chars_max]) - 1
+        while place >= 0:
+            tail = self._texts[place]
+            count, value = self._found[tail]
+            end = here + count
+            if text.startswith(tail, own) and end < len(joined.starts) and joined.starts[end] == own + len(tail):
+                return end, value
+            place = self._shorter[place]
+        return None
+
+    def may_follow(self, joined: _Joined, here: int, part: str) -> bool:
+        """Whether a tail is longer than the text from the token `here` on, and begins with it and `part`."""
+        text = joined.text()
+        own = joined.starts[here]
+        if len(text) - own >= self._chars_max:
+            return False
+        begun = text[own:] + part
+        place = bisect_left(self._texts, begun)
+        return place < len(self._texts) and self._texts[place].startswith(begun)
+
+
 class KeyTree:
     """`keys`: key -> value that is not None. It does not change, and may be used by several finders at once."""
 
     def __init__(self, keys: Mapping[str, object]) -> None:
         self._root: _Node = {}
+        self._all_tails: list[_Tails] = []
         for key, value in keys.items():
             self._add([normal(token) for token in lex(key).tokens], value)
+        for tails in self._all_tails:
+            tails.close()
         self._first = sorted(self._root)
 
     def find(self, text: str) -> Iterable[Piece]:
@@ -48,9 +115,10 @@ class KeyTree:
         for token in tokens[:HEAD_TOKENS]:
             node = node.setdefault(token, {})
         if len(tokens) > HEAD_TOKENS:
-            tails = node.setdefault(_TAILS, [])
-            tail = ("".join(tokens[HEAD_TOKENS:]), len(tokens) - HEAD_TOKENS, value)
-            insort(tails, tail, key=lambda each: -each[1])
+            if _TAILS not in node:
+                node[_TAILS] = _Tails()
+                self._all_tails.append(node[_TAILS])
+            node[_TAILS].add(tokens[HEAD_TOKENS:], value)
         elif tokens:
             node.setdefault(_VALUE, value)
 
@@ -100,7 +168,7 @@ class KeyFinder:
             tokens, raws, context = tokens[1:], raws[1:], ""
         if self._held:
             tokens, raws = self._held + tokens, self._held_raws + raws
-        passed = self._match(tokens, raws, tail, out, final=final)
+        passed = self._match(tokens, raws, tail, out)
         self._held, self._held_raws = tokens[passed:], raws[passed:]
         self._context, self._rest = context, cut
         if tail:
@@ -121,9 +189,7 @@ class KeyFinder:
         else:
             self._context = _MARK
 
-    def _match(
-        self, tokens: list[str], raws: list[str], tail: tuple[str, str] | None, out: list[Piece], *, final: bool
-    ) -> int:
+    def _match(self, tokens: list[str], raws: list[str], tail: tuple[str, str] | None, out: list[Piece]) -> int:
         """Add what is decided to `out`. Return the number of tokens that are."""
         starts, count = self._tree.starts, len(tokens)
         text = _Joined(tokens)
@@ -147,10 +213,9 @@ class KeyFinder:
             if tail and here == count and _may_continue(node, tail[0]):
                 break
             if _TAILS in node:
-                found, waits = _longer(node[_TAILS], text, here, tail)
-                if waits:
+                if tail and node[_TAILS].may_follow(text, here, normal(tail[0])):
                     break
-                end, value = found or (end, value)
+                end, value = node[_TAILS].longest(text, here) or (end, value)
             if value is None:
                 at += 1
                 continue
@@ -161,43 +226,9 @@ class KeyFinder:
         return at
 
 
-class _Joined:
-    """The text of tokens, made when it is needed."""
-
-    def __init__(self, tokens: list[str]) -> None:
-        self._tokens = tokens
-        self._text: str | None = None
-        self._starts: list[int] = []
-
-    def read(self) -> tuple[str, list[int]]:
-        """Return the text, and where each token begins and where the last one ends."""
-        if self._text is None:
-            normals = [normal(token) for token in self._tokens]
-            self._text, at = "".join(normals), 0
-            for token in normals:
-                self._starts.append(at)
-                at += len(token)
-            self._starts.append(at)
-        return self._text, self._starts
-
-
 def _may_continue(node: _Node, part: str) -> bool:
     """Whether a token that begins with `part` may follow."""
     if part == _PLUS and SPACE in node:
         return True
     part = normal(part)
     return part in node or any(token.startswith(part) for token in node if isinstance(token, str))
-
-
-def _longer(
-    tails: list[tuple[str, int, object]], joined: _Joined, here: int, last: tuple[str, str] | None
-) -> tuple[tuple[int, object] | None, bool]:
-    """Return the end and the value of the longest key with one of `tails`, and whether a longer one may follow."""
-    text, starts = joined.read()
-    own = starts[here]
-    for tail, count, value in tails:
-        if here + count < len(starts) and starts[here + count] - own == len(tail) and text.startswith(tail, own):
-            return (here + count, value), False
-        if last and len(tail) >= len(text) - own and tail.startswith(text[own:] + normal(last[0])):
-            return None, True
-    return None, False

@@ -17,7 +17,7 @@ SPACE = " "
 MARKDOWN, HTML, PERCENT = "markdown", "html", "percent"
 
 _EAST = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}"
-_BLANK = r"[^\S\r\n]"
+_BLANK = r"[[\s\x1c-\x1f]--[\r\n]]"
 _TOKEN = regex.compile(
     rf"[[{_EAST}]&&[\p{{L}}\p{{N}}]][{_EAST}\p{{M}}]*+"
     rf"|[[\p{{L}}\p{{N}}]--[{_EAST}]][[\p{{L}}\p{{N}}\p{{M}}]--[{_EAST}]]*+"

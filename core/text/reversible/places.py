@@ -46,7 +46,6 @@ class Place(NamedTuple):
         changed = self.writing.change(surrogate)
         return changed if self.raw == self.writing.written else encoded_as(self.raw, self.writing.written, changed)
 
-
     def as_one_of(self, values: Mapping[str, Value]) -> Place:
         """Return the place with the value whose original it has, if there is one."""
         value = values.get(self.raw)
@@ -125,7 +124,8 @@ def places_of(text: str, regions: Sequence[Region], tree: KeyTree) -> list[Place
         for original in [text[region.start : region.end]]
     ]
     fixed = _with_containing(own, list(_found(text, 0, len(text), tree)))
-    places, read = [], 0
+    places: list[Place] = []
+    read = 0
     for place in fixed:
         places += _found(text, read, place.start, tree)
         places.append(place)

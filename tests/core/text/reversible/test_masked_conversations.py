@@ -23,7 +23,9 @@ def regions(text: str, *values: tuple[str, str]) -> list[Region]:
     ]
 
 
-def masked(*texts: str, values: tuple[tuple[str, str], ...] = (), only: int = 0, **options: object) -> MaskedConversation:
+def masked(
+    *texts: str, values: tuple[tuple[str, str], ...] = (), only: int = 0, **options: object
+) -> MaskedConversation:
     """Mask texts. The regions of `values` are told for the text `only`, as if they were found there alone."""
     found = [regions(text, *values) if number == only else [] for number, text in enumerate(texts)]
     done = mask_conversation(texts, found, key=KEY, **options)  # type: ignore[arg-type]
@@ -79,7 +81,9 @@ def test_a_value_is_replaced_wherever_it_stands(fill: str) -> None:
 
 def test_markers_are_numbered_by_first_appearance_and_avoid_those_that_stand_there() -> None:
     values = (("Bob Stone", "PERSON"), ("Anna Kowalska", "PERSON"))
-    assert masked("Bob Stone met Anna Kowalska.", values=values, fill="numbered").texts == ["[PERSON_1] met [PERSON_2]."]
+    assert masked("Bob Stone met Anna Kowalska.", values=values, fill="numbered").texts == [
+        "[PERSON_1] met [PERSON_2]."
+    ]
     done = masked("Bob Stone met Anna Kowalska.", "What is [person_1]?", values=values, fill="numbered")
     assert done.texts == ["[PERSON_2] met [PERSON_3].", "What is [person_1]?"]
 
@@ -115,16 +119,16 @@ def test_different_persons_share_no_part() -> None:
     names = [f"{given} {name}" for given in ("Anna", "Olga", "Jan") for name in ("Nowak", "Stone", "Lopez", "Berg")]
     done = masked(", ".join(names), values=tuple((name, "PERSON") for name in names))
     found = [name.split() for name in done.texts[0].split(", ")]
-    assert len({given for given, _ in found}) == 3
+    assert len({given_name for given_name, _ in found}) == 3
     assert len({name for _, name in found}) == 4
-    for (given, _), name in zip(found, names, strict=True):
-        assert done.mapping.restore(f"{given} left") == f"{name.split()[0]} left"
+    for (given_name, _), name in zip(found, names, strict=True):
+        assert done.mapping.restore(f"{given_name} left") == f"{name.split()[0]} left"
 
 
 def test_names_of_two_genders_in_polish() -> None:
     values = (("Anna Kowalska", "PERSON"), ("Jan Kowalski", "PERSON"))
     done = masked("Anna Kowalska i Jan Kowalski", values=values, language="pl")
-    (woman, her), (man, him) = (name.split() for name in done.texts[0].split(" i "))
+    (_, her), (_, him) = (name.split() for name in done.texts[0].split(" i "))
     assert her[:-1] == him[:-1]
     assert done.mapping.restore(f"Widzę {him[:-1]}iego i {her[:-1]}ą.") == "Widzę Kowalskiego i Kowalską."
 
