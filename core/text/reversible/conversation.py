@@ -13,8 +13,9 @@ from typing import NamedTuple
 from core.errors import TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
 from core.text.reversible.forms import WHOLE, Form
-from core.text.reversible.mapping import Mapping, Pair, restored
+from core.text.reversible.mapping import Mapping, Pair
 from core.text.reversible.places import Edges, Place, Region, disjoint, places_of, writings
+from core.text.reversible.restorer import restored
 from core.text.surrogates.document import surrogate_language
 
 SURROGATE, NUMBERED = "surrogate", "numbered"

@@ -12,8 +12,8 @@ from core.text.formats.builder import FormatLimits
 from core.text.formats.codecs import CODECS
 from core.text.formats.options import FormatOptions
 from core.text.formats.registry import parse
-from core.text.reversible.mapping import Mapping
-from core.text.reversible.restorer import Restorer
+from core.text.reversible.key_tree import KeyTree
+from core.text.reversible.restorer import Restorer, restored
 
 NUMBER_CHARS_MAX = 64
 _OBJECT, _ARRAY = "{", "["
@@ -26,6 +26,7 @@ _IN_STRING = regex.compile(
 )
 _OUTSIDE = regex.compile(r"[^\"{}\[\],:0-9-]++|[\"{}\[\],:]|-?[0-9][0-9.eE+-]*+|-")
 _NUMBER_PART = regex.compile(r"[0-9.eE+-]*+")
+_NUMBER = regex.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _HALF = regex.compile(r"[\ud800-\udfff]")
 
 
@@ -82,8 +83,8 @@ class JsonRestorer:
     A document that is not valid JSON is passed on as it is from the place on where that shows.
     """
 
-    def __init__(self, mapping: Mapping) -> None:
-        self._mapping = mapping
+    def __init__(self, tree: KeyTree) -> None:
+        self._tree = tree
         self._open: list[str] = []  # the objects and arrays around the place
         self._key_next = False
         self._value: Restorer | None = None  # of the string that is being read, unless it is a key
@@ -93,7 +94,7 @@ class JsonRestorer:
         self._rest = ""
 
     def feed(self, chunk: str) -> str:
-        """Take the next piece of the document. Return what can be told of the restored document."""
+        """Take the next piece of the document. Return what is certain of the restored document."""
         return self._advance(chunk, final=False)
 
     def end(self) -> str:
@@ -126,7 +127,7 @@ class JsonRestorer:
         out.append(mark)
         if mark == '"':
             self._in_string = True
-            self._value = None if self._key_next else Restorer(self._mapping)
+            self._value = None if self._key_next else Restorer(self._tree)
         elif mark in "{[":
             self._open.append(mark)
             self._key_next = mark == _OBJECT
@@ -147,8 +148,16 @@ class JsonRestorer:
         elif last:
             self._rest = token
         else:
-            out.append(self._mapping.restored_number(token))
+            out.append(self._restored_number(token))
         return end
+
+    def _restored_number(self, source: str) -> str:
+        """Return the number of the original if `source` is the surrogate of a number, else `source`."""
+        pieces = self._tree.find(source)
+        if len(pieces) == 1 and pieces[0].value is not None:
+            number = restored(pieces[0])
+            return number if _NUMBER.fullmatch(number) else source
+        return source
 
     def _string(self, text: str, at: int, out: list[str]) -> int:
         found = _IN_STRING.match(text, at)

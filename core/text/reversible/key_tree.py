@@ -9,7 +9,7 @@ linear in the text for any keys.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -105,7 +105,7 @@ class KeyTree:
             tails.close()
         self._first = sorted(self._root)
 
-    def find(self, text: str) -> Iterable[Piece]:
+    def find(self, text: str) -> list[Piece]:
         """Return the pieces of a whole text."""
         finder = KeyFinder(self)
         return finder.end(text)

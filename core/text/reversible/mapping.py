@@ -8,19 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, overload
 
-import regex  # type: ignore[import-untyped]
-
-from core.text.reversible.encodings import encoded_as
 from core.text.reversible.forms import Form, forms
-from core.text.reversible.key_tree import KeyTree, Piece
-
-if TYPE_CHECKING:
-    from core.text.reversible.json_text import JsonRestorer
-    from core.text.reversible.restorer import Restorer
-
-_JSON_NUMBER = regex.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
+from core.text.reversible.json_text import JsonRestorer
+from core.text.reversible.key_tree import KeyTree
+from core.text.reversible.restorer import Restorer, restored
 
 
 class Pair(NamedTuple):
@@ -57,18 +50,7 @@ class Mapping:
     def restorer(self, encoding: Literal["json"]) -> JsonRestorer: ...
     def restorer(self, encoding: Literal["text", "json"] = "text") -> Restorer | JsonRestorer:
         """Return what restores one text that comes in pieces. `encoding`: `json` for the source of a JSON document."""
-        from core.text.reversible.json_text import JsonRestorer
-        from core.text.reversible.restorer import Restorer
-
-        return JsonRestorer(self) if encoding == "json" else Restorer(self)
-
-    def restored_number(self, source: str) -> str:
-        """Return the source of a JSON number: that of the original if `source` is the surrogate of a number."""
-        pieces = [piece for piece in self.tree.find(source) if piece.raw]
-        if len(pieces) == 1 and pieces[0].value is not None:
-            number = restored(pieces[0])
-            return number if _JSON_NUMBER.fullmatch(number) else source
-        return source
+        return JsonRestorer(self.tree) if encoding == "json" else Restorer(self.tree)
 
     def _keys(self) -> dict[str, Form]:
         """Return the forms of all surrogates. A form of two originals is left out unless it is a surrogate itself."""
@@ -83,11 +65,3 @@ class Mapping:
                 elif form.rank == known.rank and form.other != known.other:
                     unclear.add(form.written)
         return {key: form for key, form in found.items() if key not in unclear and key not in self.blocked}
-
-
-def restored(piece: Piece) -> str:
-    """Return what a piece of a text becomes."""
-    form: Form | None = piece.value
-    if form is None:
-        return piece.raw
-    return form.other if piece.raw == form.written else encoded_as(piece.raw, form.written, form.other)

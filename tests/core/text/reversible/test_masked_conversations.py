@@ -26,7 +26,7 @@ def regions(text: str, *values: tuple[str, str]) -> list[Region]:
 def masked(
     *texts: str, values: tuple[tuple[str, str], ...] = (), only: int = 0, **options: object
 ) -> MaskedConversation:
-    """Mask texts. The regions of `values` are told for the text `only`, as if they were found there alone."""
+    """Mask texts. The regions are those of `values` in the text `only`."""
     found = [regions(text, *values) if number == only else [] for number, text in enumerate(texts)]
     done = mask_conversation(texts, found, key=KEY, **options)  # type: ignore[arg-type]
     assert [done.mapping.restore(text) for text in done.texts] == list(texts)
