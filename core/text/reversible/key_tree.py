@@ -18,7 +18,7 @@ from core.text.reversible.lexing import SPACE, lex, normal
 HEAD_TOKENS = 48
 _VALUE, _TAILS = 0, 1  # of a node: keys that are no tokens
 _PLUS = "+"  # a space in a URL
-_WORD, _EASTERN, _MARK = "x", "一", "."  # characters that stand for a token of which a part was passed on
+_WORD, _DIGIT, _EASTERN, _MARK = "x", "0", "一", ","  # characters that stand for a token of which a part was passed on
 
 _Node = dict[Any, Any]  # token -> node; `_VALUE` -> the value of the key that ends here; `_TAILS` -> longer keys
 
@@ -172,22 +172,17 @@ class KeyFinder:
         self._held, self._held_raws = tokens[passed:], raws[passed:]
         self._context, self._rest = context, cut
         if tail:
-            self._hold(tail, context, out)
+            self._hold(tail, out, context=context)
         return [piece for piece in out if piece.raw]
 
-    def _hold(self, tail: tuple[str, str], context: str, out: list[Piece]) -> None:
+    def _hold(self, tail: tuple[str, str], out: list[Piece], *, context: str) -> None:
         """Hold back the last token, or pass it on if it begins no key."""
         token, raw = tail
         if self._held or (not context and self._tree.may_start(token)):
             self._rest = raw + self._rest
             return
         out.append(Piece(raw))
-        if context or token.isspace():
-            self._context = context
-        elif token[0].isalnum():
-            self._context = _EASTERN if lex(_EASTERN + token[0]).tokens[1:] == [] else _WORD
-        else:
-            self._context = _MARK
+        self._context = _context_of(token)
 
     def _match(self, tokens: list[str], raws: list[str], tail: tuple[str, str] | None, out: list[Piece]) -> int:
         """Add what is decided to `out`. Return the number of tokens that are."""
@@ -224,6 +219,17 @@ class KeyFinder:
             at = plain = end
         out.append(Piece("".join(raws[plain:at])))
         return at
+
+
+def _context_of(token: str) -> str:
+    """Return a character after which the rest of a token is read as after its beginning, `token`."""
+    if token.isspace():
+        return ""
+    if not token[0].isalnum():
+        return _MARK
+    if len(lex(_EASTERN + token[0]).tokens) == 1:
+        return _EASTERN
+    return _DIGIT if token[-1].isdecimal() else _WORD
 
 
 def _may_continue(node: _Node, part: str) -> bool:

@@ -2,8 +2,9 @@
 
 A token is a run of letters, marks and digits, a run of white space with at most one line break, or one other character
 with the combining marks after it. A run of letters of Chinese, Japanese, Korean or Thai is a token of its own, so that
-`MariaWeber` is one token and `Maria去` is two. `_` is no letter. A token may be written with escapes: `M%C3%BCller`,
-`O&#39;Neil`, `maria\\_weber`. All scans are linear.
+`MariaWeber` is one token and `Maria去` is two. `_` is no letter. A point between two digits is inside a token: `12.5`.
+
+A token may be written with escapes: `M%C3%BCller`, `O&#39;Neil`, `maria\\_weber`. All scans are linear.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ MARKDOWN, HTML, PERCENT = "markdown", "html", "percent"
 
 _EAST = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}"
 _BLANK = r"[[\s\x1c-\x1f]--[\r\n]]"
+_MORE = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_EAST}]]"
 _TOKEN = regex.compile(
     rf"[[{_EAST}]&&[\p{{L}}\p{{N}}]][{_EAST}\p{{M}}]*+"
-    rf"|[[\p{{L}}\p{{N}}]--[{_EAST}]][[\p{{L}}\p{{N}}\p{{M}}]--[{_EAST}]]*+"
+    rf"|[[\p{{L}}\p{{N}}]--[{_EAST}]]{_MORE}*+(?:(?<=\p{{Nd}})\.(?=\p{{Nd}}){_MORE}++)*+"
     rf"|{_BLANK}{{1,16}}+(?:(?:\r\n|[\r\n]){_BLANK}{{0,16}}+)?|(?:\r\n|[\r\n]){_BLANK}{{0,16}}+"
     r"|.\p{M}*+",
     regex.DOTALL | regex.VERSION1,
@@ -41,7 +43,7 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
 
 class Lexed(NamedTuple):
     """`tokens`: as read. `raws`: as written; the same list if there are no escapes. `cut`: the beginning of an escape
-    at the end of the text, which belongs to no token."""
+    or of the rest of a number, at the end of the text, which belongs to no token."""
 
     tokens: list[str]
     raws: list[str]
@@ -59,19 +61,26 @@ def lex(text: str, *, final: bool = True) -> Lexed:
     """Return the tokens of `text`. `final`: nothing follows."""
     if not _MAY_ESCAPE.search(text):
         tokens = _TOKEN.findall(text)
-        return Lexed(tokens, tokens, "")
+        return _lexed(tokens, tokens, "", final=final)
     found, cut = _scan(text, final=final)
     text = text[: len(text) - len(cut)]
     if not found:
         tokens = _TOKEN.findall(text)
-        return Lexed(tokens, tokens, cut)
+        return _lexed(tokens, tokens, cut, final=final)
     pieces, read = [], 0
     for escape in found:
         pieces += [text[read : escape.start], escape.plain]
         read = escape.end
     pieces.append(text[read:])
     tokens = _TOKEN.findall("".join(pieces))
-    return Lexed(tokens, _raws(text, tokens, found), cut)
+    return _lexed(tokens, _raws(text, tokens, found), cut, final=final)
+
+
+def _lexed(tokens: list[str], raws: list[str], cut: str, *, final: bool) -> Lexed:
+    """Return the tokens. A point after a digit at the end is cut, because another digit may follow."""
+    if final or len(tokens) < 2 or tokens[-1] != "." or not tokens[-2][-1].isdecimal():
+        return Lexed(tokens, raws, cut)
+    return Lexed(tokens[:-1], raws[:-1], raws[-1] + cut)
 
 
 def escapes(text: str) -> list[Escape]:

@@ -21,6 +21,8 @@ MAPPING = Mapping(
         Pair("LOCATION", "Hauptstraße 5, 10115 Berlin", "Ringweg 9, 20999 Bremen"),
         Pair("URL", "https://acme.com/a%20b?x=1", "https://example.org/q%20z?x=7"),
         Pair("SECRET", "hunter2&\\n", "kwopts7&\\n"),
+        Pair("AGE", "91", "97"),
+        Pair("DATE_TIME", "3.5.2021", "7.8.2022"),
         Pair("PASSWORD", " ".join(["left"] * 60), " ".join(["word"] * 59 + ["last"])),
     ],
     language="de",
@@ -49,16 +51,18 @@ ANSWERS = [
     ("与Maria Weber谈", "与Anna Kowalska谈"),
     ("Van der Lindt", "Van der Berg"),
     ('print("\\nMaria Weber")', 'print("\\nAnna Kowalska")'),
+    ("97, 97% and aged 97. On 7.8.2022. 97", "91, 91% and aged 91. On 3.5.2021. 91"),
     (" ".join(["word"] * 59 + ["last"]), " ".join(["left"] * 60)),
     (" ".join(["word"] * 70), " ".join(["word"] * 70)),
 ]
 UNTOUCHED = [
     "Mariana", "xMaria", "Weberei", "Maria2", "Mari", "Marie Webber", "Marıa", "Weber\u0308", "mariaweber",
-    "KWOPTS7&\\n", "4000 0012 3456 789", "Ringweg 9", "Bremen", "van der", "Lend & Haas", "kwopts", "",
+    "KWOPTS7&\\n", "4000 0012 3456 789", "Ringweg 9", "Bremen", "van der", "Lend & Haas", "kwopts",
+    "97.5", "1.97", "17.8.2022", "7.8.2022.1", "x97", "97.97", "",
 ]  # fmt: skip
 _PIECES = st.sampled_from(
     [*(piece for answer, _ in ANSWERS for piece in answer.split(" ")), *UNTOUCHED, " ", "\n", "&", "%", "\\", "\u0308",
-     "%C3", "&#3", "Mar", "ia", "D'", "+", "0000", "中"]
+     "%C3", "&#3", "Mar", "ia", "D'", "+", "0000", "中", "97", ".", "7.8", "8."]
 )  # fmt: skip
 _TEXTS = st.lists(st.one_of(_PIECES, st.just(" "), st.text(max_size=2)), max_size=20).map("".join)
 
