@@ -1,0 +1,186 @@
+"""Masks the texts of a conversation so that an answer to them can be restored.
+
+Guarantee: restoring the masked texts with the mapping gives the texts, character for character. This is tried for every
+conversation before anything is returned. What a surrogate hides is not guaranteed: see `core.text.fill_surrogate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from core.errors import TaskFailed
+from core.text.reversible.draws import Value, Words, markers, surrogates
+from core.text.reversible.forms import WHOLE, Form
+from core.text.reversible.mapping import Mapping, Pair
+from core.text.reversible.places import Edges, Place, Region, disjoint, places_of, writings
+from core.text.reversible.restorer import restored
+from core.text.surrogates.document import surrogate_language
+
+SURROGATE, NUMBERED = "surrogate", "numbered"
+FILLS = (SURROGATE, NUMBERED)
+ROUNDS_MAX = 16
+
+
+class MaskedConversation(NamedTuple):
+    """`texts`: in the order of the conversation. `mapping`: restores them, and answers to them."""
+
+    texts: list[str]
+    mapping: Mapping
+
+    def __repr__(self) -> str:
+        return f"MaskedConversation({len(self.texts)} texts)"
+
+
+def mask_conversation(
+    texts: Sequence[str],
+    regions: Sequence[Sequence[Region]],
+    *,
+    key: bytes,
+    language: str | None = None,
+    fill: str = SURROGATE,
+) -> MaskedConversation:
+    """Return the texts with a surrogate in each region and wherever else the value of a region stands as whole words.
+
+    regions: those of each text, in code points; they are widened to whole words. key: the same one gives the same
+    surrogates, as far as the conversation allows them. language: of the surrogates; English for any other than the
+    eight of `core.text.surrogates.names`. fill: one of `FILLS`.
+
+    Raises TaskFailed if there are no surrogates that could be restored without doubt.
+    """
+    if fill not in FILLS:
+        raise ValueError(f"The fill is one of: {', '.join(FILLS)}.")
+    if len(texts) != len(regions):
+        raise ValueError("There is a list of regions for each text.")
+    return _Masking(list(texts), regions, key, surrogate_language(language), fill).run()
+
+
+class _Masking:
+    """Masks and restores a conversation until the result is the conversation. Whatever prevents that is changed."""
+
+    def __init__(
+        self, texts: list[str], regions: Sequence[Sequence[Region]], key: bytes, language: str, fill: str
+    ) -> None:
+        self._texts, self._key, self._language, self._fill = texts, key, language, fill
+        self._edges = [Edges(text) if own else None for text, own in zip(texts, regions, strict=True)]
+        self._regions = [
+            self._widened(number, [Region(*region) for region in own]) for number, own in enumerate(regions)
+        ]
+        self._extra: dict[str, Value] = {}  # writings of values that have to be values of their own
+        self._banned: set[tuple[str, str]] = set()
+        self._blocked: set[str] = set()
+        self._round = 0
+
+    def run(self) -> MaskedConversation:
+        for self._round in range(ROUNDS_MAX):
+            places = self._places()
+            mapping = self._mapping(places)
+            chosen = {pair.original: pair.surrogate for pair in mapping.pairs}
+            filled = [_filled(text, own, chosen) for text, own in zip(self._texts, places, strict=True)]
+            masked = ["".join(pieces) for pieces in filled]
+            wrong = [number for number, text in enumerate(masked) if mapping.restore(text) != self._texts[number]]
+            if not wrong:
+                return MaskedConversation(masked, mapping)
+            for number in wrong:
+                self._mend(number, places[number], filled[number], mapping)
+        raise TaskFailed(reason="no-surrogate")
+
+    def _widened(self, number: int, regions: Sequence[Region], tokens: int = 0) -> list[Region]:
+        edges = self._edges[number]
+        if edges is None:
+            edges = self._edges[number] = Edges(self._texts[number])
+        return disjoint(region for each in regions if (region := edges.widened(each, tokens)))
+
+    def _places(self) -> list[list[Place]]:
+        values: dict[str, Value] = {}
+        for text, own in zip(self._texts, self._regions, strict=True):
+            for region in own:
+                original = text[region.start : region.end]
+                values.setdefault(original, Value(region.type, original))
+        values |= {raw: value for raw, value in self._extra.items() if raw not in values}
+        tree = writings(values.values(), self._language)
+        found = [places_of(text, own, tree) for text, own in zip(self._texts, self._regions, strict=True)]
+        return [[place.as_one_of(values) for place in own] for own in found]
+
+    def _mapping(self, places: list[list[Place]]) -> Mapping:
+        used = {place.writing.value.original: place.writing.value for own in places for place in own}
+        if self._fill == NUMBERED:
+            chosen = markers(list(used.values()), words=Words(self._texts), banned=self._banned)
+        else:
+            kept = Words(part for text, own in zip(self._texts, places, strict=True) for part in _kept(text, own))
+            chosen = surrogates(
+                list(used.values()), key=self._key, language=self._language, kept=kept, banned=self._banned
+            )
+        pairs = [Pair(value.type, original, chosen[original]) for original, value in used.items()]
+        return Mapping(pairs, language=self._language, blocked=self._blocked)
+
+    def _mend(self, number: int, places: list[Place], filled: list[str], mapping: Mapping) -> None:
+        """Change what keeps a masked text from being restored."""
+        ends = list(accumulate(map(len, filled)))
+        spots = [(ends[2 * index], ends[2 * index + 1], place) for index, place in enumerate(places)]
+        at = first = 0
+        for piece in mapping.tree.find("".join(filled)):
+            start, at = at, at + len(piece.raw)
+            if piece.value is None:
+                continue
+            while first < len(spots) and spots[first][1] <= start:
+                self._apart(number, spots[first][2])
+                first += 1
+            last = first
+            while last < len(spots) and spots[last][0] < at:
+                last += 1
+            found = spots[first:last]
+            if not found:
+                self._avoid(piece.value)
+            elif (found[0][0], found[-1][1]) != (start, at):
+                if piece.value.other in (found[0][2].raw, found[0][2].writing.value.original):
+                    self._apart(number, found[0][2])  # an escape before it, or after it, became a part of it
+                else:
+                    self._avoid(piece.value)
+            elif restored(piece) != self._texts[number][found[0][2].start : found[-1][2].end] and (
+                len(found) > 1 or not self._add(found[0][2])
+            ):
+                self._avoid(piece.value)
+            first = last - 1 if found and found[-1][1] > at else last
+        for _, _, place in spots[first:]:
+            self._apart(number, place)
+
+    def _avoid(self, form: Form) -> None:
+        """Give up a form, or another surrogate to the original if it is the surrogate itself."""
+        if form.rank == WHOLE:
+            self._banned.add((form.other, form.written))
+        else:
+            self._blocked.add(form.written)
+
+    def _apart(self, number: int, place: Place) -> None:
+        """Replace what stands in a place as a value of its own, or with the words around it if it is one."""
+        if not self._add(place):
+            region = Region(place.start, place.end, place.writing.value.type)
+            wider = self._widened(number, [region], 2**self._round)
+            self._regions[number] = disjoint([*self._regions[number], *wider])
+
+    def _add(self, place: Place) -> bool:
+        """Make a writing a value of its own. Return whether it was none."""
+        value = place.writing.value
+        if place.raw == value.original or place.raw in self._extra:
+            return False
+        self._extra[place.raw] = Value(value.type, place.raw)
+        return True
+
+
+def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[str]:
+    """Return what is kept and what is filled, by turns."""
+    pieces, read = [], 0
+    for place in places:
+        pieces += [text[read : place.start], place.filled(chosen[place.writing.value.original])]
+        read = place.end
+    return [*pieces, text[read:]]
+
+
+def _kept(text: str, places: Sequence[Place]) -> Iterator[str]:
+    read = 0
+    for place in places:
+        yield text[read : place.start]
+        read = place.end
+    yield text[read:]

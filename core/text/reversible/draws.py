@@ -1,0 +1,172 @@
+"""Draws the surrogates of a conversation.
+
+A surrogate is a keyed function of its type and original (`core.text.surrogates`). It is drawn again if it could not be
+restored without doubt: if it, or a part that is restored alone, is a frequent word, stands in a text of the
+conversation, or belongs to another original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from core.errors import TaskFailed
+from core.text.policy import NUMBER
+from core.text.reversible.forms import PERSON, marker, name_parts, parts_of
+from core.text.reversible.frequent import is_ordinary
+from core.text.reversible.lexing import folded_words, lex, normal
+from core.text.surrogates.date_shift import shift_of
+from core.text.surrogates.document import DATES
+from core.text.surrogates.draw import Draw
+from core.text.surrogates.name_book import book_of
+from core.text.surrogates.originals import Originals
+from core.text.surrogates.shape import alphanumerics
+from core.text.surrogates.table import NUMBERS, fake, identity
+from core.text.surrogates.terms import Document
+
+DRAWS_MAX = 1_000
+_WORDS = (PERSON, "ORGANIZATION", "LOCATION")
+_BETWEEN = "\0"
+
+
+class Value(NamedTuple):
+    """A string that is replaced, and its type."""
+
+    type: str
+    original: str
+
+    def __repr__(self) -> str:
+        return f"Value({self.type})"
+
+
+class Words:
+    """The words of texts, in small letters."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        found = [folded_words(text) for text in texts]
+        self._all = {word for words in found for word in words}
+        self._joined = _BETWEEN * 2 + (_BETWEEN * 2).join(_BETWEEN.join(words) for words in found) + _BETWEEN * 2
+
+    def have(self, text: str) -> bool:
+        """Whether the words of `text` stand next to each other in one of the texts."""
+        words = folded_words(text)
+        if not words or not all(word in self._all for word in words):
+            return False
+        return len(words) == 1 or f"{_BETWEEN}{_BETWEEN.join(words)}{_BETWEEN}" in self._joined
+
+
+class _Owners:
+    """Which original each surrogate, and each part of one, belongs to."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, str] = {}
+        self._folded: dict[str, str] = {}
+        self._numbers: dict[str, str] = {}
+
+    def allow(self, value: Value, surrogate: str, parts: Sequence[tuple[str, str]]) -> bool:
+        if self._exact.get(surrogate, value.original) != value.original:
+            return False
+        pairs = [(value.original, surrogate), *parts]
+        if any(self._folded.get(_folded(new), _folded(own)) != _folded(own) for own, new in pairs):
+            return False
+        own = identity(value.type, value.original)
+        return value.type not in NUMBERS or self._numbers.get(_bare(surrogate), own) == own
+
+    def add(self, value: Value, surrogate: str, parts: Sequence[tuple[str, str]]) -> None:
+        self._exact[surrogate] = value.original
+        for own, new in ((value.original, surrogate), *parts):
+            self._folded[_folded(new)] = _folded(own)
+        if value.type in NUMBERS:
+            self._numbers[_bare(surrogate)] = identity(value.type, value.original)
+
+
+def _folded(text: str) -> str:
+    return "".join(map(normal, lex(text).tokens)).casefold()
+
+
+def _bare(text: str) -> str:
+    return alphanumerics(text.casefold())
+
+
+def surrogates(
+    values: Sequence[Value], *, key: bytes, language: str, kept: Words, banned: AbstractSet[tuple[str, str]]
+) -> dict[str, str]:
+    """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
+    and surrogates that do not go together. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
+    strings = {value.original.casefold() for value in values}
+    strings |= {part.casefold() for value in values if value.type == PERSON for part in parts_of(value.original)}
+    known = Originals(strings)
+
+    def unfit(name: str) -> bool:
+        return kept.have(name) or (name.isalpha() and is_ordinary(name, language))
+
+    terms = _terms(values, frozenset(strings), key, language, known, unfit)
+    owners = _Owners()
+    chosen: dict[str, str] = {}
+    for value in values:
+        repeats = known.equal_to if value.type in DATES else known.repeated_by
+        own = identity(value.type, value.original)
+        type_ = _drawn_type(value)
+        for attempt in range(DRAWS_MAX):
+            candidate = fake(type_, value.original, Draw(terms, type_, own, attempt=attempt))
+            parts = list(name_parts(value.original, candidate)) if value.type == PERSON else []
+            if (
+                _well_formed(candidate)
+                and not repeats(candidate)
+                and not unfit(candidate)
+                and not any(unfit(part) for _, part in parts)
+                and (value.original, candidate) not in banned
+                and owners.allow(value, candidate, parts)
+            ):
+                break
+        else:
+            raise TaskFailed(reason="no-surrogate")
+        owners.add(value, candidate, parts)
+        chosen[value.original] = candidate
+    return chosen
+
+
+def _drawn_type(value: Value) -> str:
+    """Return the type of which a surrogate is drawn: by the shape if there are numerals that are no decimal digits, so
+    that the value is no number, date or account."""
+    odd = any(char.isnumeric() and not char.isdecimal() for char in value.original)
+    return NUMBER if odd and value.type not in _WORDS else value.type
+
+
+def _well_formed(candidate: str) -> bool:
+    return candidate == candidate.strip() and any(map(str.isalnum, candidate))
+
+
+def _terms(
+    values: Sequence[Value],
+    strings: frozenset[str],
+    key: bytes,
+    language: str,
+    known: Originals,
+    unfit: Callable[[str], bool],
+) -> Document:
+    bare = Document(key, language, strings)
+
+    def draw(*parts: str, attempt: int) -> Draw:
+        return Draw(bare, *parts, attempt=attempt)
+
+    persons = [value.original for value in values if value.type == PERSON]
+    dates = [value.original for value in values if _drawn_type(value) in DATES]
+    names = book_of(persons, language, draw, lambda name: known.repeated_by(name) or unfit(name))
+    return Document(key, language, strings, names, shift_of(dates, language, draw, known))
+
+
+def markers(values: Sequence[Value], *, words: Words, banned: AbstractSet[tuple[str, str]]) -> dict[str, str]:
+    """Return original -> `[TYPE_1]`, `[TYPE_2]` and so on, in the order of `values`, without the markers that the
+    texts with `words` have."""
+    counts: dict[str, int] = {}
+    chosen: dict[str, str] = {}
+    for value in values:
+        while True:
+            counts[value.type] = counts.get(value.type, 0) + 1
+            candidate = marker(value.type, counts[value.type])
+            if not words.have(candidate) and (value.original, candidate) not in banned:
+                break
+        chosen[value.original] = candidate
+    return chosen

@@ -1,0 +1,140 @@
+"""The forms in which a value may be written again: letter cases, a name's parts alone, inflections, bare digits.
+
+A form of one value goes with the same form of another value, so that the forms of a surrogate give those of its
+original. All forms of a value are distinct from the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.reversible.frequent import is_ordinary
+from core.text.reversible.inflection import inflected, same_form
+from core.text.surrogates.name_words import PARTICLES
+from core.text.surrogates.shape import alphanumerics
+from core.text.surrogates.table import EXACT, NUMBERS
+
+PERSON = "PERSON"
+PART_LETTERS_MIN = 3
+BARE_DIGITS_MIN = 7
+WHOLE, PART, CASE, PART_CASE, INFLECTION, BARE = range(6)  # ranks: of two forms that are equal, the lower one is meant
+
+_SEPARATOR = regex.compile(r"[\s\-‐‑]+")
+_EDGES = regex.compile(r"^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$")
+
+
+class Form(NamedTuple):
+    rank: int
+    written: str
+    other: str  # the same form of the other value
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _title(text: str) -> str:
+    return str(regex.sub(r"\p{L}[\p{L}\p{M}]*", lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text))
+
+
+def letter_cases(type_: str, value: str) -> Iterator[tuple[str, Callable[[str], str]]]:
+    """Yield a value in all capitals, in small letters and with capitals at its beginning or at that of each word, and
+    the function that makes them. Types whose letter case matters have none."""
+    if type_ in EXACT or len(alphanumerics(value)) < 2:
+        return
+    seen = {value}
+    for change in (str.upper, str.lower, *((_title,) if value.isupper() or value.islower() else ()), _capital):
+        if (changed := change(value)) not in seen:
+            seen.add(changed)
+            yield changed, change
+
+
+def marker(type_: str, number: int) -> str:
+    return f"[{type_}_{number}]"
+
+
+def is_marker(type_: str, value: str) -> bool:
+    """Whether a surrogate is a numbered marker."""
+    return value.startswith(f"[{type_}_") and value.endswith("]")
+
+
+def in_small_letters(form: str) -> bool:
+    return form.islower() and form.isalpha()
+
+
+def name_parts(original: str, surrogate: str) -> Iterator[tuple[str, str]]:
+    """Yield each part of a name with the part of its surrogate that stands for it alone, which has `PART_LETTERS_MIN`
+    letters and begins with a capital. The name of one part yields nothing."""
+    own, other = original.split(), surrogate.split()
+    if len(own) != len(other):
+        return
+    for first, second in zip(own, other, strict=True):
+        pairs = [(first, second)] if len(own) > 1 else []
+        pieces, fresh = _SEPARATOR.split(first), _SEPARATOR.split(second)
+        if len(pieces) == len(fresh) > 1:
+            pairs += zip(pieces, fresh, strict=True)
+        for part, change in pairs:
+            bare, new = _EDGES.sub("", part), _EDGES.sub("", change)
+            if is_part(new) and bare and bare.casefold() != new.casefold():
+                yield bare, new
+
+
+def parts_of(original: str) -> Iterator[str]:
+    """Yield the parts of a name that may stand for it alone: of `PART_LETTERS_MIN` letters, with a capital first."""
+    own = original.split()
+    for word in own:
+        pieces = _SEPARATOR.split(word)
+        for part in ([word] if len(own) > 1 else []) + (pieces if len(pieces) > 1 else []):
+            bare = _EDGES.sub("", part)
+            if is_part(bare) and bare.casefold() not in PARTICLES:
+                yield bare
+
+
+def is_part(word: str) -> bool:
+    return sum(map(str.isalpha, word)) >= PART_LETTERS_MIN and word[:1].isupper()
+
+
+def forms(type_: str, value: str, other: str, language: str) -> Iterator[Form]:
+    """Yield the forms of `value`, a surrogate, with those of `other`, its original."""
+    if is_marker(type_, value):
+        yield Form(WHOLE, value, other)
+        yield from (Form(CASE, form, other) for form, _ in letter_cases(type_, value))
+        return
+    yield from _cased(type_, value, other, language, WHOLE, CASE)
+    if type_ == PERSON:
+        parts = list(name_parts(other, value))
+        for original, surrogate in parts:
+            yield from _cased(type_, surrogate, original, language, PART, PART_CASE)
+        if initials := _initials(other, value):
+            yield Form(BARE, *initials)
+        for original, surrogate in parts or [(other, value)]:
+            for case, form in inflected(surrogate, language).items():
+                if not is_ordinary(form, language):
+                    yield Form(INFLECTION, form, same_form(case, original, language))
+    if type_ in NUMBERS:
+        yield from _bare(value, other)
+
+
+def _cased(type_: str, value: str, other: str, language: str, rank: int, case_rank: int) -> Iterator[Form]:
+    yield Form(rank, value, other)
+    for form, change in letter_cases(type_, value):
+        if not (in_small_letters(form) and is_ordinary(form, language)):
+            yield Form(case_rank, form, change(other))
+
+
+def _initials(original: str, surrogate: str) -> tuple[str, str] | None:
+    """Return a name of two parts with the first one as an initial: `M. Weber`."""
+    own, other = original.split(), surrogate.split()
+    if len(own) != 2 or len(other) != 2 or not all(map(str.isalpha, (own[0], other[0]))):
+        return None
+    return f"{other[0][0]}. {other[1]}", f"{own[0][0]}. {own[1]}"
+
+
+def _bare(value: str, other: str) -> Iterator[Form]:
+    """Yield a number without its separators."""
+    bare, own = alphanumerics(value), alphanumerics(other)
+    if bare != value and len(bare) >= BARE_DIGITS_MIN and len(own) == len(bare):
+        yield Form(BARE, bare, own)

@@ -1,0 +1,240 @@
+"""Finds keys in a text that comes in pieces: the leftmost first, of those the longest.
+
+A key is a sequence of tokens (`core.text.reversible.lexing`), so that it is found as whole words and in any encoding.
+The result depends on the text alone and not on how it is cut. Of the text, only what may still become a key is held
+back. A key is looked up by its first `HEAD_TOKENS` tokens, and the rest of it is compared at once, so that the time is
+linear in the text for any keys.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from core.text.reversible.lexing import SPACE, lex, normal
+
+HEAD_TOKENS = 48
+_VALUE, _TAILS = 0, 1  # of a node: keys that are no tokens
+_PLUS = "+"  # a space in a URL
+_WORD, _DIGIT, _EASTERN, _MARK = "x", "0", "一", ","  # characters that stand for a token of which a part was passed on
+
+_Node = dict[Any, Any]  # token -> node; `_VALUE` -> the value of the key that ends here; `_TAILS` -> longer keys
+
+
+class Piece(NamedTuple):
+    """A part of the text. `value`: that of the key that it is; None for anything else."""
+
+    raw: str
+    value: Any = None
+
+
+class _Joined:
+    """The text of tokens, made when it is needed."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._text: str | None = None
+        self.starts: list[int] = []  # of each token, and the end of the last one
+
+    def text(self) -> str:
+        if self._text is None:
+            normals = [normal(token) for token in self._tokens]
+            self._text = "".join(normals)
+            self.starts = [0, *accumulate(map(len, normals))]
+        return self._text
+
+
+class _Tails:
+    """What follows the first tokens of long keys that begin alike."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, object]] = {}  # text -> number of tokens, value
+        self._texts: list[str] = []  # sorted
+        self._shorter: list[int] = []  # of each text: the place of the longest other one that it begins with, or -1
+        self._chars_max = 0
+
+    def add(self, tokens: list[str], value: object) -> None:
+        self._found.setdefault("".join(tokens), (len(tokens), value))
+
+    def close(self) -> None:
+        self._texts = sorted(self._found)
+        self._chars_max = max(map(len, self._texts))
+        beginnings: list[int] = []
+        for place, text in enumerate(self._texts):
+            while beginnings and not text.startswith(self._texts[beginnings[-1]]):
+                beginnings.pop()
+            self._shorter.append(beginnings[-1] if beginnings else -1)
+            beginnings.append(place)
+
+    def longest(self, joined: _Joined, here: int) -> tuple[int, object] | None:
+        """Return the end and the value of the longest key whose tail begins at the token `here`."""
+        text = joined.text()
+        own = joined.starts[here]
+        place = bisect_right(self._texts, text[own : own + self._chars_max]) - 1
+        while place >= 0:
+            tail = self._texts[place]
+            count, value = self._found[tail]
+            end = here + count
+            if text.startswith(tail, own) and end < len(joined.starts) and joined.starts[end] == own + len(tail):
+                return end, value
+            place = self._shorter[place]
+        return None
+
+    def may_follow(self, joined: _Joined, here: int, part: str) -> bool:
+        """Whether a tail is longer than the text from the token `here` on, and begins with it and `part`."""
+        text = joined.text()
+        own = joined.starts[here]
+        if len(text) - own >= self._chars_max:
+            return False
+        begun = text[own:] + part
+        place = bisect_left(self._texts, begun)
+        return place < len(self._texts) and self._texts[place].startswith(begun)
+
+
+class KeyTree:
+    """`keys`: key -> value that is not None. It does not change, and may be used by several finders at once."""
+
+    def __init__(self, keys: Mapping[str, object]) -> None:
+        self._root: _Node = {}
+        self._all_tails: list[_Tails] = []
+        for key, value in keys.items():
+            self._add([normal(token) for token in lex(key).tokens], value)
+        for tails in self._all_tails:
+            tails.close()
+        self._first = sorted(self._root)
+
+    def find(self, text: str) -> list[Piece]:
+        """Return the pieces of a whole text."""
+        finder = KeyFinder(self)
+        return finder.end(text)
+
+    def _add(self, tokens: list[str], value: object) -> None:
+        node = self._root
+        for token in tokens[:HEAD_TOKENS]:
+            node = node.setdefault(token, {})
+        if len(tokens) > HEAD_TOKENS:
+            if _TAILS not in node:
+                node[_TAILS] = _Tails()
+                self._all_tails.append(node[_TAILS])
+            node[_TAILS].add(tokens[HEAD_TOKENS:], value)
+        elif tokens:
+            node.setdefault(_VALUE, value)
+
+    def starts(self, token: str) -> _Node | None:
+        return self._root.get(token)
+
+    def may_start(self, part: str) -> bool:
+        """Whether a key begins with a token that begins with `part`."""
+        at = bisect_left(self._first, part)
+        return at < len(self._first) and self._first[at].startswith(part)
+
+
+def _child(node: _Node, token: str) -> _Node | None:
+    found: _Node | None = node.get(normal(token))
+    return node.get(SPACE) if found is None and token == _PLUS else found
+
+
+class KeyFinder:
+    """Finds the keys of one text. The pieces of all results together are the text."""
+
+    def __init__(self, tree: KeyTree) -> None:
+        self._tree = tree
+        self._held: list[str] = []  # whole tokens that may be the beginning of a key
+        self._held_raws: list[str] = []
+        self._rest = ""  # of the text, from a token on that may become longer
+        self._context = ""  # stands for the beginning of that token, which was passed on
+
+    def feed(self, text: str) -> list[Piece]:
+        """Take the next part of the text. Return what it decides."""
+        return self._advance(text, final=False)
+
+    def end(self, text: str = "") -> list[Piece]:
+        """Take the last part of the text. Return all that was held back."""
+        return self._advance(text, final=True)
+
+    def _advance(self, text: str, *, final: bool) -> list[Piece]:
+        context = self._context
+        tokens, raws, cut = lex(context + self._rest + text, final=final)
+        if raws is tokens:
+            raws = tokens[:]
+        out: list[Piece] = []
+        if tokens and context:
+            raws[0] = raws[0][len(context) :]
+        tail = (tokens.pop(), raws.pop()) if tokens and not final else None
+        if tokens and context:
+            out.append(Piece(raws[0]))
+            tokens, raws, context = tokens[1:], raws[1:], ""
+        if self._held:
+            tokens, raws = self._held + tokens, self._held_raws + raws
+        passed = self._match(tokens, raws, tail, out)
+        self._held, self._held_raws = tokens[passed:], raws[passed:]
+        self._context, self._rest = context, cut
+        if tail:
+            self._hold(tail, out, context=context)
+        return [piece for piece in out if piece.raw]
+
+    def _hold(self, tail: tuple[str, str], out: list[Piece], *, context: str) -> None:
+        """Hold back the last token, or pass it on if it begins no key."""
+        token, raw = tail
+        if self._held or (not context and self._tree.may_start(token)):
+            self._rest = raw + self._rest
+            return
+        out.append(Piece(raw))
+        self._context = _context_of(token)
+
+    def _match(self, tokens: list[str], raws: list[str], tail: tuple[str, str] | None, out: list[Piece]) -> int:
+        """Add what is decided to `out`. Return the number of tokens that are."""
+        starts, count = self._tree.starts, len(tokens)
+        text = _Joined(tokens)
+        at = plain = 0
+        while at < count:
+            node = starts(tokens[at])
+            if node is None:
+                at += 1
+                continue
+            end, value, here = at, None, at + 1
+            while True:
+                if _VALUE in node:
+                    end, value = here, node[_VALUE]
+                if here == count or _TAILS in node:
+                    break
+                following = _child(node, tokens[here])
+                if following is None:
+                    node = {}
+                    break
+                node, here = following, here + 1
+            if tail and here == count and _may_continue(node, tail[0]):
+                break
+            if _TAILS in node:
+                if tail and node[_TAILS].may_follow(text, here, normal(tail[0])):
+                    break
+                end, value = node[_TAILS].longest(text, here) or (end, value)
+            if value is None:
+                at += 1
+                continue
+            out.append(Piece("".join(raws[plain:at])))
+            out.append(Piece("".join(raws[at:end]), value))
+            at = plain = end
+        out.append(Piece("".join(raws[plain:at])))
+        return at
+
+
+def _context_of(token: str) -> str:
+    """Return a character after which the rest of a token is read as after its beginning, `token`."""
+    if token.isspace():
+        return ""
+    if not token[0].isalnum():
+        return _MARK
+    if len(lex(_EASTERN + token[0]).tokens) == 1:
+        return _EASTERN
+    return _DIGIT if token[-1].isdecimal() else _WORD
+
+
+def _may_continue(node: _Node, part: str) -> bool:
+    """Whether a token that begins with `part` may follow."""
+    if part == _PLUS and SPACE in node:
+        return True
+    part = normal(part)
+    return part in node or any(token.startswith(part) for token in node if isinstance(token, str))

@@ -1,0 +1,144 @@
+"""Splits a text into words, marks and white space, and reads the escapes of Markdown, HTML and URLs.
+
+A token is a run of letters, marks and digits, a run of white space with at most one line break, or one other character
+with the combining marks after it. A run of letters of Chinese, Japanese, Korean or Thai is a token of its own, so that
+`MariaWeber` is one token and `Maria去` is two. `_` is no letter. A point between two digits is inside a token: `12.5`.
+
+A token may be written with escapes: `M%C3%BCller`, `O&#39;Neil`, `maria\\_weber`. All scans are linear.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import NamedTuple
+
+import regex  # type: ignore[import-untyped]
+
+SPACE = " "
+MARKDOWN, HTML, PERCENT = "markdown", "html", "percent"
+
+_EAST = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}"
+_BLANK = r"[[\s\x1c-\x1f]--[\r\n]]"
+_MORE = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_EAST}]]"
+_TOKEN = regex.compile(
+    rf"[[{_EAST}]&&[\p{{L}}\p{{N}}]][{_EAST}\p{{M}}]*+"
+    rf"|[[\p{{L}}\p{{N}}]--[{_EAST}]]{_MORE}*+(?:(?<=\p{{Nd}})\.(?=\p{{Nd}}){_MORE}++)*+"
+    rf"|{_BLANK}{{1,16}}+(?:(?:\r\n|[\r\n]){_BLANK}{{0,16}}+)?|(?:\r\n|[\r\n]){_BLANK}{{0,16}}+"
+    r"|.\p{M}*+",
+    regex.DOTALL | regex.VERSION1,
+)
+_HEX = "[0-9a-fA-F]"
+_NEXT = "%[89abAB]" + _HEX
+_ESCAPE = regex.compile(
+    rf"""(?P<cut>(?:\\[nrt]?|&(?:\#?[0-9a-zA-Z]{{0,10}})?|%(?:[0-7]|[c-fC-F]{_HEX}?)?|%[c-fC-F]{_HEX}%[89abAB]?
+    |%[eE]{_HEX}{_NEXT}(?:%[89abAB]?)?|%[fF][0-4]{_NEXT}(?:%[89abAB]?)?|%[fF][0-4]{_NEXT}{_NEXT}(?:%[89abAB]?)?)\Z)
+    |(?P<markdown>\\[!-/:-@\[-`{{-~]|\\[nrt](?![a-z]))
+    |(?P<html>&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[a-zA-Z][a-zA-Z0-9]{{1,9}});)
+    |(?P<percent>%[0-7]{_HEX}|%[cdCD]{_HEX}{_NEXT}|%[eE]{_HEX}{_NEXT}{_NEXT}|%[fF][0-4]{_NEXT}{_NEXT}{_NEXT})""",
+    regex.VERBOSE,
+)
+_MAY_ESCAPE = regex.compile(r"[\\&%]")
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+class Lexed(NamedTuple):
+    """`tokens`: as read. `raws`: as written; the same list if there are no escapes. `cut`: the beginning of an escape
+    or of the rest of a number, at the end of the text, which belongs to no token."""
+
+    tokens: list[str]
+    raws: list[str]
+    cut: str
+
+
+class Escape(NamedTuple):
+    start: int
+    end: int
+    kind: str
+    plain: str
+
+
+def lex(text: str, *, final: bool = True) -> Lexed:
+    """Return the tokens of `text`. `final`: nothing follows."""
+    if not _MAY_ESCAPE.search(text):
+        tokens = _TOKEN.findall(text)
+        return _lexed(tokens, tokens, "", final=final)
+    found, cut = _scan(text, final=final)
+    text = text[: len(text) - len(cut)]
+    if not found:
+        tokens = _TOKEN.findall(text)
+        return _lexed(tokens, tokens, cut, final=final)
+    pieces, read = [], 0
+    for escape in found:
+        pieces += [text[read : escape.start], escape.plain]
+        read = escape.end
+    pieces.append(text[read:])
+    tokens = _TOKEN.findall("".join(pieces))
+    return _lexed(tokens, _raws(text, tokens, found), cut, final=final)
+
+
+def _lexed(tokens: list[str], raws: list[str], cut: str, *, final: bool) -> Lexed:
+    """Return the tokens. A point after a digit at the end is cut, because another digit may follow."""
+    if final or len(tokens) < 2 or tokens[-1] != "." or not tokens[-2][-1].isdecimal():
+        return Lexed(tokens, raws, cut)
+    return Lexed(tokens[:-1], raws[:-1], raws[-1] + cut)
+
+
+def escapes(text: str) -> list[Escape]:
+    """Return the escapes of a whole text, in order."""
+    return _scan(text, final=True)[0] if _MAY_ESCAPE.search(text) else []
+
+
+def normal(token: str) -> str:
+    """Return the form of a token that is compared: all white space is one space."""
+    return SPACE if token.isspace() else token
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the tokens of a text with letters or digits, in small letters."""
+    return [token.casefold() for token in lex(text).tokens if token[0].isalnum()]
+
+
+def _scan(text: str, *, final: bool) -> tuple[list[Escape], str]:
+    found: list[Escape] = []
+    for match in _ESCAPE.finditer(text):
+        kind = match.lastgroup
+        if kind == "cut":
+            if not final:
+                return found, match.group()
+            kind = MARKDOWN if match.group()[:1] == "\\" else None
+            plain = _LETTERS.get(match.group()[1:])
+        else:
+            plain = _plain(kind, match.group())
+        if kind and plain:
+            found.append(Escape(match.start(), match.end(), kind, plain))
+    return found, ""
+
+
+def _plain(kind: str, written: str) -> str | None:
+    """Return the character that an escape stands for; None if it stands for itself."""
+    if kind == MARKDOWN:
+        return _LETTERS.get(written[1], written[1])
+    if kind == HTML:
+        plain = html.unescape(written)
+        return plain if len(plain) == 1 else None
+    try:
+        return bytes.fromhex(written.replace("%", "")).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _raws(text: str, tokens: list[str], found: list[Escape]) -> list[str]:
+    """Return how each token is written in `text`, in which `found` stand for one character each."""
+    raws: list[str] = []
+    at, number = 0, 0  # of the text, of the escapes
+    for token in tokens:
+        start, left = at, len(token)
+        while left:
+            if number < len(found) and found[number].start < at + left:
+                left -= found[number].start - at + 1
+                at = found[number].end
+                number += 1
+            else:
+                at, left = at + left, 0
+        raws.append(text[start:at])
+    return raws

@@ -1,0 +1,159 @@
+"""Masked texts give back the originals, and a surrogate cannot be taken for anything else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.text.policy import ENTITIES
+from core.text.reversible.conversation import FILLS, MaskedConversation, mask_conversation
+from core.text.reversible.places import Region
+
+KEY = b"k" * 32
+
+
+def regions(text: str, *values: tuple[str, str]) -> list[Region]:
+    return [
+        Region(found.start(), found.end(), type_)
+        for value, type_ in values
+        for found in re.finditer(re.escape(value), text)
+    ]
+
+
+def masked(
+    *texts: str, values: tuple[tuple[str, str], ...] = (), only: int = 0, **options: object
+) -> MaskedConversation:
+    """Mask texts. The regions are those of `values` in the text `only`."""
+    found = [regions(text, *values) if number == only else [] for number, text in enumerate(texts)]
+    done = mask_conversation(texts, found, key=KEY, **options)  # type: ignore[arg-type]
+    assert [done.mapping.restore(text) for text in done.texts] == list(texts)
+    return done
+
+
+ANNA = (("Anna Kowalska", "PERSON"),)
+_SNIPPETS = st.sampled_from(
+    ["Anna", "anna", "ANNA", "Anna Kowalska", "Kowalska", "O'Neil", "O&#39;Neil", "&amp;", "%20", "%C3%BC", "\\", "\\n",
+     "\\_", "_", " ", "\n", "\r\n", "  ", "+", "4111 1111 1111 1111", "4111-1111-1111-1111", "+49 30 1234567", "王伟",
+     "さん", "[PERSON_1]", "[person_2]", "PERSON_1", "a@b.de", ".", ",", "'s", "s", "é", "e\u0301", "\u0301", "ß",
+     "STRASSE", "Straße", "İ", "ﬁ", "12", "3 May 2021", "van", "der", "Herr", "\u00a0", "&", "%", "\U0001f600"]
+)  # fmt: skip
+_TEXTS = st.lists(st.one_of(_SNIPPETS, st.text(max_size=3)), max_size=14).map("".join)
+_TYPES = st.sampled_from([*ENTITIES, "WORD", "PROJECT"])
+
+
+@st.composite
+def _conversations(draw: st.DrawFn) -> tuple[list[str], list[list[Region]]]:
+    texts = draw(st.lists(_TEXTS, min_size=1, max_size=3))
+    found = []
+    for text in texts:
+        ends = st.integers(0, len(text))
+        found.append([Region(*sorted((draw(ends), draw(ends))), draw(_TYPES)) for _ in range(draw(st.integers(0, 3)))])
+    return texts, found
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_conversations(), st.sampled_from(["en", "pl", "de", "pt"]), st.sampled_from(FILLS))
+def test_masked_then_restored_is_the_original(
+    conversation: tuple[list[str], list[list[Region]]], language: str, fill: str
+) -> None:
+    texts, found = conversation
+    done = mask_conversation(texts, found, key=KEY, language=language, fill=fill)
+    assert [done.mapping.restore(text) for text in done.texts] == texts
+    for text in done.texts:
+        restorer = done.mapping.restorer()
+        assert "".join(map(restorer.feed, text)) + restorer.end() == done.mapping.restore(text)
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_a_value_is_replaced_wherever_it_stands(fill: str) -> None:
+    done = masked(
+        "Anna Kowalska called.",
+        "Ask ANNA KOWALSKA, Anna's mail, kowalska_cv.pdf, ?n=Anna%20Kowalska, Anna\nKowalska.",
+        values=ANNA,
+        fill=fill,
+    )
+    assert not re.search("anna|kowalska", "".join(done.texts), re.IGNORECASE)
+    assert "Annabel" in masked("Anna Kowalska", "Annabel", values=ANNA, fill=fill).texts[1]
+
+
+def test_markers_are_numbered_by_first_appearance_and_avoid_those_that_stand_there() -> None:
+    values = (("Bob Stone", "PERSON"), ("Anna Kowalska", "PERSON"))
+    assert masked("Bob Stone met Anna Kowalska.", values=values, fill="numbered").texts == [
+        "[PERSON_1] met [PERSON_2]."
+    ]
+    done = masked("Bob Stone met Anna Kowalska.", "What is [person_1]?", values=values, fill="numbered")
+    assert done.texts == ["[PERSON_2] met [PERSON_3].", "What is [person_1]?"]
+
+
+def test_the_same_key_gives_the_same_surrogates_in_a_longer_conversation() -> None:
+    first = masked("Anna Kowalska called.", values=ANNA)
+    later = masked("Anna Kowalska called.", "Anna is late.", values=ANNA)
+    assert later.texts[0] == first.texts[0]
+    other = mask_conversation(["Anna Kowalska called."], [regions("Anna Kowalska", *ANNA)], key=b"o" * 32)
+    assert other.texts != first.texts
+
+
+def test_two_writings_of_a_number_come_back_as_they_were() -> None:
+    text = "4111 1111 1111 1111, 4111-1111-1111-1111"
+    values = tuple((number, "CREDIT_CARD") for number in text.split(", "))
+    done = masked(text, values=values)
+    spaced, hyphened = done.texts[0].split(", ")
+    assert spaced.replace(" ", "-") == hyphened
+    assert done.mapping.restore(f"It is {hyphened}, or {spaced}.") == f"It is {values[1][0]}, or {values[0][0]}."
+    assert done.mapping.restore(spaced.replace(" ", "")) == "4111111111111111"
+
+
+def test_no_surrogate_stands_in_the_conversation() -> None:
+    first = masked("Anna Kowalska called.", values=ANNA)
+    taken = first.texts[0].removesuffix(" called.")
+    for kept in (taken, *taken.split(), taken.upper(), taken.lower()):
+        again = masked("Anna Kowalska called.", f"Who is {kept}?", values=ANNA)
+        assert again.texts[1] == f"Who is {kept}?"
+        assert not set(again.texts[0].split()[:2]) & set(kept.title().split())
+
+
+def test_different_persons_share_no_part() -> None:
+    names = [f"{given} {name}" for given in ("Anna", "Olga", "Jan") for name in ("Nowak", "Stone", "Lopez", "Berg")]
+    done = masked(", ".join(names), values=tuple((name, "PERSON") for name in names))
+    found = [name.split() for name in done.texts[0].split(", ")]
+    assert len({given_name for given_name, _ in found}) == 3
+    assert len({name for _, name in found}) == 4
+    for (given_name, _), name in zip(found, names, strict=True):
+        assert done.mapping.restore(f"{given_name} left") == f"{name.split()[0]} left"
+
+
+def test_names_of_two_genders_in_polish() -> None:
+    values = (("Anna Kowalska", "PERSON"), ("Jan Kowalski", "PERSON"))
+    done = masked("Anna Kowalska i Jan Kowalski", values=values, language="pl")
+    (_, her), (_, him) = (name.split() for name in done.texts[0].split(" i "))
+    assert her[:-1] == him[:-1]
+    assert done.mapping.restore(f"Widzę {him[:-1]}iego i {her[:-1]}ą.") == "Widzę Kowalskiego i Kowalską."
+
+
+def test_a_region_inside_a_word_masks_the_word() -> None:
+    done = mask_conversation(["xAnnax"], [[Region(1, 5, "PERSON")]], key=KEY)
+    assert "Anna" not in done.texts[0]
+    assert done.mapping.restore(done.texts[0]) == "xAnnax"
+
+
+def test_names_beside_letters_of_another_script() -> None:
+    done = masked("请联系Anna Kowalska谢谢", values=ANNA)
+    assert done.texts[0].startswith("请联系")
+    assert done.texts[0].endswith("谢谢")
+
+
+def test_nothing_shows_a_value() -> None:
+    done = masked("Anna Kowalska", values=ANNA)
+    for shown in (repr(done), repr(done.mapping), repr(done.mapping.pairs)):
+        assert "Anna" not in shown
+        assert done.texts[0] not in shown
+
+
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="surrogate, numbered"):
+        mask_conversation([""], [[]], key=KEY, fill="other")
+    with pytest.raises(ValueError, match="list of regions"):
+        mask_conversation([""], [], key=KEY)

@@ -1,0 +1,126 @@
+"""JSON whose values are masked and restored, whole and in pieces."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import InvalidInput
+from core.text.reversible.json_text import json_values, with_values
+from core.text.reversible.mapping import Mapping, Pair
+
+MAPPING = Mapping(
+    [
+        Pair("PERSON", 'Anna "K" Müller', "Maria Weber Lindt"),
+        Pair("PERSON", "Zoë 😀", "Petra 😎 Haas"),
+        Pair("CREDIT_CARD", "4111111111111111", "4000001234567899"),
+        Pair("PHONE_NUMBER", "+49 30 1234567", "+49 30 23125000"),
+        Pair("PHONE_NUMBER", "030 7654321", "044 2312567"),
+        Pair("PASSWORD", 'a\\b\n"c', 'x\\y\n"z'),
+    ],
+    language="de",
+)
+_STRINGS = st.one_of(
+    st.sampled_from([pair.surrogate for pair in MAPPING.pairs]),
+    st.lists(st.sampled_from([*"\n \\\"😎x/é", "Maria", "Weber", "Petra"]), max_size=6).map("".join),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
+)  # fmt: skip
+_NUMBERS = st.sampled_from([4000001234567899, 493023125000, 40000012345678990, -4000001234567899, 1.5, 0, 10**70])
+_DOCUMENTS = st.recursive(
+    st.one_of(_STRINGS, _NUMBERS, st.booleans(), st.none()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_STRINGS, inner, max_size=4)),
+    max_leaves=8,
+)
+
+
+def streamed(pieces: list[str]) -> str:
+    restorer = MAPPING.restorer("json")
+    return "".join(map(restorer.feed, pieces)) + restorer.end()
+
+
+def restored(value: Any) -> Any:
+    if isinstance(value, str):
+        return MAPPING.restore(value)
+    if isinstance(value, list):
+        return [restored(each) for each in value]
+    if isinstance(value, dict):
+        return {key: restored(each) for key, each in value.items()}
+    return {4000001234567899: 4111111111111111}.get(value, value) if value is not True else value
+
+
+@settings(max_examples=300, deadline=None)
+@given(_DOCUMENTS, st.booleans(), st.sampled_from([None, 1]), st.randoms(use_true_random=False))
+def test_every_string_is_restored_and_any_split_gives_the_same(
+    document: Any, escaped: bool, indent: int | None, chance: random.Random
+) -> None:
+    source = json.dumps(document, ensure_ascii=escaped, indent=indent)
+    whole = streamed([source])
+    assert json.loads(whole) == restored(document)
+    assert streamed(list(source)) == whole
+    cuts = sorted(chance.randrange(len(source) + 1) for _ in range(4))
+    assert streamed([source[a:b] for a, b in zip([0, *cuts], [*cuts, len(source)], strict=True)]) == whole
+
+
+def test_keys_and_white_space_are_kept() -> None:
+    source = '{ "Maria" : ["Maria", {"Weber":"Lindt"}],\n "n": 1.50 }'
+    assert streamed([source]) == '{ "Maria" : ["Anna", {"Weber":"Müller"}],\n "n": 1.50 }'
+
+
+def test_numbers_are_restored_as_numbers() -> None:
+    assert streamed(['{"card": 4000001234567899, "id": 4000001234567890}']) == (
+        '{"card": 4111111111111111, "id": 4000001234567890}'
+    )
+    assert streamed(["493023125000"]) == "493023125000"  # the original has another number of digits
+    assert streamed(["[0442312567]"]) == "[0442312567]"  # the original begins with 0 and is no number of JSON
+
+
+@pytest.mark.parametrize(
+    ("source", "passed"),
+    [
+        ('{"a": "Maria We', '{"a": "Anna We'),
+        ('{"a": "x\\u00', '{"a": "x\\u00'),
+        ('{"a": "Maria \\q Maria"}', '{"a": "Anna \\q Maria"}'),
+        ("}]],:: Maria", "}]],:: Maria"),
+        ('{"Maria', '{"Maria'),
+        ('"\\ud83d', '"\\ud83d'),
+        ("12" * 50, "12" * 50),
+        ("", ""),
+    ],
+)
+def test_what_is_not_json_is_passed_on(source: str, passed: str) -> None:
+    assert streamed([source]) == passed
+    assert streamed(list(source)) == passed
+
+
+@given(st.lists(st.sampled_from([*'{}[]":,\\u0d8-', "Maria", "4000001234567899", "\n"]), max_size=30).map("".join))
+def test_no_source_raises(source: str) -> None:
+    assert streamed(list(source)) == streamed([source])
+
+
+def test_a_string_is_passed_on_before_its_end() -> None:
+    restorer = MAPPING.restorer("json")
+    assert restorer.feed('{"a": "Hello Mar') == '{"a": "Hello '
+
+
+def test_values_of_a_document_are_replaced_in_its_source() -> None:
+    source = '{"na\\u006de": "Anna \\"K\\" M\\u00fcller", "card": 4111111111111111, "ok": [true, "", "x\\/y"]}'
+    values = json_values(source)
+    assert [(value.text, value.number) for value in values] == [
+        ('Anna "K" Müller', False), ("4111111111111111", True), ("x/y", False),
+    ]  # fmt: skip
+    done = with_values(source, values, ["Maria Weber Lindt", "4000001234567899", "x/y"])
+    assert done == '{"na\\u006de": "Maria Weber Lindt", "card": 4000001234567899, "ok": [true, "", "x\\/y"]}'
+    assert json.loads(streamed([done])) == json.loads(source)
+    assert json.loads(with_values(source, values, ["a", "[CREDIT_CARD_1]", "c"]))["card"] == "[CREDIT_CARD_1]"
+    assert "Anna" not in repr(values)
+
+
+def test_a_document_that_is_not_json_is_refused_without_its_text() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        json_values('{"a": Anna}')
+    assert "Anna" not in str(caught.value)
