@@ -29,6 +29,7 @@ from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
+from service.proxy.endpoints import router as proxy
 from service.sanitize.endpoints import router as sanitize
 from service.sanitize.recognisers.endpoints import router as recognisers
 from service.sentdp.endpoints import router as sentdp
@@ -49,6 +50,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(sentdp)
     app.include_router(vectors)
     app.include_router(openai)
+    app.include_router(proxy)
     app.include_router(sanitize)
     app.include_router(recognisers)
     app.include_router(series_router)

@@ -25,6 +25,7 @@ from service.jobs.submit import JobSubmission
 from service.openai.service import OpenAIService
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
+from service.proxy.service import ProxyParts
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import Policies
 from service.sanitize.recognisers.store import Recognisers
@@ -71,6 +72,7 @@ StreamPartsDep = Annotated[StreamParts, _part(lambda gateway: gateway.stream)]
 RecognisersDep = Annotated[Recognisers, _part(lambda gateway: gateway.recognisers)]
 RecogniserTrialsDep = Annotated[RecogniserTrials, _part(lambda gateway: gateway.recogniser_trials)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
+ProxyDep = Annotated[ProxyParts, _part(lambda gateway: gateway.proxy)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
 
 DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]

@@ -43,6 +43,9 @@ from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
+from service.proxy.client import UpstreamClient, client_limits
+from service.proxy.service import ProxyParts, ProxyService
+from service.proxy.upstreams import load_upstreams
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
 from service.sanitize.recognisers.store import Recognisers
@@ -80,6 +83,7 @@ class Gateway:
         """
         self.settings = settings
         presets = load_presets(settings)
+        upstreams = load_upstreams(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings) if ledger is None else ledger.master_key
         self.admin_keys = load_admin_keys(settings)
@@ -167,7 +171,6 @@ class Gateway:
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
         )
-        self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors)
         self.releases = ReleasePipeline(
             settings,
             ledger=self.ledger,
@@ -176,6 +179,18 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
+        self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors, upstreams=upstreams)
+        proxy = ProxyService(
+            settings,
+            upstreams=upstreams,
+            policies=self.policies,
+            sanitize=self.sanitize,
+            releases=self.releases,
+            preparation=self.preparation,
+            surrogate_key=self.master_key.surrogate_key,
+        )
+        self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
+        self.proxy = ProxyParts(settings, proxy, self.upstream_client, self.preparation)
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
@@ -243,6 +258,7 @@ class Gateway:
         """Stop everything that was started."""
         self.calculations.close()
         self.preparation.close()
+        await self.upstream_client.aclose()
         await self.jobs.close()
         await self.engine.stop()
         await self._maintenance.stop()

@@ -227,6 +227,7 @@ class UpstreamLimits(BaseModel):
     upstream_calls_max: int = Field(64, ge=1)
     upstream_idle_connections_max: int = Field(16, ge=0)
     upstream_idle_connection_s: float = Field(30.0, ge=0)
+    proxy_finds_bytes_max: int = Field(32 * MIB, ge=0)
 
 
 class ConnectionSettings(BaseModel):

@@ -20,6 +20,7 @@ from core.errors import LedgerUnavailable, RoleMissing
 from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
 from service import metrics
+from service.http import anthropic_errors
 from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.rate_limit import RateLimit
@@ -88,6 +89,14 @@ class Authenticator:
         return HTTPException(429) if self._rate_limit.is_exceeded(caller.tenant) else None
 
 
+def _credential(request: Request) -> str:
+    """The header `Authorization`, or what Anthropic's clients send in its place."""
+    key = request.headers.get("x-api-key")
+    if key is not None and "authorization" not in request.headers and request.url.path == anthropic_errors.PATH:
+        return f"Bearer {key}"
+    return request.headers.get("authorization", "")
+
+
 async def identify(request: Request) -> Caller | Admin:
     """The identity of a request, looked up once. A tenant's request also waits for its place (`InFlight`).
 
@@ -102,7 +111,7 @@ async def identify(request: Request) -> Caller | Admin:
         return known
     authenticator: Authenticator = request.app.state.authenticator
     with metrics.stage("authenticate"):
-        authorization = request.headers.get("authorization", "")
+        authorization = _credential(request)
         identity = await authenticator.identity(authorization)
     if identity is None:
         raise authenticator.rejected(authorization, request.client.host if request.client else "")

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from core import errors, job_errors, upstream_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
-from service.http import openai_errors
+from service.http import anthropic_errors, openai_errors
 
 # Most specific class first: the first match wins.
 STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
@@ -118,24 +118,27 @@ def _answer(content: Mapping[str, Any], headers: Mapping[str, str] | None = None
 
 
 class Problem(Response):
-    """A problem document. Under `/v1/` it has the same facts in the shape that OpenAI's clients read."""
+    """A problem document. Under `/v1/` it has the same facts in the shape that OpenAI's or Anthropic's clients read."""
 
     media_type = "application/problem+json"
 
     def __init__(self, content: Mapping[str, Any], *, headers: Mapping[str, str]) -> None:
         super().__init__(orjson.dumps(content), status_code=content["status"], headers=headers)
-        self._openai = Response(
-            orjson.dumps(openai_errors.body(content)),
-            status_code=openai_errors.status(content["status"]),
-            headers=headers,
-            media_type="application/json",
-        )
+        self._content = content
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"].startswith(openai_errors.PREFIX):
-            await self._openai(scope, receive, send)
-        else:
+        if not scope["path"].startswith(openai_errors.PREFIX):
             await super().__call__(scope, receive, send)
+            return
+        shape = anthropic_errors if scope["path"] == anthropic_errors.PATH else openai_errors
+        response = Response(
+            orjson.dumps(shape.body(self._content)),
+            status_code=openai_errors.status(self._content["status"]),
+            headers=self._headers,
+            media_type="application/json",
+        )
+        await response(scope, receive, send)
 
 
 def problem_type(code: str) -> str:

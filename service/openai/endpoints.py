@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from service.deps import OpenAIDep, ReleasesDep
-from service.http.auth import READER, ReleaseCallerDep
+from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.openai.schemas import EmbeddingsRequest
 
@@ -25,11 +25,11 @@ async def embeddings(
     return await releases.release(request, caller, await openai.release_request(caller.tenant, body))
 
 
-@router.get("/models", summary="The presets", dependencies=[READER])
-async def models(openai: OpenAIDep) -> dict[str, Any]:
-    return {"object": "list", "data": openai.models()}
+@router.get("/models", summary="The presets, and the upstreams' models")
+async def models(openai: OpenAIDep, caller: ReadCallerDep) -> dict[str, Any]:
+    return {"object": "list", "data": openai.models(caller.tenant)}
 
 
-@router.get("/models/{model}", summary="One preset", dependencies=[READER])
-async def one_model(model: str, openai: OpenAIDep) -> dict[str, Any]:
-    return openai.model(model)
+@router.get("/models/{model:path}", summary="One preset, or one model of an upstream")
+async def one_model(model: str, openai: OpenAIDep, caller: ReadCallerDep) -> dict[str, Any]:
+    return openai.model(model, caller.tenant)

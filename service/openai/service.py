@@ -9,6 +9,7 @@ from typing import Any
 from core.errors import InvalidInput, UnknownModel
 from service.openai.presets import Preset, SentDPPreset, VectorPreset
 from service.openai.schemas import EmbeddingsRequest
+from service.proxy.upstreams import ServedModel, Upstreams
 from service.releases.request import ReleaseRequest
 from service.sentdp.schemas import Document, SentDPRequest
 from service.sentdp.service import SentDPService
@@ -19,18 +20,30 @@ from service.vectors.service import VectorService
 class OpenAIService:
     """Serves the operator's presets."""
 
-    def __init__(self, presets: Mapping[str, Preset], *, sentdp: SentDPService, vectors: VectorService) -> None:
+    def __init__(
+        self,
+        presets: Mapping[str, Preset],
+        *,
+        sentdp: SentDPService,
+        vectors: VectorService,
+        upstreams: Upstreams,
+    ) -> None:
         self._presets = presets
         self._sentdp = sentdp
         self._vectors = vectors
+        self._upstreams = upstreams
 
-    def models(self) -> list[dict[str, Any]]:
-        """Every preset, as a model."""
-        return [_model(name, preset) for name, preset in self._presets.items()]
+    def models(self, tenant: str) -> list[dict[str, Any]]:
+        """Every preset, and every upstream's model that the tenant may call."""
+        served = [_served(model) for model in self._upstreams.visible(tenant)]
+        return [_model(name, preset) for name, preset in self._presets.items()] + served
 
-    def model(self, name: str) -> dict[str, Any]:
-        """One preset. Raises UnknownModel."""
-        return _model(name, self._preset(name))
+    def model(self, name: str, tenant: str) -> dict[str, Any]:
+        """One of `models`. Raises UnknownModel."""
+        for each in self.models(tenant):
+            if each["id"] == name:
+                return each
+        raise UnknownModel
 
     async def release_request(self, tenant: str, body: EmbeddingsRequest) -> ReleaseRequest:
         """The release of the preset's own endpoint, answered in OpenAI's shape.
@@ -128,3 +141,8 @@ def _subject(preset: Preset, body: EmbeddingsRequest) -> str | None:
 
 def _model(name: str, preset: Preset) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "privacy-gateway", "preset": preset.model_dump()}
+
+
+def _served(model: ServedModel) -> dict[str, Any]:
+    kind = model.upstream.kind
+    return {"id": model.name, "object": "model", "created": 0, "owned_by": model.upstream.name, "format": kind}

@@ -12,8 +12,8 @@ import asyncio
 import logging
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -31,6 +31,7 @@ from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.http.buffers import BuffersResponse
+from service.http.disconnect import disconnect_of
 from service.http.idempotency import idempotency_key, is_generated
 from service.preparation import Preparation
 from service.releases.budget_blocks import account_block, least_left
@@ -96,7 +97,7 @@ class ReleasePipeline:
             return _answer([_unpacked(outcome.response, release_request)], release_request, replayed=True)
 
         with _discourage_retries(request):
-            async with _disconnect_of(request) as client_disconnected:
+            async with disconnect_of(request) as client_disconnected:
                 body = await self.run_held(caller, release_request, outcome, client_disconnected, stored=True)
         if reuse is not None:
             await reuse.keep(outcome.release_id)
@@ -104,7 +105,7 @@ class ReleasePipeline:
 
     async def _answer_free(self, request: Request, caller: Caller, release_request: ReleaseRequest) -> Response:
         started = time.perf_counter()
-        async with _disconnect_of(request) as client_disconnected:
+        async with disconnect_of(request) as client_disconnected:
             body = await self.run_free(caller, release_request, client_disconnected)
         request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
         return _answer(body, release_request)
@@ -154,12 +155,19 @@ class ReleasePipeline:
         self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
     ) -> list[Buffer]:
         """Run work without a guarantee: nothing is held, charged or kept, and its timing may be shown."""
+        results = await self.results(caller, release_request, client_disconnected)
+        return await self._rendered(caller, release_request, results, without_guarantee(release_request.privacy))
+
+    async def results(
+        self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
+    ) -> list[Any]:
+        """The results of work without a guarantee, for an answer that is made of them elsewhere. Raises as
+        `run_free`."""
         try:
-            results = await self._run(caller, release_request, client_disconnected)
+            return await self._run(caller, release_request, client_disconnected)
         except Started as error:
             error.charged = False
             raise
-        return await self._rendered(caller, release_request, results, without_guarantee(release_request.privacy))
 
     async def _reserve(self, caller: Caller, release_request: ReleaseRequest, claim: Claim | None) -> Reserved | Replay:
         hold_ttl_ms = int(self._settings.hold_ttl_s * 1000)
@@ -223,23 +231,6 @@ def _discourage_retries(request: Request) -> Iterator[None]:
     except Exception:
         request.state.headers["X-Should-Retry"] = "false"
         raise
-
-
-@asynccontextmanager
-async def _disconnect_of(request: Request) -> AsyncIterator[asyncio.Event]:
-    """An event that is set when the client closes the connection. The body has been read by now."""
-    client_disconnected = asyncio.Event()
-
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        client_disconnected.set()
-
-    watcher = asyncio.create_task(watch())
-    try:
-        yield client_disconnected
-    finally:
-        watcher.cancel()
 
 
 def _with_guarantee(held: Reserved, release_request: ReleaseRequest) -> dict[str, Any]:

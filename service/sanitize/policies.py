@@ -19,11 +19,12 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.own_recognisers.recogniser import check
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
-from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
+from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TAGGED_ENTITIES
 from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict
 from service.http.validation import findings, names
+from service.proxy.terms import ProxyTerms
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.recognisers.schemas import RecogniserBody, limits_of
 from service.sanitize.recognisers.store import PolicyRecognisers
@@ -45,6 +46,7 @@ class Policy(Strict):
     mask: Mask = Mask()
     fill: Fill = Fill()
     recognisers: dict[RecogniserName, RecogniserBody] = Field(default={})
+    proxy: ProxyTerms = ProxyTerms()
 
     @model_validator(mode="after")
     def _fits(self) -> Policy:
@@ -54,6 +56,8 @@ class Policy(Strict):
             raise ValueError("the default for a tenant who is not among its tenants")
         if self.mask.recognisers is not None:
             raise ValueError("a policy defines its recognisers in the table `recognisers`")
+        if not set(self.proxy.block) <= {*ENTITIES, *(own.entity for own in self.recognisers.values())}:
+            raise ValueError("`proxy.block` has a type that nothing finds")
         return self
 
     def serves(self, tenant: str) -> bool:
@@ -102,6 +106,7 @@ class Policies:
                 "enforced": name == default and policy.enforced,
                 "mask": policy.mask.model_dump(exclude_none=True),
                 "fill": policy.fill.model_dump(exclude_none=True),
+                "proxy": policy.proxy.model_dump(),
                 "recognisers": [
                     {"name": own, "entity": definition.entity, **definition.counts()}
                     for own, definition in self.recognisers.get(name, {}).items()
@@ -135,6 +140,10 @@ class Policies:
         policy = self._policies[name]
         fill = params.fill if "fill" in named else policy.fill
         return params.model_copy(update={"policy": name, "mask": policy.mask, "fill": fill})
+
+    def proxied(self, name: str | None) -> ProxyTerms:
+        """What a policy says about requests to language models; the defaults without a policy."""
+        return ProxyTerms() if name is None else self._policies[name].proxy
 
     def enforced(self, tenant: str) -> bool:
         """Whether the tenant's policy admits nothing else."""

@@ -1,0 +1,106 @@
+"""Answers of upstreams, restored for the client: whole ones, errors, and streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import orjson
+from fastapi import Response
+from starlette.exceptions import HTTPException
+
+from core.errors import GatewayError
+from core.upstream_errors import UpstreamAnswerInvalid
+from service.http import anthropic_errors, openai_errors, problems
+from service.http.open_streams import OpenStream
+from service.preparation import Preparation
+from service.proxy.client import Answer, EventStream
+from service.proxy.dialects.protocol import Event
+from service.proxy.restorers import MappingRestorers
+from service.proxy.service import Outgoing
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+_RESTORE_WORK = 4  # the time to restore a byte, against one of plain JSON
+_NOT_REPEATED = ("content-type", "content-length")
+
+
+async def whole(answer: Answer, request: Outgoing, preparation: Preparation, *, tenant: str) -> Response:
+    """A whole answer, or an upstream's error, restored. Raises UpstreamAnswerInvalid for a body that is not JSON."""
+    body = await preparation.run(tenant, _RESTORE_WORK * len(answer.body), _restored, answer, request)
+    return Response(body, status_code=answer.status, headers=shown(answer.headers), media_type=JSON)
+
+
+def shown(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of an upstream's answer that go on, with a body of our own."""
+    return {name: value for name, value in headers.items() if name not in _NOT_REPEATED}
+
+
+def _restored(answer: Answer, request: Outgoing) -> bytes:
+    restorers = MappingRestorers(request.surrogates)
+    try:
+        body = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        if not answer.is_error:
+            raise UpstreamAnswerInvalid(reason="content-type") from None
+        body = {"error": {"message": answer.body.decode(errors="replace"), "type": "upstream_error"}}
+    if answer.is_error:
+        request.dialect.restore_error(body, restorers)
+    else:
+        request.dialect.restore(body, restorers, structured=request.structured)
+    return orjson.dumps(body)
+
+
+async def events(stream: EventStream, request: Outgoing, open_: OpenStream) -> AsyncGenerator[bytes, None]:
+    """The events of a stream, restored. A failure after the first byte is an event, which ends the stream."""
+    restorer = request.dialect.stream(MappingRestorers(request.surrogates), structured=request.structured)
+    async with stream:
+        try:
+            while (event := await _next(stream, open_)) is not None:
+                for written in restorer.event(*_parsed(event.name, event.data)):
+                    yield _written(written)
+        except (GatewayError, HTTPException) as error:
+            for written in restorer.end():
+                yield _written(written)
+            yield _written(error_event(problems.block_of(error), request.dialect.path))
+            return
+        for written in restorer.end():
+            yield _written(written)
+
+
+async def _next(stream: EventStream, open_: OpenStream) -> Any:
+    """The next event; None at the end. Raises what ends the answer: the end of its key, or of the gateway."""
+    if open_.error is not None:
+        raise open_.error
+    arriving: asyncio.Task[Any] = asyncio.ensure_future(anext(stream, None))
+    ended = asyncio.create_task(open_.ended.wait())
+    try:
+        await asyncio.wait({arriving, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not arriving.done() and open_.error is not None:
+            raise open_.error
+        return await arriving
+    finally:
+        ended.cancel()
+        arriving.cancel()
+
+
+def error_event(problem: dict[str, Any], path: str) -> Event:
+    """The event by which the SDKs of a format learn of an error in a stream."""
+    if path == anthropic_errors.PATH:
+        return "error", anthropic_errors.body(problem)
+    return "error", openai_errors.body(problem)
+
+
+def _parsed(name: str, data: str) -> Event:
+    try:
+        return name or None, orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return name or None, data
+
+
+def _written(event: Event) -> bytes:
+    name, data = event
+    text = data if isinstance(data, str) else orjson.dumps(data).decode()
+    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
+    return f"{f'event: {name}' + chr(10) if name else ''}{lines}\n".encode()

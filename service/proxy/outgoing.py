@@ -1,0 +1,77 @@
+"""The texts of a request that leaves for an upstream, read from its slots and written back once they are masked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from core.errors import InvalidInput
+from core.text.reversible.json_text import JsonValue, json_values, with_values
+from service.proxy.slots import Kind, Slot
+from service.proxy.terms import ProxyTerms
+
+PSEUDONYM_CHARS = 32
+_MEDIA_REFUSED = "Images, sound, files and content of unknown types cannot be read, so they are refused by the policy."
+
+
+@dataclass(frozen=True)
+class Field:
+    """A slot and its texts. `values`: those of its JSON, None for a text as it is. `is_inspected`: whether recognisers
+    read it, or only what they found elsewhere is replaced."""
+
+    slot: Slot
+    texts: Sequence[str] = field(repr=False)
+    values: Sequence[JsonValue] | None = field(default=None, repr=False)
+    source: str = field(default="", repr=False)
+    is_inspected: bool = True
+
+    def write(self, texts: Sequence[str]) -> None:
+        """Put masked texts in the places of the texts."""
+        if self.values is None:
+            (self.slot.value,) = texts
+            return
+        written = with_values(self.source, self.values, texts)
+        self.slot.value = written if self.slot.kind is Kind.JSON else json.loads(written)
+
+
+def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes) -> list[Field]:
+    """The fields of a request that have text. Identifiers are replaced at once.
+
+    Raises InvalidInput for content that the policy refuses.
+    """
+    found = []
+    for slot in slots:
+        if slot.kind is Kind.MEDIA:
+            if terms.media == "refuse":
+                raise InvalidInput(_MEDIA_REFUSED, field=slot.path)
+        elif slot.kind is Kind.IDENTIFIER:
+            if terms.identifiers == "pseudonym":
+                slot.value = pseudonym(slot.value, pseudonym_key)
+        elif slot.kind is not Kind.DEFINITION or terms.definitions == "mask":
+            found.append(_field(slot))
+    return [each for each in found if any(text.strip() for text in each.texts)]
+
+
+def pseudonym(value: Any, key: bytes) -> str:
+    """A name for a user that only this tenant's key links to the client's."""
+    return hmac.digest(key, str(value).encode("utf-8", "surrogatepass"), hashlib.sha256).hex()[:PSEUDONYM_CHARS]
+
+
+def _field(slot: Slot) -> Field:
+    if slot.kind is Kind.VALUE:
+        source = orjson.dumps(slot.value).decode()
+        values = json_values(source)
+        return Field(slot, [each.text for each in values], values, source)
+    if slot.kind is Kind.JSON:
+        try:
+            values = json_values(slot.value)
+        except InvalidInput:
+            return Field(slot, [slot.value])  # models also write other text where JSON is expected
+        return Field(slot, [each.text for each in values], values, slot.value)
+    return Field(slot, [slot.value], is_inspected=slot.kind is not Kind.KNOWN)

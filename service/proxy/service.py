@@ -1,0 +1,241 @@
+"""A request to a language model: masked, forwarded, and its answer restored.
+
+Guarantee: none beyond `core.text.reversible`: what the policy covers and the recognisers found is in no text that leaves
+for the upstream, and what they did not find leaves as it is. Nothing is kept after the answer but where the finds of
+each text were (`Finds`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from core.errors import InvalidInput
+from core.text.policy import AUTO, PER_TENANT, SURROGATE
+from core.text.reversible.conversation import NUMBERED, mask_conversation
+from core.text.reversible.mapping import Mapping as Surrogates
+from core.text.surrogates.names import LOCALES
+from gpu_workers.engine.protocol import Role, Task
+from service.config.settings import Settings
+from service.http.auth import Caller
+from service.preparation import Preparation
+from service.proxy.client import UpstreamClient
+from service.proxy.dialects.protocol import Dialect
+from service.proxy.outgoing import Field, fields_of
+from service.proxy.recognition import NOTHING, Finds, Read, main_language, read_of
+from service.proxy.upstreams import Upstream, Upstreams
+from service.releases.pipeline import ReleasePipeline
+from service.releases.request import ReleaseRequest
+from service.sanitize.policies import Policies
+from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
+from service.sanitize.service import SanitizeService
+
+# how a fill of `/sanitize` is written so that it can be restored
+_REVERSIBLE = {SURROGATE: SURROGATE, "class_marker": NUMBERED, "marker": NUMBERED}
+_MASK_WORK = 8  # the time to mask and check a character, against one of plain JSON
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A masked request. `conversation_id` and `subjects` of the client are not part of it."""
+
+    dialect: Dialect
+    upstream: Upstream
+    path: str
+    body: bytes = field(repr=False)
+    surrogates: Surrogates
+    streams: bool
+    structured: bool
+    policy: str | None
+
+
+@dataclass(frozen=True)
+class ProxyParts:
+    """What an endpoint for language models works with."""
+
+    settings: Settings
+    service: ProxyService
+    client: UpstreamClient
+    preparation: Preparation
+
+
+class ProxyService:
+    """Makes masked requests of those of clients."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        upstreams: Upstreams,
+        policies: Policies,
+        sanitize: SanitizeService,
+        releases: ReleasePipeline,
+        preparation: Preparation,
+        surrogate_key: Callable[[str], bytes],
+    ) -> None:
+        """`surrogate_key`: tenant -> the key of its surrogates."""
+        self._settings = settings
+        self._upstreams = upstreams
+        self._policies = policies
+        self._sanitize = sanitize
+        self._releases = releases
+        self._preparation = preparation
+        self._surrogate_key = surrogate_key
+        self._finds = Finds(settings.proxy_finds_bytes_max)
+
+    async def outgoing(
+        self,
+        caller: Caller,
+        dialect: Dialect,
+        body: Any,
+        *,
+        policy: str | None,
+        conversation: str | None,
+        client_disconnected: asyncio.Event,
+    ) -> Outgoing:
+        """The masked request. `body` is changed. `policy`, `conversation`: as the client names them in headers.
+
+        Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates.
+        """
+        tenant = caller.tenant
+        upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
+        terms = self._terms(tenant, policy)
+        streams, structured = dialect.streams(body), dialect.structured(body)
+        _refuse_recall(dialect, body)
+        key = self._surrogate_key(tenant)
+        seed = conversation if conversation is not None else dialect.messages_of_user(body)
+        proxied = self._policies.proxied(terms.policy)
+        fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
+        reads = await self._read(caller, terms, fields, client_disconnected)
+        for each, own in zip(fields, reads, strict=True):
+            for read in own:
+                _refuse_blocked(read, proxied.block, each.slot.path)
+        surrogates = await self._preparation.run(
+            tenant,
+            _MASK_WORK * sum(len(text) for each in fields for text in each.texts),
+            _mask,
+            fields,
+            reads,
+            key=key if terms.fill.consistency == PER_TENANT else _conversation_key(key, seed),
+            language=None if terms.mask.language == AUTO else terms.mask.language,
+            fill=_REVERSIBLE[terms.fill.mode],
+        )
+        body["model"] = model
+        return Outgoing(
+            dialect,
+            upstream,
+            dialect.path.removeprefix("/v1") if upstream.kind == "openai" else dialect.path,
+            orjson.dumps(body),
+            surrogates,
+            streams,
+            structured,
+            terms.policy,
+        )
+
+    def _terms(self, tenant: str, policy: str | None) -> Terms:
+        """The mask and fill of a request: realistic surrogates, if no policy says otherwise.
+
+        Raises InvalidInput for a policy whose fill cannot be restored.
+        """
+        terms = self._sanitize.applied(Terms() if policy is None else Terms(policy=policy), tenant)
+        if terms.policy is None:
+            return terms.model_copy(update={"fill": Fill(mode=SURROGATE)})
+        if terms.fill.mode not in _REVERSIBLE:
+            raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
+        return terms
+
+    async def _read(
+        self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
+    ) -> list[list[Read]]:
+        """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
+        texts = dict.fromkeys(
+            text for each in fields if each.is_inspected for text in each.texts if text.strip()
+        )
+        read = await self._read_texts(caller, terms, list(texts), client_disconnected)
+        found = dict(zip(texts, read, strict=True))
+        for each in fields:
+            if each.is_inspected and any(found.get(text, NOTHING).refused for text in each.texts):
+                raise InvalidInput("The text is in no language that the policy accepts.", field=each.slot.path)
+        return [
+            [found.get(text, NOTHING) if each.is_inspected else NOTHING for text in each.texts] for each in fields
+        ]
+
+    async def _read_texts(
+        self, caller: Caller, terms: Terms, texts: Sequence[str], client_disconnected: asyncio.Event
+    ) -> list[Read]:
+        tenant = caller.tenant
+        size = sum(map(len, texts))
+        tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, texts)
+        names = await self._preparation.run(
+            tenant, size, lambda: [self._finds.name(tenant, task.payload) for task in tasks]
+        )
+        kept = {name: read for name in names if (read := self._finds.get(name)) is not None}
+        missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in kept}
+        if missing:
+            request = ReleaseRequest(
+                charges=(), role=Role.SANITIZE, tasks=list(missing.values()), render=lambda *_: {}
+            )
+            results = await self._releases.results(caller, request, client_disconnected)
+            for name, result in zip(missing, results, strict=True):
+                kept[name] = read_of(result)
+                self._finds.keep(name, kept[name])
+        return [kept[name] for name in names]
+
+    def _tasks(self, tenant: str, terms: Terms, texts: Sequence[str]) -> list[Task]:
+        """The dry runs of some texts. Raises as `SanitizeService.prepare`."""
+        tasks: list[Task] = []
+        most = self._settings.documents_max
+        for start in range(0, len(texts), most):
+            body = SanitizeRequest.model_construct(
+                _fields_set={"documents", "mask", "dry_run"},
+                documents=[TextDocument(text=text) for text in texts[start : start + most]],
+                **(dict(terms) | {"fill": Fill(), "dry_run": True}),
+            )
+            tasks += self._sanitize.prepare(tenant, body)[1]
+        return tasks
+
+
+def _mask(
+    fields: Sequence[Field], reads: Sequence[Sequence[Read]], *, key: bytes, language: str | None, fill: str
+) -> Surrogates:
+    """Mask the fields in place. Returns the surrogates of the conversation."""
+    texts = [text for each in fields for text in each.texts]
+    flat = [read for own in reads for read in own]
+    masked = mask_conversation(
+        texts,
+        [read.regions for read in flat],
+        key=key,
+        language=language or main_language(texts, flat, lambda each: each in LOCALES),
+        fill=fill,
+    )
+    at = 0
+    for each in fields:
+        each.write(masked.texts[at : at + len(each.texts)])
+        at += len(each.texts)
+    return masked.mapping
+
+
+def _conversation_key(key: bytes, seed: str) -> bytes:
+    """The key of a conversation's surrogates: a function of the tenant's key and of what starts the conversation."""
+    return hmac.digest(key, b"conversation\0" + seed.encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+
+def _refuse_recall(dialect: Dialect, body: Mapping[str, Any]) -> None:
+    """Refuse a conversation that the upstream recalls: its surrogates are not known. Raises InvalidInput."""
+    for path in dialect.kept_by_upstream(body):
+        if path != "store":
+            raise InvalidInput(
+                "A conversation that the upstream keeps cannot be restored: send the conversation itself.", field=path
+            )
+
+
+def _refuse_blocked(read: Read, blocked: Sequence[str], path: str) -> None:
+    for region in read.regions:
+        if region.type in blocked:
+            raise InvalidInput(f"The policy lets no {region.type} pass to a language model.", field=path)
