@@ -30,6 +30,9 @@ class Piece(NamedTuple):
     raw: str
     value: Any = None
 
+    def __repr__(self) -> str:
+        return f"Piece({len(self.raw)} characters)"
+
 
 class _Joined:
     """The text of tokens, made when it is needed."""

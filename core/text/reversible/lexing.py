@@ -54,12 +54,18 @@ class Lexed(NamedTuple):
     raws: list[str]
     cut: str
 
+    def __repr__(self) -> str:
+        return f"Lexed({len(self.tokens)} tokens)"
+
 
 class Escape(NamedTuple):
     start: int
     end: int
     kind: str
     plain: str
+
+    def __repr__(self) -> str:
+        return f"Escape({self.start}, {self.end}, {self.kind})"
 
 
 def lex(text: str, *, final: bool = True) -> Lexed:
