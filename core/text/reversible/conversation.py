@@ -67,6 +67,13 @@ class _Masking:
         self._regions = [
             self._widened(number, [Region(*region) for region in own]) for number, own in enumerate(regions)
         ]
+        given = (
+            Value(region[2], text[max(region[0], 0) : region[1]].strip())
+            for text, own in zip(texts, regions, strict=True)
+            for region in own
+        )
+        self._given = {value.original: value for value in given if value.original}
+        self._given |= self._values()
         self._extra: dict[str, Value] = {}  # writings of values that have to be values of their own
         self._banned: set[tuple[str, str]] = set()
         self._blocked: set[str] = set()
@@ -92,13 +99,17 @@ class _Masking:
             edges = self._edges[number] = Edges(self._texts[number])
         return disjoint(region for each in regions if (region := edges.widened(each, tokens)))
 
-    def _places(self) -> list[list[Place]]:
+    def _values(self) -> dict[str, Value]:
+        """Return what stands in the regions."""
         values: dict[str, Value] = {}
         for text, own in zip(self._texts, self._regions, strict=True):
             for region in own:
                 original = text[region.start : region.end]
                 values.setdefault(original, Value(region.type, original))
-        values |= {raw: value for raw, value in self._extra.items() if raw not in values}
+        return values
+
+    def _places(self) -> list[list[Place]]:
+        values = self._extra | self._values() | self._given
         tree = writings(values.values(), self._language)
         found = [places_of(text, own, tree) for text, own in zip(self._texts, self._regions, strict=True)]
         return [[place.as_one_of(values) for place in own] for own in found]

@@ -31,6 +31,9 @@ class Form(NamedTuple):
     written: str
     other: str  # the same form of the other value
 
+    def __repr__(self) -> str:
+        return f"Form({self.rank})"
+
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from core.text.reversible.lexing import SPACE, lex, normal
+from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, kind, lex, normal
 
 HEAD_TOKENS = 48
 _VALUE, _TAILS = 0, 1  # of a node: keys that are no tokens
 _PLUS = "+"  # a space in a URL
-_WORD, _DIGIT, _EASTERN, _MARK = "x", "0", "一", ","  # characters that stand for a token of which a part was passed on
+# characters that stand for a token of which a part was passed on
+_CONTEXTS = {WORD: "x", NUMBER: "0", EASTERN: "一", OTHER: ","}
 
-_Node = dict[Any, Any]  # token -> node; `_VALUE` -> the value of the key that ends here; `_TAILS` -> longer keys
+_Node = dict[Any, Any]  # token -> node; `_VALUE` -> the value of the key that ends with it; `_TAILS` -> longer keys
 
 
 class Piece(NamedTuple):
@@ -28,6 +29,9 @@ class Piece(NamedTuple):
 
     raw: str
     value: Any = None
+
+    def __repr__(self) -> str:
+        return f"Piece({len(self.raw)} characters)"
 
 
 class _Joined:
@@ -68,24 +72,24 @@ class _Tails:
             self._shorter.append(beginnings[-1] if beginnings else -1)
             beginnings.append(place)
 
-    def longest(self, joined: _Joined, here: int) -> tuple[int, object] | None:
-        """Return the end and the value of the longest key whose tail begins at the token `here`."""
+    def longest(self, joined: _Joined, after: int) -> tuple[int, object] | None:
+        """Return the end and the value of the longest key whose tail begins at the token `after`."""
         text = joined.text()
-        own = joined.starts[here]
+        own = joined.starts[after]
         place = bisect_right(self._texts, text[own : own + self._chars_max]) - 1
         while place >= 0:
             tail = self._texts[place]
             count, value = self._found[tail]
-            end = here + count
+            end = after + count
             if text.startswith(tail, own) and end < len(joined.starts) and joined.starts[end] == own + len(tail):
                 return end, value
             place = self._shorter[place]
         return None
 
-    def may_follow(self, joined: _Joined, here: int, part: str) -> bool:
-        """Whether a tail is longer than the text from the token `here` on, and begins with it and `part`."""
+    def may_follow(self, joined: _Joined, after: int, part: str) -> bool:
+        """Whether a tail is longer than the text from the token `after` on, and begins with it and `part`."""
         text = joined.text()
-        own = joined.starts[here]
+        own = joined.starts[after]
         if len(text) - own >= self._chars_max:
             return False
         begun = text[own:] + part
@@ -194,23 +198,23 @@ class KeyFinder:
             if node is None:
                 at += 1
                 continue
-            end, value, here = at, None, at + 1
+            end, value, after = at, None, at + 1
             while True:
                 if _VALUE in node:
-                    end, value = here, node[_VALUE]
-                if here == count or _TAILS in node:
+                    end, value = after, node[_VALUE]
+                if after == count or _TAILS in node:
                     break
-                following = _child(node, tokens[here])
+                following = _child(node, tokens[after])
                 if following is None:
                     node = {}
                     break
-                node, here = following, here + 1
-            if tail and here == count and _may_continue(node, tail[0]):
+                node, after = following, after + 1
+            if tail and after == count and _may_continue(node, tail[0]):
                 break
             if _TAILS in node:
-                if tail and node[_TAILS].may_follow(text, here, normal(tail[0])):
+                if tail and node[_TAILS].may_follow(text, after, normal(tail[0])):
                     break
-                end, value = node[_TAILS].longest(text, here) or (end, value)
+                end, value = node[_TAILS].longest(text, after) or (end, value)
             if value is None:
                 at += 1
                 continue
@@ -223,13 +227,7 @@ class KeyFinder:
 
 def _context_of(token: str) -> str:
     """Return a character after which the rest of a token is read as after its beginning, `token`."""
-    if token.isspace():
-        return ""
-    if not token[0].isalnum():
-        return _MARK
-    if len(lex(_EASTERN + token[0]).tokens) == 1:
-        return _EASTERN
-    return _DIGIT if token[-1].isdecimal() else _WORD
+    return "" if token.isspace() else _CONTEXTS[kind(token)]
 
 
 def _may_continue(node: _Node, part: str) -> bool:

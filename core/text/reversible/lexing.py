@@ -15,6 +15,7 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]
 
 SPACE = " "
+WORD, NUMBER, EASTERN, OTHER = "word", "number", "eastern", "other"
 MARKDOWN, HTML, PERCENT = "markdown", "html", "percent"
 
 _EAST = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}"
@@ -25,6 +26,10 @@ _TOKEN = regex.compile(
     rf"|[[\p{{L}}\p{{N}}]--[{_EAST}]]{_MORE}*+(?:(?<=\p{{Nd}})\.(?=\p{{Nd}}){_MORE}++)*+"
     rf"|{_BLANK}{{1,16}}+(?:(?:\r\n|[\r\n]){_BLANK}{{0,16}}+)?|(?:\r\n|[\r\n]){_BLANK}{{0,16}}+"
     r"|.\p{M}*+",
+    regex.DOTALL | regex.VERSION1,
+)
+_KIND = regex.compile(
+    rf"(?P<eastern>[[{_EAST}]&&[\p{{L}}\p{{N}}]])|(?P<number>[\p{{L}}\p{{N}}].*(?<=\p{{Nd}})\Z)|(?P<word>[\p{{L}}\p{{N}}])",
     regex.DOTALL | regex.VERSION1,
 )
 _HEX = "[0-9a-fA-F]"
@@ -49,12 +54,18 @@ class Lexed(NamedTuple):
     raws: list[str]
     cut: str
 
+    def __repr__(self) -> str:
+        return f"Lexed({len(self.tokens)} tokens)"
+
 
 class Escape(NamedTuple):
     start: int
     end: int
     kind: str
     plain: str
+
+    def __repr__(self) -> str:
+        return f"Escape({self.start}, {self.end}, {self.kind})"
 
 
 def lex(text: str, *, final: bool = True) -> Lexed:
@@ -78,7 +89,7 @@ def lex(text: str, *, final: bool = True) -> Lexed:
 
 def _lexed(tokens: list[str], raws: list[str], cut: str, *, final: bool) -> Lexed:
     """Return the tokens. A point after a digit at the end is cut, because another digit may follow."""
-    if final or len(tokens) < 2 or tokens[-1] != "." or not tokens[-2][-1].isdecimal():
+    if final or len(tokens) < 2 or tokens[-1] != "." or kind(tokens[-2]) != NUMBER:
         return Lexed(tokens, raws, cut)
     return Lexed(tokens[:-1], raws[:-1], raws[-1] + cut)
 
@@ -88,6 +99,12 @@ def escapes(text: str) -> list[Escape]:
     return _scan(text, final=True)[0] if _MAY_ESCAPE.search(text) else []
 
 
+def kind(token: str) -> str:
+    """Return what a token is: `WORD`, a word that ends with a digit as `NUMBER`, `EASTERN`, or `OTHER`."""
+    found = _KIND.match(token)
+    return found.lastgroup if found else OTHER
+
+
 def normal(token: str) -> str:
     """Return the form of a token that is compared: all white space is one space."""
     return SPACE if token.isspace() else token
@@ -95,7 +112,7 @@ def normal(token: str) -> str:
 
 def folded_words(text: str) -> list[str]:
     """Return the tokens of a text with letters or digits, in small letters."""
-    return [token.casefold() for token in lex(text).tokens if token[0].isalnum()]
+    return [token.casefold() for token in lex(text).tokens if kind(token) != OTHER]
 
 
 def _scan(text: str, *, final: bool) -> tuple[list[Escape], str]:

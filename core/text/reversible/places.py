@@ -12,7 +12,7 @@ from core.text.reversible.encodings import encoded_as
 from core.text.reversible.forms import PERSON, in_small_letters, is_marker, letter_cases, parts_of
 from core.text.reversible.frequent import is_frequent
 from core.text.reversible.key_tree import KeyTree
-from core.text.reversible.lexing import lex
+from core.text.reversible.lexing import OTHER, kind, lex
 
 
 class Region(NamedTuple):
@@ -30,6 +30,9 @@ class Writing(NamedTuple):
     written: str
     change: Callable[[str], str] = str
 
+    def __repr__(self) -> str:
+        return f"Writing({self.value})"
+
 
 class Place(NamedTuple):
     """Code points [start, end) of a text, which are `raw`: a value in some writing and encoding."""
@@ -38,6 +41,9 @@ class Place(NamedTuple):
     end: int
     raw: str
     writing: Writing
+
+    def __repr__(self) -> str:
+        return f"Place({self.start}, {self.end}, {self.writing})"
 
     def filled(self, surrogate: str) -> str:
         """Return the surrogate in the writing and the encoding of the place. A marker has one writing."""
@@ -111,7 +117,7 @@ def writings(values: Iterable[Value], language: str) -> KeyTree:
 def _searched(original: str) -> bool:
     """Whether a value is replaced where it was not found: not punctuation, nor what white space belongs to."""
     tokens = lex(original).tokens
-    return any(map(str.isalnum, original)) and not tokens[0].isspace() and not tokens[-1].isspace()
+    return any(kind(token) != OTHER for token in tokens) and not tokens[0].isspace() and not tokens[-1].isspace()
 
 
 def places_of(text: str, regions: Sequence[Region], tree: KeyTree) -> list[Place]:

@@ -139,6 +139,14 @@ def test_a_region_inside_a_word_masks_the_word() -> None:
     assert done.mapping.restore(done.texts[0]) == "xAnnax"
 
 
+def test_a_value_is_masked_elsewhere_though_its_region_grew() -> None:
+    done = mask_conversation(["xAnnax", "Anna"], [[Region(1, 5, "PERSON")], []], key=KEY)
+    assert "Anna" not in done.texts[1]
+    found = [[], [Region(0, 6, "EMAIL_ADDRESS"), Region(10, 11, "EMAIL_ADDRESS")]]
+    done = mask_conversation(["Neil", "AnnaO&#39;Neil"], found, key=KEY)
+    assert done.texts[0] != "Neil"
+
+
 def test_names_beside_letters_of_another_script() -> None:
     done = masked("请联系Anna Kowalska谢谢", values=ANNA)
     assert done.texts[0].startswith("请联系")
