@@ -17,7 +17,7 @@ from service.proxy.dialects.restoring import (
     restore_shape,
     restore_slot,
 )
-from service.proxy.dialects.shapes import slots_of
+from service.proxy.dialects.shapes import Members, slots_of
 from service.proxy.slots import Slot
 
 
@@ -51,7 +51,7 @@ class OpenAIChat:
                 _restore_message(message, choice.get("logprobs"), restorers, structured)
         for name, shape in shapes.ECHOES.items():
             if name in answer:
-                restore_shape(shapes.Members({name: shape}), answer, restorers)
+                restore_shape(Members({name: shape}), answer, restorers)
 
     def restore_error(self, body: Any, restorers: Restorers) -> None:
         restore_error(body, restorers)

@@ -4,8 +4,8 @@ From the types of the Python SDK `openai` 3.54.0, `types/chat`. `reasoning_conte
 vendors of this API.
 
 These members stay as they are, by intent: names of models, functions and tools (also `name` of tool and function
-messages), identifiers of calls, patterns of schemas, `country` and `timezone` of a location (codes, of which a changed one
-is refused), and members that the tables do not name.
+messages), identifiers of calls, patterns of schemas, `country` and `timezone` of a location (the upstream refuses
+changed codes), and members that the tables do not name.
 """
 
 from __future__ import annotations

@@ -141,14 +141,12 @@ class ResponsesStream:
 
     def _delta(self, kind: str, name: str | None, data: dict[str, Any]) -> list[Event]:
         delta = data.get("delta")
-        members = _DELTA_MEMBERS if isinstance(delta, dict) else (None,)
-        owner, keys = (delta, members) if isinstance(delta, dict) else (data, ("delta",))
-        written = "".join(owner[key] for key in keys if isinstance(owner.get(key), str))
+        owner: dict[str, Any] = delta if isinstance(delta, dict) else data
+        keys = [key for key in ("delta", *_DELTA_MEMBERS) if isinstance(owner.get(key), str)]
+        written = any(owner[key] for key in keys)
         changed = False
-        for member, key in zip(members, keys, strict=True):
-            if not isinstance(owner.get(key), str):
-                continue
-            known = self._text(kind, name, data, member)
+        for key in keys:
+            known = self._text(kind, name, data, None if owner is data else key)
             if kind == "response.output_text":
                 known.written.append(owner[key])
             restored = known.field.feed(owner[key])
@@ -158,7 +156,7 @@ class ResponsesStream:
             data.pop("obfuscation", None)
             if "logprobs" in data:
                 data["logprobs"] = []
-        emptied = written and not any(owner.get(key) for key in keys)
+        emptied = written and not any(owner[key] for key in keys)
         return [] if emptied else [(name, data)]
 
     def _text(self, kind: str, name: str | None, data: dict[str, Any], member: str | None) -> _Open:
