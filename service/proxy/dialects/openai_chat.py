@@ -17,7 +17,7 @@ from service.proxy.dialects.restoring import (
     restore_shape,
     restore_slot,
 )
-from service.proxy.dialects.shapes import Members, slots_of
+from service.proxy.dialects.shapes import slots_of
 from service.proxy.slots import Slot
 
 
@@ -49,9 +49,7 @@ class OpenAIChat:
             message = choice.get("message")
             if isinstance(message, dict):
                 _restore_message(message, choice.get("logprobs"), restorers, structured)
-        for name, shape in shapes.ECHOES.items():
-            if name in answer:
-                restore_shape(Members({name: shape}), answer, restorers)
+        restore_shape(shapes.ECHOES, answer, restorers)
 
     def restore_error(self, body: Any, restorers: Restorers) -> None:
         restore_error(body, restorers)

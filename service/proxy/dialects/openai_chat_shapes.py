@@ -96,8 +96,7 @@ REQUEST = Members(
 
 # Of `choices.N.message`; an answer has the sound of a transcript, which is not restored.
 MESSAGE = Members({"content": CONTENT, **_ANSWERED, "audio": Members({"transcript": TEXT})})
-ECHOES: dict[str, Shape] = {"metadata": METADATA, "user": IDENTIFIER, "error": ERROR}
-ANSWER = Members({"choices": Each(Members({"message": MESSAGE})), **ECHOES})
+ECHOES = Members({"metadata": METADATA, "user": IDENTIFIER, "error": ERROR})
 
 # Of a stream's `choices.N.delta`: the texts that come in pieces, by path; `tool_calls` are told apart by their index.
 DELTAS: dict[tuple[str, ...], str] = {

@@ -108,13 +108,15 @@ class ResponsesStream:
         self._restorers = restorers
         self._structured = structured
         self._open: dict[tuple[Any, ...], _Open] = {}
-        self._number: int | None = None
+        self._next: int | None = None
 
     def event(self, name: str | None, data: Any) -> list[Event]:
         if data == "[DONE]":
             return [*self.end(), (name, data)]
         if not isinstance(data, dict):
             return [(name, data)]
+        if self._next is None and isinstance(data.get("sequence_number"), int):
+            self._next = data["sequence_number"]
         kind = data.get("type") or name
         kind = kind if isinstance(kind, str) else ""
         text, _, last = kind.rpartition(".")
@@ -196,12 +198,11 @@ class ResponsesStream:
             move_positions(data.get("annotation"), self._open[key].written)
 
     def _numbered(self, events: list[Event]) -> list[Event]:
-        """Number the events without gaps, from the number of the first one on."""
+        """Number the events that have a number without gaps, from the upstream's first number on."""
         for _, data in events:
-            number = data.get("sequence_number") if isinstance(data, dict) else None
-            if isinstance(number, int):
-                self._number = number if self._number is None else self._number + 1
-                data["sequence_number"] = self._number
+            if self._next is not None and isinstance(data, dict) and "sequence_number" in data:
+                data["sequence_number"] = self._next
+                self._next += 1
         return events
 
 
