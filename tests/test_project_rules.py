@@ -50,7 +50,11 @@ FOLDERS = {
     "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
     "service.sanitize": {"config", "http", "releases", "jobs"},  # disk space of recognisers
     "service.openai": {"config", "http", "releases", "domains", "sentdp", "vectors"},  # another shape of both endpoints
+<<<<<<< HEAD
     "service.proxy": {"config"},
+=======
+    "service.proxy": set(),
+>>>>>>> dialects
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
     "service.cli": {"config", "releases", "domains", "finetune", "synthesis", "tenants"},  # a front end of its own

@@ -125,7 +125,7 @@ class Problem(Response):
     def __init__(self, content: Mapping[str, Any], *, headers: Mapping[str, str]) -> None:
         super().__init__(orjson.dumps(content), status_code=content["status"], headers=headers)
         self._content = content
-        self._headers = headers
+        self._shown = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not scope["path"].startswith(openai_errors.PREFIX):
@@ -135,7 +135,7 @@ class Problem(Response):
         response = Response(
             orjson.dumps(shape.body(self._content)),
             status_code=openai_errors.status(self._content["status"]),
-            headers=self._headers,
+            headers=self._shown,
             media_type="application/json",
         )
         await response(scope, receive, send)

@@ -42,7 +42,7 @@ def user(original: str, draw: Draw) -> str:
 
     def part(match: regex.Match[str]) -> str:
         word = match.group()
-        if word.isdigit():
+        if word.isdecimal():
             return draw.digits(len(word))
         if len(word) == 1:
             return cased(word * 2, draw.letters(2))[0]

@@ -35,7 +35,7 @@ def _scrambled(original: str, draw: Draw) -> str:
     fresh = []
     for token in _TOKEN.findall(original):
         named = month_of(token, draw.document.language) or weekday_of(token, draw.document.language)
-        if token.isdigit():
+        if token.isdecimal():
             fresh.append(draw.digits(len(token)))
         elif named:
             name = draw.choice(named[0])

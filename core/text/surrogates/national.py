@@ -148,7 +148,7 @@ def _date_places(number: str) -> tuple[int, int, int, int] | None:
         for order in ((0, 2, 4), (4, 2, 0)):
             year, month, day = (start + place for place in order)
             parts = number[year : year + 2], number[month : month + 2], number[day : day + 2]
-            if all(len(part) == 2 and part.isdigit() for part in parts):
+            if all(len(part) == 2 and part.isdecimal() for part in parts):
                 for offset in _MONTH_OFFSETS:
                     if _is_date(int(parts[0]), int(parts[1]) - offset, int(parts[2])):
                         return year, month, day, offset
@@ -171,7 +171,7 @@ def _endings(body: str, compact: str, module: Any) -> Iterator[str]:
                 yield body[:-count] + str(compute(body[:-count]))
             except (ValueError, KeyError, IndexError, TypeError, ArithmeticError):
                 continue
-    if not compact[-1].isdigit():
+    if not compact[-1].isdecimal():
         yield from (body[:-1] + letter for letter in _LETTERS)
         return
     yield from (body[:-1] + digit for digit in _DIGITS)

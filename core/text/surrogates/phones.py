@@ -54,7 +54,7 @@ def _prefix(main: str, digits: str, language: str) -> tuple[str, str]:
     if head or main.lstrip("( ").startswith("+"):
         for count in (1, 2, 3):
             code = digits[len(head) : len(head) + count]
-            if code.isdigit() and int(code) in phonenumbers.COUNTRY_CODE_TO_REGION_CODE and str(int(code)) == code:
+            if code.isdecimal() and int(code) in phonenumbers.COUNTRY_CODE_TO_REGION_CODE and str(int(code)) == code:
                 return head + code, code
         return head, ""
     code = _BY_LANGUAGE[language]

@@ -85,7 +85,7 @@ class WrittenDate:
 
     def _month(self, month: int) -> str:
         own = self.tokens[self.month_at or 0]
-        if own.isdigit():
+        if own.isdecimal():
             return self._number(month)
         if (named := month_of(own, self.language)) is not None:
             return _like(own, named[0][month - 1])
@@ -93,7 +93,7 @@ class WrittenDate:
 
     def _number(self, value: int) -> str:
         numbers = [self.tokens[at] for at in (self.day_at, self.month_at) if at is not None]
-        numbers = [number for number in numbers if number.isdigit()]
+        numbers = [number for number in numbers if number.isdecimal()]
         padded = any(number.startswith("0") for number in numbers) or (
             len(numbers) == 2 and all(len(number) == 2 for number in numbers)
         )
@@ -117,7 +117,7 @@ def _like(original: str, name: str) -> str:
 
 def day_leads(original: str) -> bool | None:
     """Return whether a numeric date can only be read with the day first; None if both orders or neither fit."""
-    numbers = [token for token in _TOKEN.findall(_TIME.sub("", original)) if token.isdigit()]
+    numbers = [token for token in _TOKEN.findall(_TIME.sub("", original)) if token.isdecimal()]
     if len(numbers) != 3 or max(len(numbers[0]), len(numbers[1])) > 2:
         return None
     first, second = int(numbers[0]), int(numbers[1])
@@ -129,7 +129,7 @@ def read_date(original: str, language: str, day_first: bool | None) -> WrittenDa
     clock = _TIME.search(original)
     head = original[: clock.start()] if clock else original
     tokens = tuple(_TOKEN.findall(head))
-    numbers = [at for at, token in enumerate(tokens) if token.isdigit()]
+    numbers = [at for at, token in enumerate(tokens) if token.isdecimal()]
     words = [at for at, token in enumerate(tokens) if token[0].isalpha()]
     weekday_at = words[0] if words and words[0] == 0 and weekday_of(tokens[0], language) else None
     month_at = next((at for at in words if at != weekday_at and month_of(tokens[at], language)), None)
@@ -210,7 +210,7 @@ def _year(token: str) -> int:
 
 
 def _month_number(token: str, language: str) -> int:
-    if token.isdigit():
+    if token.isdecimal():
         return int(token)
     named = month_of(token, language)
     return ROMAN.index(token.lower()) + 1 if named is None else named[1] + 1

@@ -2,11 +2,11 @@
 
 From the types of the Python SDK `anthropic` 2.12.0, `types` and, where a beta adds blocks of text, `types/beta`.
 
-These members stay as they are, by intent: names of models, tools and servers, identifiers, what the upstream signed or
-encrypted (`signature`, `data` of `redacted_thinking`, `encrypted_content`, `encrypted_stdout`, `encrypted_index`), patterns
-of schemas, `country` and `timezone` of a location (codes), addresses and tokens of MCP servers (the upstream needs them to
-connect), lists of domains, and members that the tables do not name. `start_char_index` and `end_char_index` of a citation
-count in the document as it was sent.
+These members stay as they are, by intent: names of models, tools and servers, identifiers, what the upstream signed
+or encrypted (`signature`, `data` of `redacted_thinking`, `encrypted_content`, `encrypted_stdout`, `encrypted_index`),
+patterns of schemas, `country` and `timezone` of a location (codes), addresses and tokens of MCP servers (the upstream
+needs them to connect), lists of domains, and members that the tables do not name. `start_char_index` and
+`end_char_index` of a citation count in the document as it was sent.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from service.proxy.dialects.shapes import (
     SCHEMA,
     TEXT,
     TEXTS,
+    UNTOUCHED,
     VALUE,
     Each,
     Either,
@@ -152,6 +153,7 @@ REQUEST = Members(
         "stop_sequences": TEXTS,
         "metadata": Members({"user_id": IDENTIFIER}),
         "output_config": Members({"format": _FORMAT}),
+        "fallbacks": Either(string=UNTOUCHED, array=Each(Members({"output_config": Members({"format": _FORMAT})}))),
         "output_format": _FORMAT,
         "compaction": Members({"instructions": TEXT}),
         "context_management": Members({"edits": _EDITS}),

@@ -49,9 +49,7 @@ class OpenAIChat:
             message = choice.get("message")
             if isinstance(message, dict):
                 _restore_message(message, choice.get("logprobs"), restorers, structured)
-        for name, shape in shapes.ECHOES.items():
-            if name in answer:
-                restore_shape(shapes.Members({name: shape}), answer, restorers)
+        restore_shape(shapes.ECHOES, answer, restorers)
 
     def restore_error(self, body: Any, restorers: Restorers) -> None:
         restore_error(body, restorers)

@@ -4,8 +4,8 @@ From the types of the Python SDK `openai` 3.54.0, `types/chat`. `reasoning_conte
 vendors of this API.
 
 These members stay as they are, by intent: names of models, functions and tools (also `name` of tool and function
-messages), identifiers of calls, patterns of schemas, `country` and `timezone` of a location (codes, of which a changed one
-is refused), and members that the tables do not name.
+messages), identifiers of calls, patterns of schemas, `country` and `timezone` of a location (the upstream refuses
+changed codes), and members that the tables do not name.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ REQUEST = Members(
 
 # Of `choices.N.message`; an answer has the sound of a transcript, which is not restored.
 MESSAGE = Members({"content": CONTENT, **_ANSWERED, "audio": Members({"transcript": TEXT})})
-ECHOES: dict[str, Shape] = {"metadata": METADATA, "user": IDENTIFIER, "error": ERROR}
-ANSWER = Members({"choices": Each(Members({"message": MESSAGE})), **ECHOES})
+ECHOES = Members({"metadata": METADATA, "user": IDENTIFIER, "error": ERROR})
 
 # Of a stream's `choices.N.delta`: the texts that come in pieces, by path; `tool_calls` are told apart by their index.
 DELTAS: dict[tuple[str, ...], str] = {

@@ -143,7 +143,7 @@ def _texts(delta: dict[str, Any]) -> list[tuple[Path, dict[str, Any], str, str]]
         found += [(path, owner, path[-1], rule) for owner in [_owner(delta, path)] if owner is not None]
     for number, call in enumerate(objects(delta.get("tool_calls"))):
         for path, rule in CALL_DELTAS.items():
-            full = ("tool_calls", _number(call.get("index"), number), *path)
+            full: Path = ("tool_calls", _number(call.get("index"), number), *path)
             found += [(full, owner, path[-1], rule) for owner in [_owner(call, path)] if owner is not None]
     return found
 
@@ -189,14 +189,11 @@ def _without_empty(delta: dict[str, Any]) -> bool:
 
 
 def _says_something(call: Any) -> bool:
+    """Whether a call has an identifier or a name left. Then an empty text stays, as first parts have it."""
     if not isinstance(call, dict):
         return True
-    parts = [call.get("function"), call.get("custom")]
-    if call.get("id") or any(isinstance(part, dict) and part for part in parts):
-        for part in parts:
-            if isinstance(part, dict) and part is call.get("function"):
-                part.setdefault("arguments", "")
-            elif isinstance(part, dict):
-                part.setdefault("input", "")
-        return True
-    return False
+    said = bool(call.get("id")) or bool(call.get("function")) or bool(call.get("custom"))
+    for name, text in (("function", "arguments"), ("custom", "input")):
+        if said and isinstance(call.get(name), dict):
+            call[name].setdefault(text, "")
+    return said

@@ -1,11 +1,11 @@
 """Where requests and answers of OpenAI's Responses hold text.
 
-From the types of the Python SDK `openai` 3.54.0, `types/responses`: every content part, input item, output item and tool.
+From the types of the Python SDK `openai` 3.54.0, `types/responses`: every content part, item and tool.
 
-These members stay as they are, by intent: names of models, functions, tools and labels of servers, identifiers, what the
-upstream encrypted (`encrypted_content`), patterns of schemas, `country` and `timezone` of a location (codes), the address,
-headers and credentials of MCP servers and containers (the upstream needs them to connect), keys of a file search's filters,
-keys that are pressed, and members that the tables do not name.
+These members stay as they are, by intent: names of models, functions, tools and labels of servers, identifiers, what
+the upstream encrypted (`encrypted_content`), patterns of schemas, `country` and `timezone` of a location (codes), the
+address, headers and credentials of MCP servers and containers (the upstream needs them to connect), keys that are
+pressed, and members that the tables do not name.
 """
 
 from __future__ import annotations
@@ -63,11 +63,15 @@ _FOUND = Members({"text": TEXT, "filename": TEXT, "attributes": Values(VALUE)})
 _OUTPUTS: dict[str, Shape] = {"logs": Members({"logs": TEXT}), "image": Media({})}
 _SHELL_ACTION = Members({"command": TEXTS, "env": Values(TEXT), "working_directory": TEXT, "user": TEXT})
 _SHELL_OUTPUT = Members({"stdout": TEXT, "stderr": TEXT})
-_SKILL = Members({"description": DEFINITION, "source": MEDIA})
+_SKILL = Members({"description": DEFINITION, "path": TEXT, "source": MEDIA})
 _ENVIRONMENT = Members({"skills": Each(_SKILL)})
 _LISTED_TOOL = Members({"description": DEFINITION, "input_schema": SCHEMA, "annotations": Strings(Kind.DEFINITION)})
 _MCP_ERROR = Either(string=TEXT, record=Members({"message": TEXT, "content": VALUE}))
 
+# Keys of attributes are names; their values are what a search compares with.
+_FILTERS: dict[str, Shape] = {"value": Strings(Kind.TEXT)}
+_FILTER = Either(string=TEXT, record=Members(_FILTERS))
+_FILTERS["filters"] = Each(_FILTER)
 LOCATION = Members({"city": TEXT, "region": TEXT})
 _WEB_SEARCH = Members({"user_location": LOCATION})
 TOOLS: dict[str, Shape] = {}
@@ -78,7 +82,7 @@ TOOLS.update(
         "custom": Members({"description": DEFINITION, "format": Members({"definition": DEFINITION})}),
         "namespace": Members({"description": DEFINITION, "tools": Each(TOOL)}),
         "tool_search": Members({"description": DEFINITION, "parameters": SCHEMA}),
-        "file_search": Members({"filters": Strings(Kind.TEXT)}),
+        "file_search": Members({"filters": _FILTER}),
         "web_search": _WEB_SEARCH,
         "web_search_2025_08_26": _WEB_SEARCH,
         "web_search_preview": _WEB_SEARCH,

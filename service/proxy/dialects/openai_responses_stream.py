@@ -108,13 +108,15 @@ class ResponsesStream:
         self._restorers = restorers
         self._structured = structured
         self._open: dict[tuple[Any, ...], _Open] = {}
-        self._number: int | None = None
+        self._next: int | None = None
 
     def event(self, name: str | None, data: Any) -> list[Event]:
         if data == "[DONE]":
             return [*self.end(), (name, data)]
         if not isinstance(data, dict):
             return [(name, data)]
+        if self._next is None and isinstance(data.get("sequence_number"), int):
+            self._next = data["sequence_number"]
         kind = data.get("type") or name
         kind = kind if isinstance(kind, str) else ""
         text, _, last = kind.rpartition(".")
@@ -141,14 +143,12 @@ class ResponsesStream:
 
     def _delta(self, kind: str, name: str | None, data: dict[str, Any]) -> list[Event]:
         delta = data.get("delta")
-        members = _DELTA_MEMBERS if isinstance(delta, dict) else (None,)
-        owner, keys = (delta, members) if isinstance(delta, dict) else (data, ("delta",))
-        written = "".join(owner[key] for key in keys if isinstance(owner.get(key), str))
+        owner: dict[str, Any] = delta if isinstance(delta, dict) else data
+        keys = [key for key in ("delta", *_DELTA_MEMBERS) if isinstance(owner.get(key), str)]
+        written = any(owner[key] for key in keys)
         changed = False
-        for member, key in zip(members, keys, strict=True):
-            if not isinstance(owner.get(key), str):
-                continue
-            known = self._text(kind, name, data, member)
+        for key in keys:
+            known = self._text(kind, name, data, None if owner is data else key)
             if kind == "response.output_text":
                 known.written.append(owner[key])
             restored = known.field.feed(owner[key])
@@ -158,7 +158,7 @@ class ResponsesStream:
             data.pop("obfuscation", None)
             if "logprobs" in data:
                 data["logprobs"] = []
-        emptied = written and not any(owner.get(key) for key in keys)
+        emptied = written and not any(owner[key] for key in keys)
         return [] if emptied else [(name, data)]
 
     def _text(self, kind: str, name: str | None, data: dict[str, Any], member: str | None) -> _Open:
@@ -198,12 +198,11 @@ class ResponsesStream:
             move_positions(data.get("annotation"), self._open[key].written)
 
     def _numbered(self, events: list[Event]) -> list[Event]:
-        """Number the events without gaps, from the number of the first one on."""
+        """Number the events that have a number without gaps, from the upstream's first number on."""
         for _, data in events:
-            number = data.get("sequence_number") if isinstance(data, dict) else None
-            if isinstance(number, int):
-                self._number = number if self._number is None else self._number + 1
-                data["sequence_number"] = self._number
+            if self._next is not None and isinstance(data, dict) and "sequence_number" in data:
+                data["sequence_number"] = self._next
+                self._next += 1
         return events
 
 

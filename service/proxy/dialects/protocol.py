@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from service.proxy.slots import Slot
 
 Event = tuple[str | None, Any]
-"""The name of a server-sent event, or None, and its data: parsed JSON, or the string itself if it is none (`[DONE]`)."""
+"""The name of a server-sent event, or None, and its data: parsed JSON, or the string if it is none (`[DONE]`)."""
 
 
 class Restorer(Protocol):

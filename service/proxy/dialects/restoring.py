@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from os.path import commonprefix
 from typing import Any, Literal
 
 from service.proxy.dialects.protocol import Restorer, Restorers
@@ -39,7 +38,8 @@ def restore_slot(slot: Slot, restorers: Restorers, rule: Rule = "text") -> bool:
         return False
     if slot.kind is Kind.VALUE:
         inner = list(strings(slot.owner, slot.key, (), Kind.TEXT))
-        return any([restore_slot(each, restorers) for each in inner])
+        changes = [restore_slot(each, restorers) for each in inner]
+        return any(changes)
     before = slot.value
     if slot.kind in _MADE_OF_PLAIN_TEXT:
         slot.value = whole(before, rule, restorers)
@@ -113,14 +113,20 @@ class Positions:
                 self._known.insert(place + 1, (position, begin_moved + len(left)))
             return begin_moved + len(left)
         if not end:
-            cut = len(commonprefix([left, both]))
+            cut = _shared(left, both)
             while cut and both[cut - 1].isalnum():
                 cut -= 1
             return begin_moved + cut
-        cut = len(both) - len(commonprefix([right[::-1], both[::-1]]))
+        cut = len(both) - _shared(right[::-1], both[::-1])
         while cut < len(both) and both[cut].isalnum():
             cut += 1
         return begin_moved + cut
+
+
+def _shared(left: str, right: str) -> int:
+    """How many characters both begin with."""
+    shorter = min(len(left), len(right))
+    return next((number for number in range(shorter) if left[number] != right[number]), shorter)
 
 
 def move_positions(annotation: Any, positions: Positions) -> None:

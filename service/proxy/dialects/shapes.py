@@ -1,9 +1,9 @@
 """Tables that say where a JSON body holds text.
 
-A shape describes one JSON value. `Leaf` is a text; the others lead to the values inside: `Members` of an object by name,
-`Each` element of a list, `Values` of an object whose keys the client chose, `Either` by the JSON type, `Typed` by the
-member `type`, `Schema` of a JSON schema, `Media` for content that is no text. `null` and members that no row names are
-passed over. An object of a type that no row names is `Kind.MEDIA`: its text would pass unseen.
+A shape describes one JSON value. `Leaf` is a text; the others lead to the values inside: `Members` of an object by
+name, `Each` element of a list, `Values` of an object whose keys the client chose, `Either` by the JSON type, `Typed` by
+the member `type`, `Schema` of a JSON schema, `Media` for content that is no text. `null` and members that no row names
+are passed over. An object of a type that no row names is `Kind.MEDIA`: its text would pass unseen.
 """
 
 from __future__ import annotations
@@ -178,15 +178,32 @@ class Emptied:
     """
 
     def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        del path
         if strict and isinstance(owner[key], list):
             owner[key] = []
+        yield from ()
+
+
+@dataclass(frozen=True)
+class Untouched:
+    """A value without text."""
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        del owner, key, path, strict
         yield from ()
 
 
 _SCHEMA_TEXTS = ("title", "description", "$comment")
 _SCHEMA_VALUES = ("enum", "const", "default", "examples", "example")
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_SCHEMAS = ("items", "prefixItems", "additionalItems", "additionalProperties", "unevaluatedItems", "contains")
+_SCHEMAS: tuple[str, ...] = (
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "additionalProperties",
+    "unevaluatedItems",
+    "contains",
+)
 _SCHEMAS += ("unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 
 
@@ -252,6 +269,7 @@ DEFINITION = Leaf(Kind.DEFINITION)
 MEDIA = Leaf(Kind.MEDIA)
 SCHEMA = Schema()
 NO_TEXT = Members({})
+UNTOUCHED = Untouched()
 TEXTS = Each(TEXT)
 METADATA = Values(TEXT)
 ERROR = Strings(Kind.TEXT)
