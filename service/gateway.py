@@ -45,6 +45,7 @@ from service.preparation import Preparation
 from service.registry import KindParts, job_kinds
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.service import ProxyParts, ProxyService
+from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import load_policies
@@ -190,7 +191,8 @@ class Gateway:
             surrogate_key=self.master_key.surrogate_key,
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
-        self.proxy = ProxyParts(settings, proxy, self.upstream_client, self.preparation)
+        shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
+        self.proxy = ProxyParts(settings, proxy, self.upstream_client, shares, self.preparation)
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )

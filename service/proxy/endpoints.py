@@ -56,6 +56,7 @@ async def _proxied(
             conversation=conversation,
             client_disconnected=client_disconnected,
         )
+        parts.shares.take(outgoing.upstream.name, caller.tenant, request.state.exchange.held)
         found = await _called(parts, outgoing, request, open_, client_disconnected)
     request.state.headers |= GUARANTEE
     if isinstance(found, Answer):

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -29,6 +29,7 @@ from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import Dialect
 from service.proxy.outgoing import Field, fields_of
 from service.proxy.recognition import NOTHING, Finds, Read, main_language, read_of
+from service.proxy.shares import CallShares
 from service.proxy.upstreams import Upstream, Upstreams
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
@@ -43,7 +44,7 @@ _MASK_WORK = 8  # the time to mask and check a character, against one of plain J
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A masked request. `conversation_id` and `subjects` of the client are not part of it."""
+    """A masked request, and what restores its answer."""
 
     dialect: Dialect
     upstream: Upstream
@@ -62,6 +63,7 @@ class ProxyParts:
     settings: Settings
     service: ProxyService
     client: UpstreamClient
+    shares: CallShares
     preparation: Preparation
 
 
@@ -154,11 +156,14 @@ class ProxyService:
         self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
     ) -> list[list[Read]]:
         """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
-        texts = dict.fromkeys(
-            text for each in fields if each.is_inspected for text in each.texts if text.strip()
-        )
-        read = await self._read_texts(caller, terms, list(texts), client_disconnected)
-        found = dict(zip(texts, read, strict=True))
+        paths = {
+            text: each.slot.path
+            for each in reversed(fields)
+            if each.is_inspected
+            for text in each.texts
+            if text.strip()
+        }
+        found = dict(zip(paths, await self._read_texts(caller, terms, paths, client_disconnected), strict=True))
         for each in fields:
             if each.is_inspected and any(found.get(text, NOTHING).refused for text in each.texts):
                 raise InvalidInput("The text is in no language that the policy accepts.", field=each.slot.path)
@@ -167,11 +172,12 @@ class ProxyService:
         ]
 
     async def _read_texts(
-        self, caller: Caller, terms: Terms, texts: Sequence[str], client_disconnected: asyncio.Event
+        self, caller: Caller, terms: Terms, paths: Mapping[str, str], client_disconnected: asyncio.Event
     ) -> list[Read]:
+        """What was found in each text of `paths`, which says where it stands first."""
         tenant = caller.tenant
-        size = sum(map(len, texts))
-        tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, texts)
+        size = sum(map(len, paths))
+        tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, paths)
         names = await self._preparation.run(
             tenant, size, lambda: [self._finds.name(tenant, task.payload) for task in tasks]
         )
@@ -187,17 +193,22 @@ class ProxyService:
                 self._finds.keep(name, kept[name])
         return [kept[name] for name in names]
 
-    def _tasks(self, tenant: str, terms: Terms, texts: Sequence[str]) -> list[Task]:
-        """The dry runs of some texts. Raises as `SanitizeService.prepare`."""
+    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
+        """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text."""
         tasks: list[Task] = []
-        most = self._settings.documents_max
-        for start in range(0, len(texts), most):
+        for text, path in paths.items():
             body = SanitizeRequest.model_construct(
                 _fields_set={"documents", "mask", "dry_run"},
-                documents=[TextDocument(text=text) for text in texts[start : start + most]],
+                documents=[TextDocument(text=text)],
                 **(dict(terms) | {"fill": Fill(), "dry_run": True}),
             )
-            tasks += self._sanitize.prepare(tenant, body)[1]
+            try:
+                _, (task,) = self._sanitize.prepare(tenant, body)
+            except InvalidInput as error:
+                if (error.field or "").startswith("documents"):
+                    error.field = path
+                raise
+            tasks.append(replace(task, payload=replace(task.payload, explain=0)))
         return tasks
 
 
