@@ -112,6 +112,7 @@ def test_kinds_of_a_chat_request() -> None:
 def test_kinds_of_a_messages_request() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Maria asks", "signature": "s"},
+        {"type": "thinking", "thinking": "Maria asks"},
         {"type": "tool_use", "id": "t", "name": "f", "input": {"to": ["Maria"]}},
         {"type": "document", "title": "CV", "source": {"type": "base64", "data": "AA"}},
         {"type": "web_search_tool_result", "content": {"type": "unheard_of", "text": "Maria"}},
@@ -120,10 +121,11 @@ def test_kinds_of_a_messages_request() -> None:
 
     assert {(slot.path, slot.kind) for slot in MESSAGES.slots(body)} == {
         ("messages.0.content.0.thinking", Kind.KNOWN),
-        ("messages.0.content.1.input", Kind.VALUE),
-        ("messages.0.content.2.source", Kind.MEDIA),
-        ("messages.0.content.2.title", Kind.TEXT),
-        ("messages.0.content.3.content", Kind.MEDIA),
+        ("messages.0.content.1.thinking", Kind.TEXT),
+        ("messages.0.content.2.input", Kind.VALUE),
+        ("messages.0.content.3.source", Kind.MEDIA),
+        ("messages.0.content.3.title", Kind.TEXT),
+        ("messages.0.content.4.content", Kind.MEDIA),
         ("metadata.user_id", Kind.IDENTIFIER),
     }
 
