@@ -5,6 +5,7 @@ A list has one element of each type that it admits, so that few values show ever
 
 from __future__ import annotations
 
+import json
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,10 @@ class Samples:
 
     def __init__(self) -> None:
         self.members: list[str] = []
+
+    def bodies(self, kind: Any) -> list[Any]:
+        """Values of a type that share no object, as parsed JSON has it."""
+        return [json.loads(json.dumps(value)) for value in self.of(kind)]
 
     def of(self, kind: Any, place: str = "", outer: tuple[Any, ...] = ()) -> list[Any]:
         """Values of a type, which show each of its members in each of its types."""

@@ -19,7 +19,6 @@ from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
     IDENTIFIER,
-    KNOWN,
     NO_TEXT,
     SCHEMA,
     TEXT,
@@ -31,6 +30,7 @@ from service.proxy.dialects.shapes import (
     Media,
     Members,
     Shape,
+    Signed,
     Strings,
     Typed,
 )
@@ -118,7 +118,7 @@ BLOCKS.update(
         "image": Media({}),
         "document": _DOCUMENT,
         "search_result": Members({"content": CONTENT, "source": TEXT, "title": TEXT}),
-        "thinking": Members({"thinking": KNOWN}),
+        "thinking": Members({"thinking": Signed(("signature",))}),
         "redacted_thinking": NO_TEXT,
         "tool_use": _USE,
         "server_tool_use": _USE,
@@ -135,8 +135,9 @@ BLOCKS.update(
         "tool_reference": NO_TEXT,
         "browser_state": Members({"tabs": _TABS, "state_changes": _CHANGES}),
         "container_upload": Media({}),
-        # a signed summary
-        "compaction": Members({"content": KNOWN, "tool_changes": Each(_CHANGED_TOOL)}),
+        "compaction": Members(
+            {"content": Signed(("signature", "encrypted_content")), "tool_changes": Each(_CHANGED_TOOL)}
+        ),
         "fallback": NO_TEXT,
         "mcp_tool_listing": _LISTED_TOOLS,
         "tool_addition": _CHANGED_TOOL,

@@ -98,7 +98,8 @@ REQUEST = Members(
 MESSAGE = Members({"content": CONTENT, **_ANSWERED, "audio": Members({"transcript": TEXT})})
 ECHOES = Members({"metadata": METADATA, "user": IDENTIFIER, "error": ERROR})
 
-# Of a stream's `choices.N.delta`: the texts that come in pieces, by path; `tool_calls` are told apart by their index.
+# Of a stream's `choices.N.delta`: the texts that come in pieces, by path; an index distinguishes
+# `tool_calls`.
 DELTAS: dict[tuple[str, ...], str] = {
     ("reasoning_content",): "text",
     ("reasoning",): "text",

@@ -15,16 +15,17 @@ from service.proxy.dialects.restoring import (
     restore_error,
     restore_shape,
 )
-
-Path = tuple[str | int, ...]
-"""Of a text in a delta: `("content",)`, or `("tool_calls", 0, "function", "arguments")` with the call's index."""
+from service.proxy.dialects.shapes import Path
 
 _NOT_REPEATED = ("choices", "usage", "obfuscation", "moderation")
 _REASONING = (("reasoning_content",), ("reasoning",))
 
 
 class _Choice:
-    """What is known of one choice: its texts, and the content so far as the upstream wrote it."""
+    """What is known of one choice: its texts by path, and the content so far as the upstream wrote it.
+
+    A path is `("content",)`, or `("tool_calls", 0, "function", "arguments")` with the index of the call.
+    """
 
     def __init__(self, restorers: Restorers, structured: bool) -> None:
         self.fields: dict[Path, Field] = {}
@@ -43,11 +44,13 @@ class _Choice:
 
         Arguments in JSON do not end so: several calls may take turns, and complete JSON holds nothing back.
         """
-        reasons = paths & set(_REASONING) == paths
+        if not paths:
+            return []
+        reasons = paths <= set(_REASONING)
         return [
             path
-            for path, field in self.fields.items()
-            if paths and path not in paths and len(path) == 1 and field.rule == "text"
+            for path in DELTAS
+            if len(path) == 1 and path in self.fields and path not in paths and self.fields[path].rule == "text"
             if not (reasons and path in _REASONING)
         ]
 

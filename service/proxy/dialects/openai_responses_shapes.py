@@ -18,7 +18,6 @@ from service.proxy.dialects.shapes import (
     ERROR,
     IDENTIFIER,
     JSON,
-    KNOWN,
     MEDIA,
     METADATA,
     NO_TEXT,
@@ -32,6 +31,7 @@ from service.proxy.dialects.shapes import (
     Media,
     Members,
     Shape,
+    Signed,
     Strings,
     Typed,
     Values,
@@ -130,8 +130,7 @@ ITEMS: dict[str, Shape] = {
     "mcp_approval_request": Members({"arguments": JSON}),
     "mcp_approval_response": Members({"reason": TEXT}),
     "mcp_call": Members({"arguments": JSON, "output": TEXT, "error": _MCP_ERROR}),
-    # `fingerprint` comes back with the code that it was made of
-    "program": Members({"code": KNOWN}),
+    "program": Members({"code": Signed(("fingerprint",))}),
     "program_output": Members({"result": TEXT}),
 }
 

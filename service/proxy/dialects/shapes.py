@@ -65,6 +65,17 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Signed:
+    """A text of the upstream that a member beside it signs: `Kind.KNOWN`, or `Kind.TEXT` if no signature is there."""
+
+    signatures: tuple[str, ...]
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        signed = any(owner.get(name) for name in self.signatures)
+        return Leaf(Kind.KNOWN if signed else Kind.TEXT).find(owner, key, path, strict)
+
+
+@dataclass(frozen=True)
 class Members:
     rows: Mapping[str, Shape]
 
@@ -264,7 +275,6 @@ TEXT = Leaf(Kind.TEXT)
 JSON = Leaf(Kind.JSON)
 VALUE = Leaf(Kind.VALUE)
 IDENTIFIER = Leaf(Kind.IDENTIFIER)
-KNOWN = Leaf(Kind.KNOWN)
 DEFINITION = Leaf(Kind.DEFINITION)
 MEDIA = Leaf(Kind.MEDIA)
 SCHEMA = Schema()

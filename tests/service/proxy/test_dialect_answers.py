@@ -45,7 +45,7 @@ class Restoring(WordRestorers):
 @pytest.mark.parametrize(("dialect", "kind"), ANSWERS)
 def test_every_string_of_an_answer_is_restored_but_identifiers_and_media(dialect: Any, kind: type) -> None:
     samples, left = Samples(), set()
-    for answer in samples.of(kind):
+    for answer in samples.bodies(kind):
         dialect.restore(answer, Restoring())
         left |= samples.left_in(json.dumps(answer))
 

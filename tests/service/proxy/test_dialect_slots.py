@@ -51,7 +51,7 @@ REQUESTS = [
 @pytest.mark.parametrize(("dialect", "kind", "untouched"), REQUESTS)
 def test_every_string_of_a_request_is_found_but_the_documented_ones(dialect: Any, kind: type, untouched: str) -> None:
     samples, left = Samples(), set()
-    for body in samples.of(kind):
+    for body in samples.bodies(kind):
         mask(dialect.slots(body))
         left |= samples.left_in(json.dumps(body))
 
@@ -64,7 +64,7 @@ def test_every_string_of_a_request_is_found_but_the_documented_ones(dialect: Any
 def test_no_declared_content_counts_as_unknown(dialect: Any, kind: type, untouched: str) -> None:
     """Media are images, sounds, files and documents by reference; every other declared type has a row of its own."""
     media = set()
-    for body in Samples().of(kind):
+    for body in Samples().bodies(kind):
         for slot in dialect.slots(body):
             if slot.kind is Kind.MEDIA and isinstance(slot.value, dict):
                 media.add(slot.value.get("type", slot.key))
@@ -112,6 +112,7 @@ def test_kinds_of_a_chat_request() -> None:
 def test_kinds_of_a_messages_request() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Maria asks", "signature": "s"},
+        {"type": "thinking", "thinking": "Maria asks"},
         {"type": "tool_use", "id": "t", "name": "f", "input": {"to": ["Maria"]}},
         {"type": "document", "title": "CV", "source": {"type": "base64", "data": "AA"}},
         {"type": "web_search_tool_result", "content": {"type": "unheard_of", "text": "Maria"}},
@@ -120,10 +121,11 @@ def test_kinds_of_a_messages_request() -> None:
 
     assert {(slot.path, slot.kind) for slot in MESSAGES.slots(body)} == {
         ("messages.0.content.0.thinking", Kind.KNOWN),
-        ("messages.0.content.1.input", Kind.VALUE),
-        ("messages.0.content.2.source", Kind.MEDIA),
-        ("messages.0.content.2.title", Kind.TEXT),
-        ("messages.0.content.3.content", Kind.MEDIA),
+        ("messages.0.content.1.thinking", Kind.TEXT),
+        ("messages.0.content.2.input", Kind.VALUE),
+        ("messages.0.content.3.source", Kind.MEDIA),
+        ("messages.0.content.3.title", Kind.TEXT),
+        ("messages.0.content.4.content", Kind.MEDIA),
         ("metadata.user_id", Kind.IDENTIFIER),
     }
 
@@ -219,7 +221,7 @@ def test_what_the_upstream_keeps() -> None:
 
 def test_paths_name_members_of_the_api_alone() -> None:
     for dialect, kind, _ in REQUESTS:
-        for body in Samples().of(kind):
+        for body in Samples().bodies(kind):
             assert all(re.fullmatch(r"[a-z_0-9.$A-Z]+", slot.path) for slot in dialect.slots(body))
             assert not any(
                 "key" in slot.path.split(".") or "city" in slot.path.split(".properties")
