@@ -49,12 +49,16 @@ FOLDERS = {
     "service.sentdp": {"config", "http", "releases", "domains"},  # releases are made from a domain's pack
     "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
     "service.sanitize": {"config", "http", "releases", "jobs"},  # disk space of recognisers
-    "service.openai": {"config", "http", "releases", "domains", "sentdp", "vectors"},  # another shape of both endpoints
-<<<<<<< HEAD
-    "service.proxy": {"config"},
-=======
-    "service.proxy": set(),
->>>>>>> dialects
+    "service.openai": {
+        "config",
+        "http",
+        "releases",
+        "domains",
+        "sentdp",
+        "vectors",
+        "proxy",
+    },  # lists upstreams' models
+    "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
     "service.cli": {"config", "releases", "domains", "finetune", "synthesis", "tenants"},  # a front end of its own

@@ -96,7 +96,8 @@ for _path, _dialect in DIALECTS.items():
         _path,
         _proxied,
         methods=["POST"],
-        summary="A language model, in the format of " + ("OpenAI" if _dialect.upstream_kind == "openai" else "Anthropic"),
+        summary="A language model, in the format of "
+        + ("OpenAI" if _dialect.upstream_kind == "openai" else "Anthropic"),
         operation_id=_dialect.name,
         response_class=Response,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +15,10 @@ import orjson
 from core.errors import InvalidInput
 from core.text.reversible.json_text import JsonValue, json_values, with_values
 from service.proxy.slots import Kind, Slot
-from service.proxy.terms import ProxyTerms
+from service.sanitize.proxy_terms import ProxyTerms
 
 PSEUDONYM_CHARS = 32
+_NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")  # of the author of a message, which OpenAI refuses there
 _MEDIA_REFUSED = "Images, sound, files and content of unknown types cannot be read, so they are refused by the policy."
 
 
@@ -34,7 +36,8 @@ class Field:
     def write(self, texts: Sequence[str]) -> None:
         """Put masked texts in the places of the texts."""
         if self.values is None:
-            (self.slot.value,) = texts
+            (text,) = texts
+            self.slot.value = _NOT_IN_NAMES.sub("_", text) if self.slot.key == "name" else text
             return
         written = with_values(self.source, self.values, texts)
         self.slot.value = written if self.slot.kind is Kind.JSON else json.loads(written)

@@ -10,16 +10,19 @@ import hashlib
 import hmac
 import pickle
 import secrets
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from core.byte_cache import ByteCache
 from core.text.policy import Sanitised
-from core.text.reversible.places import Region
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 
 _ENTRY_BYTES = 400
 _REGION_BYTES = 150
+
+
+Region = tuple[int, int, str]  # code points [start, end) of a text, and the type of the find
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,14 @@ def read_of(result: Sanitised) -> Read:
     if result.origins is None:
         raise TypeError("the finds have no places")
     pairs = zip(result.origins, result.spans, strict=True)
-    regions = tuple(Region(origin.start, origin.end, span.type) for origin, span in pairs)
+    regions = tuple((origin.start, origin.end, span.type) for origin, span in pairs)
     return Read(regions, result.language)
 
 
-def main_language(texts: Sequence[str], reads: Sequence[Read], is_known: Callable[[str | None], bool]) -> str | None:
-    """The language in which most of a conversation is written; None if it is not known."""
-    sizes: dict[str | None, int] = {}
+def main_language(texts: Sequence[str], reads: Sequence[Read], known: Collection[str]) -> str | None:
+    """The known language in which most of a conversation is written; None without one."""
+    sizes: Counter[str] = Counter()
     for text, read in zip(texts, reads, strict=True):
-        if is_known(read.language):
-            sizes[read.language] = sizes.get(read.language, 0) + len(text)
+        if read.language is not None and read.language in known:
+            sizes[read.language] += len(text)
     return max(sizes, key=lambda language: sizes[language], default=None)

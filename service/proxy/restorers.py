@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from core.text.reversible.mapping import Mapping
+from typing import TYPE_CHECKING
+
 from service.proxy.dialects.protocol import Restorer
+
+if TYPE_CHECKING:
+    from core.text.reversible.mapping import Mapping
 
 
 class MappingRestorers:

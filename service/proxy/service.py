@@ -1,8 +1,8 @@
 """A request to a language model: masked, forwarded, and its answer restored.
 
-Guarantee: none beyond `core.text.reversible`: what the policy covers and the recognisers found is in no text that leaves
-for the upstream, and what they did not find leaves as it is. Nothing is kept after the answer but where the finds of
-each text were (`Finds`).
+Guarantee: none beyond `core.text.reversible`: what the policy covers and the recognisers found is in no text that
+leaves for the upstream, and what they did not find leaves as it is. Nothing is kept after the answer but where the
+finds of each text were (`Finds`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from core.errors import InvalidInput
 from core.text.policy import AUTO, PER_TENANT, SURROGATE
-from core.text.reversible.conversation import NUMBERED, mask_conversation
-from core.text.reversible.mapping import Mapping as Surrogates
-from core.text.surrogates.names import LOCALES
 from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
 from service.http.auth import Caller
@@ -28,7 +26,7 @@ from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import Dialect
 from service.proxy.outgoing import Field, fields_of
-from service.proxy.recognition import NOTHING, Finds, Read, main_language, read_of
+from service.proxy.recognition import NOTHING, Finds, Read, read_of
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import Upstream, Upstreams
 from service.releases.pipeline import ReleasePipeline
@@ -37,8 +35,12 @@ from service.sanitize.policies import Policies
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
+if TYPE_CHECKING:
+    from core.text.reversible.mapping import Mapping as Surrogates
+
+_MASKING = "service.proxy.masking"
 # how a fill of `/sanitize` is written so that it can be restored
-_REVERSIBLE = {SURROGATE: SURROGATE, "class_marker": NUMBERED, "marker": NUMBERED}
+_REVERSIBLE = {SURROGATE: SURROGATE, "class_marker": "numbered", "marker": "numbered"}
 _MASK_WORK = 8  # the time to mask and check a character, against one of plain JSON
 
 
@@ -118,10 +120,11 @@ class ProxyService:
         for each, own in zip(fields, reads, strict=True):
             for read in own:
                 _refuse_blocked(read, proxied.block, each.slot.path)
+        masking = await asyncio.to_thread(import_module, _MASKING)
         surrogates = await self._preparation.run(
             tenant,
             _MASK_WORK * sum(len(text) for each in fields for text in each.texts),
-            _mask,
+            masking.mask,
             fields,
             reads,
             key=key if terms.fill.consistency == PER_TENANT else _conversation_key(key, seed),
@@ -167,9 +170,7 @@ class ProxyService:
         for each in fields:
             if each.is_inspected and any(found.get(text, NOTHING).refused for text in each.texts):
                 raise InvalidInput("The text is in no language that the policy accepts.", field=each.slot.path)
-        return [
-            [found.get(text, NOTHING) if each.is_inspected else NOTHING for text in each.texts] for each in fields
-        ]
+        return [[found.get(text, NOTHING) if each.is_inspected else NOTHING for text in each.texts] for each in fields]
 
     async def _read_texts(
         self, caller: Caller, terms: Terms, paths: Mapping[str, str], client_disconnected: asyncio.Event
@@ -184,9 +185,7 @@ class ProxyService:
         kept = {name: read for name in names if (read := self._finds.get(name)) is not None}
         missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in kept}
         if missing:
-            request = ReleaseRequest(
-                charges=(), role=Role.SANITIZE, tasks=list(missing.values()), render=lambda *_: {}
-            )
+            request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=list(missing.values()), render=lambda *_: {})
             results = await self._releases.results(caller, request, client_disconnected)
             for name, result in zip(missing, results, strict=True):
                 kept[name] = read_of(result)
@@ -212,26 +211,6 @@ class ProxyService:
         return tasks
 
 
-def _mask(
-    fields: Sequence[Field], reads: Sequence[Sequence[Read]], *, key: bytes, language: str | None, fill: str
-) -> Surrogates:
-    """Mask the fields in place. Returns the surrogates of the conversation."""
-    texts = [text for each in fields for text in each.texts]
-    flat = [read for own in reads for read in own]
-    masked = mask_conversation(
-        texts,
-        [read.regions for read in flat],
-        key=key,
-        language=language or main_language(texts, flat, lambda each: each in LOCALES),
-        fill=fill,
-    )
-    at = 0
-    for each in fields:
-        each.write(masked.texts[at : at + len(each.texts)])
-        at += len(each.texts)
-    return masked.mapping
-
-
 def _conversation_key(key: bytes, seed: str) -> bytes:
     """The key of a conversation's surrogates: a function of the tenant's key and of what starts the conversation."""
     return hmac.digest(key, b"conversation\0" + seed.encode("utf-8", "surrogatepass"), hashlib.sha256)
@@ -247,6 +226,6 @@ def _refuse_recall(dialect: Dialect, body: Mapping[str, Any]) -> None:
 
 
 def _refuse_blocked(read: Read, blocked: Sequence[str], path: str) -> None:
-    for region in read.regions:
-        if region.type in blocked:
-            raise InvalidInput(f"The policy lets no {region.type} pass to a language model.", field=path)
+    for _, _, entity in read.regions:
+        if entity in blocked:
+            raise InvalidInput(f"The policy lets no {entity} pass to a language model.", field=path)

@@ -24,8 +24,8 @@ from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict
 from service.http.validation import findings, names
-from service.proxy.terms import ProxyTerms
 from service.sanitize.pricing import price, tasks_of
+from service.sanitize.proxy_terms import ProxyTerms
 from service.sanitize.recognisers.schemas import RecogniserBody, limits_of
 from service.sanitize.recognisers.store import PolicyRecognisers
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument

@@ -21,7 +21,8 @@ def last_text(body: dict[str, Any]) -> str:
 
 
 class ModelServer:
-    """Says `reply(body)`, by default what the last message says. `piece`: characters of a delta. Keeps what it was sent."""
+    """Says `reply(body)`, by default what the last message says, and keeps what it was sent. `piece`: characters of a
+    delta."""
 
     def __init__(self, reply: Reply = last_text, *, piece: int = 3) -> None:
         self.reply, self.piece = reply, piece

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Literal, NamedTuple, overload
 
 from core.text.reversible.forms import Form, forms
-from core.text.reversible.json_text import JsonRestorer
+from core.text.reversible.json_restorer import JsonRestorer
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.restorer import Restorer, restored
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx
 import openai
 import pytest
 from gateway_kit import Gateway, Tenant
@@ -23,20 +24,33 @@ def model() -> Iterator[ModelServer]:
         yield model
 
 
+POLICIES = """
+[policies.numbered]
+fill = { mode = "class_marker" }
+proxy = { block = ["SECRET"], definitions = "pass", media = "pass", identifiers = "pass" }
+
+[policies.private]
+fill = { mode = "dp", epsilon = 1.0 }
+"""
+
+
 @pytest.fixture(scope="module")
 def served(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     data_dir: Path = tmp_path_factory.mktemp("proxy") / "data"
-    gateway = Gateway(data_dir, {"PRIVACY_GATEWAY_UPSTREAMS": model.setting})
+    policies = data_dir.parent / "policies.toml"
+    policies.write_text(POLICIES)
+    settings = {"PRIVACY_GATEWAY_UPSTREAMS": model.setting, "PRIVACY_GATEWAY_POLICIES_FILE": str(policies)}
+    gateway = Gateway(data_dir, settings)
     yield gateway
     gateway.stop()
 
 
 @pytest.fixture
-def asking(served: Gateway, model: ModelServer) -> Iterator[Tenant]:
+def asking(served: Gateway, model: ModelServer) -> Tenant:
     model.bodies.clear()
     model.headers.clear()
     model.reply, model.status = last_text, 200
-    yield served.tenant()
+    return served.tenant()
 
 
 @pytest.fixture
@@ -128,8 +142,8 @@ def test_errors_have_the_shape_of_their_sdk(gpt: openai.OpenAI, claude: anthropi
     with pytest.raises(anthropic.NotFoundError) as missing:
         claude.messages.create(model="stub-gpt", max_tokens=1, messages=[{"role": "user", "content": TEXT}])
     assert missing.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
+    picture: Any = {"type": "image_url", "image_url": {"url": "https://example.org/zq.png"}}
     with pytest.raises(openai.BadRequestError) as media:
-        picture: Any = {"type": "image_url", "image_url": {"url": "https://example.org/zq.png"}}
         gpt.chat.completions.create(model="stub-gpt", messages=[{"role": "user", "content": [picture]}])
     assert "zq" not in str(media.value)
 
@@ -145,3 +159,64 @@ def test_an_error_of_the_model_is_passed_on_with_names(gpt: openai.OpenAI, model
 def test_the_key_of_the_client_does_not_leave(gpt: openai.OpenAI, asking: Tenant, model: ModelServer) -> None:
     chat(gpt)
     assert asking.key not in json.dumps(model.headers)
+
+
+def test_a_conversation_has_the_same_surrogates_in_every_request(gpt: openai.OpenAI, model: ModelServer) -> None:
+    turns: Any = [{"role": "user", "content": "I am Maria Keller."}]
+    for text in ("Where do I live? In Lisbon.", "Maria is my name, and Jonas Weber is my brother."):
+        answer = gpt.chat.completions.create(model="stub-gpt", messages=turns)
+        turns += [
+            {"role": "assistant", "content": answer.choices[0].message.content},
+            {"role": "user", "content": text},
+        ]
+    gpt.chat.completions.create(model="stub-gpt", messages=turns)
+    sent = [[each["content"] for each in body["messages"]] for body in model.bodies]
+    assert sent[1][: len(sent[0])] == sent[0]
+    assert sent[2][: len(sent[1])] == sent[1]
+    unseen(model)
+
+
+def test_tenants_share_no_surrogates(served: Gateway, asking: Tenant, model: ModelServer) -> None:
+    body = {"model": "stub-gpt", "messages": [{"role": "user", "content": "I am Maria Keller of Lisbon."}]}
+    for tenant in (asking, served.tenant()):
+        answer = tenant.http.post("/v1/chat/completions", json=body)
+        assert answer.headers["privacy-guarantee"] == "none"
+        assert answer.json()["choices"][0]["message"]["content"] == "I am Maria Keller of Lisbon."
+    first, second = (each["messages"][0]["content"] for each in model.bodies)
+    assert first != second
+    unseen(model)
+
+
+def test_a_policy_numbers_blocks_and_passes(asking: Tenant, model: ModelServer) -> None:
+    def ask(text: Any, **fields: Any) -> httpx.Response:
+        body = {"model": "stub-gpt", "messages": [{"role": "user", "content": text}]} | fields
+        return asking.http.post("/v1/chat/completions", json=body, headers={"Privacy-Policy": "numbered"})
+
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/1.png"}}
+    parts = [{"type": "text", "text": "Call Maria Keller or Jonas Weber."}, picture]
+    answer = ask(parts, user="maria-7")
+    assert answer.json()["choices"][0]["message"]["content"] == parts[0]["text"]
+    assert model.bodies[0]["messages"][0]["content"][0]["text"] == "Call [PERSON_1] or [PERSON_2]."
+    assert model.bodies[0]["user"] == "maria-7"
+
+    blocked = ask("Use AKIAQ7XJ2MZ4KT6WPLND for it.")
+    assert blocked.status_code == 400
+    assert blocked.json()["error"]["param"] == "messages"
+    assert "SECRET" in blocked.json()["error"]["message"]
+    assert "AKIA" not in blocked.text
+    assert len(model.bodies) == 1
+
+
+def test_what_cannot_be_restored_is_refused_before_it_leaves(asking: Tenant, model: ModelServer) -> None:
+    def refused(path: str, body: dict[str, Any], **headers: str) -> Any:
+        answer = asking.http.post(path, json=body, headers=headers)
+        assert answer.status_code in (400, 413)
+        return answer.json()["error"]
+
+    asked = {"model": "stub-gpt", "messages": [{"role": "user", "content": TEXT}]}
+    refused("/v1/chat/completions", asked, **{"Privacy-Policy": "private"})
+    refused("/v1/chat/completions", asked, **{"Privacy-Policy": "zq-nobody"})
+    recalled = {"model": "stub-gpt", "input": TEXT, "previous_response_id": "r0"}
+    assert refused("/v1/responses", recalled)["param"] == "previous_response_id"
+    refused("/v1/chat/completions", asked | {"messages": [{"role": "user", "content": {"zq": TEXT}}]})
+    assert not model.bodies
