@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import regex  # type: ignore[import-untyped]
+
 from core.errors import RecogniserFailed
 from core.text.address_parts import with_numbers
 from core.text.policy import ENTITIES, Mask, MaskPolicy
@@ -19,6 +21,8 @@ from core.text.windows import extents, windows
 LOCATION, PASSWORD, SECRET, USERNAME = "LOCATION", "PASSWORD", "SECRET", "USERNAME"
 TAGGER = "tagger"  # the name of the recogniser in an explanation
 PIN_DIGITS_MIN = 4
+ADDRESS_CHARS = 64
+_ADDRESS = regex.compile(r"[\w.+%-]++@[\w-]++(?:\.[\w-]++)++")
 
 
 @dataclass(frozen=True)
@@ -45,20 +49,24 @@ def find(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Mask]:
     for start, end, kind, score in tagged.found:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
-        if kind in requested and score >= requested[kind] and _credible(kind, text[start:end]):
+        if kind in requested and score >= requested[kind] and _credible(kind, text, start, end):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
     return masks
 
 
-def _credible(kind: str, value: str) -> bool:
+def _credible(kind: str, text: str, start: int, end: int) -> bool:
     """Whether a find may be what its type says: no shared account such as `root`, no placeholder such as `<your-key>`,
-    which patterns leave alone as well, and no number that is too short for a PIN."""
+    which patterns leave alone as well, no number that is too short for a PIN, and no later part of an address."""
+    value = text[start:end]
     if kind == USERNAME:
         return identifies(value)
     if kind not in (PASSWORD, SECRET):
         return True
-    return not placeholder(value) and not (value.isdecimal() and len(value) < PIN_DIGITS_MIN)
+    if placeholder(value) or (value.isdecimal() and len(value) < PIN_DIGITS_MIN):
+        return False
+    near = _ADDRESS.finditer(text, max(0, start - ADDRESS_CHARS), end + ADDRESS_CHARS)
+    return not any(match.start() < start and end <= match.end() for match in near)
 
 
 def join(text: str, parts: Sequence[Tagged]) -> Tagged:

@@ -132,3 +132,11 @@ def test_a_credential_of_the_tagger_is_no_placeholder_shared_account_or_short_nu
     policy = MaskPolicy(entities=(kind,))
     shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
     assert shown == (f"it said [{kind}] again" if masked else text)
+
+
+def test_a_part_of_an_address_is_no_password():
+    text = "by jane.roe@acme-corp.com or jane:roe@acme-corp.com"
+    tagged = Tagged(text, frozenset({"PASSWORD"}), ((8, 11, "PASSWORD", 0.9), (34, 37, "PASSWORD", 0.9)))
+    policy = MaskPolicy(entities=("PASSWORD",))
+    shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
+    assert shown == "by jane.roe@acme-corp.com or jane:[PASSWORD]@acme-corp.com"

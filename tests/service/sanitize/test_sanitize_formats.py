@@ -222,5 +222,5 @@ def test_a_field_named_after_a_phone_labels_its_value(tenant: Tenant, name: str)
     ).json()["data"]
 
     assert rows[0]["text"] == f'{{"{name}": "[PHONE_NUMBER]"}}'
-    assert rows[1]["text"] == f"nr,{name}\n7,[PHONE_NUMBER]\n"
+    assert rows[1]["text"].endswith("\n7,[PHONE_NUMBER]\n")
     assert rows[2]["text"] == '{"version": "1.2.3.4"}'
