@@ -7,9 +7,10 @@ the header `Privacy-Guarantee` says.
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import ClientGone
 from service.deps import OpenStreamDep, ProxyDep
@@ -37,8 +38,16 @@ Conversation = Annotated[
 ]
 
 
+class ModelRequest(BaseModel):
+    """A request in the format of the upstream, with all of its members."""
+
+    model_config = ConfigDict(strict=True, extra="allow", hide_input_in_errors=True)
+
+    model: str = Field(description="A model; GET /v1/models lists them.")
+
+
 async def _proxied(
-    body: dict[str, Any],
+    _: ModelRequest,
     request: Request,
     caller: ReleaseCallerDep,
     parts: ProxyDep,
@@ -51,7 +60,7 @@ async def _proxied(
         outgoing = await parts.service.outgoing(
             caller,
             dialect,
-            body,
+            await request.json(),
             policy=policy,
             conversation=conversation,
             client_disconnected=client_disconnected,
