@@ -161,12 +161,25 @@ class Findings(NamedTuple):
         return found
 
     def cut(self) -> Iterator[tuple[list[Mask], list[Mask]]]:
-        """Yield names and the values that cut them. A credential of a tagger and one of a pattern become one region."""
+        """Yield names and the values that cut them. A credential of a tagger and one of a pattern become one region, of
+        the pattern's type."""
         credentials = [name for name in self.names if _is_credential(name)]
         if len(credentials) < len(self.names):
             yield [name for name in self.names if not _is_credential(name)], self.values
         if credentials:
-            yield credentials, [value for value in self.values if not _is_credential(value)]
+            others = [value for value in self.values if not _is_credential(value)]
+            yield _typed(credentials, union(value for value in self.values if _is_credential(value))), others
+
+
+def _typed(names: Sequence[Mask], values: Sequence[Mask]) -> list[Mask]:
+    """Return `names`, each with the type of the first of `values` that it overlaps. `values`: in order, without
+    overlap."""
+    ends = [value.end for value in values]
+    first = [values[at] if (at := bisect_right(ends, name.start)) < len(values) else name for name in names]
+    return [
+        replace(name, type=value.type) if value.start < name.end else name
+        for name, value in zip(names, first, strict=True)
+    ]
 
 
 def find_masks(

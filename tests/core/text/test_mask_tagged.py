@@ -140,3 +140,12 @@ def test_a_part_of_an_address_is_no_password():
     policy = MaskPolicy(entities=("PASSWORD",))
     shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
     assert shown == "by jane.roe@acme-corp.com or jane:[PASSWORD]@acme-corp.com"
+
+
+def test_a_credential_has_the_type_of_the_pattern_that_finds_it():
+    text = "use AKIAQ7XJ2MZ4KT6WPLND, or hunter2"
+    types = frozenset({"PASSWORD", "SECRET"})
+    tagged = Tagged(text, types, ((4, 24, "PASSWORD", 0.99), (29, 36, "PASSWORD", 0.99)))
+    policy = MaskPolicy(entities=("PASSWORD", "SECRET"))
+    shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
+    assert shown == "use [SECRET], or [PASSWORD]"
