@@ -25,8 +25,10 @@ from service.jobs.submit import JobSubmission
 from service.openai.service import OpenAIService
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
+from service.preparation import Preparation
 from service.proxy.service import ProxyParts
 from service.releases.pipeline import ReleasePipeline
+from service.restore.tokens import RestoreTokens
 from service.sanitize.policies import Policies
 from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.recognisers.trials import RecogniserTrials
@@ -65,6 +67,8 @@ ReleasesDep = Annotated[ReleasePipeline, _part(lambda gateway: gateway.releases)
 SentDPDep = Annotated[SentDPService, _part(lambda gateway: gateway.sentdp)]
 VectorsDep = Annotated[VectorService, _part(lambda gateway: gateway.vectors)]
 ProjectionsDep = Annotated[Projections, _part(lambda gateway: gateway.projections)]
+PreparationDep = Annotated[Preparation, _part(lambda gateway: gateway.preparation)]
+RestoreTokensDep = Annotated[RestoreTokens, _part(lambda gateway: gateway.restore_tokens)]
 SanitizeDep = Annotated[SanitizeService, _part(lambda gateway: gateway.sanitize)]
 OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
 EndlessStreamDep = Annotated[OpenStream, Depends(endless_stream)]

@@ -48,6 +48,7 @@ from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
+from service.restore.tokens import RestoreTokens
 from service.sanitize.policies import load_policies
 from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.recognisers.trials import RecogniserTrials
@@ -163,6 +164,11 @@ class Gateway:
             arrays=self.engine.arrays,
             preparation=self.preparation,
         )
+        self.restore_tokens = RestoreTokens(
+            self.master_key.restore_key,
+            lifetime_s=settings.restore_token_lifetime_s,
+            bytes_max=settings.restore_token_bytes_max,
+        )
         self.sanitize = SanitizeService(
             settings,
             policies=self.policies,
@@ -171,6 +177,7 @@ class Gateway:
             workers=self.workers,
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            tokens=self.restore_tokens,
         )
         self.releases = ReleasePipeline(
             settings,

@@ -48,7 +48,7 @@ FOLDERS = {
     "service.synthesis": {"config", "http", "releases", "jobs"},  # a kind of job
     "service.sentdp": {"config", "http", "releases", "domains"},  # releases are made from a domain's pack
     "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
-    "service.sanitize": {"config", "http", "releases", "jobs"},  # disk space of recognisers
+    "service.sanitize": {"config", "http", "releases", "jobs", "restore"},  # disk space of recognisers
     "service.openai": {
         "config",
         "http",
@@ -58,6 +58,7 @@ FOLDERS = {
         "vectors",
         "proxy",
     },  # lists upstreams' models
+    "service.restore": {"config", "http"},
     "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack

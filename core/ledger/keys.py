@@ -43,6 +43,7 @@ class Purpose(StrEnum):
     ADMIN_LOG = "admin-log"
     RECOGNISERS = "recognisers-keyset-wrap"
     SURROGATE = "surrogate"
+    RESTORE = "restore-token-encryption"
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,10 @@ class MasterKey:
     def surrogate_key(self, tenant: str) -> bytes:
         """Return the 32-byte key of a tenant's surrogates. No other tenant and no other purpose has it."""
         return bytes.fromhex(self.mac(Purpose.SURROGATE, tenant.encode()))
+
+    def restore_key(self, tenant: str) -> bytes:
+        """Return the 32-byte key of a tenant's restore tokens. No other tenant and no other purpose has it."""
+        return bytes.fromhex(self.mac(Purpose.RESTORE, tenant.encode()))
 
     def claim(self, *, tenant: str, route: str, key: str, body: bytes, generated: bool = False) -> Claim:
         """Return the claim of an Idempotency-Key `key` on `route` with the exact bytes `body`."""

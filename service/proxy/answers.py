@@ -9,10 +9,12 @@ from typing import Any
 import orjson
 from fastapi import Response
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from core.errors import GatewayError
 from core.upstream_errors import UpstreamAnswerInvalid
 from service.http import anthropic_errors, openai_errors, problems
+from service.http.ndjson import LineStream
 from service.http.open_streams import OpenStream
 from service.preparation import Preparation
 from service.proxy.client import Answer, EventStream
@@ -83,6 +85,30 @@ async def _next(stream: EventStream, open_: OpenStream) -> Any:
     finally:
         ended.cancel()
         arriving.cancel()
+
+
+class EventAnswer(LineStream):
+    """A stream of events that ends, with the call of the upstream, when its client closes the connection."""
+
+    def __init__(self, stream: AsyncGenerator[bytes, None], *, idle_s: float) -> None:
+        super().__init__(stream, idle_s=idle_s, media_type=EVENTS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.create_task(super().__call__(scope, receive, send))
+        leaving = asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            leaving.cancel()
+            sending.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def error_event(problem: dict[str, Any], path: str) -> Event:

@@ -17,9 +17,8 @@ from service.deps import OpenStreamDep, ProxyDep
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.disconnect import disconnect_of
-from service.http.ndjson import LineStream
 from service.http.open_streams import OpenStream
-from service.proxy.answers import EVENTS, events, shown, whole
+from service.proxy.answers import EventAnswer, events, shown, whole
 from service.proxy.client import Answer, EventStream
 from service.proxy.dialects.registry import DIALECTS
 from service.proxy.service import Outgoing, ProxyParts
@@ -70,7 +69,7 @@ async def _proxied(
     request.state.headers |= GUARANTEE
     if isinstance(found, Answer):
         return await whole(found, outgoing, parts.preparation, tenant=caller.tenant)
-    answer = LineStream(events(found, outgoing, open_), idle_s=parts.settings.stream_idle_s, media_type=EVENTS)
+    answer = EventAnswer(events(found, outgoing, open_), idle_s=parts.settings.stream_idle_s)
     answer.headers.update(shown(found.headers))
     return answer
 

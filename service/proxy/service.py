@@ -12,7 +12,6 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,22 +25,19 @@ from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import Dialect
 from service.proxy.outgoing import Field, fields_of
-from service.proxy.recognition import NOTHING, Finds, Read, read_of
+from service.proxy.recognition import Finds
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import Upstream, Upstreams
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
+from service.sanitize import reversible
 from service.sanitize.policies import Policies
+from service.sanitize.reversible import NOTHING, Read, read_of
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
 if TYPE_CHECKING:
     from core.text.reversible.mapping import Mapping as Surrogates
-
-_MASKING = "service.proxy.masking"
-# how a fill of `/sanitize` is written so that it can be restored
-_REVERSIBLE = {SURROGATE: SURROGATE, "class_marker": "numbered", "marker": "numbered"}
-_MASK_WORK = 8  # the time to mask and check a character, against one of plain JSON
 
 
 @dataclass(frozen=True)
@@ -120,16 +116,16 @@ class ProxyService:
         for each, own in zip(fields, reads, strict=True):
             for read in own:
                 _refuse_blocked(read, proxied.block, each.slot.path)
-        masking = await asyncio.to_thread(import_module, _MASKING)
+        await asyncio.to_thread(reversible.load)
         surrogates = await self._preparation.run(
             tenant,
-            _MASK_WORK * sum(len(text) for each in fields for text in each.texts),
-            masking.mask,
+            reversible.WORK * sum(len(text) for each in fields for text in each.texts),
+            _mask,
             fields,
             reads,
             key=key if terms.fill.consistency == PER_TENANT else _conversation_key(key, seed),
             language=None if terms.mask.language == AUTO else terms.mask.language,
-            fill=_REVERSIBLE[terms.fill.mode],
+            fill=terms.fill.mode,
         )
         body["model"] = model
         return Outgoing(
@@ -151,7 +147,7 @@ class ProxyService:
         terms = self._sanitize.applied(Terms() if policy is None else Terms(policy=policy), tenant)
         if terms.policy is None:
             return terms.model_copy(update={"fill": Fill(mode=SURROGATE)})
-        if terms.fill.mode not in _REVERSIBLE:
+        if terms.fill.mode not in reversible.FILLS:
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         return terms
 
@@ -209,6 +205,21 @@ class ProxyService:
                 raise
             tasks.append(replace(task, payload=replace(task.payload, explain=0)))
         return tasks
+
+
+def _mask(
+    fields: Sequence[Field], reads: Sequence[Sequence[Read]], *, key: bytes, language: str | None, fill: str
+) -> Surrogates:
+    """Mask the fields in place. Returns the surrogates of the conversation. Raises TaskFailed as
+    `reversible.masked`."""
+    texts = [text for each in fields for text in each.texts]
+    flat = [read for own in reads for read in own]
+    result = reversible.masked(texts, flat, key=key, language=language, fill=fill)
+    at = 0
+    for each in fields:
+        each.write(result.texts[at : at + len(each.texts)])
+        at += len(each.texts)
+    return result.mapping
 
 
 def _conversation_key(key: bytes, seed: str) -> bytes:

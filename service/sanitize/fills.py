@@ -20,6 +20,7 @@ from service.workers import Workers
 
 GUESSED = "the model has not read what was masked, and may guess it; kept text is unprotected"
 DRY_RUN = "nothing was filled; what was not found would stay in the output"
+REVERSIBLE = "whoever has the token and a key of this tenant can put the originals back; kept text is unprotected"
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
 
 

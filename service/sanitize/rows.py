@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -12,6 +12,9 @@ from core.text.languages import LANGUAGES, UNKNOWN
 from core.text.origins import SuppressedFind
 from core.text.policy import DP, Sanitised
 from service.sanitize.schemas import Terms, TextDocument
+
+if TYPE_CHECKING:
+    from core.text.reversible.conversation import Filled
 
 UNKNOWN_NOTE = (
     "the language is none of those supported, or the text is too short to tell; forms and context words are found, "
@@ -47,6 +50,21 @@ def row(index: int, document: TextDocument, result: Sanitised, terms: Terms) -> 
         shown["suppressed"] = [_suppressed(find) for find in result.suppressed.finds]
         shown["suppressed_left_out"] = result.suppressed.left_out
     return shown | counts([result], terms)
+
+
+def reversible_row(
+    index: int, document: TextDocument, result: Sanitised, text: str, filled: Sequence[Filled] | None
+) -> dict[str, Any]:
+    """A document that was masked with surrogates that can be restored. `filled`: its places, if they are shown."""
+    shown: dict[str, Any] = {"index": index}
+    if document.id is not None:
+        shown["id"] = document.id
+    if result.language is not None:
+        shown["language"] = result.language
+    shown["text"] = text
+    if filled is not None:
+        shown["spans"] = [place._asdict() for place in filled]
+    return shown | {"masked_tokens": result.masked_tokens, "tokens": result.tokens}
 
 
 def _encoded(result: Sanitised, terms: Terms) -> orjson.Fragment:

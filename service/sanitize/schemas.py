@@ -177,3 +177,8 @@ class SanitizeRequest(Terms):
     """Body of `POST /sanitize`."""
 
     documents: Annotated[list[TextDocument], AtMost(DOCUMENTS_TAKEN)] = Field(min_length=1)
+    reversible: bool = Field(
+        False,
+        description="Return a `restore_token`, with which POST /restore puts the originals back. With the fills "
+        "`surrogate`, `class_marker` and `marker`, which then numbers its markers.",
+    )

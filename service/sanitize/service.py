@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from core.errors import InvalidInput, PolicyEnforced
-from core.text.policy import Sanitised
+from core.text.formats.registry import TEXT
+from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
+from core.text.surrogates.draw import new_key
 from gpu_workers.engine.protocol import Task
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
-from service.sanitize.fills import infill_facts, role_of, tuned_model
+from service.restore.tokens import RestoreTokens
+from service.sanitize import reversible
+from service.sanitize.fills import REVERSIBLE, infill_facts, role_of, tuned_model
 from service.sanitize.formats import keeps
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.recognisers.store import Recognisers
-from service.sanitize.rows import answer_size, counts, language_refused, row
-from service.sanitize.schemas import SanitizeRequest, Terms
+from service.sanitize.reversible import read_of
+from service.sanitize.rows import answer_size, counts, language_refused, reversible_row, row
+from service.sanitize.schemas import Fill, SanitizeRequest, Terms
 from service.sanitize.tuned_models import TunedModels
 from service.workers import Workers
 
@@ -37,6 +43,7 @@ class SanitizeService:
         workers: Workers,
         preparation: Preparation,
         surrogate_key: Callable[[str], bytes],
+        tokens: RestoreTokens,
     ) -> None:
         """`surrogate_key`: tenant -> the key of its surrogates."""
         self._settings = settings
@@ -46,6 +53,7 @@ class SanitizeService:
         self._workers = workers
         self._preparation = preparation
         self._surrogate_key = surrogate_key
+        self._tokens = tokens
 
     async def price(self, tenant: str, body: SanitizeRequest) -> Price:
         """What `body` costs. Raises InvalidInput, also for a fill that costs nothing; PolicyEnforced, WorkerCold."""
@@ -57,16 +65,13 @@ class SanitizeService:
     async def release_request(self, tenant: str, body: SanitizeRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price` and `prepare`."""
         applied = self._policies.applied(body, tenant)
+        if applied.reversible:
+            return await self._reversible(tenant, applied)
         size = sum(document.preparation_size for document in applied.documents)
         cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied)
-        places_max = self._settings.places_per_request_max
 
         def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
-            if sum(len(result.spans) for result in results) > places_max:
-                raise InvalidInput(f"a call has at most {places_max} masked places", field="documents")
-            for index, result in enumerate(results):
-                if result.refused:
-                    raise language_refused(field=f"documents.{index}.text")
+            self._check_results(results)
             rows = enumerate(zip(applied.documents, results, strict=True))
             return {
                 "data": [row(index, document, result, applied) for index, (document, result) in rows],
@@ -83,6 +88,55 @@ class SanitizeService:
             render=render,
             answer_size=lambda results: answer_size(results, applied),
             privacy=cost.facts,
+        )
+
+    async def _reversible(self, tenant: str, body: SanitizeRequest) -> ReleaseRequest:
+        """The release of a dry run, whose finds are then masked with surrogates that a token restores.
+
+        Raises InvalidInput for what cannot be restored, PolicyEnforced for a fill that another one would replace."""
+        if body.dry_run or body.fill.mode not in reversible.FILLS:
+            raise InvalidInput(
+                f"Reversible are the fills {', '.join(reversible.FILLS)}, without a dry run.", field="reversible"
+            )
+        if body.fill.mode != SURROGATE and self._policies.enforced(tenant):
+            raise PolicyEnforced
+        for index, document in enumerate(body.documents):
+            if document.format != TEXT:
+                raise InvalidInput("Reversible are documents of the format `text`.", field=f"documents.{index}.format")
+        found = body.model_copy(update={"fill": Fill(), "dry_run": True})
+        size = sum(document.preparation_size for document in body.documents)
+        cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, found)
+        await asyncio.to_thread(reversible.load)
+        key = self._surrogate_key(tenant) if body.fill.consistency == PER_TENANT else new_key()
+        language = None if body.mask.language == AUTO else body.mask.language
+
+        def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
+            self._check_results(results)
+            texts = [document.text for document in body.documents]
+            masked = reversible.masked(
+                texts, [read_of(result) for result in results], key=key, language=language, fill=body.fill.mode
+            )
+            token, ends_at = self._tokens.seal(tenant, masked.mapping)
+            rows = zip(body.documents, results, masked.texts, masked.filled, strict=True)
+            return {
+                "data": [
+                    reversible_row(index, document, result, text, filled if body.return_spans else None)
+                    for index, (document, result, text, filled) in enumerate(rows)
+                ],
+                **({} if body.policy is None else {"policy": body.policy}),
+                "restore_token": token,
+                "restore_until": ends_at,
+                **common,
+                "usage": {"documents": len(results), **counts(results, found)},
+            }
+
+        return ReleaseRequest(
+            charges=(),
+            role=role_of(body.fill.mode, dry_run=True),
+            tasks=tasks,
+            render=render,
+            answer_size=lambda _: reversible.WORK * size,
+            privacy={} if cost.charges else {"note": REVERSIBLE},
         )
 
     def applied(self, terms: Terms, tenant: str) -> Terms:
@@ -109,6 +163,15 @@ class SanitizeService:
             surrogate_key=self._surrogate_key(tenant),
         )
         return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
+
+    def _check_results(self, results: list[Sanitised]) -> None:
+        """Raise InvalidInput for too many places, and for a language that the mask refuses."""
+        places_max = self._settings.places_per_request_max
+        if sum(len(result.spans) for result in results) > places_max:
+            raise InvalidInput(f"a call has at most {places_max} masked places", field="documents")
+        for index, result in enumerate(results):
+            if result.refused:
+                raise language_refused(field=f"documents.{index}.text")
 
     def _price(self, body: SanitizeRequest) -> Price:
         return price(body, self._settings, infill_facts(self._workers, body.fill.mode))

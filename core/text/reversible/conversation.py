@@ -23,10 +23,22 @@ FILLS = (SURROGATE, NUMBERED)
 ROUNDS_MAX = 16
 
 
+class Filled(NamedTuple):
+    """Code points [start, end) of a masked text, which stand for [original_start, original_end) of the text."""
+
+    start: int
+    end: int
+    type: str
+    original_start: int
+    original_end: int
+
+
 class MaskedConversation(NamedTuple):
-    """`texts`: in the order of the conversation. `mapping`: restores them, and answers to them."""
+    """`texts`: in the order of the conversation. `filled`: the places of each that were replaced, in order. `mapping`:
+    restores them, and answers to them."""
 
     texts: list[str]
+    filled: list[list[Filled]]
     mapping: Mapping
 
     def __repr__(self) -> str:
@@ -88,7 +100,8 @@ class _Masking:
             masked = ["".join(pieces) for pieces in filled]
             wrong = [number for number, text in enumerate(masked) if mapping.restore(text) != self._texts[number]]
             if not wrong:
-                return MaskedConversation(masked, mapping)
+                pairs = zip(places, filled, strict=True)
+                return MaskedConversation(masked, [_spots(own, pieces) for own, pieces in pairs], mapping)
             for number in wrong:
                 self._mend(number, places[number], filled[number], mapping)
         raise TaskFailed(reason="no-surrogate")
@@ -187,6 +200,15 @@ def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[
         pieces += [text[read : place.start], place.filled(chosen[place.writing.value.original])]
         read = place.end
     return [*pieces, text[read:]]
+
+
+def _spots(places: Sequence[Place], pieces: Sequence[str]) -> list[Filled]:
+    """Return where the places are in the text that the pieces make: kept and filled, by turns."""
+    ends = list(accumulate(map(len, pieces)))
+    return [
+        Filled(ends[2 * at], ends[2 * at + 1], place.writing.value.type, place.start, place.end)
+        for at, place in enumerate(places)
+    ]
 
 
 def _kept(text: str, places: Sequence[Place]) -> Iterator[str]:
