@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from core.errors import TaskFailed
 from core.text.languages import LANGUAGES
 from core.text.policy import SURROGATE, Sanitised
 
@@ -74,11 +75,15 @@ def masked(
 ) -> MaskedConversation:
     """The texts with surrogates. `language`: of the surrogates; None for that of most of the texts. `fill`: a key of
     `FILLS`. Raises TaskFailed without surrogates that could be restored."""
-    result: MaskedConversation = import_module(_CONVERSATION).mask_conversation(
-        texts,
-        [read.regions for read in reads],
-        key=key,
-        language=language or main_language(texts, reads, LANGUAGES),
-        fill=FILLS[fill],
-    )
+    try:
+        result: MaskedConversation = import_module(_CONVERSATION).mask_conversation(
+            texts,
+            [read.regions for read in reads],
+            key=key,
+            language=language or main_language(texts, reads, LANGUAGES),
+            fill=FILLS[fill],
+        )
+    except TaskFailed as error:
+        error.charged = False
+        raise
     return result
