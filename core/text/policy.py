@@ -258,6 +258,10 @@ class MaskPolicy:
             raise InvalidInput(f"An entity has no recogniser. Supported: {', '.join(known)}.", field="entities")
         return replace(self, entities=self.entities or tuple(name for name in known if ENTITIES[name].default))
 
+    def looks_for(self, types: Collection[str]) -> bool:
+        """Whether finds of all of `types` are masked. For a policy that is `completed`."""
+        return set(types) <= {*self.requested(), *self.own_types}
+
     def requested(self) -> dict[str, float]:
         """Return entity -> threshold of the table's entities, in its order; empty without the technique `entity`."""
         if "entity" not in self.techniques:

@@ -189,8 +189,10 @@ class ProxyService:
         return [kept[name] for name in names]
 
     def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
-        """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text."""
+        """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text, and InvalidInput
+        for a type that is blocked and that no recogniser looks for."""
         tasks: list[Task] = []
+        block = self._policies.proxied(terms.policy).block
         for text, path in paths.items():
             body = SanitizeRequest.model_construct(
                 _fields_set={"documents", "mask", "dry_run"},
@@ -203,6 +205,8 @@ class ProxyService:
                 if (error.field or "").startswith("documents"):
                     error.field = path
                 raise
+            if not task.payload.policy.looks_for(block):
+                raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
             tasks.append(replace(task, payload=replace(task.payload, explain=0)))
         return tasks
 

@@ -19,7 +19,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.own_recognisers.recogniser import check
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
-from core.text.policy import ALLOW_LIST_DEFAULT, ENTITIES, TAGGED_ENTITIES
+from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
 from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict
@@ -56,8 +56,6 @@ class Policy(Strict):
             raise ValueError("the default for a tenant who is not among its tenants")
         if self.mask.recognisers is not None:
             raise ValueError("a policy defines its recognisers in the table `recognisers`")
-        if not set(self.proxy.block) <= {*ENTITIES, *(own.entity for own in self.recognisers.values())}:
-            raise ValueError("`proxy.block` has a type that nothing finds")
         return self
 
     def serves(self, tenant: str) -> bool:
@@ -200,9 +198,15 @@ def _check(
     try:
         # What the tagger and the model support is known only once a worker is ready. Requests are checked again.
         cost = price(body, settings, None)
-        tasks_of(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES, own=_checked(policy, settings))
+        (task,) = tasks_of(
+            body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES, own=_checked(policy, settings)
+        )
     except InvalidInput as error:
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
+    if not task.policy.looks_for(policy.proxy.block):
+        raise PoliciesRefused(
+            f"POLICIES_FILE: the policy {name}: proxy.block has a type that its mask does not look for"
+        )
     owned_by = owners.get(policy.mask.allow_list)
     if owned_by is not None and (policy.tenants is None or not set(policy.tenants) <= set(owned_by)):
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name} has tenants who may not use its allow list")

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from service.proxy.client import ClientLimits
+from service.proxy.client import ClientLimits, UpstreamClient
 from service.proxy.upstreams import Upstream
 
 MIB = 1024 * 1024
@@ -231,3 +231,21 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+Use = Callable[[UpstreamClient, Upstream, RawUpstream], Awaitable[Any]]
+
+
+def with_upstream(scripts: list[Script], use: Use, *, given: dict[str, Any] | None = None, **limit: Any) -> Any:
+    """What `use` returns, with a client of a server that runs the scripts."""
+
+    async def run() -> Any:
+        async with RawUpstream(scripts) as server:
+            called = upstream(server.url, **given or {})
+            client = UpstreamClient([called], limits(**limit))
+            try:
+                return await use(client, called, server)
+            finally:
+                await client.aclose()
+
+    return asyncio.run(run())

@@ -7,26 +7,20 @@ from typing import Any, Literal
 
 from service.proxy.dialects import anthropic_messages_shapes as shapes
 from service.proxy.dialects.anthropic_messages_stream import MessagesStream, restore_blocks
+from service.proxy.dialects.common import CommonDialect
 from service.proxy.dialects.protocol import Restorers, StreamRestorer
-from service.proxy.dialects.requests import first_text_of_user, flag, member, model_of
-from service.proxy.dialects.restoring import restore_error
+from service.proxy.dialects.requests import first_text_of_user, member
 from service.proxy.dialects.shapes import slots_of
 from service.proxy.slots import Slot
 
 
-class AnthropicMessages:
+class AnthropicMessages(CommonDialect):
     name = "anthropic_messages"
     path = "/v1/messages"
     upstream_kind: Literal["openai", "anthropic"] = "anthropic"
 
     def slots(self, body: Any) -> Iterator[Slot]:
         return slots_of(shapes.REQUEST, body, strict=True)
-
-    def model(self, body: Any) -> str:
-        return model_of(body)
-
-    def streams(self, body: Any) -> bool:
-        return flag(body, "stream", default=False)
 
     def structured(self, body: Any) -> bool:
         formats = (member(body, "output_config", "format", "type"), member(body, "output_format", "type"))
@@ -40,9 +34,6 @@ class AnthropicMessages:
 
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:
         restore_blocks(shapes.ANSWER, answer, restorers, structured)
-
-    def restore_error(self, body: Any, restorers: Restorers) -> None:
-        restore_error(body, restorers)
 
     def stream(self, restorers: Restorers, *, structured: bool = False) -> StreamRestorer:
         return MessagesStream(restorers, structured)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from service.proxy.dialects import openai_chat_shapes as shapes
+from service.proxy.dialects.common import CommonDialect
 from service.proxy.dialects.openai_chat_stream import ChatStream
 from service.proxy.dialects.protocol import Restorers, StreamRestorer
-from service.proxy.dialects.requests import first_text_of_user, flag, member, model_of, objects
+from service.proxy.dialects.requests import first_text_of_user, flag, member, objects
 from service.proxy.dialects.restoring import (
     Positions,
     content_rule,
     move_all_positions,
-    restore_error,
     restore_shape,
     restore_slot,
 )
@@ -21,19 +21,13 @@ from service.proxy.dialects.shapes import slots_of
 from service.proxy.slots import Slot
 
 
-class OpenAIChat:
+class OpenAIChat(CommonDialect):
     name = "openai_chat"
     path = "/v1/chat/completions"
     upstream_kind: Literal["openai", "anthropic"] = "openai"
 
     def slots(self, body: Any) -> Iterator[Slot]:
         return slots_of(shapes.REQUEST, body, strict=True)
-
-    def model(self, body: Any) -> str:
-        return model_of(body)
-
-    def streams(self, body: Any) -> bool:
-        return flag(body, "stream", default=False)
 
     def structured(self, body: Any) -> bool:
         return member(body, "response_format", "type") in ("json_schema", "json_object")
@@ -50,9 +44,6 @@ class OpenAIChat:
             if isinstance(message, dict):
                 _restore_message(message, choice.get("logprobs"), restorers, structured)
         restore_shape(shapes.ECHOES, answer, restorers)
-
-    def restore_error(self, body: Any, restorers: Restorers) -> None:
-        restore_error(body, restorers)
 
     def stream(self, restorers: Restorers, *, structured: bool = False) -> StreamRestorer:
         return ChatStream(restorers, structured)

@@ -6,29 +6,23 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from service.proxy.dialects import openai_responses_shapes as shapes
+from service.proxy.dialects.common import CommonDialect
 from service.proxy.dialects.openai_responses_stream import ResponsesStream, restore_parts
 from service.proxy.dialects.protocol import Restorers, StreamRestorer
-from service.proxy.dialects.requests import first_text_of_user, flag, member, model_of
-from service.proxy.dialects.restoring import restore_error
+from service.proxy.dialects.requests import first_text_of_user, flag, member
 from service.proxy.dialects.shapes import slots_of
 from service.proxy.slots import Slot
 
 _RECALLING = ("previous_response_id", "conversation", "background_options.continuation_id")
 
 
-class OpenAIResponses:
+class OpenAIResponses(CommonDialect):
     name = "openai_responses"
     path = "/v1/responses"
     upstream_kind: Literal["openai", "anthropic"] = "openai"
 
     def slots(self, body: Any) -> Iterator[Slot]:
         return slots_of(shapes.REQUEST, body, strict=True)
-
-    def model(self, body: Any) -> str:
-        return model_of(body)
-
-    def streams(self, body: Any) -> bool:
-        return flag(body, "stream", default=False)
 
     def structured(self, body: Any) -> bool:
         return member(body, "text", "format", "type") in ("json_schema", "json_object")
@@ -53,9 +47,6 @@ class OpenAIResponses:
 
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:
         restore_parts(shapes.ANSWER, answer, restorers, structured)
-
-    def restore_error(self, body: Any, restorers: Restorers) -> None:
-        restore_error(body, restorers)
 
     def stream(self, restorers: Restorers, *, structured: bool = False) -> StreamRestorer:
         return ResponsesStream(restorers, structured)

@@ -50,6 +50,17 @@ def _too_deep(path: Path, strict: bool) -> bool:
     return len(path) > DEPTH_MAX
 
 
+def _holds(value: Any, kind: type[dict[Any, Any]] | type[list[Any]], path: Path, strict: bool) -> bool:
+    """Whether a value is an object or a list, as expected, whose values are looked into. Raises as `_other_type` and
+    `_too_deep`."""
+    if value is None or _too_deep(path, strict):
+        return False
+    if not isinstance(value, kind):
+        _other_type("an object" if kind is dict else "a list", path, strict)
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Leaf:
     kind: Kind
@@ -81,10 +92,7 @@ class Members:
 
     def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
         value = owner[key]
-        if value is None or _too_deep(path, strict):
-            return
-        if not isinstance(value, dict):
-            _other_type("an object", path, strict)
+        if not _holds(value, dict, path, strict):
             return
         for name, shape in self.rows.items():
             if name in value:
@@ -97,10 +105,7 @@ class Each:
 
     def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
         value = owner[key]
-        if value is None or _too_deep(path, strict):
-            return
-        if not isinstance(value, list):
-            _other_type("a list", path, strict)
+        if not _holds(value, list, path, strict):
             return
         for number in range(len(value)):
             yield from self.shape.find(value, number, (*path, number), strict)
@@ -114,10 +119,7 @@ class Values:
 
     def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
         value = owner[key]
-        if value is None or _too_deep(path, strict):
-            return
-        if not isinstance(value, dict):
-            _other_type("an object", path, strict)
+        if not _holds(value, dict, path, strict):
             return
         for number, name in enumerate(value):
             yield from self.shape.find(value, name, (*path, number), strict)
@@ -168,10 +170,7 @@ class Typed:
 
     def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
         value = owner[key]
-        if value is None or _too_deep(path, strict):
-            return
-        if not isinstance(value, dict):
-            _other_type("an object", path, strict)
+        if not _holds(value, dict, path, strict):
             return
         name = self.type_of(value)
         shape = self.rows.get(name) if isinstance(name, str) else None

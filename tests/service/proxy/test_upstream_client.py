@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import logging
 import zlib
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -20,9 +19,8 @@ from upstream_kit import (
     Script,
     answer,
     chunked,
-    limits,
     sends,
-    upstream,
+    with_upstream,
 )
 
 from core.errors import GatewayError, InvalidInput, QueueFull
@@ -33,20 +31,6 @@ from service.proxy.upstreams import Upstream
 
 KEY = "sk-canary-5f2c"
 CANARY = "Johanna Canary"
-Use = Callable[[UpstreamClient, Upstream, RawUpstream], Awaitable[Any]]
-
-
-def with_upstream(scripts: list[Script], use: Use, *, given: dict[str, Any] | None = None, **limit: Any) -> Any:
-    async def run() -> Any:
-        async with RawUpstream(scripts) as server:
-            called = upstream(server.url, **given or {})
-            client = UpstreamClient([called], limits(**limit))
-            try:
-                return await use(client, called, server)
-            finally:
-                await client.aclose()
-
-    return asyncio.run(run())
 
 
 def send(*scripts: Script, headers: dict[str, str] | None = None, given: Any = None, **limit: Any) -> Answer:

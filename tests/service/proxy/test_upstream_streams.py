@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from upstream_kit import (
     resolving,
     sends,
     upstream,
+    with_upstream,
 )
 
 from core.errors import GatewayError, QueueFull
@@ -32,22 +32,8 @@ from service.proxy.events import Event
 from service.proxy.upstreams import Upstream
 
 KEY = "sk-canary-5f2c"
-Use = Callable[[UpstreamClient, Upstream, RawUpstream], Awaitable[Any]]
 EVENTS = 'event: a\r\ndata: {"x": "Jürgen 🙂"}\r\n\r\n: ping\n\ndata: [DONE]\n\n'.encode()
 READ = [Event("a", '{"x": "Jürgen 🙂"}'), Event("", "[DONE]")]
-
-
-def with_upstream(scripts: list[Script], use: Use, *, given: dict[str, Any] | None = None, **limit: Any) -> Any:
-    async def run() -> Any:
-        async with RawUpstream(scripts) as server:
-            called = upstream(server.url, **given or {})
-            client = UpstreamClient([called], limits(**limit))
-            try:
-                return await use(client, called, server)
-            finally:
-                await client.aclose()
-
-    return asyncio.run(run())
 
 
 async def opened(client: UpstreamClient, called: Upstream) -> EventStream:
