@@ -19,6 +19,9 @@ from service.sanitize.proxy_terms import ProxyTerms
 
 PSEUDONYM_CHARS = 32
 _NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")  # of the author of a message, which OpenAI refuses there
+_AUTHOR = re.compile(r"messages\.\d+\.name")
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_.$-]{0,63}")
+_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
 _MEDIA_REFUSED = "Images, sound, files and content of unknown types cannot be read, so they are refused by the policy."
 
 
@@ -37,10 +40,10 @@ class Field:
         """Put masked texts in the places of the texts."""
         if self.values is None:
             (text,) = texts
-            self.slot.value = _NOT_IN_NAMES.sub("_", text) if self.slot.key == "name" else text
+            self.slot.value = _NOT_IN_NAMES.sub("_", text) if _AUTHOR.fullmatch(self.slot.path) else text
             return
         written = with_values(self.source, self.values, texts)
-        self.slot.value = written if self.slot.kind is Kind.JSON else json.loads(written)
+        self.slot.value = json.loads(written) if self.slot.kind is Kind.VALUE else written
 
 
 def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes) -> list[Field]:
@@ -71,10 +74,27 @@ def _field(slot: Slot) -> Field:
         source = orjson.dumps(slot.value).decode()
         values = json_values(source)
         return Field(slot, [each.text for each in values], values, source)
-    if slot.kind is Kind.JSON:
+    if slot.kind is Kind.KNOWN:
+        return Field(slot, [slot.value], is_inspected=False)
+    text: str = slot.value
+    if slot.kind is Kind.JSON or text.lstrip().startswith(("{", "[")):
         try:
-            values = json_values(slot.value)
+            values = json_values(text)
+            if slot.kind is Kind.JSON or _has_plain_keys(text):
+                return Field(slot, [each.text for each in values], values, text)
         except InvalidInput:
-            return Field(slot, [slot.value])  # models also write other text where JSON is expected
-        return Field(slot, [each.text for each in values], values, slot.value)
-    return Field(slot, [slot.value], is_inspected=slot.kind is not Kind.KNOWN)
+            pass  # models also write other text where JSON is expected
+    return Field(slot, [_ESCAPED.sub(_letter, text)])
+
+
+def _has_plain_keys(source: str) -> bool:
+    """Whether every key of a JSON document is the name of a member, so that it can be kept."""
+    keys: list[str] = []
+    json.loads(source, object_pairs_hook=lambda pairs: keys.extend(key for key, _ in pairs))
+    return all(map(_PLAIN_KEY.fullmatch, keys))
+
+
+def _letter(escape: re.Match[str]) -> str:
+    """The letter that an escape of JSON or source code stands for; recognisers do not read escapes."""
+    letter = chr(int(escape[2], 16))
+    return escape[1] + letter if letter.isalpha() else escape[0]

@@ -220,3 +220,29 @@ def test_what_cannot_be_restored_is_refused_before_it_leaves(asking: Tenant, mod
     assert refused("/v1/responses", recalled)["param"] == "previous_response_id"
     refused("/v1/chat/completions", asked | {"messages": [{"role": "user", "content": {"zq": TEXT}}]})
     assert not model.bodies
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        json.dumps({"customer": "Jörg Müller", "note": "Contact:\nMaria Keller\tLisbon"}),
+        "Result: " + json.dumps({"customer": "Jörg Müller"}),
+        json.dumps({"Jörg Müller": 1}),
+    ],
+)
+def test_names_in_json_within_a_text_do_not_leave(gpt: openai.OpenAI, model: ModelServer, result: str) -> None:
+    call: Any = {"id": "t1", "type": "function", "function": {"name": "find", "arguments": '{"who": "J\\u00f6rg'}}
+    messages: Any = [
+        {"role": "user", "content": "Who is Jörg Müller? And Maria Keller of Lisbon?"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t1", "content": result},
+    ]
+    gpt.chat.completions.create(model="stub-gpt", messages=messages)
+    sent = model.bodies[0]["messages"]
+    seen = json.dumps(sent).encode().decode("unicode_escape") + json.dumps(sent)
+    shown = [sent[1]["tool_calls"][0]["function"]["arguments"], sent[2]["content"]]
+    for original in ("Müller", "Jörg", "M\\u00fcller", "J\\u00f6rg", "Maria", "Keller", "Lisbon"):
+        assert original not in seen
+        assert not any(original in text for text in shown)
+    if result.startswith("{"):
+        json.loads(sent[2]["content"])
