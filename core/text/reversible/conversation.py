@@ -8,41 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from core.errors import TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
-from core.text.reversible.forms import WHOLE, Form
-from core.text.reversible.mapping import Mapping, Pair
-from core.text.reversible.places import Edges, Place, Region, disjoint, places_of, writings
+from core.text.reversible.form import WHOLE, Form
+from core.text.reversible.forms import mapping_of
+from core.text.reversible.mapping import Content, Mapping, Pair
+from core.text.reversible.masked import Filled, MaskedConversation, Region
+from core.text.reversible.places import Edges, Place, disjoint, places_of, writings
 from core.text.reversible.restorer import restored
 from core.text.surrogates.document import surrogate_language
 
 SURROGATE, NUMBERED = "surrogate", "numbered"
 FILLS = (SURROGATE, NUMBERED)
 ROUNDS_MAX = 16
-
-
-class Filled(NamedTuple):
-    """Code points [start, end) of a masked text, which stand for [original_start, original_end) of the text."""
-
-    start: int
-    end: int
-    type: str
-    original_start: int
-    original_end: int
-
-
-class MaskedConversation(NamedTuple):
-    """`texts`: in the order of the conversation. `filled`: the places of each that were replaced, in order. `mapping`:
-    restores them, and answers to them."""
-
-    texts: list[str]
-    filled: list[list[Filled]]
-    mapping: Mapping
-
-    def __repr__(self) -> str:
-        return f"MaskedConversation({len(self.texts)} texts)"
 
 
 def mask_conversation(
@@ -95,7 +74,7 @@ class _Masking:
         for self._round in range(ROUNDS_MAX):
             places = self._places()
             mapping = self._mapping(places)
-            chosen = {pair.original: pair.surrogate for pair in mapping.pairs}
+            chosen = {pair.original: pair.surrogate for pair in mapping.content.pairs}
             filled = [_filled(text, own, chosen) for text, own in zip(self._texts, places, strict=True)]
             masked = ["".join(pieces) for pieces in filled]
             wrong = [number for number, text in enumerate(masked) if mapping.restore(text) != self._texts[number]]
@@ -136,8 +115,8 @@ class _Masking:
             chosen = surrogates(
                 list(used.values()), key=self._key, language=self._language, kept=kept, banned=self._banned
             )
-        pairs = [Pair(value.type, original, chosen[original]) for original, value in used.items()]
-        return Mapping(pairs, language=self._language, blocked=self._blocked)
+        pairs = tuple(Pair(value.type, original, chosen[original]) for original, value in used.items())
+        return mapping_of(Content(pairs, self._language, frozenset(self._blocked)))
 
     def _mend(self, number: int, places: list[Place], filled: list[str], mapping: Mapping) -> None:
         """Change what keeps a masked text from being restored."""
