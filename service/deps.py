@@ -18,6 +18,7 @@ from service.accounting.calculations import Calculations
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
+from service.http.browser_sessions import BrowserSessions
 from service.http.open_streams import OpenStream, endless_stream, open_stream
 from service.http.paging import Paging
 from service.jobs.runner import JobRunner
@@ -53,6 +54,7 @@ SettingsDep = Annotated[Settings, _part(lambda gateway: gateway.settings)]
 MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
 AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
+SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 

@@ -14,6 +14,7 @@ from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
+from core.ledger.sessions import SessionStore
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
@@ -25,6 +26,7 @@ from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
+from service.http.browser_sessions import BrowserSessions
 from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
@@ -106,6 +108,12 @@ class Gateway:
             self.admin_keys,
             RateLimit(settings.rate_limit_per_minute, clock=clock),
             FailureLimit(settings.auth_failures_per_minute, clock=clock),
+            BrowserSessions(
+                SessionStore(ledger.client, self.master_key, lifetime_s=settings.dashboard_session_s),
+                self.keys,
+                self.admin_keys,
+                hosts=settings.dashboard_hosts,
+            ),
         )
 
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)

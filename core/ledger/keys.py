@@ -44,6 +44,9 @@ class Purpose(StrEnum):
     RECOGNISERS = "recognisers-keyset-wrap"
     SURROGATE = "surrogate"
     RESTORE = "restore-token-encryption"
+    SESSION = "session-encryption"
+    SESSION_NAME = "session-name"
+    SESSION_FORM = "session-form-token"
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,11 @@ VERSION_KEY = "{seals}:version"
 ADMIN_LOG_KEY = "{admin}:log"
 
 
+def session_key(name: str) -> str:
+    """One session of the dashboard, a string, by the HMAC of its token. No tenant's key has this suffix."""
+    return f"{{sessions}}:session:{check_hex(name, length=64)}"
+
+
 def check_tenant(name: str) -> str:
     """Return `name`. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
     if not _TENANT.fullmatch(name):

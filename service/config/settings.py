@@ -234,6 +234,13 @@ class UpstreamLimits(BaseModel):
     restore_token_bytes_max: int = Field(1 * MIB, ge=1024)
 
 
+class DashboardSettings(BaseModel):
+    """The pages for people, and their sessions."""
+
+    dashboard_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
+    dashboard_session_s: int = Field(8 * 3600, ge=60, le=30 * 86_400)
+
+
 class ConnectionSettings(BaseModel):
     """Connections, and the time that slow clients get."""
 
@@ -255,6 +262,7 @@ class Settings(
     LedgerSettings,
     RequestLimits,
     UpstreamLimits,
+    DashboardSettings,
     ConnectionSettings,
     BaseSettings,
 ):
