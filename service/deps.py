@@ -11,6 +11,7 @@ from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
+from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
@@ -54,6 +55,7 @@ MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
 AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
+RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
+from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.text.lists import AllowLists
@@ -101,8 +102,14 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.ranks = SubjectRanks(ledger.client)
         self._maintenance = Maintenance(
-            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+            settings,
+            client=ledger.client,
+            ledger=self.ledger,
+            sealer=ledger.sealer,
+            series=self.series,
+            ranks=self.ranks,
         )
         self.authenticator = Authenticator(
             self.keys,
