@@ -11,6 +11,7 @@ from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
+from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
@@ -56,6 +57,7 @@ LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
 AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
+RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]

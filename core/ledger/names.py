@@ -88,6 +88,11 @@ def subject_entries_key(tenant: str, subject_hash: str) -> str:
     return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
 
 
+def ranks_key(tenant: str, unit: Unit) -> str:
+    """The subjects of a unit by what remains of their accounts, a sorted set without scores (rank.lua)."""
+    return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"
+
+
 def overdue_key(tenant: str) -> str:
     """The open holds by deadline in ms, a sorted set."""
     return f"{{{check_tenant(tenant)}}}:overdue"
