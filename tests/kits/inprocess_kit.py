@@ -31,7 +31,7 @@ from service.config.settings import Settings
 from service.config.worker_options import handler_factories, queue_limits
 from service.gateway import Gateway as ServiceGateway
 
-ANSWER_S_MAX = 90.0
+ANSWER_S_MAX = 300.0
 
 
 class _LoadedOnce:
@@ -127,7 +127,7 @@ class Gateway(Tenants):
         self._thread.start()
         self.service = self.on_loop(self._start())
         self.app = create_app(self.service)
-        self._transport = _LoopTransport(self.app, self.loop)
+        self.transport = _LoopTransport(self.app, self.loop)
 
     async def _start(self) -> ServiceGateway:
         gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings))
@@ -146,7 +146,7 @@ class Gateway(Tenants):
         _factory(role, *handler_factories(self.settings)[role][0].args[1:])().dies = True
 
     def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
-        return httpx.Client(transport=self._transport, base_url="http://gateway", headers=headers)
+        return httpx.Client(transport=self.transport, base_url="http://gateway", headers=headers)
 
     def stop(self) -> None:
         self.close_clients()
