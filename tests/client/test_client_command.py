@@ -141,11 +141,10 @@ def test_exit_codes(run: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.
     assert SECRET not in capsys.readouterr().err
 
 
-def test_a_table_is_synthesised(
-    real_gateway: Gateway, real_tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_synthesised(real_gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a real gateway, whose jobs are processes; the same command finds the same job."""
-    monkeypatch.setenv(KEY_VARIABLE, real_tenant.key)
+    tenant = real_gateway.tenant(record={"epsilon": 50, "delta": 1e-3})
+    monkeypatch.setenv(KEY_VARIABLE, tenant.key)
     (tmp_path / "schema.json").write_text(json.dumps(SHOP))
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in shop_rows(300)))
     arguments = [
@@ -154,10 +153,10 @@ def test_a_table_is_synthesised(
         "--row-count", "public", "--rows", "50", "--name", "shop", "--out", str(tmp_path / "made"),
     ]  # fmt: skip
     assert main(arguments) == exits.DONE
-    spent = real_tenant.committed("record")
+    spent = tenant.committed("record")
     assert main(arguments) == exits.DONE
 
-    assert spent == real_tenant.committed("record") > 0
+    assert spent == tenant.committed("record") > 0
     assert len((tmp_path / "made/shop.jsonl").read_text().splitlines()) == 50
     assert json.loads((tmp_path / "made/shop.certificate.json").read_text())["guarantee"] == "approx-dp"
     assert (tmp_path / "made/shop.html").stat().st_size > 0
