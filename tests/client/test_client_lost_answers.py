@@ -29,39 +29,20 @@ def proxy(real_gateway: Gateway) -> Iterator[CuttingProxy]:
     running.close()
 
 
-class Lengths(httpx.BaseTransport):
-    """Measures one request and its answer on the wire, about."""
-
-    def __init__(self) -> None:
-        self._http = httpx.HTTPTransport()
-        self.request = self.answer = 0
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        head = sum(len(name) + len(value) + 4 for name, value in request.headers.raw)
-        self.request = head + 40 + len(request.read())
-        response = self._http.handle_request(request)
-        response.read()
-        head = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
-        self.answer = head + 17 + len(response.content)
-        return response
-
-
 def cut_everywhere(real: Gateway, tenant: Tenant, proxy: CuttingProxy, side: str, places: int) -> None:
     """Cut calls at `places` places of their request or answer: each charges once, and has the bytes of its release."""
-    lengths = Lengths()
-    with Client(real.url, tenant.key, transport=lengths) as direct:
-        direct.embed_documents([TEXT], epsilon=0.5)
-        length = getattr(lengths, side)
-        with Client(proxy.url, tenant.key, retry=AT_ONCE) as client:
-            for place in range(places):
-                proxy.cut(side, place * length // places)
-                result = client.embed_documents([TEXT], epsilon=0.5)
+    with Client(real.url, tenant.key) as direct, Client(proxy.url, tenant.key, retry=AT_ONCE) as client:
+        client.embed_documents([TEXT], epsilon=0.5)
+        length = proxy.passed[side]
+        for place in range(places):
+            proxy.cut(side, place * length // places)
+            result = client.embed_documents([TEXT], epsilon=0.5)
+            assert proxy.cuts == place + 1
+            if place % 10 == 0:
                 key = result.releases[0].idempotency_key
-                assert proxy.cuts == place + 1
-                if place % 10 == 0:
-                    again = direct.embed_documents([TEXT], epsilon=0.5, idempotency_key=key)
-                    assert again.releases[0].replayed
-                    assert again.vectors.tobytes() == result.vectors.tobytes()
+                again = direct.embed_documents([TEXT], epsilon=0.5, idempotency_key=key)
+                assert again.releases[0].replayed
+                assert again.vectors.tobytes() == result.vectors.tobytes()
     assert tenant.committed() == 0.5 * (places + 1)
 
 

@@ -12,12 +12,13 @@ ANSWER, REQUEST = "answer", "request"
 
 
 class CuttingProxy:
-    """Forwards to a port of this machine. `cut` prepares the next cut; all other bytes pass."""
+    """Forwards to a port of this machine. `cut` prepares the next cut; all other bytes pass, and are counted."""
 
     def __init__(self, target_port: int) -> None:
         self._target = target_port
         self._left: dict[str, int] = {}
         self.cuts = 0
+        self.passed = {ANSWER: 0, REQUEST: 0}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
@@ -58,6 +59,7 @@ class CuttingProxy:
         both: tuple[asyncio.StreamWriter, ...],
     ) -> None:
         while chunk := await source.read(65536):
+            self.passed[side] += len(chunk)
             left = self._left.get(side)
             if left is not None and len(chunk) > left:
                 self._left = {}
