@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.integrity import Integrity
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
@@ -56,6 +57,7 @@ MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
 AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
+IntegrityDep = Annotated[Integrity, _part(lambda gateway: gateway.integrity)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
 SpendingDep = Annotated[SpendingTotals, _part(lambda gateway: gateway.spending)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]

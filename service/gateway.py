@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
 from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
@@ -105,6 +106,7 @@ class Gateway:
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
         self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
+        self.integrity = Integrity(ledger.client, self.master_key)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,
