@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 
 from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
+from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
 from service.budget.forecast import router as forecast
@@ -68,6 +69,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(forecast)
     app.include_router(spending)
     app.include_router(journal)
+    app.include_router(bounds)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)
