@@ -21,6 +21,7 @@ from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
+from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
@@ -105,6 +106,7 @@ class Gateway:
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
         self.ranks = SubjectRanks(ledger.client)
+        self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,

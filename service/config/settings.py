@@ -239,6 +239,7 @@ class DashboardSettings(BaseModel):
 
     dashboard_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     dashboard_session_s: int = Field(8 * 3600, ge=60, le=30 * 86_400)
+    budget_watch_interval_s: float = Field(2.0, gt=0)
 
 
 class ConnectionSettings(BaseModel):
