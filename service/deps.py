@@ -13,6 +13,7 @@ from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
@@ -60,6 +61,7 @@ SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authentic
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
 BudgetWatchDep = Annotated[BudgetWatch, _part(lambda gateway: gateway.budget_watch)]
+SpendingDep = Annotated[SpendingTotals, _part(lambda gateway: gateway.spending)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]
