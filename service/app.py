@@ -29,6 +29,7 @@ from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
+from service.presidio.endpoints import router as presidio
 from service.proxy.endpoints import router as proxy
 from service.restore.endpoints import router as restore
 from service.sanitize.endpoints import router as sanitize
@@ -54,6 +55,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(proxy)
     app.include_router(sanitize)
     app.include_router(restore)
+    app.include_router(presidio)
     app.include_router(recognisers)
     app.include_router(series_router)
     app.include_router(estimate_router(gateway.estimated))

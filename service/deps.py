@@ -26,6 +26,7 @@ from service.openai.service import OpenAIService
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.service import ProxyParts
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
@@ -77,6 +78,7 @@ RecognisersDep = Annotated[Recognisers, _part(lambda gateway: gateway.recogniser
 RecogniserTrialsDep = Annotated[RecogniserTrials, _part(lambda gateway: gateway.recogniser_trials)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 ProxyDep = Annotated[ProxyParts, _part(lambda gateway: gateway.proxy)]
+PresidioDep = Annotated[PresidioService, _part(lambda gateway: gateway.presidio)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
 
 DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]

@@ -42,6 +42,7 @@ from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
@@ -196,6 +197,14 @@ class Gateway:
             releases=self.releases,
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+        )
+        self.presidio = PresidioService(
+            settings,
+            policies=self.policies,
+            sanitize=self.sanitize,
+            releases=self.releases,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
         shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
