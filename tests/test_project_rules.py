@@ -58,7 +58,7 @@ FOLDERS = {
         "vectors",
         "proxy",
     },  # lists upstreams' models
-    "service.restore": {"config", "http"},
+    "service.restore": {"config", "http", "releases"},
     "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
     "service.presidio": {"config", "http", "releases", "sanitize"},  # another form of `/sanitize`
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
