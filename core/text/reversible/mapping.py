@@ -1,7 +1,6 @@
 """The surrogates of a conversation and their originals.
 
-A mapping is built for one request and forgotten after it. It does not change, so that any number of restorers may use
-it. Neither its `repr` nor its errors show a value.
+A mapping does not change, so that any number of restorers may use it. Neither its `repr` nor its errors show a value.
 """
 
 from __future__ import annotations
@@ -25,6 +24,17 @@ class Pair(NamedTuple):
         return f"Pair({self.type})"
 
 
+class Earlier(NamedTuple):
+    """The mapping of earlier turns, whose surrogates a conversation keeps: what `Mapping` is made of."""
+
+    pairs: tuple[Pair, ...]
+    language: str
+    blocked: frozenset[str]
+
+    def __repr__(self) -> str:
+        return f"Earlier({len(self.pairs)} values)"
+
+
 class Mapping:
     """`blocked`: forms of surrogates that stand for something else in the conversation and are not restored."""
 
@@ -39,6 +49,11 @@ class Mapping:
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    @property
+    def earlier(self) -> Earlier:
+        """Return the mapping as the next turn of its conversation takes it."""
+        return Earlier(self.pairs, self.language, self.blocked)
 
     def restore(self, text: str) -> str:
         """Return a whole text with the originals of the surrogates in it."""
