@@ -15,7 +15,7 @@ from service.deps import PreparationDep, RestoreTokensDep, SettingsDep
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.strict import AtMost, Strict
-from service.restore.tokens import MAPPING
+from service.restore.tokens import PACKING
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
 
@@ -44,7 +44,7 @@ async def restore(
     for index, text in enumerate(body.texts):
         if len(text) > settings.document_chars_max:
             raise InvalidInput(f"At most {settings.document_chars_max} characters a text.", field=f"texts.{index}")
-    await asyncio.to_thread(import_module, MAPPING)
+    await asyncio.to_thread(import_module, PACKING)
 
     def restored() -> dict[str, Any]:
         surrogates = tokens.open(caller.tenant, body.restore_token)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import secrets
 import time
-import zlib
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
 FIELD = "restore_token"
 MAPPING = "core.text.reversible.mapping"  # imported when it is first needed: with it come lists of names
+PACKING = "core.text.reversible.packing"
 _VERSION = b"\x01"
 _TIME_BYTES = 8
 _HEAD_BYTES = len(_VERSION) + _TIME_BYTES
@@ -48,12 +47,7 @@ class RestoreTokens:
 
     def seal(self, tenant: str, surrogates: Mapping) -> tuple[str, int]:
         """A token, and the time at which it ends, in seconds since 1970. Raises InvalidInput for too much to seal."""
-        content = {
-            "language": surrogates.language,
-            "blocked": sorted(surrogates.blocked),
-            "pairs": [list(pair) for pair in surrogates.pairs],
-        }
-        packed = zlib.compress(json.dumps(content).encode())
+        packed: bytes = import_module(PACKING).packed(surrogates.earlier)
         ends_at = int(self._clock()) + self._lifetime_s
         head = _VERSION + ends_at.to_bytes(_TIME_BYTES, "big")
         nonce = secrets.token_bytes(NONCE_BYTES)
@@ -76,8 +70,8 @@ class RestoreTokens:
             raise refused from None
         if head[:1] != _VERSION or int.from_bytes(head[1:], "big") <= self._clock():
             raise refused
-        content = json.loads(zlib.decompressobj().decompress(packed, _CONTENT_FACTOR * self._bytes_max))
-        mapping = import_module(MAPPING)
-        pairs = [mapping.Pair(*pair) for pair in content["pairs"]]
-        found: Mapping = mapping.Mapping(pairs, language=content["language"], blocked=frozenset(content["blocked"]))
+        content = import_module(PACKING).unpacked(packed, bytes_max=_CONTENT_FACTOR * self._bytes_max)
+        found: Mapping = import_module(MAPPING).Mapping(
+            content.pairs, language=content.language, blocked=content.blocked
+        )
         return found
