@@ -12,41 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from core.errors import TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
-from core.text.reversible.forms import PERSON, WHOLE, Form, name_parts
-from core.text.reversible.mapping import Earlier, Mapping, Pair
-from core.text.reversible.places import Edges, Place, Region, disjoint, places_of, writings
+from core.text.reversible.form import WHOLE, Form
+from core.text.reversible.forms import PERSON, mapping_of, name_parts
+from core.text.reversible.mapping import Content, Mapping, Pair
+from core.text.reversible.masked import Filled, MaskedConversation, Region
+from core.text.reversible.places import Edges, Place, disjoint, places_of, writings
 from core.text.reversible.restorer import restored
 from core.text.surrogates.document import surrogate_language
 
 SURROGATE, NUMBERED = "surrogate", "numbered"
 FILLS = (SURROGATE, NUMBERED)
 ROUNDS_MAX = 16
-
-
-class Filled(NamedTuple):
-    """Code points [start, end) of a masked text, which stand for [original_start, original_end) of the text."""
-
-    start: int
-    end: int
-    type: str
-    original_start: int
-    original_end: int
-
-
-class MaskedConversation(NamedTuple):
-    """`texts`: in the order of the conversation. `filled`: the places of each that were replaced, in order. `mapping`:
-    restores them, and answers to them."""
-
-    texts: list[str]
-    filled: list[list[Filled]]
-    mapping: Mapping
-
-    def __repr__(self) -> str:
-        return f"MaskedConversation({len(self.texts)} texts)"
 
 
 def mask_conversation(
@@ -56,7 +35,7 @@ def mask_conversation(
     key: bytes,
     language: str | None = None,
     fill: str = SURROGATE,
-    earlier: Earlier | None = None,
+    earlier: Content | None = None,
 ) -> MaskedConversation:
     """Return the texts with a surrogate in each region and wherever else the value of a region stands as whole words.
 
@@ -71,7 +50,7 @@ def mask_conversation(
         raise ValueError(f"The fill is one of: {', '.join(FILLS)}.")
     if len(texts) != len(regions):
         raise ValueError("There is a list of regions for each text.")
-    earlier = earlier or Earlier((), surrogate_language(language), frozenset())
+    earlier = earlier or Content((), surrogate_language(language))
     return _Masking(list(texts), regions, key, fill, earlier).run()
 
 
@@ -79,7 +58,7 @@ class _Masking:
     """Masks and restores a conversation until the result is the conversation. Whatever prevents that is changed."""
 
     def __init__(
-        self, texts: list[str], regions: Sequence[Sequence[Region]], key: bytes, fill: str, earlier: Earlier
+        self, texts: list[str], regions: Sequence[Sequence[Region]], key: bytes, fill: str, earlier: Content
     ) -> None:
         self._texts, self._key, self._language, self._fill = texts, key, earlier.language, fill
         self._earlier = earlier
@@ -105,7 +84,7 @@ class _Masking:
         for self._round in range(ROUNDS_MAX):
             places = self._places()
             mapping = self._mapping(places)
-            chosen = {pair.original: pair.surrogate for pair in mapping.pairs}
+            chosen = {pair.original: pair.surrogate for pair in mapping.content.pairs}
             filled = [_filled(text, own, chosen) for text, own in zip(self._texts, places, strict=True)]
             masked = ["".join(pieces) for pieces in filled]
             wrong = [number for number, text in enumerate(masked) if mapping.restore(text) != self._texts[number]]
@@ -157,8 +136,8 @@ class _Masking:
                 fixed=fixed,
             )
         added = [value for original, value in used.items() if original not in self._known]
-        pairs = [Pair(value.type, value.original, chosen[value.original]) for value in added]
-        return Mapping([*self._earlier.pairs, *pairs], language=self._language, blocked=self._blocked)
+        pairs = tuple(Pair(value.type, value.original, chosen[value.original]) for value in added)
+        return mapping_of(Content(self._earlier.pairs + pairs, self._language, frozenset(self._blocked)))
 
     def _fixed(self) -> dict[Value, str]:
         """Return the surrogates of earlier turns, and of the parts of their names that may stand alone."""

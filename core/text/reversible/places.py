@@ -13,14 +13,7 @@ from core.text.reversible.forms import PERSON, in_small_letters, is_marker, lett
 from core.text.reversible.frequent import is_frequent
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.lexing import OTHER, kind, lex
-
-
-class Region(NamedTuple):
-    """Code points [start, end) of a text that are replaced as a value of the type."""
-
-    start: int
-    end: int
-    type: str
+from core.text.reversible.masked import Region
 
 
 class Writing(NamedTuple):
