@@ -30,6 +30,7 @@ from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
 from service.proxy.endpoints import router as proxy
+from service.proxy.vault_endpoints import router as vault
 from service.restore.endpoints import router as restore
 from service.sanitize.endpoints import router as sanitize
 from service.sanitize.recognisers.endpoints import router as recognisers
@@ -52,6 +53,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(vectors)
     app.include_router(openai)
     app.include_router(proxy)
+    app.include_router(vault)
     app.include_router(sanitize)
     app.include_router(restore)
     app.include_router(recognisers)

@@ -12,6 +12,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
+from core.ledger.vault import Vault
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
@@ -77,6 +78,7 @@ RecognisersDep = Annotated[Recognisers, _part(lambda gateway: gateway.recogniser
 RecogniserTrialsDep = Annotated[RecogniserTrials, _part(lambda gateway: gateway.recogniser_trials)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 ProxyDep = Annotated[ProxyParts, _part(lambda gateway: gateway.proxy)]
+VaultDep = Annotated[Vault, _part(lambda gateway: gateway.vault)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
 
 DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]

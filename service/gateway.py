@@ -14,6 +14,7 @@ from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
+from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
@@ -43,6 +44,7 @@ from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
 from service.proxy.client import UpstreamClient, client_limits
+from service.proxy.kept_conversations import KeptConversations
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
@@ -187,6 +189,12 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
+        self.vault = Vault(
+            ledger.client,
+            self.master_key,
+            entries_max=settings.vault_entries_max,
+            bytes_max=settings.vault_bytes_max,
+        )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors, upstreams=upstreams)
         proxy = ProxyService(
             settings,
@@ -196,6 +204,7 @@ class Gateway:
             releases=self.releases,
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            kept=KeptConversations(self.vault, settings, self.preparation),
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
         shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)

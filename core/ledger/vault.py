@@ -2,7 +2,8 @@
 
 Guarantee: Redis stores ciphertexts (AES-256-GCM under a key of the tenant alone) under keyed hashes of their names, and
 neither key. A ciphertext that is altered, or that stands under another name, another tenant or with another expiry, is
-not opened. Redis sees how many entries a tenant has, and the size and expiry of each. Nothing here is in the journal.
+not opened. The number of a tenant's entries, and the size and the expiry of each, are visible in Redis. The journal
+has no entry about them.
 """
 
 from __future__ import annotations
