@@ -46,6 +46,9 @@ class Purpose(StrEnum):
     RESTORE = "restore-token-encryption"
     VAULT = "vault-encryption"
     VAULT_NAME = "vault-name"
+    SESSION = "session-encryption"
+    SESSION_NAME = "session-name"
+    SESSION_FORM = "session-form-token"
 
 
 @dataclass(frozen=True)

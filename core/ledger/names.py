@@ -32,6 +32,11 @@ VERSION_KEY = "{seals}:version"
 ADMIN_LOG_KEY = "{admin}:log"
 
 
+def session_key(name: str) -> str:
+    """One session of the dashboard, a string, by the HMAC of its token. No tenant's key has this suffix."""
+    return f"{{sessions}}:session:{check_hex(name, length=64)}"
+
+
 def check_tenant(name: str) -> str:
     """Return `name`. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
     if not _TENANT.fullmatch(name):
@@ -81,6 +86,11 @@ def account_key(tenant: str, name: str) -> str:
 def subject_entries_key(tenant: str, subject_hash: str) -> str:
     """The numbers of the entries in which a subject has rows, a sorted set."""
     return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
+
+
+def ranks_key(tenant: str, unit: Unit) -> str:
+    """The subjects of a unit by what remains of their accounts, a sorted set without scores (rank.lua)."""
+    return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"
 
 
 def overdue_key(tenant: str) -> str:

@@ -40,6 +40,8 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (job_errors.BadCorpus, 422),
     (job_errors.JobFailed, 500),
     (errors.RoleMissing, 403),
+    (errors.CrossSiteRequest, 403),
+    (errors.HostRefused, 421),
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),

@@ -120,6 +120,7 @@ class ProxyService:
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
         own_key = _conversation_key(key, seed) if earlier is None else earlier.key
         fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
+        self._check_size(fields)
         reads = await self._read(caller, terms, fields, client_disconnected)
         for each, own in zip(fields, reads, strict=True):
             for read in own:
@@ -149,6 +150,21 @@ class ProxyService:
             terms.policy,
             keeping,
         )
+
+    def _check_size(self, fields: Sequence[Field]) -> None:
+        """Raise InvalidInput for more text than a request may have."""
+        chars = texts = 0
+        for each in fields:
+            chars += sum(map(len, each.texts))
+            texts += len(each.texts)
+            if chars > self._settings.proxy_chars_max:
+                raise InvalidInput(
+                    f"A request has at most {self._settings.proxy_chars_max} characters of text.", field=each.slot.path
+                )
+            if texts > self._settings.proxy_texts_max:
+                raise InvalidInput(
+                    f"A request has at most {self._settings.proxy_texts_max} texts.", field=each.slot.path
+                )
 
     def _terms(self, tenant: str, policy: str | None) -> Terms:
         """The mask and fill of a request: realistic surrogates, if no policy says otherwise.

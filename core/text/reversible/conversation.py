@@ -10,7 +10,7 @@ turns held besides is not known, so a new surrogate may be a word of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 from core.errors import TaskFailed
@@ -19,13 +19,16 @@ from core.text.reversible.form import WHOLE, Form
 from core.text.reversible.forms import PERSON, mapping_of, name_parts
 from core.text.reversible.mapping import Content, Mapping, Pair
 from core.text.reversible.masked import Filled, MaskedConversation, Region
-from core.text.reversible.places import Edges, Place, disjoint, places_of, writings
+from core.text.reversible.places import Place, Source, disjoint, places_of, writings
 from core.text.reversible.restorer import restored
 from core.text.surrogates.document import surrogate_language
 
 SURROGATE, NUMBERED = "surrogate", "numbered"
 FILLS = (SURROGATE, NUMBERED)
 ROUNDS_MAX = 16
+# A conversation that is hard to restore is tried again as often as its size allows, but so many times in any case.
+ROUNDS_MIN = 4
+CHARS_TRIED_MAX = 4_000_000
 
 
 def mask_conversation(
@@ -64,7 +67,7 @@ class _Masking:
         self._earlier = earlier
         self._known = {pair.original: Value(pair.type, pair.original) for pair in earlier.pairs}
         self._kept = {pair.original: pair.surrogate for pair in earlier.pairs}
-        self._edges = [Edges(text) if own else None for text, own in zip(texts, regions, strict=True)]
+        self._sources = [Source(text) for text in texts]
         self._regions = [
             self._widened(number, [Region(*region) for region in own]) for number, own in enumerate(regions)
         ]
@@ -81,13 +84,14 @@ class _Masking:
         self._round = 0
 
     def run(self) -> MaskedConversation:
-        for self._round in range(ROUNDS_MAX):
+        chars = sum(map(len, self._texts))
+        for self._round in range(max(ROUNDS_MIN, min(ROUNDS_MAX, CHARS_TRIED_MAX // (chars + 1)))):
             places = self._places()
             mapping = self._mapping(places)
             chosen = {pair.original: pair.surrogate for pair in mapping.content.pairs}
             filled = [_filled(text, own, chosen) for text, own in zip(self._texts, places, strict=True)]
             masked = ["".join(pieces) for pieces in filled]
-            wrong = [number for number, text in enumerate(masked) if mapping.restore(text) != self._texts[number]]
+            wrong = [number for number, text in enumerate(masked) if not self._is_restored(number, text, mapping)]
             if not wrong:
                 pairs = zip(places, filled, strict=True)
                 return MaskedConversation(masked, [_spots(own, pieces) for own, pieces in pairs], mapping)
@@ -96,10 +100,8 @@ class _Masking:
         raise TaskFailed(reason="no-surrogate")
 
     def _widened(self, number: int, regions: Sequence[Region], tokens: int = 0) -> list[Region]:
-        edges = self._edges[number]
-        if edges is None:
-            edges = self._edges[number] = Edges(self._texts[number])
-        return disjoint(region for each in regions if (region := edges.widened(each, tokens)))
+        source = self._sources[number]
+        return disjoint(region for each in regions if (region := source.widened(each, tokens)))
 
     def _values(self) -> dict[str, Value]:
         """Return what stands in the regions."""
@@ -113,7 +115,7 @@ class _Masking:
     def _places(self) -> list[list[Place]]:
         values = self._extra | self._values() | self._given | self._known
         tree = writings(values.values(), self._language)
-        found = [places_of(text, own, tree) for text, own in zip(self._texts, self._regions, strict=True)]
+        found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
         return [[place.as_one_of(values) for place in own] for own in found]
 
     def _mapping(self, places: list[list[Place]]) -> Mapping:
@@ -122,10 +124,10 @@ class _Masking:
         chosen = {value.original: surrogate for value, surrogate in fixed.items()}
         new = [value for original, value in used.items() if original not in chosen]
         if self._fill == NUMBERED:
-            words, taken = Words(self._texts), set(chosen.values())
+            words, taken = Words(source.lexed.tokens for source in self._sources), set(chosen.values())
             chosen |= markers(new, words=words, banned=self._banned, taken=taken)
         else:
-            kept = Words(part for text, own in zip(self._texts, places, strict=True) for part in _kept(text, own))
+            kept = Words(part for source, own in zip(self._sources, places, strict=True) for part in source.kept(own))
             chosen |= surrogates(
                 new,
                 key=self._key,
@@ -149,6 +151,10 @@ class _Masking:
                     known.add(part)
                     fixed[Value(PERSON, part)] = surrogate
         return fixed
+
+    def _is_restored(self, number: int, masked: str, mapping: Mapping) -> bool:
+        source = self._sources[number]
+        return mapping.restore(masked, source.lexed if masked == source.text else None) == source.text
 
     def _mend(self, number: int, places: list[Place], filled: list[str], mapping: Mapping) -> None:
         """Change what keeps a masked text from being restored."""
@@ -225,11 +231,3 @@ def _spots(places: Sequence[Place], pieces: Sequence[str]) -> list[Filled]:
         Filled(ends[2 * at], ends[2 * at + 1], place.writing.value.type, place.start, place.end)
         for at, place in enumerate(places)
     ]
-
-
-def _kept(text: str, places: Sequence[Place]) -> Iterator[str]:
-    read = 0
-    for place in places:
-        yield text[read : place.start]
-        read = place.end
-    yield text[read:]

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Self, overload
 from core.text.reversible.form import Form
 from core.text.reversible.json_restorer import JsonRestorer
 from core.text.reversible.key_tree import KeyTree
+from core.text.reversible.lexing import Lexed
 from core.text.reversible.restorer import Restorer, restored
 
 
@@ -76,9 +77,10 @@ class Mapping:
     def tree(self) -> KeyTree:
         return KeyTree(self._keys)
 
-    def restore(self, text: str) -> str:
-        """Return a whole text with the originals of the surrogates in it."""
-        return "".join(map(restored, self.tree.find(text)))
+    def restore(self, text: str, lexed: Lexed | None = None) -> str:
+        """Return a whole text with the originals of the surrogates in it. `lexed`: the text, if it has been read
+        before."""
+        return "".join(map(restored, self.tree.find(text, lexed)))
 
     @overload
     def restorer(self, encoding: Literal["text"] = "text") -> Restorer: ...
