@@ -12,8 +12,11 @@ from collections.abc import Callable
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
+from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
+from core.ledger.sessions import SessionStore
+from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
@@ -25,6 +28,7 @@ from service.config.worker_options import worker_pools
 from service.domains.store import Domains
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
+from service.http.browser_sessions import BrowserSessions
 from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
@@ -44,12 +48,14 @@ from service.operation.scrape import Scrapes
 from service.preparation import Preparation
 from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
+from service.proxy.kept_conversations import KeptConversations
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
+from service.sanitize import schemas as sanitize_schemas
 from service.sanitize.policies import load_policies
 from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.recognisers.trials import RecogniserTrials
@@ -57,9 +63,11 @@ from service.sanitize.schemas import SanitizeRequest
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
+from service.sentdp import schemas as sentdp_schemas
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
 from service.turns import Turns
+from service.vectors import schemas as vector_schemas
 from service.vectors.constructions import Constructions
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorRequest
@@ -99,14 +107,26 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.ranks = SubjectRanks(ledger.client)
         self._maintenance = Maintenance(
-            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+            settings,
+            client=ledger.client,
+            ledger=self.ledger,
+            sealer=ledger.sealer,
+            series=self.series,
+            ranks=self.ranks,
         )
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
             RateLimit(settings.rate_limit_per_minute, clock=clock),
             FailureLimit(settings.auth_failures_per_minute, clock=clock),
+            BrowserSessions(
+                SessionStore(ledger.client, self.master_key, lifetime_s=settings.dashboard_session_s),
+                self.keys,
+                self.admin_keys,
+                hosts=settings.dashboard_hosts,
+            ),
         )
 
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
@@ -188,6 +208,12 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
+        self.vault = Vault(
+            ledger.client,
+            self.master_key,
+            entries_max=settings.vault_entries_max,
+            bytes_max=settings.vault_bytes_max,
+        )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors, upstreams=upstreams)
         proxy = ProxyService(
             settings,
@@ -197,6 +223,7 @@ class Gateway:
             releases=self.releases,
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            kept=KeptConversations(self.vault, settings, self.preparation),
         )
         self.presidio = PresidioService(
             settings,
@@ -249,9 +276,15 @@ class Gateway:
         )
         self.estimated = [
             *estimated_jobs(self.job_kinds),
-            Estimated("sanitize", SanitizeRequest, frozenset({"policy", "mask", "fill"}), self.sanitize),
-            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp),
-            Estimated("vector", VectorRequest, frozenset(), self.vectors),
+            Estimated(
+                "sanitize",
+                SanitizeRequest,
+                frozenset({"policy", "mask", "fill"}),
+                self.sanitize,
+                sanitize_schemas.typical,
+            ),
+            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp, sentdp_schemas.typical),
+            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical),
         ]
 
     async def start(self) -> None:

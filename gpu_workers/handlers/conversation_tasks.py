@@ -27,10 +27,12 @@ class MaskTask:
     key: bytes = field(repr=False)
     language: str | None
     fill: str
+    earlier: Content | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> int:
-        return sum(map(len, self.texts)) // _CHARS_PER_TOKEN + 1
+        known = 0 if self.earlier is None else len(self.earlier.pairs)
+        return sum(map(len, self.texts)) // _CHARS_PER_TOKEN + known + 1
 
 
 @dataclass(frozen=True)
@@ -54,4 +56,6 @@ def run(task: MaskTask | RestoreTask) -> MaskedConversation | list[str]:
         return [mapping.restore(text) for text in task.texts]
     from core.text.reversible.conversation import mask_conversation
 
-    return mask_conversation(task.texts, task.regions, key=task.key, language=task.language, fill=task.fill)
+    return mask_conversation(
+        task.texts, task.regions, key=task.key, language=task.language, fill=task.fill, earlier=task.earlier
+    )

@@ -1,4 +1,5 @@
-"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series.
+"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series and
+rank the subjects.
 
 It also measures how late the event loop is, and returns freed memory to the system.
 """
@@ -15,6 +16,7 @@ from core.errors import LedgerError, LedgerNotTrusted
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.ledger import Ledger
+from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
 from service import metrics
 from service.config.settings import Settings
@@ -28,13 +30,21 @@ class Maintenance:
     """The background tasks of a gateway and its ledger."""
 
     def __init__(
-        self, settings: Settings, *, client: LedgerClient, ledger: Ledger, sealer: Sealer, series: LedgerSeries
+        self,
+        settings: Settings,
+        *,
+        client: LedgerClient,
+        ledger: Ledger,
+        sealer: Sealer,
+        series: LedgerSeries,
+        ranks: SubjectRanks,
     ) -> None:
         self._settings = settings
         self._client = client
         self._ledger = ledger
         self._sealer = sealer
         self._series = series
+        self._ranks = ranks
         self._tasks: list[asyncio.Task[None]] = []
         self._sealing = False
 
@@ -55,6 +65,7 @@ class Maintenance:
         self.run(_regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
         self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))
         self.run(_regularly(self._series.fold_all, self._settings.series_interval_s, "fold-failed"))
+        self.run(_regularly(self._ranks.rank_all, self._settings.series_interval_s, "ranking-failed"))
         self.run(_regularly(lambda: asyncio.to_thread(trim), TRIM_INTERVAL_S, "memory-not-trimmed"))
         self.run(self._seal_regularly())
 

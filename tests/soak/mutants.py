@@ -47,6 +47,7 @@ TESTS = (
 TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),
+    "rank": ("ranks",),
     "seal": ("seals", "epoch"),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),

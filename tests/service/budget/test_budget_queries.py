@@ -1,0 +1,92 @@
+"""Queries over what was spent, through a gateway that aggregates the journal often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from gateway_kit import LEAN, Tenant
+from inprocess_kit import Gateway
+
+SETTINGS = LEAN | {
+    "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.1",
+    "PRIVACY_GATEWAY_BUDGET_PAGE_MAX": "6",
+}
+TEXT = "One sentence. Another one."
+
+
+@pytest.fixture(scope="module")
+def folding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    running = Gateway(tmp_path_factory.mktemp("queries") / "data", SETTINGS)
+    yield running
+    running.stop()
+
+
+def get(tenant: Tenant, path: str, **query: Any) -> dict[str, Any]:
+    answer = tenant.http.get(f"/budget/{tenant.name}/{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def until(condition: Callable[[dict[str, Any]], bool], tenant: Tenant, path: str, **query: Any) -> dict[str, Any]:
+    """The answer once `condition` holds for it."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        answer = get(tenant, path, **query)
+        if condition(answer):
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(answer)
+
+
+def release(tenant: Tenant, subject: str | None, epsilon: float, **fields: Any) -> None:
+    document = {"text": TEXT} | ({} if subject is None else {"subject": subject})
+    answer = tenant.embed([document], epsilon=epsilon, **fields)
+    assert answer.status_code == 200, answer.text
+
+
+def assert_isolated(gateway: Gateway, tenant: Tenant, path: str) -> None:
+    """Another tenant sees what it sees of a tenant that does not exist; the operator and nobody see nothing."""
+    other = gateway.tenant()
+    foreign = other.http.get(f"/budget/{tenant.name}/{path}")
+    assert foreign.status_code == 404
+    assert foreign.json() == other.http.get(f"/budget/nobody/{path}").json()
+    assert gateway.anyone.get(f"/budget/{tenant.name}/{path}").status_code == 401
+    assert gateway.admin.get(f"/budget/{tenant.name}/{path}").status_code == 403
+    key = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json={"roles": ["release"]})
+    assert key.status_code == 201, key.text
+    spender = gateway.client(key.json()["key"])
+    assert spender.get(f"/budget/{tenant.name}/{path}").json()["code"] == "role-missing"
+
+
+def test_the_subjects_whose_next_request_fails(folding: Gateway) -> None:
+    tenant = folding.tenant(epsilon=1000, subject_epsilon=10)
+    for number in range(1, 9):
+        release(tenant, f"p{number}", number)
+    near = until(lambda found: found["up_to_date"], tenant, "sentence/subjects", near=5)
+    assert [one["remaining"]["epsilon"] for one in near["subjects"]] == [2, 3, 4]
+    assert near["remaining"]["epsilon"] == 964
+    assert "p8" not in str(near)
+    refused = tenant.embed([{"text": TEXT, "subject": "p8"}], epsilon=5)
+    assert refused.json()["account"] == near["subjects"][0]["account"]
+
+    first = get(tenant, "sentence/subjects")
+    assert [one["remaining"]["epsilon"] for one in first["subjects"]] == [2, 3, 4, 5, 6, 7]
+    second = get(tenant, "sentence/subjects", cursor=first["next_cursor"])
+    assert [one["remaining"]["epsilon"] for one in second["subjects"]] == [8, 9]
+    assert second["next_cursor"] is None
+    assert get(tenant, "record/subjects")["subjects"] == []
+
+    own = near["subjects"][0]["account"].removeprefix(f"{tenant.name}/")
+    for path, query, field in (
+        ("sentence/subjects", {"near": "nan"}, "near"),
+        ("sentence/subjects", {"near": -1}, "near"),
+        ("sentence/subjects", {"cursor": "marker"}, "cursor"),
+        (f"{own}/subjects", {}, "account"),
+    ):
+        answer = tenant.http.get(f"/budget/{tenant.name}/{path}", params=query)
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
+        assert "marker" not in answer.text
+    assert_isolated(folding, tenant, "sentence/subjects")
