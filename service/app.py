@@ -18,6 +18,7 @@ from service.budget.headroom import headroom_router
 from service.dashboard.endpoints import router as dashboard
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
+from service.guardrail.endpoints import router as guardrail
 from service.http import problems
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
@@ -57,6 +58,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(openai)
     app.include_router(proxy)
     app.include_router(vault)
+    app.include_router(guardrail)
     app.include_router(sanitize)
     app.include_router(restore)
     app.include_router(presidio)

@@ -20,6 +20,7 @@ from service.accounting.calculations import Calculations
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
+from service.guardrail.service import GuardrailService
 from service.http.browser_sessions import BrowserSessions
 from service.http.open_streams import OpenStream, endless_stream, open_stream
 from service.http.paging import Paging
@@ -83,6 +84,7 @@ RecognisersDep = Annotated[Recognisers, _part(lambda gateway: gateway.recogniser
 RecogniserTrialsDep = Annotated[RecogniserTrials, _part(lambda gateway: gateway.recogniser_trials)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 ProxyDep = Annotated[ProxyParts, _part(lambda gateway: gateway.proxy)]
+GuardrailDep = Annotated[GuardrailService, _part(lambda gateway: gateway.guardrail)]
 PresidioDep = Annotated[PresidioService, _part(lambda gateway: gateway.presidio)]
 VaultDep = Annotated[Vault, _part(lambda gateway: gateway.vault)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]

@@ -26,6 +26,7 @@ from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
+from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
@@ -224,6 +225,9 @@ class Gateway:
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
             kept=KeptConversations(self.vault, settings, self.preparation),
+        )
+        self.guardrail = GuardrailService(
+            settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
         )
         self.presidio = PresidioService(
             settings,
