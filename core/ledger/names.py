@@ -119,6 +119,11 @@ def reuse_key(tenant: str, place: int) -> str:
     return f"{{{check_tenant(tenant)}}}:reuse:{place}"
 
 
+def vault_entry_key(tenant: str, entry_id: str) -> str:
+    """One entry of the tenant's vault, a string; see `vault.lua`."""
+    return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"
+
+
 def tenant_api_keys_key(tenant: str) -> str:
     """The ids of the tenant's API keys, a set."""
     return f"{{{check_tenant(tenant)}}}:api-keys"
