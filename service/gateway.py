@@ -27,6 +27,7 @@ from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
+from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
 from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
@@ -134,6 +135,7 @@ class Gateway:
             ),
         )
 
+        self.sign_on = None if settings.sign_on is None else SignOn(settings.sign_on, self.master_key)
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
         self.engine = engine or LocalEngine(

@@ -18,6 +18,8 @@ from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.checkpoints import checkpoint_folder, is_pinned
+from service.config.sign_on import SignOnSettings
+from service.config.sign_on import parsed as parsed_sign_on
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
 MIB = 1024 * 1024
@@ -245,6 +247,7 @@ class DashboardSettings(BaseModel):
 
     dashboard_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     dashboard_session_s: int = Field(8 * 3600, ge=60, le=30 * 86_400)
+    sign_on: Annotated[SignOnSettings | None, NoDecode] = None
     budget_watch_interval_s: float = Field(2.0, gt=0)
 
 
@@ -292,6 +295,11 @@ class Settings(
     @classmethod
     def _read_upstreams(cls, value: Any) -> Any:
         return parsed(value)
+
+    @field_validator("sign_on", mode="before")
+    @classmethod
+    def _read_sign_on(cls, value: Any) -> Any:
+        return parsed_sign_on(value)
 
     @field_validator("redis_url")
     @classmethod
