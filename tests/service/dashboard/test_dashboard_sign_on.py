@@ -180,7 +180,7 @@ def test_without_a_provider_there_is_no_such_route(gateway: Gateway) -> None:
         '{"issuer": "https://id.example.com", "client_id": "x", "grants": {"a": {}}}',
         '{"issuer": "https://id.example.com", "client_id": "x", "grants": {"a": {"tenant": "b", "operator": true}}}',
         '{"issuer": "https://id.example.com", "client_id": "x", "grants": {"a": {"tenant": "b", "roles": ["jobs"]}}}',
-        '{"issuer": "https://id.example.com", "client_id": "x", "key_env": "NOT_SET", "grants": {"a": {"tenant": "b"}}}',
+        '{"issuer": "https://id.example.com", "client_id": "x", "key_env": "NONE", "grants": {"a": {"tenant": "b"}}}',
         "{",
     ],
     ids=["plain-http", "no-grants", "no-grant", "both", "no-read", "no-key", "no-json"],
