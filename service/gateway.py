@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
 from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
@@ -114,6 +115,7 @@ class Gateway:
         self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
+        self.integrity = Integrity(ledger.client, self.master_key)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,
@@ -250,6 +252,7 @@ class Gateway:
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
         self.sampling = Turns(1)
+        self.exports = Turns(1)
 
         self.job_kinds = job_kinds(
             KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations)

@@ -161,6 +161,8 @@ class LedgerSettings(BaseModel):
     reuse_results_max: int = Field(250_000, ge=1)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
+    budget_metrics_interval_s: float = Field(60.0, gt=0)
+    budget_metrics_max: int = Field(50, ge=0, le=10_000)
     seal_interval_s: float = Field(10.0, gt=0)
     durability_interval_s: float = Field(2.0, gt=0)
     epoch_file: Path | None = None
