@@ -48,6 +48,7 @@ from service.operation.scrape import Scrapes
 from service.preparation import Preparation
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.kept_conversations import KeptConversations
+from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
@@ -223,6 +224,7 @@ class Gateway:
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
             kept=KeptConversations(self.vault, settings, self.preparation),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases),
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
         shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
