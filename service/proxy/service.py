@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -34,6 +34,7 @@ from service.proxy.outgoing import Field, fields_of
 from service.proxy.priced import Payer, PricedFills, is_priced
 from service.proxy.recognition import Finds
 from service.proxy.shares import CallShares
+from service.proxy.slots import Slot
 from service.proxy.upstreams import Upstream, Upstreams
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
@@ -132,31 +133,25 @@ class ProxyService:
         key = self._surrogate_key(tenant)
         seed = conversation if conversation is not None else dialect.messages_of_user(body)
         proxied = self._policies.proxied(terms.policy)
-        fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
-        self._check_size(fields)
         if is_priced(terms):
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
+            fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
+            self._check_size(fields)
             take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
-            masked = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
-            return replace(masked, headers=headers, charged=True)
+            filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
+            return replace(filled, headers=headers, charged=True)
         _refuse_recall(dialect, body, vault=proxied.vault)
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
         own_key = _conversation_key(key, seed) if earlier is None else earlier.key
-        reads = await self._read(caller, terms, fields, client_disconnected)
-        for each, own in zip(fields, reads, strict=True):
-            for read in own:
-                _refuse_blocked(read, proxied.block, each.slot.path)
-        surrogates = await self._mask(
+        surrogates = await self._conversation(
             caller,
-            fields,
-            reads,
+            terms,
+            dialect.slots(body),
             client_disconnected,
-            key=key if terms.fill.consistency == PER_TENANT else own_key,
-            language=None if terms.mask.language == AUTO else terms.mask.language,
-            fill=terms.fill.mode,
+            own_key=own_key,
             earlier=None if earlier is None else earlier.content,
         )
         keeping = None
@@ -164,6 +159,60 @@ class ProxyService:
             keeping = await self._kept.keeping(tenant, upstream.name, Kept(own_key, surrogates.content))
         take_call(upstream)
         return Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy, keeping)
+
+    async def masked(
+        self,
+        caller: Caller,
+        slots: Iterable[Slot],
+        *,
+        policy: str | None,
+        seed: str,
+        client_disconnected: asyncio.Event,
+    ) -> Surrogates:
+        """Mask texts that another service sends to a model, in place. `seed`: what starts their conversation.
+
+        Raises as `outgoing`."""
+        terms = self._terms(caller.tenant, policy)
+        if is_priced(terms):
+            raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
+        own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
+        return await self._conversation(caller, terms, slots, client_disconnected, own_key=own_key, earlier=None)
+
+    async def _conversation(
+        self,
+        caller: Caller,
+        terms: Terms,
+        slots: Iterable[Slot],
+        client_disconnected: asyncio.Event,
+        *,
+        own_key: bytes,
+        earlier: Content | None,
+    ) -> Surrogates:
+        """Mask the texts of a conversation in place. `own_key`: of its surrogates, unless they are those of the tenant.
+
+        Raises InvalidInput for what the policy refuses; what the engine raises."""
+        key = self._surrogate_key(caller.tenant)
+        proxied = self._policies.proxied(terms.policy)
+        fields = fields_of(slots, proxied, pseudonym_key=key)
+        self._check_size(fields)
+        reads = await self._read(caller, terms, fields, client_disconnected)
+        for each, own in zip(fields, reads, strict=True):
+            for read in own:
+                _refuse_blocked(read, proxied.block, each.slot.path)
+        return await self._mask(
+            caller,
+            fields,
+            reads,
+            client_disconnected,
+            key=key if terms.fill.consistency == PER_TENANT else own_key,
+            language=None if terms.mask.language == AUTO else terms.mask.language,
+            fill=terms.fill.mode,
+            earlier=earlier,
+        )
+
+    def lets_media_pass(self, tenant: str, policy: str | None) -> bool:
+        """Whether the policy lets images pass unread. Raises InvalidInput, PolicyEnforced."""
+        return self._policies.proxied(self._terms(tenant, policy).policy).media == "pass"
 
     def _check_size(self, fields: Sequence[Field]) -> None:
         """Raise InvalidInput for more text than a request may have."""
