@@ -172,3 +172,17 @@ def test_nothing_of_it_is_in_redis_in_the_clear(proxying: Gateway, tenant: Tenan
     assert b"vault:entry" in stored
     for text in ("Maria", "Keller", "Lisbon", "resp_zq", surrogate):
         assert text.encode() not in stored
+
+
+@pytest.mark.parametrize("policy", ["kept", "priced"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_names_of_users_that_an_answer_repeats_come_back(
+    tenant: Tenant, llm: ModelServer, policy: str, stream: bool
+) -> None:
+    fields: Any = {"user": "maria-keller-7", "safety_identifier": "maria@example.org", "stream": stream}
+    answer = respond(tenant, llm, "Hello.", answer="a1", policy=policy, **fields)
+    assert said(answer) == "Hello."
+    assert "maria" not in llm.seen
+    whole = answer.text if stream else json.dumps(answer.json())
+    assert '"user":"maria-keller-7"' in whole.replace(" ", "")
+    assert '"safety_identifier":"maria@example.org"' in whole.replace(" ", "")
