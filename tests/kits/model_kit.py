@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 
 Reply = Callable[[dict[str, Any]], str]
@@ -29,7 +30,8 @@ class ModelServer:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
-        self.response_id = "r1"  # of an answer in the format of OpenAI's Responses
+        self.response_id = "r*"  # of an answer in the format of OpenAI's Responses; * is a number of its own
+        self._numbers = count(1)
         kit = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -91,7 +93,7 @@ class ModelServer:
     def _facts(self, body: dict[str, Any]) -> dict[str, Any]:
         """What a response says of itself, and repeats of its request."""
         echoed = {name: body[name] for name in ("user", "safety_identifier") if name in body}
-        return {"id": self.response_id} | echoed
+        return {"id": self.response_id.replace("*", str(next(self._numbers)))} | echoed
 
 
 def _send(request: BaseHTTPRequestHandler, text: str, status: int, media_type: str = "application/json") -> None:
