@@ -241,7 +241,7 @@ class UpstreamLimits(BaseModel):
     vault_lifetime_s: int = Field(86_400, ge=1)
     vault_entries_max: int = Field(10_000, ge=1)
     vault_bytes_max: int = Field(64 * MIB, ge=1024)
-    vault_entry_bytes_max: int = Field(256 * 1024, ge=1024)
+    vault_entry_bytes_max: int = Field(64 * 1024, ge=1024)
 
 
 class DashboardSettings(BaseModel):

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,14 @@ def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes)
         elif slot.kind is not Kind.DEFINITION or terms.definitions == "mask":
             found.append(_field(slot))
     return [each for each in found if any(text.strip() for text in each.texts)]
+
+
+def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:
+    """The slots. Identifiers are added to `pseudonyms`, pseudonym -> identifier, before they are replaced."""
+    for slot in slots:
+        if slot.kind is Kind.IDENTIFIER:
+            pseudonyms[pseudonym(slot.value, key)] = str(slot.value)
+        yield slot
 
 
 def pseudonym(value: Any, key: bytes) -> str:

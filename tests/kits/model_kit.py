@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 
 Reply = Callable[[dict[str, Any]], str]
@@ -29,7 +30,8 @@ class ModelServer:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
-        self.response_id = "r1"  # of an answer in the format of OpenAI's Responses
+        self.response_id = "r*"  # of an answer in the format of OpenAI's Responses; * is a number of its own
+        self._numbers = count(1)
         kit = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -76,19 +78,22 @@ class ModelServer:
         if self.status != 200:
             _send(request, json.dumps({"error": {"message": said, "type": "invalid_request_error"}}), self.status)
         elif body.get("stream"):
-            _send(request, "".join(self._events(request.path, said)), 200, "text/event-stream")
+            _send(request, "".join(self._events(request.path, said, body)), 200, "text/event-stream")
         else:
             _send(request, json.dumps(self._whole(request.path, said, body)), 200)
 
     def _whole(self, path: str, said: str, body: dict[str, Any]) -> dict[str, Any]:
         whole = _whole(path, said)
-        if not path.endswith("/responses"):
-            return whole
-        echoed = {name: body[name] for name in ("user", "safety_identifier", "instructions") if name in body}
-        return whole | {"id": self.response_id} | echoed
+        return whole | self._facts(body) if path.endswith("/responses") else whole
 
-    def _events(self, path: str, said: str) -> Iterator[str]:
-        return (event.replace('"id": "r1"', f'"id": "{self.response_id}"') for event in _events(path, said, self.piece))
+    def _events(self, path: str, said: str, body: dict[str, Any]) -> Iterator[str]:
+        facts = json.dumps(self._facts(body))[1:-1]
+        return (event.replace('"id": "r1"', facts) for event in _events(path, said, self.piece))
+
+    def _facts(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What a response says of itself, and repeats of its request."""
+        echoed = {name: body[name] for name in ("user", "safety_identifier") if name in body}
+        return {"id": self.response_id.replace("*", str(next(self._numbers)))} | echoed
 
 
 def _send(request: BaseHTTPRequestHandler, text: str, status: int, media_type: str = "application/json") -> None:
