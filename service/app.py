@@ -14,7 +14,10 @@ from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
+from service.budget.events import events_router
+from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
+from service.budget.spending import router as spending
 from service.dashboard.endpoints import router as dashboard
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
@@ -64,8 +67,11 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(presidio)
     app.include_router(recognisers)
     app.include_router(series_router)
+    app.include_router(events_router)
     app.include_router(estimate_router(gateway.estimated))
     app.include_router(headroom_router(gateway.estimated, gateway.openai))
+    app.include_router(forecast)
+    app.include_router(spending)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)

@@ -13,10 +13,12 @@ from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
 from core.ledger.vault import Vault
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.budget.watch import BudgetWatch
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
@@ -61,6 +63,8 @@ AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
+BudgetWatchDep = Annotated[BudgetWatch, _part(lambda gateway: gateway.budget_watch)]
+SpendingDep = Annotated[SpendingTotals, _part(lambda gateway: gateway.spending)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]

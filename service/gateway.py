@@ -16,12 +16,14 @@ from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.ledger.sessions import SessionStore
+from core.ledger.spending_totals import SpendingTotals
 from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
+from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
@@ -108,13 +110,15 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
+        self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,
             ledger=self.ledger,
             sealer=ledger.sealer,
-            series=self.series,
+            folds=(self.series, self.spending),
             ranks=self.ranks,
         )
         self.authenticator = Authenticator(
