@@ -83,8 +83,10 @@ class GuardrailService:
     async def decision(self, caller: Caller, body: GuardrailRequest, client_disconnected: asyncio.Event) -> Decision:
         """What LiteLLM shall do. A request that cannot be masked is `BLOCKED`, with a reason that repeats nothing.
 
-        Raises what the engine and the vault raise, and InvalidInput for an answer whose request was not masked: LiteLLM
-        then fails the call."""
+        Raises what the engine and the vault raise, and InvalidInput where the guardrail is off, and for an answer whose
+        request was not masked: LiteLLM then fails the call."""
+        if self._settings.guardrail_lifetime_s == 0:
+            raise InvalidInput("The operator has turned the guardrail off.", field="input_type")
         parameters = _parameters(body)
         if body.litellm_call_id is None:
             raise InvalidInput("Without a call id an answer could not be restored.", field="litellm_call_id")
