@@ -237,7 +237,7 @@ class UpstreamLimits(BaseModel):
     proxy_finds_bytes_max: int = Field(32 * MIB, ge=0)
     restore_token_lifetime_s: int = Field(86_400, ge=1)
     restore_token_bytes_max: int = Field(1 * MIB, ge=1024)
-    guardrail_lifetime_s: int = Field(900, ge=1)
+    guardrail_lifetime_s: int = Field(900, ge=0)
     vault_lifetime_s: int = Field(86_400, ge=1)
     vault_entries_max: int = Field(10_000, ge=1)
     vault_bytes_max: int = Field(64 * MIB, ge=1024)

@@ -8,6 +8,7 @@ which role of a key it needs, or that it serves the operator. `Needs` is the onl
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -31,6 +32,8 @@ from service.http.rate_limit import RateLimit
 
 GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
 _X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
+# clients of Presidio know no key, and may send one as the password of an address
+_BASIC_PATHS = ("/analyze", "/anonymize", "/deanonymize", "/supportedentities", "/recognizers")
 
 # For the API page only. `identify` reads the header itself.
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
@@ -119,11 +122,24 @@ class Authenticator:
 
 
 def _credential(request: Request) -> str:
-    """The header `Authorization`, or what Anthropic's clients and LiteLLM's guardrails send in its place."""
-    key = request.headers.get("x-api-key")
-    if key is not None and "authorization" not in request.headers and request.url.path in _X_API_KEY_PATHS:
+    """The header `Authorization`, or what Anthropic's clients, LiteLLM's guardrails and Presidio's clients send in its
+    place."""
+    path, key = request.url.path, request.headers.get("x-api-key")
+    if key is not None and "authorization" not in request.headers and path in _X_API_KEY_PATHS:
         return f"Bearer {key}"
-    return request.headers.get("authorization", "")
+    authorization = request.headers.get("authorization", "")
+    return _password(authorization) if path in _BASIC_PATHS else authorization
+
+
+def _password(authorization: str) -> str:
+    """A basic authorization as that of a bearer of its password; any other as it is."""
+    scheme, _, presented = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return authorization
+    try:
+        return f"Bearer {base64.b64decode(presented, validate=True).decode('ascii').partition(':')[2]}"
+    except ValueError:
+        return authorization
 
 
 async def identify(request: Request) -> Caller | Admin:
