@@ -58,7 +58,7 @@ FOLDERS = {
         "vectors",
         "proxy",
     },  # lists upstreams' models
-    "service.restore": {"config", "http"},
+    "service.restore": {"config", "http", "releases"},
     "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack

@@ -227,6 +227,8 @@ class UpstreamLimits(BaseModel):
     upstream_calls_max: int = Field(64, ge=1)
     upstream_idle_connections_max: int = Field(16, ge=0)
     upstream_idle_connection_s: float = Field(30.0, ge=0)
+    proxy_chars_max: int = Field(1_000_000, ge=1)
+    proxy_texts_max: int = Field(4096, ge=1)
     proxy_finds_bytes_max: int = Field(32 * MIB, ge=0)
     restore_token_lifetime_s: int = Field(86_400, ge=1)
     restore_token_bytes_max: int = Field(1 * MIB, ge=1024)

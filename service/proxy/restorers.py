@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from core.text.reversible.mapping import Mapping
 from service.proxy.dialects.protocol import Restorer
-
-if TYPE_CHECKING:
-    from core.text.reversible.mapping import Mapping
 
 
 class MappingRestorers:

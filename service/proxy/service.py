@@ -12,12 +12,13 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from core.errors import InvalidInput
 from core.text.policy import AUTO, PER_TENANT, SURROGATE
+from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
 from service.http.auth import Caller
@@ -35,9 +36,6 @@ from service.sanitize.policies import Policies
 from service.sanitize.reversible import NOTHING, Read, read_of
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
-
-if TYPE_CHECKING:
-    from core.text.reversible.mapping import Mapping as Surrogates
 
 
 @dataclass(frozen=True)
@@ -112,17 +110,16 @@ class ProxyService:
         seed = conversation if conversation is not None else dialect.messages_of_user(body)
         proxied = self._policies.proxied(terms.policy)
         fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
+        self._check_size(fields)
         reads = await self._read(caller, terms, fields, client_disconnected)
         for each, own in zip(fields, reads, strict=True):
             for read in own:
                 _refuse_blocked(read, proxied.block, each.slot.path)
-        await asyncio.to_thread(reversible.load)
-        surrogates = await self._preparation.run(
-            tenant,
-            reversible.WORK * sum(len(text) for each in fields for text in each.texts),
-            _mask,
+        surrogates = await self._mask(
+            caller,
             fields,
             reads,
+            client_disconnected,
             key=key if terms.fill.consistency == PER_TENANT else _conversation_key(key, seed),
             language=None if terms.mask.language == AUTO else terms.mask.language,
             fill=terms.fill.mode,
@@ -138,6 +135,21 @@ class ProxyService:
             structured,
             terms.policy,
         )
+
+    def _check_size(self, fields: Sequence[Field]) -> None:
+        """Raise InvalidInput for more text than a request may have."""
+        chars = texts = 0
+        for each in fields:
+            chars += sum(map(len, each.texts))
+            texts += len(each.texts)
+            if chars > self._settings.proxy_chars_max:
+                raise InvalidInput(
+                    f"A request has at most {self._settings.proxy_chars_max} characters of text.", field=each.slot.path
+                )
+            if texts > self._settings.proxy_texts_max:
+                raise InvalidInput(
+                    f"A request has at most {self._settings.proxy_texts_max} texts.", field=each.slot.path
+                )
 
     def _terms(self, tenant: str, policy: str | None) -> Terms:
         """The mask and fill of a request: realistic surrogates, if no policy says otherwise.
@@ -181,12 +193,38 @@ class ProxyService:
         kept = {name: read for name in names if (read := self._finds.get(name)) is not None}
         missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in kept}
         if missing:
-            request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=list(missing.values()), render=lambda *_: {})
-            results = await self._releases.results(caller, request, client_disconnected)
+            results = await self._run(caller, list(missing.values()), client_disconnected)
             for name, result in zip(missing, results, strict=True):
                 kept[name] = read_of(result)
                 self._finds.keep(name, kept[name])
         return [kept[name] for name in names]
+
+    async def _mask(
+        self,
+        caller: Caller,
+        fields: Sequence[Field],
+        reads: Sequence[Sequence[Read]],
+        client_disconnected: asyncio.Event,
+        *,
+        key: bytes,
+        language: str | None,
+        fill: str,
+    ) -> Surrogates:
+        """Mask the fields in place. Returns the surrogates of the conversation. Raises TaskFailed without them."""
+        texts = [text for each in fields for text in each.texts]
+        size = sum(map(len, texts))
+        flat = [read for own in reads for read in own]
+        task = await self._preparation.run(
+            caller.tenant, size, reversible.mask_task, texts, flat, key=key, language=language, fill=fill
+        )
+        (masked,) = await self._run(caller, [task], client_disconnected)
+        await self._preparation.run(caller.tenant, size, _write, fields, masked.texts)
+        surrogates: Surrogates = masked.mapping
+        return surrogates
+
+    async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
+        request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=tasks, render=lambda *_: {})
+        return await self._releases.results(caller, request, client_disconnected)
 
     def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
         """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text, and InvalidInput
@@ -211,19 +249,11 @@ class ProxyService:
         return tasks
 
 
-def _mask(
-    fields: Sequence[Field], reads: Sequence[Sequence[Read]], *, key: bytes, language: str | None, fill: str
-) -> Surrogates:
-    """Mask the fields in place. Returns the surrogates of the conversation. Raises TaskFailed as
-    `reversible.masked`."""
-    texts = [text for each in fields for text in each.texts]
-    flat = [read for own in reads for read in own]
-    result = reversible.masked(texts, flat, key=key, language=language, fill=fill)
+def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:
     at = 0
     for each in fields:
-        each.write(result.texts[at : at + len(each.texts)])
+        each.write(masked[at : at + len(each.texts)])
         at += len(each.texts)
-    return result.mapping
 
 
 def _conversation_key(key: bytes, seed: str) -> bytes:

@@ -156,6 +156,11 @@ class ReleasePipeline:
     ) -> list[Buffer]:
         """Run work without a guarantee: nothing is held, charged or kept, and its timing may be shown."""
         results = await self.results(caller, release_request, client_disconnected)
+        if release_request.follow is not None:
+            following = await self._preparation.run(
+                caller.tenant, release_request.answer_size(results), release_request.follow, results
+            )
+            return await self.run_free(caller, following, client_disconnected)
         return await self._rendered(caller, release_request, results, without_guarantee(release_request.privacy))
 
     async def results(

@@ -6,43 +6,25 @@ conversation before anything is returned. What a surrogate hides is not guarante
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from core.errors import TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
-from core.text.reversible.forms import WHOLE, Form
-from core.text.reversible.mapping import Mapping, Pair
-from core.text.reversible.places import Edges, Place, Region, disjoint, places_of, writings
+from core.text.reversible.form import WHOLE, Form
+from core.text.reversible.forms import mapping_of
+from core.text.reversible.mapping import Content, Mapping, Pair
+from core.text.reversible.masked import Filled, MaskedConversation, Region
+from core.text.reversible.places import Place, Source, disjoint, places_of, writings
 from core.text.reversible.restorer import restored
 from core.text.surrogates.document import surrogate_language
 
 SURROGATE, NUMBERED = "surrogate", "numbered"
 FILLS = (SURROGATE, NUMBERED)
 ROUNDS_MAX = 16
-
-
-class Filled(NamedTuple):
-    """Code points [start, end) of a masked text, which stand for [original_start, original_end) of the text."""
-
-    start: int
-    end: int
-    type: str
-    original_start: int
-    original_end: int
-
-
-class MaskedConversation(NamedTuple):
-    """`texts`: in the order of the conversation. `filled`: the places of each that were replaced, in order. `mapping`:
-    restores them, and answers to them."""
-
-    texts: list[str]
-    filled: list[list[Filled]]
-    mapping: Mapping
-
-    def __repr__(self) -> str:
-        return f"MaskedConversation({len(self.texts)} texts)"
+# A conversation that is hard to restore is tried again as often as its size allows, but so many times in any case.
+ROUNDS_MIN = 4
+CHARS_TRIED_MAX = 4_000_000
 
 
 def mask_conversation(
@@ -75,7 +57,7 @@ class _Masking:
         self, texts: list[str], regions: Sequence[Sequence[Region]], key: bytes, language: str, fill: str
     ) -> None:
         self._texts, self._key, self._language, self._fill = texts, key, language, fill
-        self._edges = [Edges(text) if own else None for text, own in zip(texts, regions, strict=True)]
+        self._sources = [Source(text) for text in texts]
         self._regions = [
             self._widened(number, [Region(*region) for region in own]) for number, own in enumerate(regions)
         ]
@@ -92,13 +74,14 @@ class _Masking:
         self._round = 0
 
     def run(self) -> MaskedConversation:
-        for self._round in range(ROUNDS_MAX):
+        chars = sum(map(len, self._texts))
+        for self._round in range(max(ROUNDS_MIN, min(ROUNDS_MAX, CHARS_TRIED_MAX // (chars + 1)))):
             places = self._places()
             mapping = self._mapping(places)
-            chosen = {pair.original: pair.surrogate for pair in mapping.pairs}
+            chosen = {pair.original: pair.surrogate for pair in mapping.content.pairs}
             filled = [_filled(text, own, chosen) for text, own in zip(self._texts, places, strict=True)]
             masked = ["".join(pieces) for pieces in filled]
-            wrong = [number for number, text in enumerate(masked) if mapping.restore(text) != self._texts[number]]
+            wrong = [number for number, text in enumerate(masked) if not self._is_restored(number, text, mapping)]
             if not wrong:
                 pairs = zip(places, filled, strict=True)
                 return MaskedConversation(masked, [_spots(own, pieces) for own, pieces in pairs], mapping)
@@ -107,10 +90,8 @@ class _Masking:
         raise TaskFailed(reason="no-surrogate")
 
     def _widened(self, number: int, regions: Sequence[Region], tokens: int = 0) -> list[Region]:
-        edges = self._edges[number]
-        if edges is None:
-            edges = self._edges[number] = Edges(self._texts[number])
-        return disjoint(region for each in regions if (region := edges.widened(each, tokens)))
+        source = self._sources[number]
+        return disjoint(region for each in regions if (region := source.widened(each, tokens)))
 
     def _values(self) -> dict[str, Value]:
         """Return what stands in the regions."""
@@ -124,20 +105,26 @@ class _Masking:
     def _places(self) -> list[list[Place]]:
         values = self._extra | self._values() | self._given
         tree = writings(values.values(), self._language)
-        found = [places_of(text, own, tree) for text, own in zip(self._texts, self._regions, strict=True)]
+        found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
         return [[place.as_one_of(values) for place in own] for own in found]
 
     def _mapping(self, places: list[list[Place]]) -> Mapping:
         used = {place.writing.value.original: place.writing.value for own in places for place in own}
         if self._fill == NUMBERED:
-            chosen = markers(list(used.values()), words=Words(self._texts), banned=self._banned)
+            chosen = markers(
+                list(used.values()), words=Words(source.lexed.tokens for source in self._sources), banned=self._banned
+            )
         else:
-            kept = Words(part for text, own in zip(self._texts, places, strict=True) for part in _kept(text, own))
+            kept = Words(part for source, own in zip(self._sources, places, strict=True) for part in source.kept(own))
             chosen = surrogates(
                 list(used.values()), key=self._key, language=self._language, kept=kept, banned=self._banned
             )
-        pairs = [Pair(value.type, original, chosen[original]) for original, value in used.items()]
-        return Mapping(pairs, language=self._language, blocked=self._blocked)
+        pairs = tuple(Pair(value.type, original, chosen[original]) for original, value in used.items())
+        return mapping_of(Content(pairs, self._language, frozenset(self._blocked)))
+
+    def _is_restored(self, number: int, masked: str, mapping: Mapping) -> bool:
+        source = self._sources[number]
+        return mapping.restore(masked, source.lexed if masked == source.text else None) == source.text
 
     def _mend(self, number: int, places: list[Place], filled: list[str], mapping: Mapping) -> None:
         """Change what keeps a masked text from being restored."""
@@ -209,11 +196,3 @@ def _spots(places: Sequence[Place], pieces: Sequence[str]) -> list[Filled]:
         Filled(ends[2 * at], ends[2 * at + 1], place.writing.value.type, place.start, place.end)
         for at, place in enumerate(places)
     ]
-
-
-def _kept(text: str, places: Sequence[Place]) -> Iterator[str]:
-    read = 0
-    for place in places:
-        yield text[read : place.start]
-        read = place.end
-    yield text[read:]

@@ -15,7 +15,7 @@ from core.errors import TaskFailed
 from core.text.policy import NUMBER
 from core.text.reversible.forms import PERSON, marker, name_parts, parts_of
 from core.text.reversible.frequent import is_ordinary
-from core.text.reversible.lexing import folded_words, lex, normal
+from core.text.reversible.lexing import folded, folded_words, lex, normal
 from core.text.surrogates.date_shift import shift_of
 from core.text.surrogates.document import DATES
 from core.text.surrogates.draw import Draw
@@ -43,8 +43,9 @@ class Value(NamedTuple):
 class Words:
     """The words of texts, in small letters."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        found = [folded_words(text) for text in texts]
+    def __init__(self, texts: Iterable[Sequence[str]]) -> None:
+        """`texts`: the tokens of each."""
+        found = [folded(tokens) for tokens in texts]
         self._all = {word for words in found for word in words}
         self._joined = _BETWEEN * 2 + (_BETWEEN * 2).join(_BETWEEN.join(words) for words in found) + _BETWEEN * 2
 

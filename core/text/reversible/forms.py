@@ -7,12 +7,13 @@ original. All forms of a value are distinct from the value itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.reversible.form import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Form
 from core.text.reversible.frequent import is_ordinary
 from core.text.reversible.inflection import inflected, same_form
+from core.text.reversible.mapping import Content, Mapping
 from core.text.surrogates.name_words import PARTICLES
 from core.text.surrogates.shape import alphanumerics
 from core.text.surrogates.table import EXACT, NUMBERS
@@ -20,19 +21,26 @@ from core.text.surrogates.table import EXACT, NUMBERS
 PERSON = "PERSON"
 PART_LETTERS_MIN = 3
 BARE_DIGITS_MIN = 7
-WHOLE, PART, CASE, PART_CASE, INFLECTION, BARE = range(6)  # ranks: of two forms that are equal, the lower one is meant
 
 _SEPARATOR = regex.compile(r"[\s\-‐‑]+")
 _EDGES = regex.compile(r"^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$")
 
 
-class Form(NamedTuple):
-    rank: int
-    written: str
-    other: str  # the same form of the other value
-
-    def __repr__(self) -> str:
-        return f"Form({self.rank})"
+def mapping_of(content: Content) -> Mapping:
+    """Return the mapping that restores the surrogates of `content` in all of their forms. A form of two originals is
+    left out unless it is a surrogate itself."""
+    found: dict[str, Form] = {}
+    unclear: set[str] = set()
+    for pair in content.pairs:
+        for form in forms(pair.type, pair.surrogate, pair.original, content.language):
+            known = found.get(form.written)
+            if known is None or form.rank < known.rank:
+                found[form.written] = form
+                unclear.discard(form.written)
+            elif form.rank == known.rank and form.other != known.other:
+                unclear.add(form.written)
+    kept = {key: form for key, form in found.items() if key not in unclear and key not in content.blocked}
+    return Mapping(content, kept)
 
 
 def _capital(text: str) -> str:

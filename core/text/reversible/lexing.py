@@ -10,6 +10,7 @@ A token may be written with escapes: `M%C3%BCller`, `O&#39;Neil`, `maria\\_weber
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
@@ -112,7 +113,12 @@ def normal(token: str) -> str:
 
 def folded_words(text: str) -> list[str]:
     """Return the tokens of a text with letters or digits, in small letters."""
-    return [token.casefold() for token in lex(text).tokens if kind(token) != OTHER]
+    return folded(lex(text).tokens)
+
+
+def folded(tokens: Iterable[str]) -> list[str]:
+    """Return those with letters or digits, in small letters."""
+    return [token.casefold() for token in tokens if token.isalnum() or (not token.isspace() and kind(token) != OTHER)]
 
 
 def _scan(text: str, *, final: bool) -> tuple[list[Escape], str]:

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.text.policy import ENTITIES
-from core.text.reversible.conversation import FILLS, MaskedConversation, mask_conversation
+from core.text.reversible.conversation import FILLS, mask_conversation
+from core.text.reversible.masked import MaskedConversation
 from core.text.reversible.places import Region
 
 KEY = b"k" * 32
@@ -155,7 +156,7 @@ def test_names_beside_letters_of_another_script() -> None:
 
 def test_nothing_shows_a_value() -> None:
     done = masked("Anna Kowalska", values=ANNA)
-    for shown in (repr(done), repr(done.mapping), repr(done.mapping.pairs)):
+    for shown in (repr(done), repr(done.mapping), repr(done.mapping.content)):
         assert "Anna" not in shown
         assert done.texts[0] not in shown
 
