@@ -2,7 +2,7 @@
 
     python -m benchmarks.conversations [--only en de ...] [--every N] [--show N]
 
-Each conversation is sent five times to a model that repeats what it was told and rewrites every surrogate: the answer
+Each conversation is sent five times to a model that repeats the last message and rewrites every surrogate: the answer
 comes whole, and as a stream that is split at every byte, character, token and event. The gateway runs in this process
 with the shipped recognisers, the default policy and a real Redis.
 

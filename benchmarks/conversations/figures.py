@@ -90,7 +90,7 @@ def _parts(original: Original) -> list[str]:
     if original.type != "PERSON":
         return [original.value]
     words = [word for word in original.value.split() if len(word) >= _PART_CHARS_MIN and word[0].isupper()]
-    joined = [mark.join(original.value.lower().split()) for mark in "-_."]
+    joined = [mark.join(original.value.lower().split()) for mark in " -_."]
     return [original.value, *words, *(word.upper() for word in words), *joined]
 
 

@@ -17,8 +17,8 @@ from model_formats_kit import Call, Said, Split
 from model_kit import ModelServer, pieces_of
 
 from benchmarks.conversations.answers import Heard, heard
-from benchmarks.conversations.figures import Figures
-from benchmarks.conversations.recorded import Conversation
+from benchmarks.conversations.figures import Figures, strings, writings
+from benchmarks.conversations.recorded import FORMATS, Conversation
 from benchmarks.conversations.requests import body_of
 from benchmarks.conversations.rewriting import Rewriting, as_read, rewritings
 from core.text.reversible.mapping import Pair
@@ -68,16 +68,17 @@ class Probe(NamedTuple):
 class Bench:
     """A gateway in this process, whose mappings are read on the way, before a model that says what it is asked to."""
 
-    def __init__(self, gateway: Gateway, model: ModelServer) -> None:
+    def __init__(self, gateway: Gateway, model: ModelServer, key: bytes = b"k" * 32) -> None:
         self.gateway, self.model = gateway, model
         self.tenant: Tenant = gateway.tenant()
         self.pairs: tuple[Pair, ...] = ()
         service = gateway.service.proxy.service
+        service._surrogate_key = lambda _: key  # so that every run has the same surrogates
         made = service.outgoing
 
         async def outgoing(*args: Any, **kwargs: Any) -> Any:
             found = await made(*args, **kwargs)
-            self.pairs = found.surrogates.pairs
+            self.pairs = found.surrogates.content.pairs
             return found
 
         service.outgoing = outgoing  # type: ignore[method-assign]
@@ -88,6 +89,14 @@ class Bench:
             for number, way in enumerate(ways):
                 self._one(conversation, way, figures, first=number == 0)
         return figures
+
+    def asked(self, text: str) -> tuple[str, str]:
+        """Return what a client reads if the model repeats a message, and what the model saw, in all of its writings."""
+        self.model.reply = _last
+        body = {"model": "stub-gpt", "messages": [{"role": "user", "content": text}]}
+        answer = self.tenant.http.post(FORMATS[0], json=body)
+        seen = "\n".join(variant for text in strings(self.model.bodies[-1]) for variant in writings(text))
+        return heard(FORMATS[0], answer.text, stream=False).text, seen
 
     def _one(self, conversation: Conversation, way: Way, figures: Figures, *, first: bool) -> None:
         probes: list[Probe] = []

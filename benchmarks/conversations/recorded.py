@@ -28,7 +28,17 @@ _TYPES = {
     "iban": "IBAN_CODE",
     "card": "CREDIT_CARD",
 }
-_WRITTEN_AS = {"a1": "a", "a2": "a", "A": "a", "aurl": "a", "ahtml": "a", "aslug": "a", "b1": "b", "b2": "b"}
+_WRITTEN_AS = {
+    "a1": "a",
+    "a2": "a",
+    "A": "a",
+    "aurl": "a",
+    "ahtml": "a",
+    "aslug": "a",
+    "alow": "a",
+    "b1": "b",
+    "b2": "b",
+}
 
 
 class Original(NamedTuple):
@@ -108,6 +118,7 @@ def _values(cast: Cast, number: int) -> dict[str, str]:
         "a1": a1,
         "a2": a2,
         "A": cast.a.upper(),
+        "alow": cast.a.lower(),
         "aurl": (quote if number % 2 else quote_plus)(cast.a),
         "ahtml": _entities(cast.a),
         "aslug": cast.a.lower().replace(" ", "-"),

@@ -64,7 +64,7 @@ SCENARIOS = (
             ),
             assistant("`INHABER` ist `$b`, und der Vorgabewert von `gruss` ist `$a1`. Fragen Sie $a."),
             user(
-                "Im Protokoll steht: 2026-03-04 10:22:11 WARN Anmeldung von $a ($mail) aus $city schlug fehl\\n$b half.\n"
+                "Im Protokoll steht: 2026-03-04 10:22:11 WARN Anmeldung von $a ($mail) schlug fehl ($city)\\n$b half.\n"
                 "War das $b?"
             ),
         ),
@@ -90,7 +90,7 @@ SCENARIOS = (
             system("Es schreibt $a, geboren in $city, angestellt bei der $org."),
             user('{"profil": {"name": "$a", "auch": ["$a1", "$A"], "partner": "$b"}, "zeilen": "Wohnt\\n$a\\n$city"}'),
             assistant('{"fazit": "$a und $b wohnen in $city."}'),
-            user("Ist $A dieselbe Person wie $a? Und gehört das Konto $iban nun $b oder $a1?"),
+            user("Ist $A ($alow) dieselbe Person wie $a? Und gehört das Konto $iban nun $b oder $a1?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"vorgang": "von $b"}},

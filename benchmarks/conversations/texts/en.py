@@ -97,7 +97,7 @@ SCENARIOS = (
                 '{"profile": {"name": "$a", "aliases": ["$a1", "$A"], "partner": "$b"}, "lines": "Home\\n$a\\n$city"}'
             ),
             assistant('{"summary": "$a and $b live in $city."}'),
-            user("Is $A the same person as $a? And whose account is $iban, $b's or $a1's?"),
+            user("Is $A ($alow) the same person as $a? And whose account is $iban, $b's or $a1's?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"ticket": "from $b"}},

@@ -75,8 +75,9 @@ SCENARIOS = (
         "mail",
         (
             user(
-                "De: $a <$mail>\nPara: $b <$bmail>\nAsunto: Reunión en $city\n\nHola, $b1:\n\n¿podemos vernos en $city? "
-                "Mi teléfono es $phone.\n\nSaludos,\n$a1\n\n> El lunes, $b escribió:\n> Estimada familia $a2, "
+                "De: $a <$mail>\nPara: $b <$bmail>\nAsunto: Reunión en $city\n\nHola, $b1:\n\n"
+                "¿podemos vernos en $city? Mi teléfono es $phone.\n\nSaludos,\n$a1\n\n"
+                "> El lunes, $b escribió:\n> Estimada familia $a2, "
                 "tenemos su tarjeta $card."
             ),
             assistant("$a quiere ver a $b en $city, y $b2 tiene la tarjeta $card."),
@@ -92,7 +93,7 @@ SCENARIOS = (
             system("La persona que escribe es $a, de $city, y trabaja en $org."),
             user('{"perfil": {"nombre": "$a", "alias": ["$a1", "$A"], "pareja": "$b"}, "lineas": "Vive\\n$a\\n$city"}'),
             assistant('{"resumen": "$a y $b viven en $city."}'),
-            user("¿$A es la misma persona que $a? ¿Y la cuenta $iban es de $b o de $a1?"),
+            user("¿$A ($alow) es la misma persona que $a? ¿Y la cuenta $iban es de $b o de $a1?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"caso": "de $b"}},

@@ -75,9 +75,9 @@ SCENARIOS = (
         "mail",
         (
             user(
-                "De : $a <$mail>\nÀ : $b <$bmail>\nObjet : Rendez-vous à $city\n\nBonjour $b1,\n\npouvons-nous nous voir "
-                "à $city ? Mon téléphone : $phone.\n\nCordialement,\n$a1\n\n> Lundi, $b a écrit :\n> Chère famille $a2, "
-                "nous avons votre carte $card."
+                "De : $a <$mail>\nÀ : $b <$bmail>\nObjet : Rendez-vous à $city\n\nBonjour $b1,\n\n"
+                "pouvons-nous nous voir à $city ? Mon téléphone : $phone.\n\nCordialement,\n$a1\n\n"
+                "> Lundi, $b a écrit :\n> Chère famille $a2, nous avons votre carte $card."
             ),
             assistant("$a veut voir $b à $city, et $b2 a la carte $card."),
             user(
@@ -94,7 +94,7 @@ SCENARIOS = (
                 '{"profil": {"nom": "$a", "alias": ["$a1", "$A"], "conjoint": "$b"}, "lignes": "Habite\\n$a\\n$city"}'
             ),
             assistant('{"bilan": "$a et $b habitent à $city."}'),
-            user("$A et $a sont-ils la même personne ? Et le compte $iban est-il à $b ou à $a1 ?"),
+            user("$A ($alow) et $a sont-ils la même personne ? Et le compte $iban est-il à $b ou à $a1 ?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"dossier": "de $b"}},

@@ -88,7 +88,7 @@ SCENARIOS = (
             system("Scrive $a, di $city, che lavora da $org."),
             user('{"profilo": {"nome": "$a", "alias": ["$a1", "$A"], "partner": "$b"}, "righe": "Vive\\n$a\\n$city"}'),
             assistant('{"sintesi": "$a e $b vivono a $city."}'),
-            user("$A è la stessa persona di $a? E il conto $iban è di $b o di $a1?"),
+            user("$A ($alow) è la stessa persona di $a? E il conto $iban è di $b o di $a1?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"pratica": "di $b"}},

@@ -83,7 +83,7 @@ SCENARIOS = (
             system("De gebruiker is $a uit $city, die bij $org werkt."),
             user('{"profiel": {"naam": "$a", "ook": ["$a1", "$A"], "partner": "$b"}, "regels": "Woont\\n$a\\n$city"}'),
             assistant('{"kort": "$a en $b wonen in $city."}'),
-            user("Is $A dezelfde persoon als $a? En is rekening $iban van $b of van $a1?"),
+            user("Is $A ($alow) dezelfde persoon als $a? En is rekening $iban van $b of van $a1?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"zaak": "van $b"}},

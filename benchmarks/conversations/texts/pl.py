@@ -73,8 +73,9 @@ SCENARIOS = (
         "mail",
         (
             user(
-                "Od: $a <$mail>\nDo: $b <$bmail>\nTemat: Spotkanie, $city\n\nCześć,\n\nczy możemy się spotkać? Miejsce: "
-                "$city. Telefon: $phone.\n\nPozdrawiam\n$a1\n\n> W poniedziałek $b napisał:\n> Mamy kartę $card."
+                "Od: $a <$mail>\nDo: $b <$bmail>\nTemat: Spotkanie, $city\n\nCześć,\n\nczy możemy się spotkać? "
+                "Miejsce: $city. Telefon: $phone.\n\n"
+                "Pozdrawiam\n$a1\n\n> W poniedziałek $b napisał:\n> Mamy kartę $card."
             ),
             assistant("$a prosi o spotkanie ($city), a $b ma kartę $card."),
             user(
@@ -89,7 +90,7 @@ SCENARIOS = (
             system("Pisze $a, miasto $city, firma $org."),
             user('{"profil": {"imie": "$a", "inne": ["$a1", "$A"], "partner": "$b"}, "linie": "Dom\\n$a\\n$city"}'),
             assistant('{"wynik": "$a i $b mieszkają w mieście $city."}'),
-            user("Czy $A i $a to ta sama osoba? I czyje jest konto $iban?"),
+            user("Czy $A ($alow) i $a to ta sama osoba? I czyje jest konto $iban?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"sprawa": "$b"}},

@@ -82,7 +82,7 @@ SCENARIOS = (
             system("Quem escreve é $a, de $city, que trabalha na $org."),
             user('{"perfil": {"nome": "$a", "outros": ["$a1", "$A"], "par": "$b"}, "linhas": "Mora\\n$a\\n$city"}'),
             assistant('{"resumo": "$a e $b moram em $city."}'),
-            user("$A é a mesma pessoa que $a? E a conta $iban é de $b ou de $a1?"),
+            user("$A ($alow) é a mesma pessoa que $a? E a conta $iban é de $b ou de $a1?"),
         ),
         (),
         {"author": "$a1", "user": "$a", "metadata": {"caso": "de $b"}},
