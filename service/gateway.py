@@ -12,19 +12,26 @@ from collections.abc import Callable
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.jobs import JobStore
+from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
+from core.ledger.sessions import SessionStore
+from core.ledger.spending_totals import SpendingTotals
+from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
+from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
+from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
+from service.http.browser_sessions import BrowserSessions
 from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
@@ -42,13 +49,16 @@ from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
+from service.proxy.kept_conversations import KeptConversations
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
+from service.sanitize import schemas as sanitize_schemas
 from service.sanitize.policies import load_policies
 from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.recognisers.trials import RecogniserTrials
@@ -56,9 +66,11 @@ from service.sanitize.schemas import SanitizeRequest
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import StreamParts
 from service.sanitize.tuned_models import TunedModels
+from service.sentdp import schemas as sentdp_schemas
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
 from service.turns import Turns
+from service.vectors import schemas as vector_schemas
 from service.vectors.constructions import Constructions
 from service.vectors.projections import Projections
 from service.vectors.schemas import VectorRequest
@@ -98,14 +110,28 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.spending = SpendingTotals(ledger.client)
+        self.ranks = SubjectRanks(ledger.client)
+        self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self._maintenance = Maintenance(
-            settings, client=ledger.client, ledger=self.ledger, sealer=ledger.sealer, series=self.series
+            settings,
+            client=ledger.client,
+            ledger=self.ledger,
+            sealer=ledger.sealer,
+            folds=(self.series, self.spending),
+            ranks=self.ranks,
         )
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
             RateLimit(settings.rate_limit_per_minute, clock=clock),
             FailureLimit(settings.auth_failures_per_minute, clock=clock),
+            BrowserSessions(
+                SessionStore(ledger.client, self.master_key, lifetime_s=settings.dashboard_session_s),
+                self.keys,
+                self.admin_keys,
+                hosts=settings.dashboard_hosts,
+            ),
         )
 
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
@@ -187,6 +213,12 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
+        self.vault = Vault(
+            ledger.client,
+            self.master_key,
+            entries_max=settings.vault_entries_max,
+            bytes_max=settings.vault_bytes_max,
+        )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors, upstreams=upstreams)
         proxy = ProxyService(
             settings,
@@ -196,6 +228,18 @@ class Gateway:
             releases=self.releases,
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            kept=KeptConversations(self.vault, settings, self.preparation),
+        )
+        self.guardrail = GuardrailService(
+            settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
+        )
+        self.presidio = PresidioService(
+            settings,
+            policies=self.policies,
+            sanitize=self.sanitize,
+            releases=self.releases,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
         shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
@@ -240,9 +284,15 @@ class Gateway:
         )
         self.estimated = [
             *estimated_jobs(self.job_kinds),
-            Estimated("sanitize", SanitizeRequest, frozenset({"policy", "mask", "fill"}), self.sanitize),
-            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp),
-            Estimated("vector", VectorRequest, frozenset(), self.vectors),
+            Estimated(
+                "sanitize",
+                SanitizeRequest,
+                frozenset({"policy", "mask", "fill"}),
+                self.sanitize,
+                sanitize_schemas.typical,
+            ),
+            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp, sentdp_schemas.typical),
+            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical),
         ]
 
     async def start(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.accounting.filters import Arms, Sums
+from core.accounting.filters import Arms, Sums, admits
 from core.amounts import Amount
 
 Vector = tuple[int, ...]
@@ -56,3 +56,8 @@ def amount_of(vector: Sequence[int]) -> Amount:
 
 def plus(a: Sequence[int], b: Sequence[int]) -> Vector:
     return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def admits_vector(limit: Vector, total: Vector) -> bool:
+    """Whether a filter account with this limit admits a total. The orders do not matter for the answer."""
+    return admits(arms_of((), limit), sums_of(total))

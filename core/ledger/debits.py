@@ -120,6 +120,19 @@ class Debits:
     def accounts(self) -> tuple[Account, ...]:
         return tuple(self._rows)
 
+    @property
+    def units(self) -> frozenset[Unit]:
+        """The units whose accounts the release debits."""
+        return frozenset(unit for unit, _ in self._rows)
+
+    def cost(self, account: Account, orders: Orders) -> Vector:
+        """Return what the release adds to a debited account with these orders."""
+        return _vector(self._rows[account], orders)
+
+    def plans(self, account: Account) -> tuple[str, str]:
+        """Return the signatures of the plans that admit what the release debits from the account."""
+        return _plans(self._rows[account])
+
     def args(self, orders: Mapping[Account, Orders]) -> dict[str, object]:
         """Return the arguments `accounts`, `subjects` and `losses` of reserve.lua."""
         return {

@@ -34,10 +34,12 @@ from core.ledger.client import LedgerClient
 from core.ledger.counters import NO_RHO, NO_SQUARE, amount_of
 from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
+from core.ledger.headroom import AccountHeadroom, fit, headroom
 from core.ledger.keys import Claim, MasterKey, Purpose
 from core.ledger.migration import migrate
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
+    AccountState,
     Charge,
     Estimate,
     EstimateLine,
@@ -162,6 +164,7 @@ class Ledger(LedgerReader):
         *,
         claim: Claim | None = None,
         key_id: str | None = None,
+        route: str | None = None,
         hold_ttl_ms: int | None = None,
     ) -> Reserved | Replay:
         """Hold the cost of a release, or return the result of an earlier release under the same claim.
@@ -173,7 +176,8 @@ class Ledger(LedgerReader):
         A `claim` is an Idempotency-Key with its body. Under a caller's key a denial repeats with the same numbers for
         as long as its tombstone lives. A claim whose release was cancelled can be used again.
 
-        `key_id` is the id of the API key that causes the release. The journal entries of the release contain it.
+        `key_id` is the id of the API key that causes the release, and `route` the route of the gateway that it is sent
+        to, such as `embed/sentdp`. The journal entries of the release contain both.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
         SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput, TenantLimitReached.
@@ -191,6 +195,7 @@ class Ledger(LedgerReader):
                 "scope": names.check_hex(claim.scope, length=64) if claim else "",
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
                 "key": names.check_hex(key_id, length=names.KEY_ID_LENGTH) if key_id else "",
+                "route": names.check_route(route) if route else "",
                 "generated": claim is not None and claim.generated,
                 "mechanism": wire.mechanism_label(charges),
                 "hold_ttl_ms": hold_ttl_ms,
@@ -259,8 +264,28 @@ class Ledger(LedgerReader):
         for row, cost, fits in zip(found["accounts"], found["costs"], found["fits"], strict=True):
             state = wire.account_state(tenant, row)
             after = state.remaining_after(cost) if fits else None
-            lines.append(EstimateLine(state, amount_of(cost), after))
+            times = fit(state, tuple(cost), (state.plan_signature,)).releases  # the script has refused another plan
+            lines.append(EstimateLine(state, amount_of(cost), after, times))
         return Estimate(tuple(lines))
+
+    async def headroom(
+        self, tenant: str, account_id: str, offers: Sequence[Sequence[Charge]]
+    ) -> tuple[AccountState, tuple[AccountHeadroom, ...]]:
+        """Return an account, and how many more of each release fit. The charges of `offers` name no subject.
+
+        Each release is counted alone, as if nothing else were reserved. The limits of `TenantCaps` are not considered.
+        Writes nothing. Raises UnknownAccount, UnknownTenant, InvalidInput.
+        """
+        found = await self.debited_accounts(tenant, account_id)
+        groups = [found.own] if found.subject is None else [found.subject, found.own]
+        answers = []
+        for charges in offers:
+            debits = Debits(tenant, charges, self._master_key)
+            new_subject = None
+            if found.subject is None and found.new_subject is not None:
+                new_subject = headroom(debits, [found.new_subject])
+            answers.append(AccountHeadroom(debits.units, headroom(debits, groups), new_subject))
+        return found.account, tuple(answers)
 
     async def ping_write(self) -> None:
         """Write one small key durably. Raises LedgerUnavailable if a transition could not be written now."""

@@ -13,6 +13,7 @@ from core.errors import InvalidInput, UnknownAccount
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
+_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./-]{0,63}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16
@@ -32,6 +33,11 @@ VERSION_KEY = "{seals}:version"
 ADMIN_LOG_KEY = "{admin}:log"
 
 
+def session_key(name: str) -> str:
+    """One session of the dashboard, a string, by the HMAC of its token. No tenant's key has this suffix."""
+    return f"{{sessions}}:session:{check_hex(name, length=64)}"
+
+
 def check_tenant(name: str) -> str:
     """Return `name`. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
     if not _TENANT.fullmatch(name):
@@ -44,6 +50,13 @@ def check_label(label: str) -> str:
     if not _LABEL.fullmatch(label):
         raise ValueError("a mechanism or reason is a short fixed label")
     return label
+
+
+def check_route(route: str) -> str:
+    """Return `route`, a path of the gateway without its first slash. Raises ValueError if it could be free text."""
+    if not _ROUTE.fullmatch(route):
+        raise ValueError("a route is a short fixed path")
+    return route
 
 
 def check_hex(value: str, *, length: int) -> str:
@@ -83,24 +96,32 @@ def subject_entries_key(tenant: str, subject_hash: str) -> str:
     return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
 
 
+def ranks_key(tenant: str, unit: Unit) -> str:
+    """The subjects of a unit by what remains of their accounts, a sorted set without scores (rank.lua)."""
+    return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"
+
+
 def overdue_key(tenant: str) -> str:
     """The open holds by deadline in ms, a sorted set."""
     return f"{{{check_tenant(tenant)}}}:overdue"
 
 
-def series_key(tenant: str) -> str:
-    """The current totals of every series of the tenant, a hash by `unit:mechanism:class`."""
-    return f"{{{check_tenant(tenant)}}}:series"
+def sums_key(tenant: str, name: str) -> str:
+    """The current totals of one aggregate of the journal, a hash by series (`core.ledger.journal_fold`).
 
-
-def series_points_key(tenant: str, step_s: int, series: str) -> str:
-    """The buckets of one series at one step, a sorted set by the bucket's start in seconds."""
-    return f"{series_key(tenant)}:{step_s}:{series}"
+    With `:step:series` added it is the key of the buckets of one series, a sorted set by the bucket's start in seconds.
+    """
+    return f"{{{check_tenant(tenant)}}}:{name}"
 
 
 def reuse_key(tenant: str, place: int) -> str:
     """One stored result for reuse, a string; see `core.ledger.reuse`."""
     return f"{{{check_tenant(tenant)}}}:reuse:{place}"
+
+
+def vault_entry_key(tenant: str, entry_id: str) -> str:
+    """One entry of the tenant's vault, a string; see `vault.lua`."""
+    return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"
 
 
 def tenant_api_keys_key(tenant: str) -> str:

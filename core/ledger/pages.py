@@ -23,12 +23,14 @@ OWN_ACCOUNTS = tuple(unit.value for unit in Unit)
 class AccountsRead:
     """Accounts as they were after entry `seq`. `rows` is the reply of Redis, `states` the parsed form.
 
-    `last` is the name to continue after; it is "" if nothing was found. `faults` are fixed sentences.
+    `last` is the name to continue after; it is "" if nothing was found. `missing` are the names of accounts that do not
+    exist. `faults` are fixed sentences, also about those.
     """
 
     seq: int
     rows: tuple[tuple[Any, ...], ...]
     states: tuple[AccountState, ...]
+    missing: tuple[str, ...]
     faults: tuple[str, ...]
     last: str
 
@@ -54,12 +56,13 @@ async def read_accounts(
     if found["outcome"] == "unknown-tenant":
         raise UnknownTenant
     rows = tuple(tuple(row) for row in found["accounts"])
-    missing = [f"the account {_shown(tenant, name)} is missing" for name in found["missing"]]
+    missing = [missing_fault(tenant, name) for name in found["missing"]]
     unreadable = [f"the account {_shown(tenant, name)} cannot be read" for name in found["unreadable"]]
     return AccountsRead(
         seq=found["seq"],
         rows=rows,
         states=wire.account_states(tenant, rows),
+        missing=tuple(found["missing"]),
         faults=(*missing, *unreadable),
         last=found["last"],
     )
@@ -96,6 +99,11 @@ def readable_entry(tenant: str, raw: RawEntry, *, subjects: bool = True) -> Jour
         return wire.journal_entry(tenant, raw, subjects=subjects) if raw[0].endswith(b"-0") else None
     except (KeyError, ValueError, IndexError, TypeError, AttributeError):
         return None
+
+
+def missing_fault(tenant: str, name: str) -> str:
+    """Return the fault of an account that does not exist."""
+    return f"the account {_shown(tenant, name)} is missing"
 
 
 def _shown(tenant: str, name: str) -> str:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgpack
+
+from core.accounting.events import Unit
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
-from core.ledger import names
+from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.journal_pages import JournalEntries
-from core.ledger.pages import OWN_ACCOUNTS, read_accounts
+from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
+    DebitedAccounts,
     JournalPage,
     Tenant,
     TenantMode,
 )
+from core.ledger.subject_history import SubjectHistory, subject_history
 
 PAGE_LIMIT_MAX = 1000
 PAGE_ROWS_MAX = 10_000
@@ -38,6 +44,11 @@ class LedgerReader:
         if mode is None:
             raise UnknownTenant
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
+
+    async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
+        """Return the number of the last journal entry of each tenant; 0 for one that does not exist."""
+        replies = await self._client.call_many([("HGET", names.tenant_key(name), "seq") for name in tenants])
+        return {name: int(reply or 0) for name, reply in zip(tenants, replies, strict=True)}
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return all tenants, sorted by name."""
@@ -100,6 +111,40 @@ class LedgerReader:
             raise UnknownAccount
         return states[0]
 
+    async def debited_accounts(self, tenant: str, account_id: str) -> DebitedAccounts:
+        """Return one account by its id with the accounts of its owner and of the tenant, all of one moment.
+
+        Accounts that a subject does not have yet are returned as its first release would open them. Raises
+        UnknownAccount, UnknownTenant.
+        """
+        state = await self.account(tenant, account_id)
+        subject = state.subject_hash
+        listed = [names.account_name(unit, subject) for unit in Unit] if subject else []
+        found = await read_accounts(self._client, tenant, listed=[*OWN_ACCOUNTS, *listed])
+        if set(found.faults) - {missing_fault(tenant, name) for name in found.missing if name in listed}:
+            raise self._unreadable(tenant, found.faults[0])
+        states = {names.account_name(one.unit, one.subject_hash): one for one in found.states}
+        if subject and names.account_name(state.unit, subject) not in states:
+            raise UnknownAccount  # its only hold was refunded since
+        fresh = await self._new_subject(tenant)
+        return DebitedAccounts(
+            account=states[names.account_name(state.unit, subject)],
+            own={unit: states[unit.value] for unit in Unit},
+            subject={
+                unit: states.get(names.account_name(unit, subject)) or wire.new_subject_state(tenant, terms, subject)
+                for unit, terms in fresh.items()
+            }
+            if subject
+            else None,
+            new_subject={unit: wire.new_subject_state(tenant, terms, None) for unit, terms in fresh.items()} or None,
+        )
+
+    async def _new_subject(self, tenant: str) -> dict[Unit, Any]:
+        """Return the terms of a new subject's accounts; nothing in `tenant` mode."""
+        fields = [f"subject:{unit.value}" for unit in Unit]
+        found = await self._client.call("HMGET", names.tenant_key(tenant), *fields)
+        return {unit: msgpack.unpackb(terms) for unit, terms in zip(Unit, found, strict=True) if terms is not None}
+
     async def journal(
         self,
         tenant: str,
@@ -127,6 +172,19 @@ class LedgerReader:
         entries = JournalEntries(self._client, tenant, account_id, subject, key_id)
         return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
 
+    async def now_ms(self) -> int:
+        """Return the time of the Redis clock."""
+        return await self._client.now_ms()
+
+    async def subject_history(
+        self, tenant: str, state: AccountState, *, from_ms: int, entries_max: int
+    ) -> SubjectHistory:
+        """Return what was spent on a subject's account since `from_ms`, newest first, from up to `entries_max` entries.
+
+        See `core.ledger.subject_history`.
+        """
+        return await subject_history(self._client, tenant, state, from_ms=from_ms, entries_max=entries_max)
+
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
         end = "+" if last is None else str(last)
         found: list[Any] = await self._client.call(
@@ -138,10 +196,14 @@ class LedgerReader:
         """Return what `read_accounts` finds. Raises LedgerUnavailable for missing or unreadable accounts."""
         found = await read_accounts(self._client, tenant, history=True, **which)
         if found.faults:
-            raise LedgerUnavailable(
-                f"Of the tenant {tenant}, {found.faults[0]}; `privacy-gateway ledger audit` reports the details."
-            )
+            raise self._unreadable(tenant, found.faults[0])
         return found.states
+
+    @staticmethod
+    def _unreadable(tenant: str, fault: str) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"Of the tenant {tenant}, {fault}; `privacy-gateway ledger audit` reports the details."
+        )
 
     async def _tenant_names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -212,6 +212,20 @@ class AccountState:
 
 
 @dataclass(frozen=True)
+class DebitedAccounts:
+    """An account, and every account that a release on it may debit, by unit and of the same moment.
+
+    `subject` is None for the tenant's own account. `new_subject` are the accounts that a first release opens for a
+    subject; None in `tenant` mode.
+    """
+
+    account: AccountState
+    own: Mapping[Unit, AccountState]
+    subject: Mapping[Unit, AccountState] | None
+    new_subject: Mapping[Unit, AccountState] | None
+
+
+@dataclass(frozen=True)
 class AccountPage:
     """`next_cursor` is None after the last account."""
 
@@ -251,11 +265,15 @@ class Settled:
 
 @dataclass(frozen=True)
 class EstimateLine:
-    """The cost of a release for one account. `remaining_after` is None if the account does not admit it."""
+    """The cost of a release for one account. `remaining_after` is None if the account does not admit it.
+
+    `times` is how many such releases the account admits one after the other.
+    """
 
     account: AccountState
     cost: Amount
     remaining_after: Amount | None
+    times: int
 
     @property
     def allowed(self) -> bool:
@@ -271,6 +289,11 @@ class Estimate:
     @property
     def allowed(self) -> bool:
         return all(line.allowed for line in self.lines)
+
+    @property
+    def times(self) -> int:
+        """How many such releases are admitted one after the other, if nothing else is reserved."""
+        return min(line.times for line in self.lines)
 
 
 @dataclass(frozen=True)
@@ -299,7 +322,8 @@ class JournalEntry:
     `amounts` are the parts of the tenant's own accounts. In entries of earlier versions they also contain those of
     subjects' accounts. Otherwise `subjects` has the latter; it is empty for `reserve` and `cancel`, and if the reader
     did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
-    debits subjects' accounts. `key_id` is the id of the API key that caused the release; None if it is unknown.
+    debits subjects' accounts. `key_id` is the id of the API key that caused the release, and `route` the
+    route that it was sent to; None if they are unknown.
     """
 
     seq: int
@@ -312,6 +336,7 @@ class JournalEntry:
     subjects: tuple[EntryAmount, ...] = ()
     subjects_digest: str | None = None
     key_id: str | None = None
+    route: str | None = None
 
     @property
     def all_amounts(self) -> tuple[EntryAmount, ...]:

@@ -97,6 +97,15 @@ def _history(loss_x: Sequence[float], loss_y: Sequence[float], pure_epsilon: str
     )
 
 
+def new_subject_state(tenant: str, terms: Sequence[Any], subject: str | None) -> AccountState:
+    """Return the account that a subject's first release opens on these terms, as `new_account` in common.lua."""
+    unit, _, adjacency, guarantee, orders, plan, limit, divided = terms
+    nothing = (0,) * len(limit)
+    return account_state(
+        tenant, (unit, subject or "", adjacency, guarantee, orders, plan, limit, nothing, nothing, divided or ())
+    )
+
+
 def account_states(tenant: str, rows: Sequence[Sequence[Any]]) -> tuple[AccountState, ...]:
     return tuple(account_state(tenant, row) for row in rows)
 
@@ -118,6 +127,7 @@ def journal_entry(tenant: str, raw: Sequence[Any], *, subjects: bool = True) -> 
         subjects=_entry_amounts(tenant, rows) if has_rows and subjects else (),
         subjects_digest=(hashlib.sha256(rows.encode()).hexdigest() if has_rows else rows) or None,
         key_id=texts.get("key") or None,
+        route=texts.get("route") or None,
     )
 
 

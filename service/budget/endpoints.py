@@ -7,28 +7,22 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from core.accounting.events import Unit
+from core.amounts import EPSILON_MAX, cost_nano
+from core.errors import InvalidInput
 from core.ledger.series import SeriesQuery, SubjectClass
-from service.deps import LedgerDep, PagingDep, SeriesDep, SettingsDep
+from service.deps import LedgerDep, PagingDep, RanksDep, SeriesDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
+from service.http.numbers import Digits
 from service.http.problems import amount
-from service.releases.budget_blocks import block_with_history, page_block, series_block
+from service.releases.budget_blocks import account_block, block_with_history, page_block, series_block
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 # To be included last of this prefix: its paths match those of the others.
 account_router = APIRouter(route_class=JsonRoute, tags=["budget"])
-
-
-def _digits(value: str) -> str:
-    if not (value.isascii() and value.isdigit()):
-        raise ValueError("digits alone")
-    return value
-
-
-Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]
 
 
 class SeriesParameters(BaseModel):
@@ -109,6 +103,43 @@ async def journal(
         ],
         "next_cursor": page.next_cursor,
     }
+
+
+@account_router.get("/budget/{account:path}/subjects", summary="Subjects by what remains of their budgets, least first")
+async def subjects(
+    account: str,
+    caller: ReadCallerDep,
+    ledger: LedgerDep,
+    ranks: RanksDep,
+    page: PagingDep,
+    near: Annotated[
+        float | None, Query(description="Only subjects whose next pure release of this epsilon is refused")
+    ] = None,
+) -> dict[str, Any]:
+    """Lists the subjects' accounts of the unit of one of the tenant's own accounts.
+
+    The order counts what was spent a few seconds ago (`up_to_date`); the figures are those of now, with open holds.
+    """
+    below_nano = None if near is None else _near_nano(near)
+    quota = await ledger.account(caller.tenant, account)
+    if quota.subject_hash is not None:
+        raise InvalidInput("Subjects are listed for one of the tenant's own accounts.", field="account")
+    found = await ranks.page(caller.tenant, quota.unit, below_nano=below_nano, cursor=page.cursor, limit=page.limit)
+    blocks = await asyncio.to_thread(lambda: [account_block(state) for state in found.accounts])
+    return {
+        "account": account,
+        "remaining": amount(quota.remaining),
+        "subjects": blocks,
+        "up_to_date": found.up_to_date,
+        "next_cursor": found.next_cursor,
+    }
+
+
+def _near_nano(epsilon: float) -> int:
+    try:
+        return cost_nano(epsilon)
+    except ValueError:
+        raise InvalidInput(f"an epsilon between 0 and {EPSILON_MAX}", field="near") from None
 
 
 # Last, because `account` holds slashes: this path would match those above.

@@ -43,6 +43,7 @@ def estimate_router(endpoints: Sequence[Estimated]) -> APIRouter:
                 **price.facts,
             },
             "allowed": found.allowed,
+            "fits": found.times,
             "accounts": [
                 {
                     "account": line.account.account,
@@ -51,6 +52,7 @@ def estimate_router(endpoints: Sequence[Estimated]) -> APIRouter:
                     "remaining": amount(line.account.remaining),
                     "remaining_after": None if line.remaining_after is None else amount(line.remaining_after),
                     "allowed": line.allowed,
+                    "fits": line.times,
                 }
                 for line in found.lines
             ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,12 +26,24 @@ class Estimated:
     body: the body that the estimate accepts for it, usually the endpoint's own body.
     marks: members that only this body has. The estimate selects the first endpoint with a mark in the body, and the
         last endpoint if there is none.
+    typical: makes the bodies with one document, text or vector at an epsilon, one for each mechanism. Empty for an
+        endpoint whose price depends on more than that.
     """
 
     name: str
     body: type[Strict]
     marks: frozenset[str]
     pricing: Pricing
+    typical: Callable[[float], Sequence[Strict]] = lambda _: ()
+
+
+class PresetPricing(Protocol):
+    """The prices of presets, whose epsilon is fixed."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    async def price(self, tenant: str, name: str) -> Price: ...
 
 
 class JobPricing:

@@ -1,5 +1,7 @@
 """Authentication: a tenant by its API key, the operator by the admin key. The tenant comes from the key alone.
 
+A browser may send a session in place of a key (`service/http/browser_sessions.py`).
+
 `identify` runs before a body is read (`service/http/body.py`). Every route that is not public declares in one `Needs`
 which role of a key it needs, or that it serves the operator. `Needs` is the only place that enforces roles.
 """
@@ -21,9 +23,13 @@ from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
 from service import metrics
 from service.http import anthropic_errors
+from service.http.browser_sessions import BrowserSessions
 from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.rate_limit import RateLimit
+
+GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
+_X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
 
 # For the API page only. `identify` reads the header itself.
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
@@ -47,8 +53,14 @@ class Authenticator:
     """Maps the `Authorization` header of a request to an identity. Each of `admin_keys` identifies the operator."""
 
     def __init__(
-        self, keys: KeyStore, admin_keys: Sequence[str], rate_limit: RateLimit, failure_limit: FailureLimit
+        self,
+        keys: KeyStore,
+        admin_keys: Sequence[str],
+        rate_limit: RateLimit,
+        failure_limit: FailureLimit,
+        sessions: BrowserSessions,
     ) -> None:
+        self.sessions = sessions
         self._keys = keys
         self._admin_keys = admin_keys
         self._rate_limit = rate_limit
@@ -63,6 +75,17 @@ class Authenticator:
             return Admin()
         key = await self._keys.authenticate(presented)
         return None if key is None else Caller(key.tenant, key.key_id, key.roles)
+
+    async def of_session(self, request: Request) -> Caller | Admin | None:
+        """The identity that a browser's session stands for. Raises LedgerUnavailable, HostRefused, CrossSiteRequest."""
+        session = await self.sessions.of(request)
+        if session is None:
+            return None
+        self.sessions.check_origin(request, session)
+        request.state.session = session
+        if session.tenant is None:
+            return Admin()
+        return Caller(session.tenant, session.credential, session.roles)
 
     def admit(self, caller: Caller) -> dict[str, str]:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
@@ -90,9 +113,9 @@ class Authenticator:
 
 
 def _credential(request: Request) -> str:
-    """The header `Authorization`, or what Anthropic's clients send in its place."""
+    """The header `Authorization`, or what Anthropic's clients and LiteLLM's guardrails send in its place."""
     key = request.headers.get("x-api-key")
-    if key is not None and "authorization" not in request.headers and request.url.path == anthropic_errors.PATH:
+    if key is not None and "authorization" not in request.headers and request.url.path in _X_API_KEY_PATHS:
         return f"Bearer {key}"
     return request.headers.get("authorization", "")
 
@@ -104,6 +127,7 @@ async def identify(request: Request) -> Caller | Admin:
         HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the
             tenant's rate, and for too many failures from one address.
         LedgerUnavailable: the key cannot be checked.
+        HostRefused, CrossSiteRequest: a browser's session is used from elsewhere.
         TenantLimitReached, ClientGone: the tenant has no free place for a request.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)
@@ -112,7 +136,10 @@ async def identify(request: Request) -> Caller | Admin:
     authenticator: Authenticator = request.app.state.authenticator
     with metrics.stage("authenticate"):
         authorization = _credential(request)
-        identity = await authenticator.identity(authorization)
+        if authorization:
+            identity = await authenticator.identity(authorization)
+        else:
+            identity = await authenticator.of_session(request)
     if identity is None:
         raise authenticator.rejected(authorization, request.client.host if request.client else "")
     request.state.identity = identity

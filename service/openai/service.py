@@ -10,7 +10,7 @@ from core.errors import InvalidInput, UnknownModel
 from service.openai.presets import Preset, SentDPPreset, VectorPreset
 from service.openai.schemas import EmbeddingsRequest
 from service.proxy.upstreams import ServedModel, Upstreams
-from service.releases.request import ReleaseRequest
+from service.releases.request import Price, ReleaseRequest
 from service.sentdp.schemas import Document, SentDPRequest
 from service.sentdp.service import SentDPService
 from service.vectors.schemas import VectorRequest
@@ -74,29 +74,27 @@ class OpenAIService:
 
         return replace(own, render=render)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The presets."""
+        return tuple(self._presets)
+
+    async def price(self, tenant: str, name: str) -> Price:
+        """What one input costs by a preset, for no subject. Raises as the endpoint's service."""
+        preset, body = self._preset(name), EmbeddingsRequest(model=name, input="-")
+        if isinstance(preset, SentDPPreset):
+            return await self._sentdp.price(tenant, _sentdp_body(preset, body, None))
+        return await self._vectors.price(tenant, _vector_body(preset, body, None))
+
     async def _sentdp_release(self, tenant: str, preset: SentDPPreset, body: EmbeddingsRequest) -> ReleaseRequest:
         """A release with one document for each input."""
-        own = SentDPRequest(
-            documents=[Document(text=text) for text in texts(body)],
-            epsilon=preset.epsilon,
-            mechanism=preset.mechanism,
-            domain=preset.domain,
-            segmentation=preset.segmentation,
-            window_words=preset.window_words,
-            subject=_subject(preset, body),
-            encoding_format=body.encoding_format or "float",
-        )
+        own = _sentdp_body(preset, body, _subject(preset, body))
         _check_dimensions(body, await self._sentdp.dimension(tenant, preset.domain))
         return await self._sentdp.release_request(tenant, own)
 
     async def _vector_release(self, tenant: str, preset: VectorPreset, body: EmbeddingsRequest) -> ReleaseRequest:
         """A release with one vector for each input."""
-        own = VectorRequest(
-            texts=texts(body),
-            subject=_subject(preset, body),
-            encoding_format=body.encoding_format or "float",
-            **preset.parameters(),
-        )
+        own = _vector_body(preset, body, _subject(preset, body))
         price = await self._vectors.price_of_body(tenant, own)
         _check_dimensions(body, price.spec.output_dimension)
         return await self._vectors.release_at(tenant, own, price)
@@ -118,6 +116,25 @@ def texts(body: EmbeddingsRequest) -> list[str]:
     if not all(text.strip() for text in found):
         raise InvalidInput("an input must hold something", field="input")
     return found
+
+
+def _sentdp_body(preset: SentDPPreset, body: EmbeddingsRequest, subject: str | None) -> SentDPRequest:
+    return SentDPRequest(
+        documents=[Document(text=text) for text in texts(body)],
+        epsilon=preset.epsilon,
+        mechanism=preset.mechanism,
+        domain=preset.domain,
+        segmentation=preset.segmentation,
+        window_words=preset.window_words,
+        subject=subject,
+        encoding_format=body.encoding_format or "float",
+    )
+
+
+def _vector_body(preset: VectorPreset, body: EmbeddingsRequest, subject: str | None) -> VectorRequest:
+    return VectorRequest(
+        texts=texts(body), subject=subject, encoding_format=body.encoding_format or "float", **preset.parameters()
+    )
 
 
 def _field(endpoint_field: str | None) -> str:

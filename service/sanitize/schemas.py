@@ -10,15 +10,17 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from core.errors import InvalidInput
-from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
-from core.mechanisms.words.pricing import EXPONENTIAL
+from core.mechanisms.words.fill_pricing import DOCUMENT, SCOPES, SLOT
+from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
 from core.text.formats.registry import TEXT
 from core.text.languages import check_language
 from core.text.own_recognisers.stored import OwnReference
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
     AUTO,
+    DP,
     ENTITIES,
+    METRIC_DP,
     PATTERNS,
     TECHNIQUES,
     VOCABULARY_SIZE_DEFAULT,
@@ -182,3 +184,11 @@ class SanitizeRequest(Terms):
         description="Return a `restore_token`, with which POST /restore puts the originals back. With the fills "
         "`surrogate`, `class_marker` and `marker`, which then numbers its markers.",
     )
+
+
+def typical(epsilon: float) -> list[SanitizeRequest]:
+    """One text by each fill that has a price, with the mask `all`."""
+    fills = [Fill(mode=DP, epsilon=epsilon, scope=scope) for scope in SCOPES]
+    fills += [Fill(mode=METRIC_DP, epsilon=epsilon, mechanism=name) for name in MECHANISMS]
+    mask = Mask(techniques=["all"])
+    return [SanitizeRequest(documents=[TextDocument(text="-")], mask=mask, fill=fill) for fill in fills]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from core.mechanisms.sentences.protection import Form, Segmentation
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.config.settings import DOCUMENTS_TAKEN, SENTENCES_TAKEN
 from service.domains.store import DEFAULT_NAME
@@ -79,3 +80,16 @@ class SentDPRequest(Strict):
             + sum(map(len, document.embeddings or ()))
             for document in self.documents
         )
+
+
+def typical(epsilon: float) -> list[SentDPRequest]:
+    """One text by each mechanism, by sentences and by windows of words."""
+    by_sentences = [
+        SentDPRequest(documents=[Document(text="-")], epsilon=epsilon, mechanism=name) for name in SENTENCE_MECHANISMS
+    ]
+    by_words = [
+        body.model_copy(update={"segmentation": "words"})
+        for body in by_sentences
+        if SENTENCE_MECHANISMS[body.mechanism].protects != "document"
+    ]
+    return by_sentences + by_words

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from service.config.settings import TEXTS_TAKEN, VECTORS_TAKEN
 from service.http.choices import Projection, VectorMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
@@ -52,3 +53,8 @@ class FileParameters(VectorParameters):
     """The parameters of a file, as JSON in its metadata."""
 
     output_dtype: Literal["float32", "float16"] = "float32"
+
+
+def typical(epsilon: float) -> list[VectorRequest]:
+    """One text by each mechanism."""
+    return [VectorRequest(texts=["-"], epsilon=epsilon, mechanism=name) for name in VECTOR_MECHANISMS]

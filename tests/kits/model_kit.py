@@ -40,6 +40,7 @@ class ModelServer:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
+        self.response_id = "r1"  # of an answer in the format of OpenAI's Responses
         kit = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -90,9 +91,17 @@ class ModelServer:
         if self.status != 200:
             _send(request, json.dumps({"error": {"message": said.text, "type": "invalid_request_error"}}), self.status)
         elif body.get("stream"):
-            self._stream(request, events(request.path, said, self.split))
+            written = events(request.path, said, self.split)
+            self._stream(request, (each.replace('"id": "r1"', f'"id": "{self.response_id}"') for each in written))
         else:
-            _send(request, json.dumps(whole(request.path, said)), 200)
+            _send(request, json.dumps(self._whole(request.path, said, body)), 200)
+
+    def _whole(self, path: str, said: Said, body: dict[str, Any]) -> dict[str, Any]:
+        answer = whole(path, said)
+        if not path.endswith("/responses"):
+            return answer
+        echoed = {name: body[name] for name in ("user", "safety_identifier", "instructions") if name in body}
+        return answer | {"id": self.response_id} | echoed
 
     def _stream(self, request: BaseHTTPRequestHandler, written: Iterable[str]) -> None:
         text = "".join(written)

@@ -38,6 +38,7 @@ TESTS = (
     "releases",
     "growth",
     "keys_of_releases",
+    "spending_totals",
     "journal_pages",
     "mutants",
     "filters",
@@ -47,6 +48,7 @@ TESTS = (
 TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),
+    "rank": ("ranks",),
     "seal": ("seals", "epoch"),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),

@@ -1,0 +1,152 @@
+"""How many more releases of one cost an account admits, exactly as reserve.lua decides about one after the other.
+
+Guarantee: if nothing else is reserved, that many equal releases are admitted one after the other, and the next one is
+refused. Sums never decrease, so an arm that admits n further releases admits fewer of them as well, and the number of
+the account is the largest number of any arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.accounting.events import Unit
+from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
+from core.amounts import BASIC, GAUSSIAN, RENYI, SQUARES
+from core.ledger.counters import (
+    COUNT,
+    DELTA,
+    EPSILON,
+    FIXED,
+    LARGEST,
+    NO_EPSILON,
+    NO_RHO,
+    NO_SQUARE,
+    SQUARE,
+    Vector,
+    admits_vector,
+    plus,
+)
+from core.ledger.debits import Debits
+from core.ledger.records import AccountState
+
+PLAN = "plan"
+PLAN_MISMATCH = "plan-mismatch"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How many more equal releases one account admits.
+
+    `arm` names the rule that admits the last of them: an arm of a filter, with its `order` if it is a Renyi arm, or
+    `plan`. It is `plan-mismatch` for a release that the account's plan does not contain, and None if a filter admits no
+    further release.
+    """
+
+    account: str
+    releases: int
+    arm: str | None
+    order: float | None = None
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """How many more equal releases all debited accounts admit together. `fits` has one item for each account."""
+
+    fits: tuple[Fit, ...]
+
+    @property
+    def binding(self) -> Fit:
+        """The account that refuses first."""
+        return min(self.fits, key=lambda fit: fit.releases)
+
+
+@dataclass(frozen=True)
+class AccountHeadroom:
+    """The headroom of one release, and the units that it debits.
+
+    `new_subject` is the headroom in the accounts of a subject without releases, beside the tenant's quota. It is set
+    for the tenant's own accounts in `subject` mode.
+    """
+
+    units: frozenset[Unit]
+    headroom: Headroom
+    new_subject: Headroom | None
+
+
+def headroom(debits: Debits, groups: Sequence[Mapping[Unit, AccountState]]) -> Headroom:
+    """Return the headroom of a release without a subject.
+
+    Each of `groups` contains every unit's account of one owner, all at one moment: those of the release's subject, if
+    it has one, and those of the tenant. The release debits the same units in each group.
+    """
+    found = []
+    for states in groups:
+        for account in debits.accounts:
+            state = states[account[0]]
+            found.append(fit(state, debits.cost(account, state.orders), debits.plans(account)))
+    return Headroom(tuple(found))
+
+
+def fit(state: AccountState, cost: Vector, plans: Sequence[str]) -> Fit:
+    """Return how many releases of `cost` the account admits. `plans` are the signatures of plans that contain them."""
+    spent = plus(state.committed_vector, state.held_vector)
+    most = _countable(spent, cost)
+    if state.plan_signature:
+        if state.plan_signature not in plans:
+            return Fit(state.account, 0, PLAN_MISMATCH)
+        return Fit(state.account, min(most, _times(state.limit_vector, spent, cost, COUNT)), PLAN)
+    limit = _limit(state, spent, cost)
+    found = max(_arms(state.orders, limit, spent, cost), key=lambda arm: arm[0])
+    releases = min(most, found[0])
+    return Fit(state.account, releases, *(found[1:] if releases else (None, None)))
+
+
+def _limit(state: AccountState, spent: Vector, cost: Vector) -> Vector:
+    """Return the limit that applies: the first release of an account selects one, as `chosen_limit` in reserve.lua."""
+    if not state.divisions or spent[COUNT]:
+        return state.limit_vector
+    pure, gaussian, basic = state.divisions
+    chosen = basic if cost[NO_RHO] else gaussian if cost[NO_SQUARE] else pure
+    if not admits_vector(chosen, cost) and admits_vector(basic, cost):
+        return basic
+    return chosen
+
+
+def _arms(
+    orders: Sequence[str], limit: Vector, spent: Vector, cost: Vector
+) -> list[tuple[int, str | None, float | None]]:
+    """Return for each arm how many releases it admits, its name and its order."""
+
+    def within(unpriced: int, *places: int) -> int:
+        if spent[unpriced] or cost[unpriced] or any(limit[at] < spent[at] for at in places):
+            return 0
+        return min(_times(limit, spent, cost, at) for at in places)
+
+    # A Renyi sum beyond the counters closes all Renyi arms (`core.ledger.debits`), whatever their own limits are.
+    largest = (LARGEST,) * len(spent)
+    countable = min((_times(largest, spent, cost, at) for at in range(FIXED, len(spent))), default=0)
+    found: list[tuple[int, str | None, float | None]] = [
+        (within(NO_EPSILON, EPSILON, DELTA), BASIC, None),
+        (within(NO_SQUARE, SQUARE), SQUARES, None),
+    ]
+    for at, order in enumerate(orders, FIXED):
+        releases = min(countable, within(NO_RHO, at))
+        found.append((releases, GAUSSIAN, None) if order == GAUSSIAN_ORDER else (releases, RENYI, float(order)))
+    return found
+
+
+def _countable(spent: Vector, cost: Vector) -> int:
+    """Return how many releases the counters hold that no account can do without: the number, and the sum of delta.
+
+    Delta is no longer summed once a sum of epsilon does not fit its counter.
+    """
+    largest = (LARGEST,) * len(spent)
+    releases = _times(largest, spent, cost, COUNT)
+    delta = _times(largest, spent, cost, DELTA)
+    return min(releases, delta) if delta < _times(largest, spent, cost, EPSILON) else releases
+
+
+def _times(limit: Vector, spent: Vector, cost: Vector, at: int) -> int:
+    """Return how often `cost` fits at one position. A position that costs nothing does not limit the number."""
+    return max(0, limit[at] - spent[at]) // cost[at] if cost[at] else LARGEST
