@@ -28,6 +28,7 @@
     │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
     ├── JobNotSucceeded, JobFailed  of `core.job_errors`
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
+    ├── CrossSiteRequest, HostRefused, SignOnFailed    of `core.browser_errors`
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── UnknownRecogniser           the tenant has no recogniser of that name

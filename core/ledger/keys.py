@@ -45,6 +45,12 @@ class Purpose(StrEnum):
     RECOGNISERS = "recognisers-keyset-wrap"
     SURROGATE = "surrogate"
     RESTORE = "restore-token-encryption"
+    VAULT = "vault-encryption"
+    VAULT_NAME = "vault-name"
+    SESSION = "session-encryption"
+    SESSION_NAME = "session-name"
+    SESSION_FORM = "session-form-token"
+    SIGN_ON = "sign-on-request-encryption"
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,11 @@ VERSION_KEY = "{seals}:version"
 ADMIN_LOG_KEY = "{admin}:log"
 
 
+def session_key(name: str) -> str:
+    """One session of the dashboard, a string, by the HMAC of its token. No tenant's key has this suffix."""
+    return f"{{sessions}}:session:{check_hex(name, length=64)}"
+
+
 def check_tenant(name: str) -> str:
     """Return `name`. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
     if not _TENANT.fullmatch(name):
@@ -120,6 +125,11 @@ def sums_key(tenant: str, name: str) -> str:
 def reuse_key(tenant: str, place: int) -> str:
     """One stored result for reuse, a string; see `core.ledger.reuse`."""
     return f"{{{check_tenant(tenant)}}}:reuse:{place}"
+
+
+def vault_entry_key(tenant: str, entry_id: str) -> str:
+    """One entry of the tenant's vault, a string; see `vault.lua`."""
+    return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"
 
 
 def tenant_api_keys_key(tenant: str) -> str:

@@ -13,6 +13,7 @@ from core.text.mask_tagged import Tagged
 from core.text.policy import SanitizeTask
 from core.text.recognised import NOT_RECOGNISED, Recognised, WindowFinds, join
 from core.text.visible import visible
+from gpu_workers.handlers.conversation_tasks import MaskTask, RestoreTask
 from gpu_workers.handlers.own_finder import DraftTask, OwnFinder
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask, window_tasks
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 
 Finds = Sequence[WindowFinds | GatewayError]
+# tasks without a text to read
+_UNREAD = WordTask | SurrogateTask | DraftTask | MaskTask | RestoreTask
 
 
 def recognise(
-    tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask],
+    tasks: Sequence[SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask | MaskTask | RestoreTask],
     names: NameFinder | None,
     own_finder: OwnFinder,
 ) -> list[Finds]:
@@ -39,7 +42,7 @@ def recognise(
     windows = {
         index: [task] if isinstance(task, WindowTask) else window_tasks(task)
         for index, task in enumerate(tasks)
-        if index not in known and not isinstance(task, WordTask | SurrogateTask | DraftTask)
+        if index not in known and not isinstance(task, _UNREAD)
     }
     found = iter(_read([window for own in windows.values() for window in own], names, own_finder))
     return [known.get(index) or list(islice(found, len(windows.get(index, ())))) for index in range(len(tasks))]

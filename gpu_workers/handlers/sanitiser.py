@@ -38,10 +38,13 @@ from core.text.policy import (
 )
 from core.text.recognised import WindowFinds
 from core.text.replace_words import inspect_words, replace_words
+from core.text.reversible.masked import MaskedConversation
 from core.text.sanitize import Inspected, fill_masks, finds_only, inspect, sanitize
 from core.text.spans import Spans
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
+from gpu_workers.handlers import conversation_tasks
+from gpu_workers.handlers.conversation_tasks import Beginning, MaskTask, RestoreTask
 from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
 from gpu_workers.handlers.own_finder import DraftTask, OwnFinder, tried
 from gpu_workers.handlers.recognition import Finds, joined, recognise
@@ -62,8 +65,20 @@ CANARY_VALUES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
 }
-Result = Sanitised | PartlyFilled | FilledPlaces | WordsToDraw | bytes | WindowFinds | DraftFinds | GatewayError
-AnyTask = SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask
+Result = (
+    Sanitised
+    | PartlyFilled
+    | FilledPlaces
+    | WordsToDraw
+    | bytes
+    | WindowFinds
+    | DraftFinds
+    | MaskedConversation
+    | list[str]
+    | list[Beginning]
+    | GatewayError
+)
+AnyTask = SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask | MaskTask | RestoreTask
 
 _CANARY_EPSILON_NANO = 10**9
 _MODEL = "model"  # a key beside the names of the word mechanisms
@@ -177,6 +192,9 @@ class Sanitiser:
                 continue
             if isinstance(task, DraftTask):
                 answers[index] = guarded(tried, task)
+                continue
+            if isinstance(task, MaskTask | RestoreTask):
+                answers[index] = guarded(conversation_tasks.run, task)
                 continue
             if isinstance(task, WordTask | SurrogateTask):
                 continue

@@ -1,13 +1,16 @@
 """Authentication: a tenant by its API key, the operator by the admin key. The tenant comes from the key alone.
 
+A browser may send a session in place of a key (`service/http/browser_sessions.py`).
+
 `identify` runs before a body is read (`service/http/body.py`). Every route that is not public declares in one `Needs`
 which role of a key it needs, or that it serves the operator. `Needs` is the only place that enforces roles.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -19,11 +22,18 @@ from core.credentials import same_credential
 from core.errors import LedgerUnavailable, RoleMissing
 from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
+from core.ledger.sessions import Session
 from service import metrics
 from service.http import anthropic_errors
+from service.http.browser_sessions import BrowserSessions
 from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.rate_limit import RateLimit
+
+GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
+_X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
+# clients of Presidio know no key, and may send one as the password of an address
+_BASIC_PATHS = ("/analyze", "/anonymize", "/deanonymize", "/supportedentities", "/recognizers")
 
 # For the API page only. `identify` reads the header itself.
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
@@ -31,11 +41,13 @@ _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or
 
 @dataclass(frozen=True)
 class Caller:
-    """An authenticated tenant, the id of the key that it used, and the roles of that key."""
+    """An authenticated tenant, the id of the key that it used, and the roles of that key. `session`: that of its
+    browser, if it has sent one in place of the key."""
 
     tenant: str
     key_id: str
     roles: frozenset[KeyRole] = frozenset()
+    session: Session | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -47,8 +59,14 @@ class Authenticator:
     """Maps the `Authorization` header of a request to an identity. Each of `admin_keys` identifies the operator."""
 
     def __init__(
-        self, keys: KeyStore, admin_keys: Sequence[str], rate_limit: RateLimit, failure_limit: FailureLimit
+        self,
+        keys: KeyStore,
+        admin_keys: Sequence[str],
+        rate_limit: RateLimit,
+        failure_limit: FailureLimit,
+        sessions: BrowserSessions,
     ) -> None:
+        self.sessions = sessions
         self._keys = keys
         self._admin_keys = admin_keys
         self._rate_limit = rate_limit
@@ -63,6 +81,17 @@ class Authenticator:
             return Admin()
         key = await self._keys.authenticate(presented)
         return None if key is None else Caller(key.tenant, key.key_id, key.roles)
+
+    async def of_session(self, request: Request) -> Caller | Admin | None:
+        """The identity that a browser's session stands for. Raises LedgerUnavailable, HostRefused, CrossSiteRequest."""
+        session = await self.sessions.of(request)
+        if session is None:
+            return None
+        self.sessions.check_origin(request, session)
+        request.state.session = session
+        if session.tenant is None:
+            return Admin()
+        return Caller(session.tenant, session.credential, session.roles, session)
 
     def admit(self, caller: Caller) -> dict[str, str]:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
@@ -81,7 +110,10 @@ class Authenticator:
         """Why an answer to `caller` that is still open must end: its key has ended (401) or its tenant is beyond its
         rate (429). None if it may continue, also while the ledger cannot be reached."""
         try:
-            is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
+            if caller.session is not None:
+                is_valid = await self.sessions.is_valid(caller.session)
+            else:
+                is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
         except LedgerUnavailable:
             return None
         if not is_valid:
@@ -90,11 +122,24 @@ class Authenticator:
 
 
 def _credential(request: Request) -> str:
-    """The header `Authorization`, or what Anthropic's clients send in its place."""
-    key = request.headers.get("x-api-key")
-    if key is not None and "authorization" not in request.headers and request.url.path == anthropic_errors.PATH:
+    """The header `Authorization`, or what Anthropic's clients, LiteLLM's guardrails and Presidio's clients send in its
+    place."""
+    path, key = request.url.path, request.headers.get("x-api-key")
+    if key is not None and "authorization" not in request.headers and path in _X_API_KEY_PATHS:
         return f"Bearer {key}"
-    return request.headers.get("authorization", "")
+    authorization = request.headers.get("authorization", "")
+    return _password(authorization) if path in _BASIC_PATHS else authorization
+
+
+def _password(authorization: str) -> str:
+    """A basic authorization as that of a bearer of its password; any other as it is."""
+    scheme, _, presented = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return authorization
+    try:
+        return f"Bearer {base64.b64decode(presented, validate=True).decode('ascii').partition(':')[2]}"
+    except ValueError:
+        return authorization
 
 
 async def identify(request: Request) -> Caller | Admin:
@@ -104,6 +149,7 @@ async def identify(request: Request) -> Caller | Admin:
         HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the
             tenant's rate, and for too many failures from one address.
         LedgerUnavailable: the key cannot be checked.
+        HostRefused, CrossSiteRequest: a browser's session is used from elsewhere.
         TenantLimitReached, ClientGone: the tenant has no free place for a request.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)
@@ -112,7 +158,10 @@ async def identify(request: Request) -> Caller | Admin:
     authenticator: Authenticator = request.app.state.authenticator
     with metrics.stage("authenticate"):
         authorization = _credential(request)
-        identity = await authenticator.identity(authorization)
+        if authorization:
+            identity = await authenticator.identity(authorization)
+        else:
+            identity = await authenticator.of_session(request)
     if identity is None:
         raise authenticator.rejected(authorization, request.client.host if request.client else "")
     request.state.identity = identity

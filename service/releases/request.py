@@ -69,6 +69,7 @@ class ReleaseRequest:
         of its result, and the task is charged like the others.
     answer_size: estimates the characters of the answer from what `render` takes. A large answer is rendered outside the
         event loop.
+    follow: makes a second request of the results, which is run next and answers. Only for work without a guarantee.
     parts: makes the parts that may be answered from earlier releases, one by one; None where nothing may.
     """
 
@@ -82,6 +83,7 @@ class ReleaseRequest:
     isolate_failures: bool = False
     collect: Callable[[list[Any]], Any] = list
     answer_size: Callable[[Any], int] = lambda _: 0
+    follow: Callable[[list[Any]], ReleaseRequest] | None = None
     parts: Callable[[], Parts] | None = None
 
     @property

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from importlib import import_module
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import Field
 
 from core.errors import InvalidInput
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.handlers.conversation_tasks import RestoreTask
 from service.config.settings import DOCUMENTS_TAKEN
-from service.deps import PreparationDep, RestoreTokensDep, SettingsDep
+from service.deps import PreparationDep, ReleasesDep, RestoreTokensDep, SettingsDep
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
+from service.http.disconnect import disconnect_of
 from service.http.strict import AtMost, Strict
-from service.restore.tokens import MAPPING
+from service.releases.request import ReleaseRequest
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
-
-_RESTORE_WORK = 8  # the time to restore a character, against one of plain JSON
 
 
 class RestoreRequest(Strict):
@@ -34,21 +33,22 @@ class RestoreRequest(Strict):
 @router.post("/restore", summary="Put the originals back for the surrogates of a reversible answer")
 async def restore(
     body: RestoreRequest,
+    request: Request,
     caller: ReleaseCallerDep,
     tokens: RestoreTokensDep,
     settings: SettingsDep,
     preparation: PreparationDep,
+    releases: ReleasesDep,
 ) -> dict[str, Any]:
     if len(body.texts) > settings.documents_max:
         raise InvalidInput(f"At most {settings.documents_max} texts a call.", field="texts")
     for index, text in enumerate(body.texts):
         if len(text) > settings.document_chars_max:
             raise InvalidInput(f"At most {settings.document_chars_max} characters a text.", field=f"texts.{index}")
-    await asyncio.to_thread(import_module, MAPPING)
-
-    def restored() -> dict[str, Any]:
-        surrogates = tokens.open(caller.tenant, body.restore_token)
-        return {"data": [{"index": index, "text": surrogates.restore(text)} for index, text in enumerate(body.texts)]}
-
-    size = _RESTORE_WORK * (len(body.restore_token) + sum(map(len, body.texts)))
-    return await preparation.run(caller.tenant, size, restored)
+    size = len(body.restore_token) + sum(map(len, body.texts))
+    content = await preparation.run(caller.tenant, size, tokens.open, caller.tenant, body.restore_token)
+    task = RestoreTask(body.texts, content)
+    restoring = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=[Task(task, task.weight)], render=lambda *_: {})
+    async with disconnect_of(request) as client_disconnected:
+        (restored,) = await releases.results(caller, restoring, client_disconnected)
+    return {"data": [{"index": index, "text": text} for index, text in enumerate(restored)]}

@@ -9,25 +9,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import secrets
 import time
-import zlib
 from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from core.errors import InvalidInput
 from core.ledger.keys import NONCE_BYTES
-
-if TYPE_CHECKING:
-    from core.text.reversible.mapping import Mapping
+from core.text.reversible.mapping import Content
 
 FIELD = "restore_token"
-MAPPING = "core.text.reversible.mapping"  # imported when it is first needed: with it come lists of names
 _VERSION = b"\x01"
 _TIME_BYTES = 8
 _HEAD_BYTES = len(_VERSION) + _TIME_BYTES
@@ -46,24 +39,18 @@ class RestoreTokens:
         self._bytes_max = bytes_max
         self._clock = clock
 
-    def seal(self, tenant: str, surrogates: Mapping) -> tuple[str, int]:
+    def seal(self, tenant: str, content: Content) -> tuple[str, int]:
         """A token, and the time at which it ends, in seconds since 1970. Raises InvalidInput for too much to seal."""
-        content = {
-            "language": surrogates.language,
-            "blocked": sorted(surrogates.blocked),
-            "pairs": [list(pair) for pair in surrogates.pairs],
-        }
-        packed = zlib.compress(json.dumps(content).encode())
         ends_at = int(self._clock()) + self._lifetime_s
         head = _VERSION + ends_at.to_bytes(_TIME_BYTES, "big")
         nonce = secrets.token_bytes(NONCE_BYTES)
-        sealed = head + nonce + AESGCM(self._key(tenant)).encrypt(nonce, packed, head)
+        sealed = head + nonce + AESGCM(self._key(tenant)).encrypt(nonce, content.packed(), head)
         token = base64.urlsafe_b64encode(sealed).decode()
         if len(token) > self._bytes_max:
             raise InvalidInput("So much is masked that its restore token would be too large.", field="documents")
         return token, ends_at
 
-    def open(self, tenant: str, token: str) -> Mapping:
+    def open(self, tenant: str, token: str) -> Content:
         """The surrogates of a token. Raises InvalidInput for one that is not valid for this tenant now."""
         refused = InvalidInput("The token is not one of this tenant's, or its time is over.", field=FIELD)
         if len(token) > self._bytes_max:
@@ -76,8 +63,4 @@ class RestoreTokens:
             raise refused from None
         if head[:1] != _VERSION or int.from_bytes(head[1:], "big") <= self._clock():
             raise refused
-        content = json.loads(zlib.decompressobj().decompress(packed, _CONTENT_FACTOR * self._bytes_max))
-        mapping = import_module(MAPPING)
-        pairs = [mapping.Pair(*pair) for pair in content["pairs"]]
-        found: Mapping = mapping.Mapping(pairs, language=content["language"], blocked=frozenset(content["blocked"]))
-        return found
+        return Content.unpacked(packed, bytes_max=_CONTENT_FACTOR * self._bytes_max)

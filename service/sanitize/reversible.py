@@ -1,7 +1,6 @@
-"""Masking that can be undone: the finds of texts, and one mapping of surrogates for all texts of a call.
+"""Masking that can be undone: the finds of texts, and the task that gives all of them one mapping of surrogates.
 
-No guarantee, as of all masking. What restores the texts, `core.text.reversible.mapping.Mapping`, is imported when it is
-first needed: with it come lists of names and words.
+No guarantee, as of all masking.
 """
 
 from __future__ import annotations
@@ -9,24 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING
 
-from core.errors import TaskFailed
 from core.text.languages import LANGUAGES
 from core.text.policy import SURROGATE, Sanitised
-
-if TYPE_CHECKING:
-    from core.text.reversible.conversation import MaskedConversation
+from core.text.reversible.mapping import Content
+from core.text.reversible.masked import Region
+from gpu_workers.engine.protocol import Task
+from gpu_workers.handlers.conversation_tasks import MaskTask
 
 # how a fill of `/sanitize` is written so that it can be restored
 FILLS = {SURROGATE: SURROGATE, "class_marker": "numbered", "marker": "numbered"}
-WORK = 8  # the time to mask and check a character, against one of plain JSON
-_CONVERSATION = "core.text.reversible.conversation"
 _ENTRY_BYTES = 400
 _REGION_BYTES = 150
-
-Region = tuple[int, int, str]  # code points [start, end) of a text, and the type of the find
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ def read_of(result: Sanitised) -> Read:
     if result.origins is None:
         raise TypeError("the finds have no places")
     pairs = zip(result.origins, result.spans, strict=True)
-    regions = tuple((origin.start, origin.end, span.type) for origin, span in pairs)
+    regions = tuple(Region(origin.start, origin.end, span.type) for origin, span in pairs)
     return Read(regions, result.language)
 
 
@@ -65,25 +58,23 @@ def main_language(texts: Sequence[str], reads: Sequence[Read], known: Collection
     return max(sizes, key=lambda language: sizes[language], default=None)
 
 
-def load() -> None:
-    """Import what masking needs, which takes a second the first time."""
-    import_module(_CONVERSATION)
-
-
-def masked(
-    texts: Sequence[str], reads: Sequence[Read], *, key: bytes, language: str | None, fill: str
-) -> MaskedConversation:
-    """The texts with surrogates. `language`: of the surrogates; None for that of most of the texts. `fill`: a key of
-    `FILLS`. Raises TaskFailed without surrogates that could be restored."""
-    try:
-        result: MaskedConversation = import_module(_CONVERSATION).mask_conversation(
-            texts,
-            [read.regions for read in reads],
-            key=key,
-            language=language or main_language(texts, reads, LANGUAGES),
-            fill=FILLS[fill],
-        )
-    except TaskFailed as error:
-        error.charged = False
-        raise
-    return result
+def mask_task(
+    texts: Sequence[str],
+    reads: Sequence[Read],
+    *,
+    key: bytes,
+    language: str | None,
+    fill: str,
+    earlier: Content | None = None,
+) -> Task:
+    """The task whose result is the texts with surrogates. `language`: of the surrogates; None for that of most of the
+    texts. `fill`: a key of `FILLS`. `earlier`: what earlier turns were masked with."""
+    payload = MaskTask(
+        texts,
+        [read.regions for read in reads],
+        key=key,
+        language=language or main_language(texts, reads, LANGUAGES),
+        fill=FILLS[fill],
+        earlier=earlier,
+    )
+    return Task(payload, payload.weight)

@@ -14,7 +14,7 @@ from core.text.policy import DP, Sanitised
 from service.sanitize.schemas import Terms, TextDocument
 
 if TYPE_CHECKING:
-    from core.text.reversible.conversation import Filled
+    from core.text.reversible.masked import Filled
 
 UNKNOWN_NOTE = (
     "the language is none of those supported, or the text is too short to tell; forms and context words are found, "

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.formats.registry import TEXT
 from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
+from core.text.reversible.masked import MaskedConversation
 from core.text.surrogates.draw import new_key
-from gpu_workers.engine.protocol import Task
+from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
@@ -106,37 +106,46 @@ class SanitizeService:
         found = body.model_copy(update={"fill": Fill(), "dry_run": True})
         size = sum(document.preparation_size for document in body.documents)
         cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, found)
-        await asyncio.to_thread(reversible.load)
         key = self._surrogate_key(tenant) if body.fill.consistency == PER_TENANT else new_key()
         language = None if body.mask.language == AUTO else body.mask.language
+        texts = [document.text for document in body.documents]
 
-        def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
+        def follow(results: list[Sanitised]) -> ReleaseRequest:
             self._check_results(results)
-            texts = [document.text for document in body.documents]
-            masked = reversible.masked(
-                texts, [read_of(result) for result in results], key=key, language=language, fill=body.fill.mode
+            reads = [read_of(result) for result in results]
+
+            def render(masked: list[MaskedConversation], common: dict[str, Any]) -> dict[str, Any]:
+                ((own, places, mapping),) = masked
+                token, ends_at = self._tokens.seal(tenant, mapping.content)
+                rows = zip(body.documents, results, own, places, strict=True)
+                return {
+                    "data": [
+                        reversible_row(index, document, result, text, filled if body.return_spans else None)
+                        for index, (document, result, text, filled) in enumerate(rows)
+                    ],
+                    **({} if body.policy is None else {"policy": body.policy}),
+                    "restore_token": token,
+                    "restore_until": ends_at,
+                    **common,
+                    "usage": {"documents": len(results), **counts(results, found)},
+                }
+
+            return ReleaseRequest(
+                charges=(),
+                role=Role.SANITIZE,
+                tasks=[reversible.mask_task(texts, reads, key=key, language=language, fill=body.fill.mode)],
+                render=render,
+                answer_size=lambda _: size,
+                privacy={} if cost.charges else {"note": REVERSIBLE},
             )
-            token, ends_at = self._tokens.seal(tenant, masked.mapping)
-            rows = zip(body.documents, results, masked.texts, masked.filled, strict=True)
-            return {
-                "data": [
-                    reversible_row(index, document, result, text, filled if body.return_spans else None)
-                    for index, (document, result, text, filled) in enumerate(rows)
-                ],
-                **({} if body.policy is None else {"policy": body.policy}),
-                "restore_token": token,
-                "restore_until": ends_at,
-                **common,
-                "usage": {"documents": len(results), **counts(results, found)},
-            }
 
         return ReleaseRequest(
             charges=(),
             role=role_of(body.fill.mode, dry_run=True),
             tasks=tasks,
-            render=render,
-            answer_size=lambda _: reversible.WORK * size,
-            privacy={} if cost.charges else {"note": REVERSIBLE},
+            render=lambda _, common: common,
+            answer_size=lambda _: size,
+            follow=follow,
         )
 
     def applied(self, terms: Terms, tenant: str) -> Terms:

@@ -9,11 +9,11 @@ linear in the text for any keys.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, kind, lex, normal
+from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, Lexed, kind, lex, normal
 
 HEAD_TOKENS = 48
 _VALUE, _TAILS = 0, 1  # of a node: keys that are no tokens
@@ -98,21 +98,26 @@ class _Tails:
 
 
 class KeyTree:
-    """`keys`: key -> value that is not None. It does not change, and may be used by several finders at once."""
+    """`keys`: key -> value that is not None. `accepts`: whether the tokens of a key are searched for. A tree does not
+    change, and may be used by several finders at once."""
 
-    def __init__(self, keys: Mapping[str, object]) -> None:
+    def __init__(self, keys: Mapping[str, object], *, accepts: Callable[[list[str]], bool] | None = None) -> None:
         self._root: _Node = {}
         self._all_tails: list[_Tails] = []
         for key, value in keys.items():
-            self._add([normal(token) for token in lex(key).tokens], value)
+            tokens = lex(key).tokens
+            if accepts is None or accepts(tokens):
+                self._add([normal(token) for token in tokens], value)
         for tails in self._all_tails:
             tails.close()
         self._first = sorted(self._root)
 
-    def find(self, text: str) -> list[Piece]:
-        """Return the pieces of a whole text."""
-        finder = KeyFinder(self)
-        return finder.end(text)
+    def find(self, text: str, lexed: Lexed | None = None) -> list[Piece]:
+        """Return the pieces of a whole text. `lexed`: the text, if it has been read before."""
+        tokens, raws, _ = lex(text) if lexed is None else lexed
+        out: list[Piece] = []
+        _match(self, tokens, raws, None, out)
+        return [piece for piece in out if piece.raw]
 
     def _add(self, tokens: list[str], value: object) -> None:
         node = self._root
@@ -126,8 +131,10 @@ class KeyTree:
         elif tokens:
             node.setdefault(_VALUE, value)
 
-    def starts(self, token: str) -> _Node | None:
-        return self._root.get(token)
+    @property
+    def starts(self) -> Callable[[str], _Node | None]:
+        """What gives the node after a key's first token."""
+        return self._root.get
 
     def may_start(self, part: str) -> bool:
         """Whether a key begins with a token that begins with `part`."""
@@ -172,7 +179,7 @@ class KeyFinder:
             tokens, raws, context = tokens[1:], raws[1:], ""
         if self._held:
             tokens, raws = self._held + tokens, self._held_raws + raws
-        passed = self._match(tokens, raws, tail, out)
+        passed = _match(self._tree, tokens, raws, tail, out)
         self._held, self._held_raws = tokens[passed:], raws[passed:]
         self._context, self._rest = context, cut
         if tail:
@@ -188,41 +195,42 @@ class KeyFinder:
         out.append(Piece(raw))
         self._context = _context_of(token)
 
-    def _match(self, tokens: list[str], raws: list[str], tail: tuple[str, str] | None, out: list[Piece]) -> int:
-        """Add what is decided to `out`. Return the number of tokens that are."""
-        starts, count = self._tree.starts, len(tokens)
-        text = _Joined(tokens)
-        at = plain = 0
-        while at < count:
-            node = starts(tokens[at])
-            if node is None:
-                at += 1
-                continue
-            end, value, after = at, None, at + 1
-            while True:
-                if _VALUE in node:
-                    end, value = after, node[_VALUE]
-                if after == count or _TAILS in node:
-                    break
-                following = _child(node, tokens[after])
-                if following is None:
-                    node = {}
-                    break
-                node, after = following, after + 1
-            if tail and after == count and _may_continue(node, tail[0]):
+
+def _match(tree: KeyTree, tokens: list[str], raws: list[str], tail: tuple[str, str] | None, out: list[Piece]) -> int:
+    """Add what is decided to `out`. Return the number of tokens that are."""
+    starts, count = tree.starts, len(tokens)
+    text = _Joined(tokens)
+    at = plain = 0
+    while at < count:
+        node = starts(tokens[at])
+        if node is None:
+            at += 1
+            continue
+        end, value, after = at, None, at + 1
+        while True:
+            if _VALUE in node:
+                end, value = after, node[_VALUE]
+            if after == count or _TAILS in node:
                 break
-            if _TAILS in node:
-                if tail and node[_TAILS].may_follow(text, after, normal(tail[0])):
-                    break
-                end, value = node[_TAILS].longest(text, after) or (end, value)
-            if value is None:
-                at += 1
-                continue
-            out.append(Piece("".join(raws[plain:at])))
-            out.append(Piece("".join(raws[at:end]), value))
-            at = plain = end
+            following = _child(node, tokens[after])
+            if following is None:
+                node = {}
+                break
+            node, after = following, after + 1
+        if tail and after == count and _may_continue(node, tail[0]):
+            break
+        if _TAILS in node:
+            if tail and node[_TAILS].may_follow(text, after, normal(tail[0])):
+                break
+            end, value = node[_TAILS].longest(text, after) or (end, value)
+        if value is None:
+            at += 1
+            continue
         out.append(Piece("".join(raws[plain:at])))
-        return at
+        out.append(Piece("".join(raws[at:end]), value))
+        at = plain = end
+    out.append(Piece("".join(raws[plain:at])))
+    return at
 
 
 def _context_of(token: str) -> str:

@@ -1,18 +1,22 @@
 """The surrogates of a conversation and their originals.
 
 A mapping is built for one request and forgotten after it. It does not change, so that any number of restorers may use
-it. Neither its `repr` nor its errors show a value.
+it, and it may be sent between processes. Neither its `repr` nor its errors show a value. This module is light: only
+where a mapping is made (`core.text.reversible.forms`) are the lists of words and names needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
-from typing import Literal, NamedTuple, overload
+import json
+import zlib
+from collections.abc import Mapping as AbstractMapping
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self, overload
 
-from core.text.reversible.forms import Form, forms
+from core.text.reversible.form import Form
 from core.text.reversible.json_restorer import JsonRestorer
 from core.text.reversible.key_tree import KeyTree
+from core.text.reversible.lexing import Lexed
 from core.text.reversible.restorer import Restorer, restored
 
 
@@ -25,24 +29,58 @@ class Pair(NamedTuple):
         return f"Pair({self.type})"
 
 
-class Mapping:
-    """`blocked`: forms of surrogates that stand for something else in the conversation and are not restored."""
+class Content(NamedTuple):
+    """What a mapping is made of (`core.text.reversible.forms.mapping_of`). `blocked`: forms of surrogates that stand
+    for something else in the conversation and are not restored. `packed` gives bytes, to be sealed."""
 
-    def __init__(self, pairs: Iterable[Pair], *, language: str, blocked: AbstractSet[str] = frozenset()) -> None:
-        self.pairs = tuple(pairs)
-        self.language = language
-        self.blocked = frozenset(blocked)
-        self.tree = KeyTree(self._keys())
+    pairs: tuple[Pair, ...]
+    language: str
+    blocked: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
-        return f"Mapping({len(self.pairs)} values)"
+        return f"Content({len(self.pairs)} values)"
+
+    def packed(self) -> bytes:
+        content = {
+            "language": self.language,
+            "blocked": sorted(self.blocked),
+            "pairs": [list(pair) for pair in self.pairs],
+        }
+        return zlib.compress(json.dumps(content).encode())
+
+    @classmethod
+    def unpacked(cls, packed: bytes, *, bytes_max: int) -> Self:
+        """Return what `packed` has packed, of which at most `bytes_max` bytes are expanded. Raises ValueError for
+        more."""
+        content = json.loads(zlib.decompressobj().decompress(packed, bytes_max))
+        pairs = tuple(Pair(*pair) for pair in content["pairs"])
+        return cls(pairs, content["language"], frozenset(content["blocked"]))
+
+
+class Mapping:
+    """`keys`: each form of each surrogate that is restored, by how it is written."""
+
+    def __init__(self, content: Content, keys: AbstractMapping[str, Form]) -> None:
+        self.content = content
+        self._keys = keys
+
+    def __repr__(self) -> str:
+        return f"Mapping({len(self)} values)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mapping, (self.content, self._keys)
 
     def __len__(self) -> int:
-        return len(self.pairs)
+        return len(self.content.pairs)
 
-    def restore(self, text: str) -> str:
-        """Return a whole text with the originals of the surrogates in it."""
-        return "".join(map(restored, self.tree.find(text)))
+    @cached_property
+    def tree(self) -> KeyTree:
+        return KeyTree(self._keys)
+
+    def restore(self, text: str, lexed: Lexed | None = None) -> str:
+        """Return a whole text with the originals of the surrogates in it. `lexed`: the text, if it has been read
+        before."""
+        return "".join(map(restored, self.tree.find(text, lexed)))
 
     @overload
     def restorer(self, encoding: Literal["text"] = "text") -> Restorer: ...
@@ -51,17 +89,3 @@ class Mapping:
     def restorer(self, encoding: Literal["text", "json"] = "text") -> Restorer | JsonRestorer:
         """Return what restores one text that comes in pieces. `encoding`: `json` for the source of a JSON document."""
         return JsonRestorer(self.tree) if encoding == "json" else Restorer(self.tree)
-
-    def _keys(self) -> dict[str, Form]:
-        """Return the forms of all surrogates. A form of two originals is left out unless it is a surrogate itself."""
-        found: dict[str, Form] = {}
-        unclear: set[str] = set()
-        for pair in self.pairs:
-            for form in forms(pair.type, pair.surrogate, pair.original, self.language):
-                known = found.get(form.written)
-                if known is None or form.rank < known.rank:
-                    found[form.written] = form
-                    unclear.discard(form.written)
-                elif form.rank == known.rank and form.other != known.other:
-                    unclear.add(form.written)
-        return {key: form for key, form in found.items() if key not in unclear and key not in self.blocked}

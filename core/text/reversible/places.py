@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from core.text.reversible.draws import Value
 from core.text.reversible.encodings import encoded_as
-from core.text.reversible.forms import PERSON, in_small_letters, is_marker, letter_cases, parts_of
+from core.text.reversible.forms import PERSON, in_small_letters, is_marker, joined, letter_cases, parts_of
 from core.text.reversible.frequent import is_frequent
 from core.text.reversible.key_tree import KeyTree
-from core.text.reversible.lexing import OTHER, kind, lex
-
-
-class Region(NamedTuple):
-    """Code points [start, end) of a text that are replaced as a value of the type."""
-
-    start: int
-    end: int
-    type: str
+from core.text.reversible.lexing import OTHER, Lexed, kind, lex
+from core.text.reversible.masked import Region
 
 
 class Writing(NamedTuple):
@@ -58,26 +51,33 @@ class Place(NamedTuple):
         return self if value is None else self._replace(writing=Writing(value, self.raw))
 
 
-class Edges:
-    """The tokens of a text: where each begins, and where the last one ends."""
+class Source:
+    """A text and its tokens: where each begins, and where the last one ends."""
 
     def __init__(self, text: str) -> None:
-        tokens, raws, _ = lex(text)
-        self._blank = [token.isspace() for token in tokens]
-        self._space = [raw.isspace() for raw in raws]
-        self.starts = [0, *accumulate(map(len, raws))]
+        self.text = text
+        self.lexed = lex(text)
+        self.starts = [0, *accumulate(map(len, self.lexed.raws))]
+
+    def kept(self, places: Sequence[Place]) -> Iterator[list[str]]:
+        """Yield the tokens before, between and after places."""
+        read = 0
+        for place in places:
+            yield self.lexed.tokens[read : bisect_left(self.starts, place.start)]
+            read = bisect_left(self.starts, place.end)
+        yield self.lexed.tokens[read:]
 
     def widened(self, region: Region, tokens: int = 0) -> Region | None:
         """Return the region with whole tokens, and so many more on each side, without white space at its edges; None
         if nothing is left. More tokens may begin or end with an escape of white space."""
-        blank = self._space if tokens else self._blank
+        own = self.lexed.raws if tokens else self.lexed.tokens
         if region.start >= region.end:
             return None
         first = max(bisect_right(self.starts, region.start) - 1 - tokens, 0)
-        last = min(bisect_right(self.starts, region.end - 1) + tokens, len(self._blank))
-        while first < last and blank[first]:
+        last = min(bisect_right(self.starts, region.end - 1) + tokens, len(own))
+        while first < last and own[first].isspace():
             first += 1
-        while first < last and blank[last - 1]:
+        while first < last and own[last - 1].isspace():
             last -= 1
         return Region(self.starts[first], self.starts[last], region.type) if first < last else None
 
@@ -111,25 +111,31 @@ def writings(values: Iterable[Value], language: str) -> KeyTree:
             for written, change in letter_cases(value.type, value.original):
                 if not (in_small_letters(written) and is_frequent(written, language)):
                     keys.setdefault(written, Writing(value, written, change))
-    return KeyTree({key: writing for key, writing in keys.items() if _searched(key)})
+            for written, change in joined(value.original) if value.type == PERSON else ():
+                keys.setdefault(written, Writing(value, written, change))
+    return KeyTree(keys, accepts=_searched)
 
 
-def _searched(original: str) -> bool:
+def _searched(tokens: list[str]) -> bool:
     """Whether a value is replaced where it was not found: not punctuation, nor what white space belongs to."""
-    tokens = lex(original).tokens
     return any(kind(token) != OTHER for token in tokens) and not tokens[0].isspace() and not tokens[-1].isspace()
 
 
-def places_of(text: str, regions: Sequence[Region], tree: KeyTree) -> list[Place]:
+def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[Place]:
     """Return the places of a text that are replaced, in order. `regions`: disjoint, of whole tokens."""
+    text = source.text
+    found = list(_found(text, 0, len(text), tree, source.lexed))
     if not regions:
-        return list(_found(text, 0, len(text), tree))
+        return found
     own = [
         Place(region.start, region.end, original, Writing(Value(region.type, original), original))
         for region in regions
         for original in [text[region.start : region.end]]
     ]
-    fixed = _with_containing(own, list(_found(text, 0, len(text), tree)))
+    fixed = _with_containing(own, found)
+    if {(place.start, place.end) for place in fixed} <= {(place.start, place.end) for place in found}:
+        by_place = {place.start: place for place in fixed}
+        return [by_place.get(place.start, place) for place in found]
     places: list[Place] = []
     read = 0
     for place in fixed:
@@ -140,11 +146,11 @@ def places_of(text: str, regions: Sequence[Region], tree: KeyTree) -> list[Place
     return places
 
 
-def _found(text: str, start: int, end: int, tree: KeyTree) -> Iterator[Place]:
+def _found(text: str, start: int, end: int, tree: KeyTree, lexed: Lexed | None = None) -> Iterator[Place]:
     if start >= end:
         return
     at = start
-    for piece in tree.find(text[start:end]):
+    for piece in tree.find(text[start:end], lexed):
         if piece.value is not None:
             yield Place(at, at + len(piece.raw), piece.raw, piece.value)
         at += len(piece.raw)
@@ -152,7 +158,7 @@ def _found(text: str, start: int, end: int, tree: KeyTree) -> Iterator[Place]:
 
 def _with_containing(regions: list[Place], found: list[Place]) -> list[Place]:
     """Return the places of the regions. A longer value that was found around one, or around several, is taken instead:
-    `Anna Kowalska` where the region is `Anna`."""
+    `Anna Kowalska` where the region is `Anna`. So is one with escapes, since a surrogate is written with them, too."""
     fixed: list[Place] = []
     at = 0
     for place in found:
@@ -164,7 +170,8 @@ def _with_containing(regions: list[Place], found: list[Place]) -> list[Place]:
             last += 1
         inside = at < last and place.start <= regions[at].start
         overlaps_next = last < len(regions) and regions[last].start < place.end
-        if inside and not overlaps_next and place.end - place.start > regions[at].end - regions[at].start:
+        longer = inside and place.end - place.start > regions[at].end - regions[at].start
+        if inside and not overlaps_next and (longer or place.raw != place.writing.written):
             fixed.append(place)
         else:
             fixed += regions[at:last]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.text.reversible.encodings import encoded_as
-from core.text.reversible.forms import Form
+from core.text.reversible.form import Form
 from core.text.reversible.key_tree import KeyFinder, KeyTree, Piece
 
 

@@ -16,7 +16,15 @@ from core.ledger.keystore import KeyRole
 from service.app import create_app
 from service.http.auth import Needs, needs_of
 
-PUBLIC = {"/livez", "/readyz", "/metrics"}
+# Pages have no data; each looks for a session by itself.
+PAGES = {
+    "/dashboard",
+    "/dashboard/{view}",
+    "/dashboard/static/{path:path}",
+    "/dashboard/sign-on",
+    "/dashboard/sign-on/done",
+}
+PUBLIC = {"/livez", "/readyz", "/metrics"} | PAGES
 # The description of the API and its page, without a dependency.
 DESCRIPTION = {"/openapi.json", "/docs"} | {
     f"/static-offline-docs/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
@@ -57,7 +65,7 @@ def test_every_route_declares_one_role_or_is_public(keyed: Gateway) -> None:
         if path.startswith("/admin"):
             assert (needs.role, needs.operator) == (None, True), path
         elif needs.operator:
-            assert path.startswith(("/jobs", "/domains")), path
+            assert path.startswith(("/jobs", "/domains", "/dashboard")), path
         else:
             assert needs.role is not None, path
     assert of["POST", "/embed/sentdp"].role is KeyRole.RELEASE

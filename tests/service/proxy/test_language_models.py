@@ -30,7 +30,7 @@ fill = { mode = "class_marker" }
 proxy = { block = ["SECRET"], definitions = "pass", media = "pass", identifiers = "pass" }
 
 [policies.private]
-fill = { mode = "dp", epsilon = 1.0 }
+fill = { mode = "top1" }
 """
 
 
@@ -39,7 +39,12 @@ def served(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
     data_dir: Path = tmp_path_factory.mktemp("proxy") / "data"
     policies = data_dir.parent / "policies.toml"
     policies.write_text(POLICIES)
-    settings = {"PRIVACY_GATEWAY_UPSTREAMS": model.setting, "PRIVACY_GATEWAY_POLICIES_FILE": str(policies)}
+    settings = {
+        "PRIVACY_GATEWAY_UPSTREAMS": model.setting,
+        "PRIVACY_GATEWAY_POLICIES_FILE": str(policies),
+        "PRIVACY_GATEWAY_PROXY_CHARS_MAX": "60000",
+        "PRIVACY_GATEWAY_PROXY_TEXTS_MAX": "1000",
+    }
     gateway = Gateway(data_dir, settings)
     yield gateway
     gateway.stop()
@@ -63,6 +68,11 @@ def gpt(served: Gateway, asking: Tenant) -> Iterator[openai.OpenAI]:
 def claude(served: Gateway, asking: Tenant) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=served.url, api_key=asking.key, max_retries=0) as client:
         yield client
+
+
+def resident_kib(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0])
 
 
 def unseen(model: ModelServer) -> None:
@@ -246,3 +256,28 @@ def test_names_in_json_within_a_text_do_not_leave(gpt: openai.OpenAI, model: Mod
         assert not any(original in text for text in shown)
     if result.startswith("{"):
         json.loads(sent[2]["content"])
+
+
+@pytest.mark.parametrize(
+    ("messages", "what"),
+    [([TEXT * 900], "characters"), (["Maria Keller"] * 1_001, "texts")],
+    ids=["characters", "texts"],
+)
+def test_more_text_than_the_limits_is_refused(
+    asking: Tenant, model: ModelServer, messages: list[str], what: str
+) -> None:
+    body = {"model": "stub-gpt", "messages": [{"role": "user", "content": text} for text in messages]}
+    refused = asking.http.post("/v1/chat/completions", json=body)
+    assert refused.status_code == 400, refused.text
+    assert refused.json()["error"]["code"] == "invalid-input"
+    assert what in refused.json()["error"]["message"]
+    assert not model.bodies
+
+
+def test_the_front_end_loads_no_lists_of_names(served: Gateway, gpt: openai.OpenAI) -> None:
+    """Surrogates are made in a worker, so that memory and start of the front end stay small."""
+    chat(gpt)
+    before = resident_kib(served.process.pid)
+    for language in ("Schreib an Maria Keller in Berlin.", "Escribe a Carlos Ruiz en Madrid.", "Napisz do Anna Nowak."):
+        chat(gpt, language)
+    assert resident_kib(served.process.pid) - before < 24_000  # the lists of one language take 40,000

@@ -8,24 +8,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.text.reversible.mapping import Mapping, Pair
+from core.text.reversible.forms import mapping_of
+from core.text.reversible.mapping import Content, Mapping, Pair
 
-MAPPING = Mapping(
-    [
-        Pair("PERSON", "Anna Kowalska", "Maria Weber"),
-        Pair("PERSON", "Jörg O'Neil", "Petra D'Angelo"),
-        Pair("PERSON", "van der Berg", "van der Lindt"),
-        Pair("EMAIL_ADDRESS", "anna_k+1@acme.com", "maria_w@example.org"),
-        Pair("ORGANIZATION", "Müller & Söhne", "Haas & Lindt"),
-        Pair("CREDIT_CARD", "4111 1111 1111 1111", "4000 0012 3456 7899"),
-        Pair("LOCATION", "Hauptstraße 5, 10115 Berlin", "Ringweg 9, 20999 Bremen"),
-        Pair("URL", "https://acme.com/a%20b?x=1", "https://example.org/q%20z?x=7"),
-        Pair("SECRET", "hunter2&\\n", "kwopts7&\\n"),
-        Pair("AGE", "91", "97"),
-        Pair("DATE_TIME", "3.5.2021", "7.8.2022"),
-        Pair("PASSWORD", " ".join(["left"] * 60), " ".join(["word"] * 59 + ["last"])),
-    ],
-    language="de",
+MAPPING = mapping_of(
+    Content(
+        (
+            Pair("PERSON", "Anna Kowalska", "Maria Weber"),
+            Pair("PERSON", "Jörg O'Neil", "Petra D'Angelo"),
+            Pair("PERSON", "van der Berg", "van der Lindt"),
+            Pair("EMAIL_ADDRESS", "anna_k+1@acme.com", "maria_w@example.org"),
+            Pair("ORGANIZATION", "Müller & Söhne", "Haas & Lindt"),
+            Pair("CREDIT_CARD", "4111 1111 1111 1111", "4000 0012 3456 7899"),
+            Pair("LOCATION", "Hauptstraße 5, 10115 Berlin", "Ringweg 9, 20999 Bremen"),
+            Pair("URL", "https://acme.com/a%20b?x=1", "https://example.org/q%20z?x=7"),
+            Pair("SECRET", "hunter2&\\n", "kwopts7&\\n"),
+            Pair("AGE", "91", "97"),
+            Pair("DATE_TIME", "3.5.2021", "7.8.2022"),
+            Pair("PASSWORD", " ".join(["left"] * 60), " ".join(["word"] * 59 + ["last"])),
+        ),
+        "de",
+    )
 )
 
 ANSWERS = [
@@ -112,5 +115,7 @@ def test_restorers_share_nothing() -> None:
 
 
 def test_a_form_that_two_originals_have_is_not_restored() -> None:
-    mapping = Mapping([Pair("PERSON", "Ana Diaz", "Eva Stone"), Pair("PERSON", "Bob Diaz", "Ed Stone")], language="en")
+    mapping = mapping_of(
+        Content((Pair("PERSON", "Ana Diaz", "Eva Stone"), Pair("PERSON", "Bob Diaz", "Ed Stone")), "en")
+    )
     assert mapping.restore("E. Stone, Eva Stone") == "E. Diaz, Ana Diaz"

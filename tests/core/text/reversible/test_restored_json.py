@@ -11,22 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
+from core.text.reversible.forms import mapping_of
 from core.text.reversible.json_text import json_values, with_values
-from core.text.reversible.mapping import Mapping, Pair
+from core.text.reversible.mapping import Content, Pair
 
-MAPPING = Mapping(
-    [
-        Pair("PERSON", 'Anna "K" Müller', "Maria Weber Lindt"),
-        Pair("PERSON", "Zoë 😀", "Petra 😎 Haas"),
-        Pair("CREDIT_CARD", "4111111111111111", "4000001234567899"),
-        Pair("PHONE_NUMBER", "+49 30 1234567", "+49 30 23125000"),
-        Pair("PHONE_NUMBER", "030 7654321", "044 2312567"),
-        Pair("PASSWORD", 'a\\b\n"c', 'x\\y\n"z'),
-    ],
-    language="de",
+MAPPING = mapping_of(
+    Content(
+        (
+            Pair("PERSON", 'Anna "K" Müller', "Maria Weber Lindt"),
+            Pair("PERSON", "Zoë 😀", "Petra 😎 Haas"),
+            Pair("CREDIT_CARD", "4111111111111111", "4000001234567899"),
+            Pair("PHONE_NUMBER", "+49 30 1234567", "+49 30 23125000"),
+            Pair("PHONE_NUMBER", "030 7654321", "044 2312567"),
+            Pair("PASSWORD", 'a\\b\n"c', 'x\\y\n"z'),
+        ),
+        "de",
+    )
 )
 _STRINGS = st.one_of(
-    st.sampled_from([pair.surrogate for pair in MAPPING.pairs]),
+    st.sampled_from([pair.surrogate for pair in MAPPING.content.pairs]),
     st.lists(st.sampled_from([*"\n \\\"😎x/é", "Maria", "Weber", "Petra"]), max_size=6).map("".join),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
 )  # fmt: skip

@@ -1,0 +1,126 @@
+"""Sessions of the dashboard: what a browser holds in place of an API key.
+
+Guarantee: Redis stores a session under an HMAC of its token, encrypted under a key of the master key. A copy of the
+data signs nobody in, and whoever controls Redis alone cannot make or extend a session. The browser holds the token, 256
+random bits, and never the key that it was given for. A session is refused after its end, whatever Redis does.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from core.ledger import names
+from core.ledger.client import LedgerClient
+from core.ledger.keys import NONCE_BYTES, MasterKey, Purpose
+from core.ledger.keystore import KeyRole
+from core.ledger.names import KEY_ID_LENGTH
+
+TOKEN_BYTES = 32
+TOKEN_CHARS = 2 * TOKEN_BYTES
+
+
+class SignedInBy(StrEnum):
+    KEY = "key"
+    ADMIN_KEY = "admin-key"
+    SIGN_ON = "sign-on"
+
+
+@dataclass(frozen=True)
+class Session:
+    """Who has signed in. `tenant`: None for the operator. `credential`: the id of the tenant's key, the HMAC of the
+    admin key, or the HMAC of a person of an identity provider. `form_token`: what a request that changes something must
+    repeat. Times: milliseconds since the epoch."""
+
+    tenant: str | None
+    by: SignedInBy
+    credential: str
+    roles: frozenset[KeyRole]
+    ends_ms: int
+    form_token: str = field(repr=False)
+
+
+class SessionStore:
+    """Opens, finds and ends sessions. Every method may raise LedgerUnavailable."""
+
+    def __init__(
+        self,
+        client: LedgerClient,
+        master_key: MasterKey,
+        *,
+        lifetime_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock`: seconds since 1970."""
+        self._client = client
+        self._master_key = master_key
+        self._cipher = AESGCM(master_key.derive(Purpose.SESSION))
+        self._lifetime_ms = int(lifetime_s * 1000)
+        self._clock = clock
+
+    def admin_credential(self, key: str) -> str:
+        """Return what stands for an admin key in a session."""
+        return self._master_key.mac(Purpose.SESSION_NAME, b"admin", key.encode())
+
+    def person_credential(self, issuer: str, subject: str) -> str:
+        """Return what stands for a person of an identity provider: it has the form of a key's id."""
+        return self._master_key.mac(Purpose.SESSION_NAME, b"person", issuer.encode(), subject.encode())[:KEY_ID_LENGTH]
+
+    async def open(
+        self, tenant: str | None, by: SignedInBy, credential: str, roles: frozenset[KeyRole]
+    ) -> tuple[str, Session]:
+        """Return the token of a new session, and the session."""
+        token = secrets.token_hex(TOKEN_BYTES)
+        ends_ms = int(self._clock() * 1000) + self._lifetime_ms
+        name = self._name(token)
+        content = {"tenant": tenant, "by": by, "credential": credential, "roles": sorted(roles), "ends_ms": ends_ms}
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        sealed = nonce + self._cipher.encrypt(nonce, json.dumps(content).encode(), name.encode())
+        await self._client.call("SET", names.session_key(name), sealed, "PX", self._lifetime_ms)
+        return token, Session(tenant, by, credential, roles, ends_ms, self._form_token(token))
+
+    async def find(self, token: str) -> Session | None:
+        """Return the session of a token; None for one that is unknown, has ended, or is not authentic."""
+        if len(token) != TOKEN_CHARS or not token.isascii():
+            return None
+        name = self._name(token)
+        sealed = await self._client.call("GET", names.session_key(name))
+        if sealed is None:
+            return None
+        try:
+            plain = self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode())
+        except (InvalidTag, ValueError):
+            return None
+        content = json.loads(plain)
+        found = Session(
+            content["tenant"],
+            SignedInBy(content["by"]),
+            content["credential"],
+            frozenset(map(KeyRole, content["roles"])),
+            content["ends_ms"],
+            self._form_token(token),
+        )
+        return None if self.has_ended(found) else found
+
+    def has_ended(self, session: Session) -> bool:
+        """Whether the time of a session is over."""
+        return session.ends_ms <= self._clock() * 1000
+
+    async def end(self, token: str) -> None:
+        """End a session. One that has ended, and an unknown one, stays ended."""
+        if len(token) == TOKEN_CHARS and token.isascii():
+            # the least lifetime in place of DEL, which the ledger's user of Redis may not call
+            await self._client.call("SET", names.session_key(self._name(token)), b"", "PX", 1)
+
+    def _name(self, token: str) -> str:
+        return self._master_key.mac(Purpose.SESSION_NAME, b"token", token.encode())
+
+    def _form_token(self, token: str) -> str:
+        return self._master_key.mac(Purpose.SESSION_FORM, token.encode())

@@ -1,0 +1,109 @@
+"""The pages of the dashboard as HTML, and their files. Both are read from this package once.
+
+A page holds no data of a tenant but its name: its script asks the REST API for everything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
+from pathlib import PurePosixPath
+
+from fastapi import Response
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from core.ledger.sessions import Session
+from service.dashboard import views
+from service.dashboard.views import View
+
+# A page runs and loads nothing but the gateway's own files, and asks nobody but the gateway.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {"Content-Security-Policy": POLICY, "Cross-Origin-Opener-Policy": "same-origin"}
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True)
+class File:
+    content: bytes
+    media_type: str
+    tag: str
+
+
+@cache
+def _template(name: str) -> Template:
+    environment = Environment(
+        loader=PackageLoader("service.dashboard"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(name)
+
+
+# What a person reads who could not sign in through the identity provider.
+REFUSALS = {
+    "another-request": "This answer belongs to another request. Start again.",
+    "too-late": "Signing in took too long. Start again.",
+    "provider": "The identity provider cannot be reached.",
+    "not-authentic": "The identity provider's answer is not valid.",
+    "refused": "The identity provider refused to sign you in.",
+    "no-grant": "You are signed in at the identity provider, but the operator grants you nothing on this gateway.",
+}
+
+
+def sign_in(*, sign_on: str | None, refusal: str = "") -> Response:
+    """The page of whoever has no session. The address stays, so that signing in shows what was asked for. `sign_on`:
+    the address that begins to sign in through the identity provider, if there is one. `refusal`: of `REFUSALS`."""
+    return _page(
+        "sign_in.html",
+        status=403 if refusal else 200,
+        sign_on=sign_on,
+        refusal=REFUSALS.get(refusal, ""),
+        version=version("privacy-gateway"),
+    )
+
+
+def signed_on(view: str) -> Response:
+    """The page after signing in. It moves on by itself: a browser sends the session's cookie only with requests that
+    begin on a page of the gateway, not with the redirect from the identity provider."""
+    return _page("signed_on.html", address=f"/dashboard/{view}" if view else "/dashboard")
+
+
+def page(session: Session, view: View) -> Response:
+    """The page of a view."""
+    return _page("view.html", session=session, view=view, views=views.of(session), version=version("privacy-gateway"))
+
+
+def missing(session: Session) -> Response:
+    """The page for a view that does not exist, or that the session may not open."""
+    return _page(
+        "missing.html",
+        status=404,
+        session=session,
+        view=None,
+        views=views.of(session),
+        version=version("privacy-gateway"),
+    )
+
+
+def _page(name: str, *, status: int = 200, **values: object) -> Response:
+    content = _template(name).render(values)
+    return Response(content, status_code=status, headers=_HEADERS, media_type="text/html")
+
+
+@cache
+def files() -> Mapping[str, File]:
+    """The files of the pages, by their path under `static`."""
+    root = resources.files("service.dashboard").joinpath("static")
+    found = {}
+    for folder in ("", "views/"):
+        for entry in root.joinpath(folder).iterdir() if folder else root.iterdir():
+            if entry.is_file() and (media_type := _MEDIA_TYPES.get(PurePosixPath(entry.name).suffix)):
+                content = entry.read_bytes()
+                tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+                found[f"{folder}{entry.name}"] = File(content, media_type, tag)
+    return found

@@ -1,0 +1,39 @@
+// Starts a view: finds the session, imports the view's script and shows its problems.
+// A view whose `show` returns a function is refreshed by it whenever the tenant's budget has changed.
+import { api, leave, showProblem, startSession } from "./api.js";
+
+function follow(refresh) {
+  const events = new EventSource("/budget/events");
+  let first = true;
+  events.addEventListener("budget", async () => {
+    if (first) first = false;
+    else if (refresh) await refresh().catch(showProblem);
+  });
+  events.addEventListener("problem", (event) => {
+    if (JSON.parse(event.data).status === 401) leave(); // else the browser connects again
+  });
+  events.addEventListener("error", () => {
+    if (events.readyState === EventSource.CLOSED) api("GET", "/dashboard/session").catch(showProblem);
+  });
+}
+
+document.getElementById("sign-out").addEventListener("click", async () => {
+  await api("POST", "/dashboard/session/end");
+  leave();
+});
+
+const place = document.getElementById("view");
+try {
+  const session = await startSession();
+  if (place) {
+    const view = await import(`./views/${place.dataset.view}.js`);
+    const content = document.createElement("div");
+    const refresh = await view.show(content, session);
+    place.replaceChildren(content);
+    if (session.tenant !== null) follow(refresh);
+  }
+} catch (error) {
+  if (place) place.replaceChildren();
+  showProblem(error);
+}
+if (place) place.setAttribute("aria-busy", "false");

@@ -1,0 +1,142 @@
+// Elements of pages. Every value from the gateway becomes text, never markup.
+
+/** An element. `attributes`: names to values; `on...` to a listener; a value of null or false is left out. */
+export function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  append(made, children);
+  return made;
+}
+
+function append(parent, children) {
+  for (const child of children) {
+    if (Array.isArray(child)) append(parent, child);
+    else if (child !== null && child !== undefined) parent.append(child instanceof Node ? child : String(child));
+  }
+}
+
+/** A number as people read it; its exact value is the title. */
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  const shown = value.toLocaleString(undefined, { maximumSignificantDigits: 6 });
+  return el("span", { title: String(value), "data-value": String(value) }, shown);
+}
+
+/** A time in the local zone; UTC is the title. */
+export function time(ms) {
+  if (ms === null || ms === undefined) return "–";
+  const at = new Date(ms);
+  const shown = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return el("time", { datetime: at.toISOString(), title: at.toISOString() }, shown);
+}
+
+/** A length of time. */
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "–";
+  const units = [["d", 86400e3], ["h", 3600e3], ["min", 60e3], ["s", 1e3]];
+  const [name, size] = units.find((each) => ms >= each[1]) || ["ms", 1];
+  return `${(ms / size).toLocaleString(undefined, { maximumFractionDigits: 1 })} ${name}`;
+}
+
+/** A share of 1 as a bar. The colour alone says nothing: the text beside it has the figure. */
+export function bar(share) {
+  const width = Math.max(0, Math.min(1, share)) * 100;
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 100 1");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  rect.setAttribute("width", String(width));
+  rect.setAttribute("height", "1");
+  svg.append(rect);
+  return el("div", { class: "bar" }, svg);
+}
+
+export function card(label, value, more) {
+  return el("div", { class: "card" }, el("div", { class: "label" }, label), el("div", { class: "value" }, value), more);
+}
+
+/**
+ * A table that sorts by a click on a heading.
+ * columns: `{title, cell(row), key?(row), number?}`; `key` gives what to sort by, and without it a column does not sort.
+ */
+export function table(caption, columns, rows) {
+  const body = el("tbody");
+  let order = null;
+  const fill = () => {
+    const sorted = order === null ? rows : [...rows].sort((a, b) => compare(order.key(a), order.key(b)) * order.sign);
+    body.replaceChildren(
+      ...sorted.map((row) =>
+        el("tr", {}, columns.map((column) => el("td", { class: column.number ? "number" : null }, column.cell(row)))),
+      ),
+    );
+  };
+  const heads = columns.map((column) => {
+    const head = el("th", { scope: "col", class: column.number ? "number" : null });
+    if (!column.key) {
+      head.append(column.title);
+      return head;
+    }
+    const sort = () => {
+      const sign = order !== null && order.column === column ? -order.sign : column.number ? -1 : 1;
+      order = { column, key: column.key, sign };
+      heads.forEach((each) => each.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+      fill();
+    };
+    head.append(el("button", { type: "button", onclick: sort }, column.title));
+    return head;
+  });
+  fill();
+  const made = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body);
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+}
+
+function compare(a, b) {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return -1;
+  if (b === null || b === undefined) return 1;
+  return a < b ? -1 : 1;
+}
+
+/** A field with its label. */
+export function field(label, input) {
+  const id = input.id || `field-${label.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
+  input.id = id;
+  return el("div", {}, el("label", { for: id }, label), input);
+}
+
+export function select(name, options, chosen) {
+  return el(
+    "select",
+    { name },
+    options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)),
+  );
+}
+
+/** Ask before something that cannot be undone. Resolves to whether the person agreed. */
+export function confirmed(question, action) {
+  return new Promise((resolve) => {
+    const dialog = el(
+      "dialog",
+      { "aria-label": question },
+      el("p", {}, question),
+      el(
+        "form",
+        { method: "dialog", class: "row" },
+        el("button", { value: "yes", class: "danger" }, action),
+        el("button", { value: "no", autofocus: true }, "Cancel"),
+      ),
+    );
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

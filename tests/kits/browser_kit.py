@@ -1,0 +1,71 @@
+"""A real browser for the tests of pages: the distribution's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from gateway_kit import Tenant
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+WAIT_MS = 300_000  # generous, so that a loaded machine does not fail a test
+CHROMIUM = shutil.which("chromium")
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@contextlib.contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    expect.set_options(timeout=WAIT_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS), timeout=WAIT_MS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextlib.contextmanager
+def open_page(browser: Browser, url: str, *, dark: bool = False, width: int = 1280) -> Iterator[Page]:
+    """A page in a profile of its own. Its errors fail the test at the end."""
+    context = browser.new_context(
+        base_url=url, color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}
+    )
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        yield page
+        assert not errors, errors
+    finally:
+        context.close()
+
+
+def sign_in(page: Page, key: str, path: str = "/dashboard") -> None:
+    """Sign in with a key, at the address of a view, and wait for the view."""
+    page.goto(path)
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    until_shown(page)
+
+
+def until_shown(page: Page) -> None:
+    """Until the view's script has finished."""
+    expect(page.locator("#view")).to_have_attribute("aria-busy", "false")
+
+
+def signed_in_as(page: Page, tenant: Tenant, path: str = "/dashboard") -> None:
+    sign_in(page, tenant.key, path)

@@ -1,0 +1,239 @@
+"""Sessions of the dashboard, each of its protections attacked over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import LEAN, Tenant
+from inprocess_kit import Gateway
+
+from core.ledger.sessions import SessionStore, SignedInBy
+
+ORIGIN = "http://127.0.0.1:8000"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {"PRIVACY_GATEWAY_DASHBOARD_SESSION_S": "600", "PRIVACY_GATEWAY_AUTH_FAILURES_PER_MINUTE": "5"}
+    running = Gateway(tmp_path_factory.mktemp("dashboard") / "data", LEAN | settings)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def owner(served: Gateway) -> Tenant:
+    return served.tenant()
+
+
+def browser(served: Gateway, **headers: str) -> httpx.Client:
+    client = served.new_client({"Origin": ORIGIN} | headers)
+    client.base_url = httpx.URL(ORIGIN)
+    return client
+
+
+def signed_in(served: Gateway, key: str) -> tuple[httpx.Client, dict[str, Any]]:
+    client = browser(served)
+    answer = client.post("/dashboard/session", headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 200, answer.text
+    return client, answer.json()
+
+
+def role_key(served: Gateway, tenant: Tenant, *roles: str) -> dict[str, Any]:
+    made = served.admin.post(f"/admin/tenants/{tenant.name}/keys", json={"roles": list(roles)})
+    assert made.status_code == 201, made.text
+    return made.json()
+
+
+def test_a_key_is_exchanged_for_a_cookie_that_scripts_cannot_read(served: Gateway, owner: Tenant) -> None:
+    answer = browser(served).post("/dashboard/session", headers={"Authorization": f"Bearer {owner.key}"})
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Secure" not in cookie  # this machine itself
+    assert owner.key not in cookie + answer.text
+    assert answer.json()["tenant"] == owner.name
+
+
+def test_a_session_reads_what_its_key_may_read(served: Gateway, owner: Tenant) -> None:
+    client, _ = signed_in(served, owner.key)
+    accounts = client.get("/budget").json()["accounts"]
+    assert {each["account"].partition("/")[0] for each in accounts} == {owner.name}
+    other = served.tenant()
+    assert client.get(f"/budget/{other.name}/sentence").status_code == 404
+
+
+def test_a_session_has_the_roles_of_its_key(served: Gateway, owner: Tenant) -> None:
+    client, session = signed_in(served, role_key(served, owner, "read")["key"])
+    assert session["roles"] == ["read"]
+    headers = {"X-Form-Token": session["form_token"]}
+    refused = client.post("/embed/sentdp", json={"documents": [{"text": "One. Two."}], "epsilon": 1}, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (403, "role-missing")
+    assert client.get("/admin/tenants").status_code == 403
+
+
+def test_a_key_without_the_role_read_cannot_sign_in(served: Gateway, owner: Tenant) -> None:
+    key = role_key(served, owner, "release")["key"]
+    answer = browser(served).post("/dashboard/session", headers={"Authorization": f"Bearer {key}"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "role-missing")
+    assert "set-cookie" not in answer.headers
+
+
+def test_a_session_ends_with_its_key(served: Gateway, owner: Tenant) -> None:
+    made = role_key(served, owner, "read")
+    client, _ = signed_in(served, made["key"])
+    assert client.get("/budget").status_code == 200
+    assert served.admin.delete(f"/admin/tenants/{owner.name}/keys/{made['key_id']}").status_code == 200
+    assert client.get("/budget").status_code == 401
+    assert 'id="sign-in"' in client.get("/dashboard").text
+
+
+def test_signing_out_ends_the_session_for_every_copy_of_the_cookie(served: Gateway, owner: Tenant) -> None:
+    client, session = signed_in(served, owner.key)
+    copy = browser(served)
+    copy.cookies.update(client.cookies)
+    ended = client.post("/dashboard/session/end", headers={"X-Form-Token": session["form_token"]})
+    assert ended.status_code == 204
+    assert copy.get("/budget").status_code == 401
+
+
+def test_a_session_ends_by_time_whatever_redis_does(served: Gateway, owner: Tenant) -> None:
+    service = served.service
+    now = [1_000.0]
+    store = SessionStore(service.ledger._client, service.master_key, lifetime_s=600, clock=lambda: now[0])
+
+    async def ended() -> tuple[bool, bool]:
+        token, _ = await store.open(owner.name, SignedInBy.KEY, "0" * 16, frozenset())
+        before = await store.find(token)
+        now[0] += 600
+        return before is not None, await store.find(token) is None
+
+    assert served.on_loop(ended()) == (True, True)
+
+
+@pytest.mark.parametrize("path", ["/keys", "/dashboard/session/end", "/budget/estimate"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"X-Form-Token": ""},
+        {"X-Form-Token": "0" * 64},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:9000"},
+    ],
+    ids=["no-token", "wrong-token", "other-site", "null-origin", "other-port"],
+)
+def test_a_request_from_elsewhere_changes_nothing(
+    served: Gateway, owner: Tenant, path: str, changed: dict[str, str]
+) -> None:
+    client, session = signed_in(served, role_key(served, owner, "read", "admin")["key"])
+    refused = client.post(path, headers={"X-Form-Token": session["form_token"]} | changed)
+    assert (refused.status_code, refused.json()["code"]) == (403, "cross-site-request")
+    assert client.get("/dashboard/session").status_code == 200
+
+
+def test_a_request_without_an_origin_changes_nothing(served: Gateway, owner: Tenant) -> None:
+    client, session = signed_in(served, owner.key)
+    del client.headers["origin"]
+    refused = client.post("/dashboard/session/end", headers={"X-Form-Token": session["form_token"]})
+    assert refused.json()["code"] == "cross-site-request"
+
+
+def test_the_form_token_of_another_session_is_refused(served: Gateway, owner: Tenant) -> None:
+    client, _ = signed_in(served, owner.key)
+    _, other = signed_in(served, owner.key)
+    refused = client.post("/dashboard/session/end", headers={"X-Form-Token": other["form_token"]})
+    assert refused.json()["code"] == "cross-site-request"
+
+
+@pytest.mark.parametrize(
+    "token", [b"", b"x", b"0" * 64, b"\xe9" * 64, b"g" * 64, b"0" * 5_000], ids=["none", "x", "0", "e", "g", "long"]
+)
+def test_no_other_cookie_signs_in(served: Gateway, token: bytes) -> None:
+    answer = browser(served).get("/budget", headers={b"Cookie": b"pgw_session=" + token})
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "[::2]", "", "@"])
+def test_other_host_names_are_refused(served: Gateway, owner: Tenant, host: str) -> None:
+    client, _ = signed_in(served, owner.key)
+    for path in ("/dashboard", "/dashboard/journal", "/budget"):
+        refused = client.get(path, headers={"Host": host})
+        assert (refused.status_code, refused.json()["code"]) == (421, "host-refused"), path
+    signing = client.post("/dashboard/session", headers={"Host": host, "Authorization": f"Bearer {owner.key}"})
+    assert "set-cookie" not in signing.headers
+
+
+def test_a_session_beyond_this_machine_needs_tls(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = {"PRIVACY_GATEWAY_DASHBOARD_HOSTS": '["gateway.example"]'}
+    running = Gateway(tmp_path_factory.mktemp("hosts") / "data", LEAN | settings)
+    try:
+        tenant = running.tenant()
+        client = running.client(tenant.key)
+        cookie = client.post("/dashboard/session", headers={"Host": "gateway.example"}).headers["set-cookie"]
+        assert "Secure" in cookie
+    finally:
+        running.stop()
+
+
+def test_wrong_keys_are_limited(served: Gateway, owner: Tenant) -> None:
+    client = browser(served)
+    wrong = {"Authorization": f"Bearer pgw_{'0' * 16}_{'0' * 32}"}
+    statuses = [client.post("/dashboard/session", headers=wrong).status_code for _ in range(8)]
+    assert statuses[0] == 401
+    assert statuses[-1] == 429
+    assert client.post("/dashboard/session", headers={"Authorization": f"Bearer {owner.key}"}).status_code == 200
+
+
+def test_the_operator_signs_in_with_the_admin_key(served: Gateway) -> None:
+    admin = (served.data_dir / "admin.key").read_text().strip()
+    client, session = signed_in(served, admin)
+    assert session["operator"]
+    assert client.get("/admin/tenants").status_code == 200
+    assert client.get("/budget").status_code == 403
+
+
+def test_redis_holds_no_session_that_can_be_read_or_forged(served: Gateway, owner: Tenant) -> None:
+    client, session = signed_in(served, owner.key)
+    token = client.cookies["pgw_session"]
+    redis = served.service.ledger._client
+
+    async def stored() -> list[bytes]:
+        cursor, found = b"0", []
+        while True:
+            cursor, names = await redis.call("SCAN", cursor, "MATCH", "{sessions}*", "COUNT", 1000)
+            found += names
+            if cursor in (b"0", 0):
+                return [name + await redis.call("GET", name) for name in found]
+
+    for each in served.on_loop(stored()):
+        for secret in (token, session["form_token"], owner.name):
+            assert secret.encode() not in each
+
+
+def test_pages_load_nothing_from_elsewhere(served: Gateway, owner: Tenant) -> None:
+    client, _ = signed_in(served, owner.key)
+    for path in ("/dashboard", "/dashboard/journal", "/dashboard/nothing"):
+        page = client.get(path)
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert page.headers["cache-control"] == "no-store"
+        assert "<script>" not in page.text
+        assert "style=" not in page.text
+        assert "http://" not in page.text
+        assert "https://" not in page.text
+    assert client.get("/dashboard/nothing").status_code == 404
+
+
+def test_files_are_checked_again_by_their_tag(served: Gateway) -> None:
+    client = browser(served)
+    first = client.get("/dashboard/static/dashboard.js")
+    assert first.headers["content-type"].startswith("text/javascript")
+    again = client.get("/dashboard/static/dashboard.js", headers={"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+    for path in ("%2e%2e/endpoints.py", "..%2fendpoints.py", "views", "nothing.js", ""):
+        assert client.get(f"/dashboard/static/{path}").status_code == 404
