@@ -13,7 +13,7 @@ from core.errors import InvalidInput, UnknownAccount
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
-_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./-]{0,63}")
+_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./{}-]{0,63}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16

@@ -49,7 +49,7 @@ TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),
     "rank": ("ranks",),
-    "seal": ("seals", "epoch"),
+    "seal": ("places", "seals", "epoch"),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),
 }
