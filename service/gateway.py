@@ -234,7 +234,7 @@ class Gateway:
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
             kept=KeptConversations(self.vault, settings, self.preparation),
-            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases, preparation=self.preparation),
         )
         self.guardrail = GuardrailService(
             settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
