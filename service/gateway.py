@@ -54,6 +54,7 @@ from service.preparation import Preparation
 from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.kept_conversations import KeptConversations
+from service.proxy.masking import ConversationMasking
 from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
@@ -230,11 +231,17 @@ class Gateway:
             upstreams=upstreams,
             policies=self.policies,
             sanitize=self.sanitize,
-            releases=self.releases,
-            preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            masking=ConversationMasking(
+                settings,
+                policies=self.policies,
+                sanitize=self.sanitize,
+                releases=self.releases,
+                preparation=self.preparation,
+                surrogate_key=self.master_key.surrogate_key,
+            ),
             kept=KeptConversations(self.vault, settings, self.preparation),
-            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases, preparation=self.preparation),
         )
         self.guardrail = GuardrailService(
             settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
