@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -22,6 +22,7 @@ from core.credentials import same_credential
 from core.errors import LedgerUnavailable, RoleMissing
 from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
+from core.ledger.sessions import Session
 from service import metrics
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
@@ -51,11 +52,13 @@ _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or
 
 @dataclass(frozen=True)
 class Caller:
-    """An authenticated tenant, the id of the key that it used, and the roles of that key."""
+    """An authenticated tenant, the id of the key that it used, and the roles of that key. `session`: that of its
+    browser, if it has sent one in place of the key."""
 
     tenant: str
     key_id: str
     roles: frozenset[KeyRole] = frozenset()
+    session: Session | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class Authenticator:
         request.state.session = session
         if session.tenant is None:
             return Admin()
-        return Caller(session.tenant, session.credential, session.roles)
+        return Caller(session.tenant, session.credential, session.roles, session)
 
     def admit(self, caller: Caller) -> dict[str, str]:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
@@ -118,7 +121,10 @@ class Authenticator:
         """Why an answer to `caller` that is still open must end: its key has ended (401) or its tenant is beyond its
         rate (429). None if it may continue, also while the ledger cannot be reached."""
         try:
-            is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
+            if caller.session is not None:
+                is_valid = await self.sessions.is_valid(caller.session)
+            else:
+                is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
         except LedgerUnavailable:
             return None
         if not is_valid:

@@ -30,7 +30,7 @@ from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
 from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
-from service.proxy.outgoing import Field, fields_of
+from service.proxy.outgoing import Field, fields_of, noted
 from service.proxy.priced import Payer, PricedFills, is_priced
 from service.proxy.recognition import Finds
 from service.proxy.shares import CallShares
@@ -64,6 +64,7 @@ class Outgoing:
     keeping: Keeping | None = None
     headers: Mapping[str, str] = field(default_factory=lambda: NO_GUARANTEE)
     charged: bool = False
+    pseudonyms: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def path(self) -> str:
@@ -133,15 +134,17 @@ class ProxyService:
         key = self._surrogate_key(tenant)
         seed = conversation if conversation is not None else dialect.messages_of_user(body)
         proxied = self._policies.proxied(terms.policy)
+        pseudonyms: dict[str, str] = {}
+        slots = noted(dialect.slots(body), pseudonyms, key=key)
         if is_priced(terms):
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
-            fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
+            fields = fields_of(slots, proxied, pseudonym_key=key)
             self._check_size(fields)
             take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
             filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
-            return replace(filled, headers=headers, charged=True)
+            return replace(filled, headers=headers, charged=True, pseudonyms=pseudonyms)
         _refuse_recall(dialect, body, vault=proxied.vault)
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
@@ -149,7 +152,7 @@ class ProxyService:
         surrogates = await self._conversation(
             caller,
             terms,
-            dialect.slots(body),
+            slots,
             client_disconnected,
             own_key=own_key,
             earlier=None if earlier is None else earlier.content,
@@ -158,7 +161,8 @@ class ProxyService:
         if proxied.vault and STORE in dialect.kept_by_upstream(body):
             keeping = await self._kept.keeping(tenant, upstream.name, Kept(own_key, surrogates.content))
         take_call(upstream)
-        return Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy, keeping)
+        masked = Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy)
+        return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
 
     async def masked(
         self,
