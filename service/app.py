@@ -16,6 +16,7 @@ from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
 from service.budget.headroom import headroom_router
 from service.dashboard.endpoints import router as dashboard
+from service.dashboard.views import Surface
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
@@ -31,6 +32,7 @@ from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
+from service.operation.service_state import router as service_state
 from service.proxy.endpoints import router as proxy
 from service.restore.endpoints import router as restore
 from service.sanitize.endpoints import router as sanitize
@@ -71,7 +73,9 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(own_keys)
     app.include_router(dashboard)
     app.include_router(health)
-    if gateway.settings.admin_port is None:
+    administers = gateway.settings.admin_port is None
+    app.state.surface = Surface(tenants=True, operator=administers)
+    if administers:
         _administrate(app)
     return app
 
@@ -81,6 +85,7 @@ def create_admin_app(gateway: Gateway) -> FastAPI:
     app = _app(gateway)
     app.include_router(dashboard)
     app.include_router(health)
+    app.state.surface = Surface(tenants=False, operator=True)
     _administrate(app)
     return app
 
@@ -90,6 +95,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(tenants)
     app.include_router(operator_keys)
     app.include_router(audit)
+    app.include_router(service_state)
 
 
 def _app(gateway: Gateway) -> FastAPI:

@@ -11,6 +11,7 @@ from core.errors import CrossSiteRequest
 from core.ledger.keystore import KeyRole
 from core.ledger.sessions import Session
 from service.dashboard import pages, views
+from service.dashboard.views import View
 from service.deps import SessionsDep
 from service.http.auth import Admin, Caller, Needs
 
@@ -34,7 +35,7 @@ async def sign_in(request: Request, response: Response, identity: IdentityDep, s
     else:
         key = request.headers["authorization"].partition(" ")[2]
         session = await sessions.open_for_operator(request, response, key)
-    return _shown(session)
+    return _shown(request, session)
 
 
 @router.get(f"{PREFIX}/session", summary="The session of this browser")
@@ -42,7 +43,7 @@ async def session_of(request: Request, _: IdentityDep) -> dict[str, Any]:
     session: Session | None = getattr(request.state, "session", None)
     if session is None:
         raise HTTPException(404)
-    return _shown(session)
+    return _shown(request, session)
 
 
 @router.post(f"{PREFIX}/session/end", status_code=204, summary="Sign out: end the session of this browser")
@@ -68,16 +69,21 @@ async def view(request: Request, sessions: SessionsDep, view: str | None = None)
     session = await sessions.of(request)
     if session is None:
         return pages.sign_in()
-    found = views.find(session, view)
-    return pages.missing(session) if found is None else pages.page(session, found)
+    offered = _offered(request, session)
+    found = next((each for each in offered if view in (None, each.name)), None)
+    return pages.missing(session, offered) if found is None else pages.page(session, found, offered)
 
 
-def _shown(session: Session) -> dict[str, Any]:
+def _offered(request: Request, session: Session) -> tuple[View, ...]:
+    return views.of(session, request.app.state.surface)
+
+
+def _shown(request: Request, session: Session) -> dict[str, Any]:
     return {
         "tenant": session.tenant,
         "operator": session.tenant is None,
         "roles": sorted(session.roles),
-        "views": [found.name for found in views.of(session)],
+        "views": [found.name for found in _offered(request, session)],
         "ends_ms": session.ends_ms,
         "form_token": session.form_token,
     }
