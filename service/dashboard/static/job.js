@@ -59,7 +59,7 @@ function shown(job, path, draw) {
       ["Created", time(job.created_ms)],
       ["Started", job.started_ms && time(job.started_ms)],
       ["Ended", job.ended_ms && time(job.ended_ms)],
-      ["Time since its start", job.started_ms && ended ? duration(running) : null],
+      ["Ran for", job.started_ms && ended ? duration(running) : null],
       ["Attempts", number(job.attempts)],
       ["Reserved", job.reserved.epsilon ? amountText(job.reserved) : "nothing"],
       ["Spent", job.spent.epsilon ? el("span", { "data-value": String(job.spent.epsilon) }, amountText(job.spent)) : "nothing"],
@@ -76,16 +76,13 @@ function shown(job, path, draw) {
 /** Links to what the job made. The card and the artifact are kept until somebody deletes them. */
 function files(job, path) {
   const link = (name, text) => el("a", { href: `${path}/${name}`, download: name === "report" ? null : true, target: name === "report" ? "_blank" : null, rel: "noopener" }, text);
-  return el(
-    "div",
-    { class: "actions" },
-    job.kind === "synthesis" ? link("report", "Report") : null,
-    cardButton(job, path),
-    link("artifact", "Download the artifact"),
-  );
+  const [button, card] = cardParts(path);
+  const report = job.kind === "synthesis" ? link("report", "Report") : null;
+  return el("div", {}, el("div", { class: "actions" }, report, link("artifact", "Download the artifact"), button), card);
 }
 
-function cardButton(job, path) {
+/** A button that shows the job's card, and the place for it. */
+function cardParts(path) {
   const place = el("pre", { class: "output", tabindex: "0", hidden: true });
   const button = el("button", { type: "button", "aria-expanded": "false" }, "Card");
   button.addEventListener("click", () =>

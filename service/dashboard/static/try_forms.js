@@ -10,8 +10,8 @@ const FREE = "This fill costs nothing.";
 
 /**
  * One form for each endpoint: `path`; `fields`; `fit()` shows the fields that count; `body(text, subject)` of the
- * endpoint; `estimate(subject)`: the body of POST /budget/estimate; `isFree(error)`: whether an estimate was refused
- * because there is nothing to pay; `openai`: whether an OpenAI client can send it.
+ * endpoint; `estimate(subject)`: the body of POST /budget/estimate; `isFree(error)`: whether there is nothing to pay, by
+ * what was chosen or by the error of an estimate; `openai`: whether an OpenAI client can send it.
  */
 export async function tryForms() {
   const [catalogue, served, domains, policies] = await Promise.all([
@@ -70,7 +70,7 @@ function sanitised(fills, policies) {
     body,
     // without a fill, the estimate takes the body for one of another endpoint
     estimate: (subject) => ({ policy: null, ...body(COUNTED, subject) }),
-    isFree: (error) => Boolean(error.content) && error.content.detail === FREE,
+    isFree: (error) => (error ? Boolean(error.content) && error.content.detail === FREE : own() && !isPriced()),
     openai: false,
   };
 }

@@ -40,12 +40,12 @@ function shown(entries) {
       ],
       entries,
     ),
-    el("p", { class: "hint" }, "Each entry is checked by itself. The command `privacy-gateway audit verify` checks that none is missing."),
+    el("p", { class: "hint" }, "Each entry is checked by itself. The command ", el("code", {}, "privacy-gateway audit verify"), " checks that none is missing."),
   ];
 }
 
 function details(found) {
-  const text = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
+  const text = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value));
   return Object.entries(found)
     .filter(([, value]) => value !== null && value !== "")
     .map(([name, value]) => `${name}: ${text(value)}`)

@@ -66,7 +66,7 @@ function rows(jobs, choose) {
   return table(
     "Jobs, newest first",
     [
-      { title: "Job", cell: (job) => el("button", { type: "button", onclick: () => choose(job.job_id) }, job.label), key: (job) => job.label },
+      { title: "Job", cell: (job) => el("button", { type: "button", class: "link", onclick: () => choose(job.job_id) }, job.label), key: (job) => job.label },
       { title: "Kind", cell: (job) => job.kind, key: (job) => job.kind },
       { title: "Status", cell: (job) => job.status, key: (job) => job.status },
       { title: "Progress", cell: (job) => percent(job), key: (job) => job.progress, number: true },

@@ -64,7 +64,7 @@ function tenantTable(rows, count, choose) {
   return table(
     `${count} tenants, with the epsilon that is left by unit`,
     [
-      { title: "Tenant", cell: (row) => el("button", { type: "button", onclick: (event) => attempt(event.target, () => choose(row.name)) }, row.name), key: (row) => row.name },
+      { title: "Tenant", cell: (row) => el("button", { type: "button", class: "link", onclick: (event) => attempt(event.target, () => choose(row.name)) }, row.name), key: (row) => row.name },
       { title: "Protects", cell: (row) => (row.mode === "subject" ? "each subject" : "the tenant"), key: (row) => row.mode },
       { title: "Created", cell: (row) => time(row.created_ms), key: (row) => row.created_ms },
       ...units.map((unit) => ({ title: unit, cell: (row) => number(left(row, unit)), key: (row) => left(row, unit), number: true })),
@@ -77,7 +77,7 @@ async function one(name) {
   const accounts = await pages(`${path(name)}/budgets`, "accounts", ACCOUNTS_MAX);
   const panel = keyPanel(`${path(name)}/keys`, name);
   await panel.read();
-  return [el("h2", {}, name), accountTable(name, accounts), el("h2", {}, `Keys of ${name}`), panel.place];
+  return [el("h2", {}, name), accountTable(name, accounts), panel.place];
 }
 
 function accountTable(name, accounts) {

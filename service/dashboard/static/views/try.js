@@ -72,7 +72,7 @@ export async function show(main) {
   main.append(
     form,
     el("h2", {}, "The same call as code"),
-    el("p", { class: "hint" }, "Put an API key into the variable ", el("code", {}, KEY), ". Running the code charges again."),
+    el("p", { class: "hint" }, "Put an API key into the variable ", el("code", {}, KEY), ". Running the code sends the document again, and pays again."),
     code.place,
   );
   changed();
@@ -80,6 +80,8 @@ export async function show(main) {
 
 /** What the click will cost, as a sentence; `cost` is null where the gateway gave no price. */
 async function priced(form, subject) {
+  const free = { shown: ["This charges nothing, and has no mathematical guarantee."], kind: "hint", cost: 0, possible: true };
+  if (form.isFree()) return free;
   try {
     const found = await api("POST", "/budget/estimate", form.estimate(subject));
     const accounts = found.accounts.map((row) => [
@@ -100,7 +102,7 @@ async function priced(form, subject) {
       possible: found.allowed,
     };
   } catch (error) {
-    if (form.isFree(error)) return { shown: ["This charges nothing, and has no mathematical guarantee."], kind: "hint", cost: 0, possible: true };
+    if (form.isFree(error)) return free;
     return { shown: [`No price: ${error.message}`], kind: "error", cost: null, possible: false };
   }
 }
