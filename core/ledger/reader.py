@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
@@ -20,6 +21,7 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
+from core.ledger.subject_history import SubjectHistory, subject_history
 
 PAGE_LIMIT_MAX = 1000
 PAGE_ROWS_MAX = 10_000
@@ -42,6 +44,11 @@ class LedgerReader:
         if mode is None:
             raise UnknownTenant
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
+
+    async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
+        """Return the number of the last journal entry of each tenant; 0 for one that does not exist."""
+        replies = await self._client.call_many([("HGET", names.tenant_key(name), "seq") for name in tenants])
+        return {name: int(reply or 0) for name, reply in zip(tenants, replies, strict=True)}
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return all tenants, sorted by name."""
@@ -164,6 +171,19 @@ class LedgerReader:
             subject = (await self.account(tenant, account_id)).subject_hash
         entries = JournalEntries(self._client, tenant, account_id, subject, key_id)
         return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
+
+    async def now_ms(self) -> int:
+        """Return the time of the Redis clock."""
+        return await self._client.now_ms()
+
+    async def subject_history(
+        self, tenant: str, state: AccountState, *, from_ms: int, entries_max: int
+    ) -> SubjectHistory:
+        """Return what was spent on a subject's account since `from_ms`, newest first, from up to `entries_max` entries.
+
+        See `core.ledger.subject_history`.
+        """
+        return await subject_history(self._client, tenant, state, from_ms=from_ms, entries_max=entries_max)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
         end = "+" if last is None else str(last)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.exceptions import HTTPException
 
-from core.errors import CrossSiteRequest
+from core.browser_errors import CrossSiteRequest
 from core.ledger.keystore import KeyRole
 from core.ledger.sessions import Session
 from service.dashboard import pages, views

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
-from core.errors import CrossSiteRequest, HostRefused
+from core.browser_errors import CrossSiteRequest, HostRefused
 from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.sessions import Session, SessionStore
 

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import errors, job_errors, upstream_errors
+from core import browser_errors, errors, job_errors, upstream_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import anthropic_errors, openai_errors
@@ -40,12 +40,13 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (job_errors.BadCorpus, 422),
     (job_errors.JobFailed, 500),
     (errors.RoleMissing, 403),
-    (errors.CrossSiteRequest, 403),
-    (errors.HostRefused, 421),
+    (browser_errors.CrossSiteRequest, 403),
+    (browser_errors.HostRefused, 421),
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
     (errors.UnknownRecogniser, 404),
+    (errors.UnknownVaultEntry, 404),
     (errors.RecogniserBroken, 422),
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),

@@ -26,8 +26,6 @@ export async function show(main) {
   let waiting = null;
   const ask = async () => {
     const mine = ++asked;
-    release.disabled = true;
-    price.textContent = "Asking for the price…";
     const found = await priced(chosen(), subjects ? subject.value : "");
     if (mine !== asked) return; // the form has changed since
     price.replaceChildren(...found.shown);
@@ -56,7 +54,7 @@ export async function show(main) {
         result.replaceChildren(el("p", { class: "hint" }, "Waiting for the answer…"));
         const answered = await attempt(release, async () => (await work(), true));
         if (!answered) result.replaceChildren(el("p", { class: "hint" }, "No answer: see the problem above. A request that failed may have been charged; the journal has it."));
-        ask().catch(showProblem);
+        await ask().catch(showProblem);
       },
     },
     el("div", { class: "fields" }, field("Endpoint", endpoint), subjects ? field("Subject", subject) : null),
@@ -76,6 +74,7 @@ export async function show(main) {
     code.place,
   );
   changed();
+  return ask; // the price beside what is left, after each change of the budget
 }
 
 /** What the click will cost, as a sentence; `cost` is null where the gateway gave no price. */

@@ -9,13 +9,16 @@ const DOCUMENTS_MAX = 10000; // one request's own limit is far below
 
 export async function show(main) {
   const [kinds, subjects] = await Promise.all([requestKinds(), namesSubjects()]);
+  const request = requestForm(kinds, subjects);
   main.append(
     el("h2", {}, "A request"),
-    requestForm(kinds, subjects),
+    request.place,
     el("h2", {}, "A plan"),
     el("p", { class: "hint" }, "For noise that you add yourself. It concerns no account of this gateway."),
     planForm(),
   );
+  if (!subjects) await request.again();
+  return request.again;
 }
 
 function requestForm(kinds, subjects) {
@@ -43,8 +46,12 @@ function requestForm(kinds, subjects) {
     }
     const body = make({ epsilon: typed(epsilon), count: documents, subject: subject.value });
     remember({ endpoint: endpoint.value, mechanism: mechanism.value, epsilon: epsilon.value, documents: count.value });
-    result.replaceChildren(); // a figure of another request must not stay beside a problem
-    result.replaceChildren(...answer(await api("POST", "/budget/estimate", body)));
+    let shown = []; // a figure of another request must not stay beside a problem
+    try {
+      shown = answer(await api("POST", "/budget/estimate", body));
+    } finally {
+      result.replaceChildren(...shown);
+    }
   };
   const form = el(
     "form",
@@ -62,8 +69,11 @@ function requestForm(kinds, subjects) {
     subjects ? field("Subject", subject) : null,
     ask,
   );
-  if (!subjects) attempt(ask, work);
-  return el("div", {}, form, result);
+  const again = async () => {
+    if (subjects && !subject.value) return;
+    await attempt(ask, work);
+  };
+  return { place: el("div", {}, form, result), again };
 }
 
 function answer(found) {
