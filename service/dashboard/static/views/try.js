@@ -23,6 +23,7 @@ export async function show(main) {
   const body = (document) => chosen().body(document, subjects ? subject.value : "");
 
   let asked = 0;
+  let busy = false; // a release is on its way, and must not be sent twice
   let waiting = null;
   const ask = async () => {
     const mine = ++asked;
@@ -31,7 +32,7 @@ export async function show(main) {
     price.replaceChildren(...found.shown);
     price.className = found.kind;
     release.textContent = found.cost === null ? "Release" : found.cost ? `Release and charge epsilon ${found.cost}` : "Send, at no charge";
-    release.disabled = !found.possible;
+    release.disabled = busy || !found.possible;
   };
   const changed = () => {
     places.forEach((place, index) => (place.hidden = forms[index] !== chosen()));
@@ -52,7 +53,9 @@ export async function show(main) {
       onsubmit: async (event) => {
         event.preventDefault();
         result.replaceChildren(el("p", { class: "hint" }, "Waiting for the answer…"));
+        busy = true;
         const answered = await attempt(release, async () => (await work(), true));
+        busy = false;
         if (!answered) result.replaceChildren(el("p", { class: "hint" }, "No answer: see the problem above. A request that failed may have been charged; the journal has it."));
         await ask().catch(showProblem);
       },
