@@ -34,9 +34,8 @@ export function watchedJob(id, changed) {
         draw(JSON.parse(event.data));
       });
     }
-    events.addEventListener("problem", () => {
-      events.close();
-      leave(); // the key has ended
+    events.addEventListener("problem", (event) => {
+      if (JSON.parse(event.data).status === 401) leave(); // the key has ended; else the browser connects again
     });
   })();
   return { place, started, close: () => events && events.close() };

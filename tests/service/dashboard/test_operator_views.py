@@ -59,7 +59,7 @@ def tenant(served: WithAdminPort) -> Tenant:
 
 
 def agree(page: Page, action: str) -> None:
-    page.get_by_role("dialog").get_by_role("button", name=action).click()
+    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
 
 
 def actions(served: WithAdminPort) -> list[tuple[str, str, str]]:
