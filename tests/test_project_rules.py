@@ -61,7 +61,7 @@ FOLDERS = {
     "service.restore": {"config", "http", "releases"},
     "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
     "service.presidio": {"config", "http", "releases", "sanitize"},  # another form of `/sanitize`
-    "service.dashboard": {"http"},  # its pages use the REST API
+    "service.dashboard": {"config", "http"},  # its pages use the REST API
     "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack

@@ -54,3 +54,8 @@ def of(session: Session, surface: Surface) -> tuple[View, ...]:
             view for view in VIEWS if (view.role is None and surface.operator) or (view.shared and surface.tenants)
         )
     return tuple(view for view in VIEWS if surface.tenants and view.role in session.roles)
+
+
+def exists(name: str) -> bool:
+    """Whether there is a view of this name for anybody."""
+    return any(view.name == name for view in VIEWS)
