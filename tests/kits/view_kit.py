@@ -56,6 +56,7 @@ def poisoned(page: Page) -> None:
         )
 
     page.route(is_answer, answer)
+    page.route("**/events", lambda route: route.abort())  # their states would replace what was poisoned
 
 
 def _poison(value: Any) -> Any:
