@@ -17,6 +17,7 @@ from service.budget.estimate import estimate_router
 from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
 from service.dashboard.endpoints import router as dashboard
+from service.budget.spending import router as spending
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
@@ -62,6 +63,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(estimate_router(gateway.estimated))
     app.include_router(headroom_router(gateway.estimated, gateway.openai))
     app.include_router(forecast)
+    app.include_router(spending)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)

@@ -13,6 +13,7 @@ from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
@@ -58,6 +59,7 @@ AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
+SpendingDep = Annotated[SpendingTotals, _part(lambda gateway: gateway.spending)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]

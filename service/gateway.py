@@ -16,6 +16,7 @@ from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.ledger.sessions import SessionStore
+from core.ledger.spending_totals import SpendingTotals
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
@@ -104,13 +105,14 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,
             ledger=self.ledger,
             sealer=ledger.sealer,
-            series=self.series,
+            folds=(self.series, self.spending),
             ranks=self.ranks,
         )
         self.authenticator = Authenticator(
