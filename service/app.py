@@ -16,8 +16,8 @@ from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
 from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
-from service.dashboard.endpoints import router as dashboard
 from service.budget.spending import router as spending
+from service.dashboard.endpoints import router as dashboard
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.http import problems
