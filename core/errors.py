@@ -26,7 +26,7 @@
     │   ├── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
     │   ├── UnknownJob              no such job, or another tenant's
     │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
-    ├── JobNotSucceeded, JobFailed  of `core.job_errors`
+    ├── JobNotSucceeded, JobFailed  of `core.job_errors`; UnknownAlertRule of `core.alert_errors`
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
     ├── CrossSiteRequest            a request of a browser's session does not come from the gateway's own pages
     ├── HostRefused                 a browser asks for the dashboard under a name that the operator has not allowed

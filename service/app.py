@@ -12,6 +12,8 @@ from starlette.middleware import Middleware
 
 from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
+from service.alerts.endpoints import operator_router as operator_alerts
+from service.alerts.endpoints import router as alerts
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
 from service.budget.forecast import router as forecast
@@ -73,6 +75,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(domains)
     app.include_router(synthesis)
     app.include_router(own_keys)
+    app.include_router(alerts)
     app.include_router(dashboard)
     app.include_router(health)
     if gateway.settings.admin_port is None:
@@ -93,6 +96,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(operator_alerts)
     app.include_router(audit)
 
 

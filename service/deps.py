@@ -17,6 +17,7 @@ from core.ledger.spending_totals import SpendingTotals
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.alerts.service import AlertService
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
@@ -52,6 +53,7 @@ def _part(of: Callable[[Gateway], Any]) -> Any:
     return Depends(part)
 
 
+AlertsDep = Annotated[AlertService, _part(lambda gateway: gateway.alerts)]
 SettingsDep = Annotated[Settings, _part(lambda gateway: gateway.settings)]
 MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]

@@ -17,6 +17,7 @@ from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
@@ -264,6 +265,7 @@ class Settings(
     RequestLimits,
     UpstreamLimits,
     DashboardSettings,
+    AlertSettings,
     ConnectionSettings,
     BaseSettings,
 ):

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import errors, job_errors, upstream_errors
+from core import alert_errors, errors, job_errors, upstream_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import anthropic_errors, openai_errors
@@ -46,6 +46,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
     (errors.UnknownRecogniser, 404),
+    (alert_errors.UnknownAlertRule, 404),
     (errors.RecogniserBroken, 422),
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),
