@@ -12,12 +12,14 @@ from collections.abc import Callable
 from core.errors import NotStarted
 from core.ledger.alerts import AlertLimits, AlertStore
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
 from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.ledger.sessions import SessionStore
 from core.ledger.spending_totals import SpendingTotals
+from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
@@ -29,10 +31,13 @@ from service.alerts.view import Sources
 from service.alerts.watch import AlertWatch
 from service.alerts.webhook import WebhookSender
 from service.budget.pricing import Estimated, estimated_jobs
+from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
+from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
+from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
@@ -53,7 +58,10 @@ from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
+from service.proxy.kept_conversations import KeptConversations
+from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
@@ -114,6 +122,8 @@ class Gateway:
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
         self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
+        self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
+        self.integrity = Integrity(ledger.client, self.master_key)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,
@@ -135,6 +145,7 @@ class Gateway:
             ),
         )
 
+        self.sign_on = None if settings.sign_on is None else SignOn(settings.sign_on, self.master_key)
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
         self.engine = engine or LocalEngine(
@@ -214,6 +225,12 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
+        self.vault = Vault(
+            ledger.client,
+            self.master_key,
+            entries_max=settings.vault_entries_max,
+            bytes_max=settings.vault_bytes_max,
+        )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors, upstreams=upstreams)
         proxy = ProxyService(
             settings,
@@ -223,6 +240,19 @@ class Gateway:
             releases=self.releases,
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            kept=KeptConversations(self.vault, settings, self.preparation),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases),
+        )
+        self.guardrail = GuardrailService(
+            settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
+        )
+        self.presidio = PresidioService(
+            settings,
+            policies=self.policies,
+            sanitize=self.sanitize,
+            releases=self.releases,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
         shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
@@ -231,6 +261,7 @@ class Gateway:
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
         self.sampling = Turns(1)
+        self.exports = Turns(1)
 
         self.job_kinds = job_kinds(
             KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations)

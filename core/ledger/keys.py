@@ -41,13 +41,17 @@ class Purpose(StrEnum):
     REUSE_TAG = "reuse-tag"
     REUSE_RESULT = "reuse-result-encryption"
     ADMIN_LOG = "admin-log"
+    AUDIT = "ledger-audit"
     RECOGNISERS = "recognisers-keyset-wrap"
     SURROGATE = "surrogate"
     RESTORE = "restore-token-encryption"
+    VAULT = "vault-encryption"
+    VAULT_NAME = "vault-name"
     SESSION = "session-encryption"
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"
     ALERT = "alert-encryption"
+    SIGN_ON = "sign-on-request-encryption"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from core.errors import InvalidInput, UnknownAccount
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
-_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./-]{0,63}")
+_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./{}-]{0,63}")
 _RULE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
@@ -29,6 +29,9 @@ KEY_CHECK_KEY = "master-key-check"
 # The keys of the seals. No key of a tenant has one of these suffixes, so a tenant named `seals` causes no conflict.
 SEAL_CHAIN_KEY = "{seals}:chain"
 LEDGER_ID_KEY = "{seals}:ledger"
+SEAL_HEADS_KEY = "{seals}:heads"
+_SEGMENTS = "{seals}:segments:"
+LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"
@@ -111,6 +114,11 @@ def subject_entries_key(tenant: str, subject_hash: str) -> str:
     return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
 
 
+def segments_key(tenant: str) -> str:
+    """The seals that contain a tenant's entries, a sorted set of `seal:first:last` by the last entry (seal.lua)."""
+    return _SEGMENTS + check_tenant(tenant)
+
+
 def ranks_key(tenant: str, unit: Unit) -> str:
     """The subjects of a unit by what remains of their accounts, a sorted set without scores (rank.lua)."""
     return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"
@@ -132,6 +140,11 @@ def sums_key(tenant: str, name: str) -> str:
 def reuse_key(tenant: str, place: int) -> str:
     """One stored result for reuse, a string; see `core.ledger.reuse`."""
     return f"{{{check_tenant(tenant)}}}:reuse:{place}"
+
+
+def vault_entry_key(tenant: str, entry_id: str) -> str:
+    """One entry of the tenant's vault, a string; see `vault.lua`."""
+    return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"
 
 
 def tenant_api_keys_key(tenant: str) -> str:

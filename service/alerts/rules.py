@@ -19,7 +19,6 @@ from service.alerts.schemas import (
     UnusualSpending,
 )
 from service.alerts.view import DAY_MS, HOUR_MS, LEDGER, View
-from service.budget.forecasting import used_share
 
 HISTORY_HOURS_MIN = 24
 JOB_OVERLAP_MS = 60_000
@@ -64,7 +63,7 @@ class Kind:
 async def _budget_used(terms: BudgetUsed, view: View, _: Mapping[str, Any]) -> Look:
     found = []
     for state in await view.accounts(terms.accounts):
-        share = used_share(state)
+        share = state.used_share
         if share >= terms.share:
             found.append(Finding(state.account, {"used": round(share, 6), "share": terms.share}))
     return Look(tuple(found))

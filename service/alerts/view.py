@@ -63,7 +63,7 @@ class View:
         ledger = self._sources.ledger
         if listed is None:
             if self._own is None:
-                self._own = (await ledger.accounts_page(self.tenant, limit=len(Unit))).accounts
+                self._own = await ledger.own_accounts(self.tenant)
             return self._own
         found = []
         for account in listed:

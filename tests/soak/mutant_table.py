@@ -405,6 +405,11 @@ READS = (
     bug("seal-twice-for-a-lost-reply", "seal", ("if n == args.n and mac == args.mac then", "if false then")),
     bug("seal-overtakes-another", "seal", ("if n ~= args.after_n or mac ~= args.after_mac then", "if false then")),
     bug("seal-heads-not-written", "seal", ('redis.call("HSET", heads_key, head[1], head[2])', "")),
+    bug(
+        "seal-without-its-segments",
+        "seal",
+        ('redis.call("ZADD", base_key .. "segments:" .. head[1], head[3], head[4])', ""),
+    ),
     bug("seal-said-to-be-known", "seal", ("if n == args.known_n and mac == args.known_mac then", "if n ~= 0 then")),
 )
 

@@ -50,7 +50,7 @@ TESTS_OF = {
     "fold": ("series",),
     "rank": ("ranks",),
     "alert": ("alerts",),
-    "seal": ("seals", "epoch"),
+    "seal": ("places", "seals", "epoch"),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),
 }

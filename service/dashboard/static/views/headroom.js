@@ -38,8 +38,13 @@ export async function show(main) {
     account = chosen;
     attempt(ask, fill);
   });
-  main.append(el("div", { class: "cards" }, accounts.map(summary)), choice, form, result);
+  const cards = el("div", { class: "cards" }, accounts.map(summary));
+  main.append(cards, choice, form, result);
   await fill();
+  return async () => {
+    cards.replaceChildren(...(await ownAccounts()).map(summary));
+    await fill();
+  };
 }
 
 function summary(account) {
