@@ -12,6 +12,8 @@ from starlette.middleware import Middleware
 
 from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
+from service.alerts.endpoints import operator_router as operator_alerts
+from service.alerts.endpoints import router as alerts
 from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
@@ -90,6 +92,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(domains)
     app.include_router(synthesis)
     app.include_router(own_keys)
+    app.include_router(alerts)
     app.include_router(dashboard)
     app.include_router(health)
     administers = gateway.settings.admin_port is None
@@ -113,6 +116,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(operator_alerts)
     app.include_router(all_integrity)
     app.include_router(audit)
     app.include_router(service_state)

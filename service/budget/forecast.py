@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from fastapi import APIRouter
 
-from core.amounts import NANO
-from core.ledger.journal_fold import DAY_S
-from core.ledger.ledger import Ledger
-from core.ledger.records import AccountState
-from core.ledger.series import LedgerSeries
-from service.budget.exhaustion import Band, Forecast, forecast
+from service.budget.forecasting import forecast_of
 from service.deps import LedgerDep, SeriesDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
-
-HOUR_S = 3600
-# Intervals of a history: their length in seconds, and the smallest and the largest number of whole ones.
-_HISTORIES = ((DAY_S, 7, 28), (HOUR_S, 24, 168))
-_METHOD = (
-    "An estimate: a bootstrap of the spending in whole intervals, as if the next ones were like these. "
-    "The band is from the 5 % to the 95 % quantile."
-)
-
-
-@dataclass(frozen=True)
-class _History:
-    """Epsilon spent in whole intervals up to `to_ms`, oldest first; none if there are too few intervals."""
-
-    step_s: int
-    to_ms: int
-    spent: Sequence[float]
 
 
 @router.get("/budget/{account:path}/forecast", summary="When the account runs out: an estimate, with a band")
@@ -156,3 +130,5 @@ async def _history(
         if len(spent) >= least:
             return _History(step_s, to_ms, spent)
     return _History(HOUR_S, now_ms // (HOUR_S * 1000) * (HOUR_S * 1000), [])
+    now_ms, entries_max = await ledger.now_ms(), settings.spending_entries_max
+    return await forecast_of(state, caller.tenant, ledger, series, now_ms=now_ms, entries_max=entries_max)
