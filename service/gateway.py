@@ -320,7 +320,7 @@ class Gateway:
                 self.spending,
                 store,
                 seal_age_s=self._maintenance.seal_age_s,
-                entries_max=settings.spending_entries_max,
+                rows_max=settings.spending_rows_max,
                 forecasts_max=settings.alert_forecasts_max,
             ),
             channels,
