@@ -26,13 +26,12 @@
     │   ├── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
     │   ├── UnknownJob              no such job, or another tenant's
     │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
-    ├── JobNotSucceeded, JobFailed  of `core.job_errors`
+    ├── JobNotSucceeded, JobFailed  of `core.job_errors`; UnknownAlertRule of `core.alert_errors`
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
-    ├── CrossSiteRequest, HostRefused    of `core.browser_errors`
+    ├── CrossSiteRequest, HostRefused, SignOnFailed    of `core.browser_errors`
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── UnknownRecogniser           the tenant has no recogniser of that name
-    ├── UnknownVaultEntry           no entry of the vault of that id
     ├── RecogniserBroken            the file of a recogniser cannot be used
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── InfillBroken                a fine-tuned model's file cannot be used
@@ -283,11 +282,6 @@ class InfillBroken(GatewayError):
 class UnknownRecogniser(GatewayError):
     code = "unknown-recogniser"
     title = "There is no such recogniser."
-
-
-class UnknownVaultEntry(GatewayError):
-    code = "unknown-vault-entry"
-    title = "The vault has no such entry, or no longer."
 
 
 class RecogniserBroken(GatewayError):

@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable
 
 from core.errors import NotStarted
+from core.ledger.alerts import AlertLimits, AlertStore
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
 from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
@@ -22,11 +24,18 @@ from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.alerts.delivery import Channels, DeliveryLimits
+from service.alerts.email import mail_server
+from service.alerts.service import AlertService
+from service.alerts.view import Sources
+from service.alerts.watch import AlertWatch
+from service.alerts.webhook import WebhookSender
 from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
+from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
 from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
@@ -52,6 +61,8 @@ from service.preparation import Preparation
 from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.kept_conversations import KeptConversations
+from service.proxy.masking import ConversationMasking
+from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
@@ -113,6 +124,7 @@ class Gateway:
         self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
+        self.integrity = Integrity(ledger.client, self.master_key)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,
@@ -134,6 +146,7 @@ class Gateway:
             ),
         )
 
+        self.sign_on = None if settings.sign_on is None else SignOn(settings.sign_on, self.master_key)
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
         self.engine = engine or LocalEngine(
@@ -225,10 +238,17 @@ class Gateway:
             upstreams=upstreams,
             policies=self.policies,
             sanitize=self.sanitize,
-            releases=self.releases,
-            preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            masking=ConversationMasking(
+                settings,
+                policies=self.policies,
+                sanitize=self.sanitize,
+                releases=self.releases,
+                preparation=self.preparation,
+                surrogate_key=self.master_key.surrogate_key,
+            ),
             kept=KeptConversations(self.vault, settings, self.preparation),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases, preparation=self.preparation),
         )
         self.guardrail = GuardrailService(
             settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
@@ -248,6 +268,7 @@ class Gateway:
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
         self.sampling = Turns(1)
+        self.exports = Turns(1)
 
         self.job_kinds = job_kinds(
             KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations)
@@ -272,6 +293,45 @@ class Gateway:
                 memory_bytes_max=settings.job_memory_bytes_max,
                 priority=settings.job_priority,
             ),
+        )
+        alert_store = AlertStore(
+            ledger.client,
+            self.master_key,
+            limits=AlertLimits(
+                rules_max=settings.alert_rules_per_tenant_max,
+                outbox_max=settings.alert_outbox_per_tenant_max,
+                kept_max=settings.alerts_kept_per_tenant_max,
+            ),
+        )
+        channels = Channels(
+            WebhookSender(
+                private_addresses=settings.alert_webhook_private_addresses,
+                timeout_s=settings.alert_webhook_timeout_s,
+                ca_file=settings.alert_webhook_ca_file,
+            ),
+            mail_server(settings),
+        )
+        self.alerts = AlertService(alert_store, channels, self.keys.log, email_domains=settings.alert_email_domains)
+        self.alert_watch = AlertWatch(
+            alert_store,
+            Sources(
+                self.ledger,
+                self.series,
+                self.spending,
+                store,
+                seal_age_s=self._maintenance.seal_age_s,
+                rows_max=settings.spending_rows_max,
+                forecasts_max=settings.alert_forecasts_max,
+            ),
+            channels,
+            DeliveryLimits(
+                at_once=settings.alert_deliveries_max,
+                attempts_max=settings.alert_attempts_max,
+                retry_s=settings.alert_retry_s,
+                retry_max_s=settings.alert_retry_max_s,
+                timeout_s=max(settings.alert_webhook_timeout_s, settings.alert_smtp_timeout_s),
+            ),
+            interval_s=settings.alert_interval_s,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
@@ -307,6 +367,8 @@ class Gateway:
         await self.engine.start()
         await self.jobs.open()
         self._maintenance.start()
+        self._maintenance.run(self.alert_watch.evaluate_regularly())
+        self._maintenance.run(self.alert_watch.deliver_regularly())
 
     def end_streams(self) -> None:
         """End the open streams, which would prevent a server from stopping."""
@@ -320,7 +382,7 @@ class Gateway:
         await self.upstream_client.aclose()
         await self.jobs.close()
         await self.engine.stop()
-        await self._maintenance.stop()
+        await self._maintenance.stop(self.alert_watch.stop)
         if self._redis is not None:
             await self._redis.stop()
 

@@ -13,7 +13,8 @@ from core.errors import InvalidInput, UnknownAccount
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
-_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./-]{0,63}")
+_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./{}-]{0,63}")
+_RULE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16
@@ -28,9 +29,26 @@ KEY_CHECK_KEY = "master-key-check"
 # The keys of the seals. No key of a tenant has one of these suffixes, so a tenant named `seals` causes no conflict.
 SEAL_CHAIN_KEY = "{seals}:chain"
 LEDGER_ID_KEY = "{seals}:ledger"
+SEAL_HEADS_KEY = "{seals}:heads"
+_SEGMENTS = "{seals}:segments:"
+LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"
+# From this key alert.lua derives every key of alerts. No tenant can have this tag. This key itself does not exist.
+ALERTS_KEY = "{@alerts}:tenant"
+
+
+def alerts_key(*parts: str) -> str:
+    """One key of alerts, as alert.lua builds it."""
+    return ":".join(("{@alerts}", *parts))
+
+
+def check_rule(name: str) -> str:
+    """Return `name`, of a rule of alerts. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
+    if not _RULE.fullmatch(name):
+        raise InvalidInput("A rule's name is 1 to 63 of a-z, 0-9, _ and -.", field="name")
+    return name
 
 
 def session_key(name: str) -> str:
@@ -94,6 +112,11 @@ def account_key(tenant: str, name: str) -> str:
 def subject_entries_key(tenant: str, subject_hash: str) -> str:
     """The numbers of the entries in which a subject has rows, a sorted set."""
     return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
+
+
+def segments_key(tenant: str) -> str:
+    """The seals that contain a tenant's entries, a sorted set of `seal:first:last` by the last entry (seal.lua)."""
+    return _SEGMENTS + check_tenant(tenant)
 
 
 def ranks_key(tenant: str, unit: Unit) -> str:

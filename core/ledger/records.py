@@ -206,6 +206,21 @@ class AccountState:
         )
 
     @property
+    def used_share(self) -> float:
+        """The used share of the account, from 0 to 1: that of the arm with the most left, or of the plan's releases.
+
+        Open holds count. At 1 the account admits nothing more. For display.
+        """
+        if self.plan is not None:
+            return min(1.0, self.total.count / self.plan.count)
+        shares = [1.0]
+        for arm in self.arm_states():
+            if arm.is_open:
+                share = arm.spent / arm.limit if arm.limit else 1.0
+                shares.append(max(share, arm.spent_delta / arm.limit_delta if arm.spent_delta else 0.0))
+        return min(shares)
+
+    @property
     def within_limit(self) -> bool:
         """Whether the account's own rule admits its total."""
         return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)
@@ -324,6 +339,7 @@ class JournalEntry:
     did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
     debits subjects' accounts. `key_id` is the id of the API key that caused the release, and `route` the
     route that it was sent to; None if they are unknown.
+    Only pages of the journal set `sha256`, the digest of the stored entry that seals are made of.
     """
 
     seq: int
@@ -337,6 +353,7 @@ class JournalEntry:
     subjects_digest: str | None = None
     key_id: str | None = None
     route: str | None = None
+    sha256: str | None = None
 
     @property
     def all_amounts(self) -> tuple[EntryAmount, ...]:
@@ -345,10 +362,14 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit."""
+    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit.
+
+    `rows_read` are the charges of accounts in the batches of entries that were read before the page was full.
+    """
 
     entries: tuple[JournalEntry, ...]
     next_cursor: int | None
+    rows_read: int = 0
 
 
 @dataclass(frozen=True)

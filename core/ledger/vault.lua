@@ -18,7 +18,8 @@ local function time_text(at_ms)
   return string.format("%013d", integer(at_ms))
 end
 
-local total = tonumber(redis.call("GET", total_key) or 0)
+local total_before = tonumber(redis.call("GET", total_key) or 0)
+local total = total_before
 
 local function remove(member)
   local id, bytes = string.match(member, "^%d+%-(%x+)%-(%d+)$")
@@ -47,8 +48,11 @@ if args.action == "put" then
   local value = time_text(args.expires_ms) .. ARGV[2]
   local member = time_text(args.expires_ms) .. "-" .. args.id .. "-" .. text(#value)
   local old = find(args.id)
+  local kept = old and redis.call("GET", entry_key(args.id))
   local old_bytes = old and tonumber(string.match(old, "%d+$")) or 0
-  if not old and redis.call("ZCARD", index) >= args.entries_max then
+  if args.only_new and old and kept ~= value then
+    outcome = "exists"
+  elseif not old and redis.call("ZCARD", index) >= args.entries_max then
     outcome = "vault_entries_max"
   elseif total - old_bytes + #value > args.bytes_max then
     outcome = "vault_bytes_max"
@@ -73,7 +77,9 @@ elseif args.action == "page" then
   found = redis.call("ZRANGEBYLEX", index, after, "+", "LIMIT", 0, args.limit)
 end
 
-redis.call("SET", total_key, text(total))
+if total ~= total_before then
+  redis.call("SET", total_key, text(total))
+end
 local entries = redis.call("ZCARD", index)
 local first = redis.call("ZRANGEBYLEX", index, "-", "+", "LIMIT", 0, 1)[1]
 local last = redis.call("ZRANGEBYLEX", index, "-", "+", "LIMIT", math.max(0, entries - 1), 1)[1]

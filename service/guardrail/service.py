@@ -10,6 +10,7 @@ leave: a request that has a value in a place that LiteLLM does not take back is 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -41,14 +42,16 @@ Decision = dict[str, Any]
 BLOCKED, NONE, INTERVENED = "BLOCKED", "NONE", "GUARDRAIL_INTERVENED"
 _PARAMETERS = "additional_provider_specific_params"
 _CONTENT_FACTOR = 64  # the most that what is kept may expand
+_UNPACK_WORK = 8  # the time to read a byte of what is kept, against one of plain JSON
 # who asks, as LiteLLM says in both calls; the same call id of another key finds nothing
 _IDENTITY = ("user_api_key_hash", "user_api_key_user_id", "user_api_key_team_id", "user_api_key_org_id")
+_CONTENT = re.compile(r"messages\.\d+\.content(?:\.\d+\.text)?")
 _UNKNOWN_CALL = "The surrogates of this call are not known: its request was not masked, or its time is over."
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """What LiteLLM shows of a request, and what it was before it is masked in place."""
+    """What LiteLLM shows of a request. It is masked in place."""
 
     messages: list[dict[str, Any]] = field(repr=False)
     tools: list[dict[str, Any]] = field(repr=False)
@@ -83,8 +86,10 @@ class GuardrailService:
     async def decision(self, caller: Caller, body: GuardrailRequest, client_disconnected: asyncio.Event) -> Decision:
         """What LiteLLM shall do. A request that cannot be masked is `BLOCKED`, with a reason that repeats nothing.
 
-        Raises what the engine and the vault raise, and InvalidInput for an answer whose request was not masked: LiteLLM
-        then fails the call."""
+        Raises what the engine and the vault raise, and InvalidInput where the guardrail is off, and for an answer whose
+        request was not masked: LiteLLM then fails the call."""
+        if self._settings.guardrail_lifetime_s == 0:
+            raise InvalidInput("The operator has turned the guardrail off.", field="input_type")
         parameters = _parameters(body)
         if body.litellm_call_id is None:
             raise InvalidInput("Without a call id an answer could not be restored.", field="litellm_call_id")
@@ -108,7 +113,6 @@ class GuardrailService:
         shown = _Shown(body.structured_messages or [], body.tools or [], body.tool_calls or [], body.texts or [])
         if body.images and not self._proxy.lets_media_pass(caller.tenant, parameters.policy):
             raise InvalidInput("Images cannot be read, so they are refused by the policy.", field="images")
-        before = orjson.dumps([shown.messages, shown.tools])
         texts = list(shown.texts)
         found = [(slot, slot.value) for slot in shown.slots() if slot.kind is not Kind.MEDIA]
         seed = parameters.conversation
@@ -121,21 +125,19 @@ class GuardrailService:
         for slot, first in repeated:
             slot.value = first.value
         changed = [(slot.path, value) for slot, value in found if slot.value != value]
-        _check_taken_back(changed, texts)
+        _check_taken_back(changed)
         await self._keep(caller.tenant, name, surrogates.content)
         decision: Decision = {"action": INTERVENED if changed else NONE, "texts": shown.texts}
-        messages, tools = orjson.loads(before)
-        if tools != shown.tools:
+        if any(path.startswith("tools.") for path, _ in changed):
             decision["tools"] = shown.tools
-        if messages != shown.messages and any(
-            path.startswith("messages.") and value not in texts for path, value in changed
-        ):
+        if any(path.startswith("messages.") and not _is_text(path, value, texts) for path, value in changed):
             decision["structured_messages"] = shown.messages
         return decision
 
     async def _keep(self, tenant: str, name: str, content: Content) -> None:
         """Keep what restores the answer. Raises InvalidInput for too much; TenantLimitReached, LedgerUnavailable."""
-        packed = content.packed()
+        size = sum(len(pair.original) + len(pair.surrogate) for pair in content.pairs)
+        packed = await self._preparation.run(tenant, size, content.packed)
         if len(packed) > self._settings.vault_entry_bytes_max:
             raise InvalidInput("So much is masked that it cannot be kept for the answer.", field="texts")
         await self._vault.put(tenant, name, packed, lifetime_s=self._settings.guardrail_lifetime_s)
@@ -155,7 +157,10 @@ class GuardrailService:
         packed = await self._vault.get(caller.tenant, name)
         if packed is None:
             raise InvalidInput(_UNKNOWN_CALL, field="litellm_call_id")
-        content = Content.unpacked(packed, bytes_max=_CONTENT_FACTOR * self._settings.vault_entry_bytes_max)
+        bytes_max = _CONTENT_FACTOR * self._settings.vault_entry_bytes_max
+        content = await self._preparation.run(
+            caller.tenant, _UNPACK_WORK * len(packed), Content.unpacked, packed, bytes_max=bytes_max
+        )
         if not content.pairs:
             return {"action": NONE, "texts": texts}
         calls = slots_of(TOOL_CALL_LIST, {"tool_calls": body.tool_calls or []}, strict=False)
@@ -199,12 +204,17 @@ def _without_repeats(slots: Iterable[Slot]) -> tuple[list[Slot], list[tuple[Slot
     return kept, repeated
 
 
-def _check_taken_back(changed: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+def _is_text(path: str, value: str, texts: Sequence[str]) -> bool:
+    """Whether LiteLLM replaces what stands in a message by what is returned for one of its texts."""
+    return _CONTENT.fullmatch(path) is not None and value in texts
+
+
+def _check_taken_back(changed: Sequence[tuple[str, str]]) -> None:
     """Raise InvalidInput for a changed tool call that stands in no message: LiteLLM takes back messages, tools and
     texts."""
-    within = {value for path, value in changed if path.startswith("messages.")}
+    within = {value for path, value in changed if path.startswith("messages.") and ".tool_calls." in path}
     for path, value in changed:
-        if path.startswith("tool_calls.") and value not in within and value not in texts:
+        if path.startswith("tool_calls.") and value not in within:
             raise InvalidInput("LiteLLM takes no masked arguments of tool calls, and these have values.", field=path)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
 from core.text.policy import ENTITIES, TAGGED_SCORE_MIN, Sanitised, supported
@@ -23,8 +25,9 @@ from service.presidio import operators
 from service.presidio.ad_hoc import ALWAYS_RAISED, FIELD, AdHoc, ad_hoc_of
 from service.presidio.allow_list import allow_list_of
 from service.presidio.finds import Found, collected
-from service.presidio.replacing import Replaced, regions_of, replaced, without_conflicts
-from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest, FoundPlace, Place
+from service.presidio.places import lists_of, places_of
+from service.presidio.replacing import Replaced, replaced, without_conflicts
+from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
 from service.sanitize.policies import Policies
@@ -35,6 +38,7 @@ from service.workers import Workers
 
 _SCORE_MIN = 1e-9  # of a find; Presidio's threshold 0 leaves out those with the score 0
 _RESULT_WORK = 500  # the time to replace a place, in characters of plain text
+_RESULT_CHARS = 130  # of a find or replacement in JSON
 _PATTERN_WORK = 16  # the time to compile a character of a pattern, in characters of plain text
 _EXPANSION_MAX = 4  # the characters of replacements, against those that a document may have
 TAGGER = "tagger"
@@ -91,6 +95,8 @@ class PresidioService:
         own = [each for each in own if not body.entities or each.definition.entity in body.entities]
         terms = self._terms(tenant, body, [each.definition.entity for each in own])
         read = [number for number, text in enumerate(texts) if text.strip()]
+        if len(read) * sum(each.definition.size for each in own) > limits.terms_chars_max:
+            raise InvalidInput("So many terms and patterns are too many for so many texts.", field=FIELD)
         documents = [] if terms is None else await self._preparation.run(tenant, size, self._tasks, tenant, terms, body)
         drafts = [_draft(texts[number], each) for each in own for number in read]
         found: list[list[Found]] = [[] for _ in texts]
@@ -181,48 +187,64 @@ class PresidioService:
         if self._policies.enforced(tenant):
             raise PolicyEnforced
 
-        def one(text: str, places: Sequence[FoundPlace]) -> Replaced:
-            def operate(entity: str, found: str) -> tuple[str, str]:
-                operator = operators.anonymizer_of(body.anonymizers, entity)
-                return operators.replacement(operator, entity, found), operator.type
+        def operate(entity: str, found: str) -> tuple[str, str]:
+            operator = operators.anonymizer_of(body.anonymizers, entity)
+            return operators.replacement(operator, entity, found), operator.type
 
-            return self._replaced(text, without_conflicts(text, places), operate, "analyzer_results")
+        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
+            places = without_conflicts(text, places_of(values, field=field, scored=True))
+            return replaced(text, places, operate, field=field, chars_max=chars_max)
 
-        return await self._each(tenant, body.text, body.analyzer_results, one)
+        return await self._each(tenant, body.text, body.analyzer_results, one, field="analyzer_results")
 
     async def deanonymized(self, tenant: str, body: DeanonymizeRequest) -> list[Replaced]:
         """The texts with what was encrypted in them. Raises InvalidInput."""
 
-        def one(text: str, places: Sequence[Place]) -> Replaced:
-            def operate(entity: str, found: str) -> tuple[str, str]:
-                operator = operators.deanonymizer_of(body.deanonymizers, entity)
-                return operators.original(operator, found), operator.type
+        def operate(entity: str, found: str) -> tuple[str, str]:
+            operator = operators.deanonymizer_of(body.deanonymizers, entity)
+            return operators.original(operator, found), operator.type
 
-            return self._replaced(text, regions_of(places), operate, "anonymizer_results")
+        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
+            places = places_of(values, field=field, scored=False)
+            return replaced(text, places, operate, field=field, chars_max=chars_max)
 
-        return await self._each(tenant, body.text, body.anonymizer_results, one)
-
-    def _replaced(self, text: str, regions: Any, operate: Any, field: str) -> Replaced:
-        chars_max = _EXPANSION_MAX * self._settings.document_chars_max
-        return replaced(text, regions, operate, field=field, chars_max=chars_max)
+        return await self._each(tenant, body.text, body.anonymizer_results, one, field="anonymizer_results")
 
     async def _each(
-        self, tenant: str, text: str | list[str], places: Any, one: Callable[[str, Any], Replaced]
+        self,
+        tenant: str,
+        text: str | list[str],
+        values: Sequence[Any],
+        one: Callable[[str, Sequence[Any], str, int], Replaced],
+        *,
+        field: str,
     ) -> list[Replaced]:
-        """`one` for each text with its places. Raises InvalidInput for what exceeds a limit."""
-        texts, lists = ([text], [places]) if isinstance(text, str) else (text, places)
-        if len(texts) > self._settings.documents_max:
+        """`one` for each text with its places, their field and the characters that replacements may have.
+
+        Raises InvalidInput for what exceeds a limit."""
+        lists = list(lists_of(text, values, field=field))
+        if len(lists) > self._settings.documents_max:
             raise InvalidInput(f"At most {self._settings.documents_max} texts a call.", field="text")
-        if any(len(each) > self._settings.document_chars_max for each in texts):
+        if any(len(each) > self._settings.document_chars_max for each, _, _ in lists):
             raise InvalidInput(f"At most {self._settings.document_chars_max} characters a text.", field="text")
-        count = sum(map(len, lists))
+        count = sum(len(own) for _, own, _ in lists)
         if count > self._settings.places_per_request_max:
-            raise InvalidInput(f"At most {self._settings.places_per_request_max} places a call.", field="text")
-        return await self._preparation.run(
-            tenant,
-            sum(map(len, texts)) + _RESULT_WORK * count,
-            lambda: [one(each, own) for each, own in zip(texts, lists, strict=True)],
-        )
+            raise InvalidInput(f"At most {self._settings.places_per_request_max} places a call.", field=field)
+        size = sum(len(each) for each, _, _ in lists) + _RESULT_WORK * count
+
+        def work() -> list[Replaced]:
+            chars_left = _EXPANSION_MAX * self._settings.document_chars_max
+            done = []
+            for each in lists:
+                done.append(one(*each, chars_left))
+                chars_left -= sum(len(item["text"]) for item in done[-1].items)
+            return done
+
+        return await self._preparation.run(tenant, size, work)
+
+    async def encoded(self, tenant: str, content: Any, *, count: int) -> bytes:
+        """An answer as JSON. `count`: of its finds or replacements."""
+        return await self._preparation.run(tenant, _RESULT_CHARS * count, orjson.dumps, content)
 
 
 def _definition_size(body: AnalyzeRequest) -> int:
@@ -238,5 +260,5 @@ def _threshold(name: str, threshold: float) -> float:
 
 
 def _draft(text: str, own: AdHoc) -> Task:
-    task = DraftTask(text, own.definition.packed(), ALWAYS_RAISED)
+    task = DraftTask(text, own.packed, ALWAYS_RAISED)
     return Task(task, task.weight)

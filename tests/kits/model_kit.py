@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 
 from model_formats_kit import Said, Split, events, whole
@@ -40,7 +41,8 @@ class ModelServer:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
-        self.response_id = "r1"  # of an answer in the format of OpenAI's Responses
+        self.response_id = "r*"  # of an answer in the format of OpenAI's Responses; * is a number of its own
+        self._numbers = count(1)
         kit = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -91,17 +93,20 @@ class ModelServer:
         if self.status != 200:
             _send(request, json.dumps({"error": {"message": said.text, "type": "invalid_request_error"}}), self.status)
         elif body.get("stream"):
+            facts = json.dumps(self._facts(body))[1:-1]
             written = events(request.path, said, self.split)
-            self._stream(request, (each.replace('"id": "r1"', f'"id": "{self.response_id}"') for each in written))
+            self._stream(request, (each.replace('"id": "r1"', facts) for each in written))
         else:
             _send(request, json.dumps(self._whole(request.path, said, body)), 200)
 
     def _whole(self, path: str, said: Said, body: dict[str, Any]) -> dict[str, Any]:
         answer = whole(path, said)
-        if not path.endswith("/responses"):
-            return answer
+        return answer | self._facts(body) if path.endswith("/responses") else answer
+
+    def _facts(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What a response says of itself, and repeats of its request."""
         echoed = {name: body[name] for name in ("user", "safety_identifier", "instructions") if name in body}
-        return answer | {"id": self.response_id} | echoed
+        return {"id": self.response_id.replace("*", str(next(self._numbers)))} | echoed
 
     def _stream(self, request: BaseHTTPRequestHandler, written: Iterable[str]) -> None:
         text = "".join(written)

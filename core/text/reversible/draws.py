@@ -106,6 +106,8 @@ def surrogates(
     """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
     and surrogates that do not go together. `blocked`: what is never a surrogate. `fixed`: other values of the
     conversation and their surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
+    if not values:
+        return {}
     together = [*fixed, *values]
     strings = {value.original.casefold() for value in together}
     strings |= {part.casefold() for value in together if value.type == PERSON for part in parts_of(value.original)}

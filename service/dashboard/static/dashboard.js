@@ -22,6 +22,9 @@ document.getElementById("sign-out").addEventListener("click", async () => {
   leave();
 });
 
+// On a phone the views are a row that scrolls.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 const place = document.getElementById("view");
 try {
   const session = await startSession();
