@@ -69,6 +69,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
 	$(BIN)/python -m benchmarks.entities
 	$(BIN)/python -m benchmarks.sanitising
+	$(BIN)/python -m benchmarks.conversations
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
 	$(BIN)/python -m benchmarks.obfuscation --data $(DATA)
 	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)
