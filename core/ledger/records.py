@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -224,20 +224,6 @@ class AccountState:
     def within_limit(self) -> bool:
         """Whether the account's own rule admits its total."""
         return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)
-
-
-@dataclass(frozen=True)
-class DebitedAccounts:
-    """An account, and every account that a release on it may debit, by unit and of the same moment.
-
-    `subject` is None for the tenant's own account. `new_subject` are the accounts that a first release opens for a
-    subject; None in `tenant` mode.
-    """
-
-    account: AccountState
-    own: Mapping[Unit, AccountState]
-    subject: Mapping[Unit, AccountState] | None
-    new_subject: Mapping[Unit, AccountState] | None
 
 
 @dataclass(frozen=True)
