@@ -14,6 +14,7 @@ from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
+from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
 from service.dashboard.endpoints import router as dashboard
 from service.domains.endpoints import router as domains
@@ -60,6 +61,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(series_router)
     app.include_router(estimate_router(gateway.estimated))
     app.include_router(headroom_router(gateway.estimated, gateway.openai))
+    app.include_router(forecast)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)

@@ -20,6 +20,7 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
+from core.ledger.subject_history import SubjectHistory, subject_history
 
 PAGE_LIMIT_MAX = 1000
 PAGE_ROWS_MAX = 10_000
@@ -164,6 +165,19 @@ class LedgerReader:
             subject = (await self.account(tenant, account_id)).subject_hash
         entries = JournalEntries(self._client, tenant, account_id, subject, key_id)
         return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
+
+    async def now_ms(self) -> int:
+        """Return the time of the Redis clock."""
+        return await self._client.now_ms()
+
+    async def subject_history(
+        self, tenant: str, state: AccountState, *, from_ms: int, entries_max: int
+    ) -> SubjectHistory:
+        """Return what was spent on a subject's account since `from_ms`, newest first, from up to `entries_max` entries.
+
+        See `core.ledger.subject_history`.
+        """
+        return await subject_history(self._client, tenant, state, from_ms=from_ms, entries_max=entries_max)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
         end = "+" if last is None else str(last)

@@ -181,6 +181,22 @@ class LedgerSeries(LedgerReader):
             series=tuple([Series(*key, await self._points(tenant, key, first, stop, step_s)) for key in found]),
         )
 
+    async def spent(self, tenant: str, unit: Unit, *, step_s: int, first_ms: int, stop_ms: int) -> tuple[Totals, ...]:
+        """Return the totals of one of the tenant's own accounts at the end of each bucket, over all mechanisms.
+
+        `first_ms` and `stop_ms` are bucket boundaries. Points that are no longer stored have the values of the first
+        later point. Raises UnknownTenant.
+        """
+        await self.tenant(tenant)
+        sums = [Totals()] * ((stop_ms - first_ms) // (step_s * 1000))
+        for key in await self._index(tenant):
+            if _matches(key, SeriesQuery(unit=unit, subject_class=SubjectClass.TENANT)):
+                points = await self._points(tenant, key, first_ms, stop_ms, step_s)
+                sums = [
+                    Totals(*map(sum, zip(one, other, strict=True))) for one, other in zip(sums, points, strict=True)
+                ]
+        return tuple(sums)
+
     def _range(self, query: SeriesQuery, latest_ms: int) -> tuple[int, int, int]:
         """Return the first bucket's start, the last one's end, and the step."""
         end = latest_ms + 1 if query.to_ms is None else min(query.to_ms, latest_ms + 1)

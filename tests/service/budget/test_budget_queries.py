@@ -90,3 +90,22 @@ def test_the_subjects_whose_next_request_fails(folding: Gateway) -> None:
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
         assert "marker" not in answer.text
     assert_isolated(folding, tenant, "sentence/subjects")
+
+
+def test_a_new_account_has_no_forecast_and_says_so(folding: Gateway) -> None:
+    tenant = folding.tenant(epsilon=10, subject_epsilon=5)
+    empty = get(tenant, "sentence/forecast")
+    assert (empty["kind"], empty["reason"], empty["exhausted_ms"], empty["line"]) == (
+        "estimate",
+        "too-little-history",
+        None,
+        [],
+    )
+    assert empty["spent"] == {"epsilon": 0.0, "exhausted_at": None}
+    release(tenant, "p1", 5)
+    release(tenant, "p2", 4)
+    assert get(tenant, "sentence/forecast")["spent"] == {"epsilon": 9.0, "exhausted_at": 10.0}
+    [own] = until(lambda found: found["up_to_date"], tenant, "sentence/subjects", near=1)["subjects"]
+    path = own["account"].removeprefix(f"{tenant.name}/")
+    assert get(tenant, f"{path}/forecast")["reason"] == "exhausted"
+    assert_isolated(folding, tenant, "sentence/forecast")
