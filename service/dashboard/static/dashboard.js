@@ -6,6 +6,9 @@ document.getElementById("sign-out").addEventListener("click", async () => {
   leave();
 });
 
+// On a narrow screen the views are one row that scrolls.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 const place = document.getElementById("view");
 try {
   const session = await startSession();
