@@ -33,6 +33,7 @@
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── UnknownRecogniser           the tenant has no recogniser of that name
+    ├── UnknownVaultEntry           no entry of the vault of that id
     ├── RecogniserBroken            the file of a recogniser cannot be used
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── InfillBroken                a fine-tuned model's file cannot be used
@@ -293,6 +294,11 @@ class InfillBroken(GatewayError):
 class UnknownRecogniser(GatewayError):
     code = "unknown-recogniser"
     title = "There is no such recogniser."
+
+
+class UnknownVaultEntry(GatewayError):
+    code = "unknown-vault-entry"
+    title = "The vault has no such entry, or no longer."
 
 
 class RecogniserBroken(GatewayError):

@@ -14,11 +14,14 @@ from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
+from service.budget.events import events_router
 from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
+from service.budget.spending import router as spending
 from service.dashboard.endpoints import router as dashboard
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
+from service.guardrail.endpoints import router as guardrail
 from service.http import problems
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
@@ -32,7 +35,9 @@ from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
+from service.presidio.endpoints import router as presidio
 from service.proxy.endpoints import router as proxy
+from service.proxy.vault_endpoints import router as vault
 from service.restore.endpoints import router as restore
 from service.sanitize.endpoints import router as sanitize
 from service.sanitize.recognisers.endpoints import router as recognisers
@@ -55,13 +60,18 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(vectors)
     app.include_router(openai)
     app.include_router(proxy)
+    app.include_router(vault)
+    app.include_router(guardrail)
     app.include_router(sanitize)
     app.include_router(restore)
+    app.include_router(presidio)
     app.include_router(recognisers)
     app.include_router(series_router)
+    app.include_router(events_router)
     app.include_router(estimate_router(gateway.estimated))
     app.include_router(headroom_router(gateway.estimated, gateway.openai))
     app.include_router(forecast)
+    app.include_router(spending)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)

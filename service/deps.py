@@ -13,12 +13,16 @@ from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
+from core.ledger.vault import Vault
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.budget.watch import BudgetWatch
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
+from service.guardrail.service import GuardrailService
 from service.http.browser_sessions import BrowserSessions
 from service.http.open_streams import OpenStream, endless_stream, open_stream
 from service.http.paging import Paging
@@ -28,6 +32,7 @@ from service.openai.service import OpenAIService
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.service import ProxyParts
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
@@ -58,6 +63,8 @@ AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
+BudgetWatchDep = Annotated[BudgetWatch, _part(lambda gateway: gateway.budget_watch)]
+SpendingDep = Annotated[SpendingTotals, _part(lambda gateway: gateway.spending)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]
@@ -81,6 +88,9 @@ RecognisersDep = Annotated[Recognisers, _part(lambda gateway: gateway.recogniser
 RecogniserTrialsDep = Annotated[RecogniserTrials, _part(lambda gateway: gateway.recogniser_trials)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 ProxyDep = Annotated[ProxyParts, _part(lambda gateway: gateway.proxy)]
+GuardrailDep = Annotated[GuardrailService, _part(lambda gateway: gateway.guardrail)]
+PresidioDep = Annotated[PresidioService, _part(lambda gateway: gateway.presidio)]
+VaultDep = Annotated[Vault, _part(lambda gateway: gateway.vault)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
 
 DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]

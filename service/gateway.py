@@ -16,15 +16,19 @@ from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.ledger.sessions import SessionStore
+from core.ledger.spending_totals import SpendingTotals
+from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.pricing import Estimated, estimated_jobs
+from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
 from service.domains.store import Domains
+from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
@@ -45,7 +49,9 @@ from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
+from service.proxy.kept_conversations import KeptConversations
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
@@ -104,13 +110,15 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
+        self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,
             ledger=self.ledger,
             sealer=ledger.sealer,
-            series=self.series,
+            folds=(self.series, self.spending),
             ranks=self.ranks,
         )
         self.authenticator = Authenticator(
@@ -205,6 +213,12 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
+        self.vault = Vault(
+            ledger.client,
+            self.master_key,
+            entries_max=settings.vault_entries_max,
+            bytes_max=settings.vault_bytes_max,
+        )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors, upstreams=upstreams)
         proxy = ProxyService(
             settings,
@@ -214,6 +228,18 @@ class Gateway:
             releases=self.releases,
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            kept=KeptConversations(self.vault, settings, self.preparation),
+        )
+        self.guardrail = GuardrailService(
+            settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
+        )
+        self.presidio = PresidioService(
+            settings,
+            policies=self.policies,
+            sanitize=self.sanitize,
+            releases=self.releases,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
         shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)

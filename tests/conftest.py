@@ -34,6 +34,7 @@ SLOW_KINDS = {
     "installation": "wheels, compilers, other processors, an installed Redis",
     "fuzzing": "a gateway is attacked with many generated requests",
     "process": "a property of processes of their own: environment, port, memory, time",
+    "peer": "another program is installed and started beside the gateway",
     "grid": "a bound is compared with other computations over a grid of parameters",
 }
 

@@ -60,7 +60,9 @@ FOLDERS = {
     },  # lists upstreams' models
     "service.restore": {"config", "http", "releases"},
     "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
+    "service.presidio": {"config", "http", "releases", "sanitize"},  # another form of `/sanitize`
     "service.dashboard": {"http"},  # its pages use the REST API
+    "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
     "service.cli": {"config", "releases", "domains", "finetune", "synthesis", "tenants"},  # a front end of its own

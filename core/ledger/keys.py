@@ -44,6 +44,8 @@ class Purpose(StrEnum):
     RECOGNISERS = "recognisers-keyset-wrap"
     SURROGATE = "surrogate"
     RESTORE = "restore-token-encryption"
+    VAULT = "vault-encryption"
+    VAULT_NAME = "vault-name"
     SESSION = "session-encryption"
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"

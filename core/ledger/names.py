@@ -13,6 +13,7 @@ from core.errors import InvalidInput, UnknownAccount
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
+_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./-]{0,63}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16
@@ -49,6 +50,13 @@ def check_label(label: str) -> str:
     if not _LABEL.fullmatch(label):
         raise ValueError("a mechanism or reason is a short fixed label")
     return label
+
+
+def check_route(route: str) -> str:
+    """Return `route`, a path of the gateway without its first slash. Raises ValueError if it could be free text."""
+    if not _ROUTE.fullmatch(route):
+        raise ValueError("a route is a short fixed path")
+    return route
 
 
 def check_hex(value: str, *, length: int) -> str:
@@ -98,19 +106,22 @@ def overdue_key(tenant: str) -> str:
     return f"{{{check_tenant(tenant)}}}:overdue"
 
 
-def series_key(tenant: str) -> str:
-    """The current totals of every series of the tenant, a hash by `unit:mechanism:class`."""
-    return f"{{{check_tenant(tenant)}}}:series"
+def sums_key(tenant: str, name: str) -> str:
+    """The current totals of one aggregate of the journal, a hash by series (`core.ledger.journal_fold`).
 
-
-def series_points_key(tenant: str, step_s: int, series: str) -> str:
-    """The buckets of one series at one step, a sorted set by the bucket's start in seconds."""
-    return f"{series_key(tenant)}:{step_s}:{series}"
+    With `:step:series` added it is the key of the buckets of one series, a sorted set by the bucket's start in seconds.
+    """
+    return f"{{{check_tenant(tenant)}}}:{name}"
 
 
 def reuse_key(tenant: str, place: int) -> str:
     """One stored result for reuse, a string; see `core.ledger.reuse`."""
     return f"{{{check_tenant(tenant)}}}:reuse:{place}"
+
+
+def vault_entry_key(tenant: str, entry_id: str) -> str:
+    """One entry of the tenant's vault, a string; see `vault.lua`."""
+    return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"
 
 
 def tenant_api_keys_key(tenant: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
@@ -43,6 +44,11 @@ class LedgerReader:
         if mode is None:
             raise UnknownTenant
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
+
+    async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
+        """Return the number of the last journal entry of each tenant; 0 for one that does not exist."""
+        replies = await self._client.call_many([("HGET", names.tenant_key(name), "seq") for name in tenants])
+        return {name: int(reply or 0) for name, reply in zip(tenants, replies, strict=True)}
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return all tenants, sorted by name."""

@@ -322,7 +322,8 @@ class JournalEntry:
     `amounts` are the parts of the tenant's own accounts. In entries of earlier versions they also contain those of
     subjects' accounts. Otherwise `subjects` has the latter; it is empty for `reserve` and `cancel`, and if the reader
     did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
-    debits subjects' accounts. `key_id` is the id of the API key that caused the release; None if it is unknown.
+    debits subjects' accounts. `key_id` is the id of the API key that caused the release, and `route` the
+    route that it was sent to; None if they are unknown.
     """
 
     seq: int
@@ -335,6 +336,7 @@ class JournalEntry:
     subjects: tuple[EntryAmount, ...] = ()
     subjects_digest: str | None = None
     key_id: str | None = None
+    route: str | None = None
 
     @property
     def all_amounts(self) -> tuple[EntryAmount, ...]:

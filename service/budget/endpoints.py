@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
@@ -16,21 +16,13 @@ from core.ledger.series import SeriesQuery, SubjectClass
 from service.deps import LedgerDep, PagingDep, RanksDep, SeriesDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
+from service.http.numbers import Digits
 from service.http.problems import amount
 from service.releases.budget_blocks import account_block, block_with_history, page_block, series_block
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 # To be included last of this prefix: its paths match those of the others.
 account_router = APIRouter(route_class=JsonRoute, tags=["budget"])
-
-
-def _digits(value: str) -> str:
-    if not (value.isascii() and value.isdigit()):
-        raise ValueError("digits alone")
-    return value
-
-
-Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]
 
 
 class SeriesParameters(BaseModel):

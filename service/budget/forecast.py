@@ -12,9 +12,10 @@ from fastapi import APIRouter
 
 from core.amounts import NANO
 from core.ledger.counters import COUNT, plus
+from core.ledger.journal_fold import DAY_S
 from core.ledger.ledger import Ledger
 from core.ledger.records import AccountState
-from core.ledger.series import DAY_S, LedgerSeries
+from core.ledger.series import LedgerSeries
 from service.budget.exhaustion import Band, Forecast, forecast
 from service.deps import LedgerDep, SeriesDep, SettingsDep
 from service.http.auth import ReadCallerDep

@@ -233,6 +233,11 @@ class UpstreamLimits(BaseModel):
     proxy_finds_bytes_max: int = Field(32 * MIB, ge=0)
     restore_token_lifetime_s: int = Field(86_400, ge=1)
     restore_token_bytes_max: int = Field(1 * MIB, ge=1024)
+    guardrail_lifetime_s: int = Field(900, ge=1)
+    vault_lifetime_s: int = Field(86_400, ge=1)
+    vault_entries_max: int = Field(10_000, ge=1)
+    vault_bytes_max: int = Field(64 * MIB, ge=1024)
+    vault_entry_bytes_max: int = Field(256 * 1024, ge=1024)
 
 
 class DashboardSettings(BaseModel):
@@ -240,6 +245,7 @@ class DashboardSettings(BaseModel):
 
     dashboard_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     dashboard_session_s: int = Field(8 * 3600, ge=60, le=30 * 86_400)
+    budget_watch_interval_s: float = Field(2.0, gt=0)
 
 
 class ConnectionSettings(BaseModel):

@@ -28,6 +28,9 @@ from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.rate_limit import RateLimit
 
+GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
+_X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
+
 # For the API page only. `identify` reads the header itself.
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
 
@@ -110,9 +113,9 @@ class Authenticator:
 
 
 def _credential(request: Request) -> str:
-    """The header `Authorization`, or what Anthropic's clients send in its place."""
+    """The header `Authorization`, or what Anthropic's clients and LiteLLM's guardrails send in its place."""
     key = request.headers.get("x-api-key")
-    if key is not None and "authorization" not in request.headers and request.url.path == anthropic_errors.PATH:
+    if key is not None and "authorization" not in request.headers and request.url.path in _X_API_KEY_PATHS:
         return f"Bearer {key}"
     return request.headers.get("authorization", "")
 

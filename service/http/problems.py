@@ -46,6 +46,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
     (errors.UnknownRecogniser, 404),
+    (errors.UnknownVaultEntry, 404),
     (errors.RecogniserBroken, 422),
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),

@@ -1,4 +1,4 @@
-"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series and
+"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the journal and
 rank the subjects.
 
 It also measures how late the event loop is, and returns freed memory to the system.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from core.errors import LedgerError, LedgerNotTrusted
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.journal_fold import JournalFold
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
-from core.ledger.series import LedgerSeries
 from service import metrics
 from service.config.settings import Settings
 from service.operation.freed_memory import TRIM_INTERVAL_S, trim
@@ -36,14 +36,14 @@ class Maintenance:
         client: LedgerClient,
         ledger: Ledger,
         sealer: Sealer,
-        series: LedgerSeries,
+        folds: Sequence[JournalFold],
         ranks: SubjectRanks,
     ) -> None:
         self._settings = settings
         self._client = client
         self._ledger = ledger
         self._sealer = sealer
-        self._series = series
+        self._folds = folds
         self._ranks = ranks
         self._tasks: list[asyncio.Task[None]] = []
         self._sealing = False
@@ -64,7 +64,8 @@ class Maintenance:
         metrics.LEDGER_DURABLE.set(1)
         self.run(_regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
         self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))
-        self.run(_regularly(self._series.fold_all, self._settings.series_interval_s, "fold-failed"))
+        for fold in self._folds:
+            self.run(_regularly(fold.fold_all, self._settings.series_interval_s, "fold-failed"))
         self.run(_regularly(self._ranks.rank_all, self._settings.series_interval_s, "ranking-failed"))
         self.run(_regularly(lambda: asyncio.to_thread(trim), TRIM_INTERVAL_S, "memory-not-trimmed"))
         self.run(self._seal_regularly())

@@ -2,7 +2,8 @@
 
 Guarantee: none beyond `core.text.reversible`: what the policy covers and the recognisers found is in no text that
 leaves for the upstream, and what they did not find leaves as it is. Nothing is kept after the answer but where the
-finds of each text were (`Finds`).
+finds of each text were (`Finds`), and, if the policy says so, what continues a conversation that the upstream keeps
+(`service.proxy.kept_conversations`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,16 +19,19 @@ import orjson
 
 from core.errors import InvalidInput
 from core.text.policy import AUTO, PER_TENANT, SURROGATE
+from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
-from service.proxy.dialects.protocol import Dialect
+from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
+from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
 from service.proxy.outgoing import Field, fields_of
 from service.proxy.recognition import Finds
 from service.proxy.shares import CallShares
+from service.proxy.slots import Slot
 from service.proxy.upstreams import Upstream, Upstreams
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
@@ -50,6 +54,7 @@ class Outgoing:
     streams: bool
     structured: bool
     policy: str | None
+    keeping: Keeping | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class ProxyService:
         releases: ReleasePipeline,
         preparation: Preparation,
         surrogate_key: Callable[[str], bytes],
+        kept: KeptConversations,
     ) -> None:
         """`surrogate_key`: tenant -> the key of its surrogates."""
         self._settings = settings
@@ -85,6 +91,7 @@ class ProxyService:
         self._releases = releases
         self._preparation = preparation
         self._surrogate_key = surrogate_key
+        self._kept = kept
         self._finds = Finds(settings.proxy_finds_bytes_max)
 
     async def outgoing(
@@ -99,31 +106,31 @@ class ProxyService:
     ) -> Outgoing:
         """The masked request. `body` is changed. `policy`, `conversation`: as the client names them in headers.
 
-        Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates.
+        Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates; with a
+        vault, TenantLimitReached, LedgerUnavailable.
         """
         tenant = caller.tenant
         upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
         terms = self._terms(tenant, policy)
         streams, structured = dialect.streams(body), dialect.structured(body)
-        _refuse_recall(dialect, body)
         key = self._surrogate_key(tenant)
         seed = conversation if conversation is not None else dialect.messages_of_user(body)
         proxied = self._policies.proxied(terms.policy)
-        fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
-        self._check_size(fields)
-        reads = await self._read(caller, terms, fields, client_disconnected)
-        for each, own in zip(fields, reads, strict=True):
-            for read in own:
-                _refuse_blocked(read, proxied.block, each.slot.path)
-        surrogates = await self._mask(
+        _refuse_recall(dialect, body, vault=proxied.vault)
+        previous = dialect.continues(body)
+        earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
+        own_key = _conversation_key(key, seed) if earlier is None else earlier.key
+        surrogates = await self._conversation(
             caller,
-            fields,
-            reads,
+            terms,
+            dialect.slots(body),
             client_disconnected,
-            key=key if terms.fill.consistency == PER_TENANT else _conversation_key(key, seed),
-            language=None if terms.mask.language == AUTO else terms.mask.language,
-            fill=terms.fill.mode,
+            own_key=own_key,
+            earlier=None if earlier is None else earlier.content,
         )
+        keeping = None
+        if proxied.vault and STORE in dialect.kept_by_upstream(body):
+            keeping = await self._kept.keeping(tenant, upstream.name, Kept(own_key, surrogates.content))
         body["model"] = model
         return Outgoing(
             dialect,
@@ -134,7 +141,60 @@ class ProxyService:
             streams,
             structured,
             terms.policy,
+            keeping,
         )
+
+    async def masked(
+        self,
+        caller: Caller,
+        slots: Iterable[Slot],
+        *,
+        policy: str | None,
+        seed: str,
+        client_disconnected: asyncio.Event,
+    ) -> Surrogates:
+        """Mask texts that another service sends to a model, in place. `seed`: what starts their conversation.
+
+        Raises as `outgoing`."""
+        terms = self._terms(caller.tenant, policy)
+        own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
+        return await self._conversation(caller, terms, slots, client_disconnected, own_key=own_key, earlier=None)
+
+    async def _conversation(
+        self,
+        caller: Caller,
+        terms: Terms,
+        slots: Iterable[Slot],
+        client_disconnected: asyncio.Event,
+        *,
+        own_key: bytes,
+        earlier: Content | None,
+    ) -> Surrogates:
+        """Mask the texts of a conversation in place. `own_key`: of its surrogates, unless they are those of the tenant.
+
+        Raises InvalidInput for what the policy refuses; what the engine raises."""
+        key = self._surrogate_key(caller.tenant)
+        proxied = self._policies.proxied(terms.policy)
+        fields = fields_of(slots, proxied, pseudonym_key=key)
+        self._check_size(fields)
+        reads = await self._read(caller, terms, fields, client_disconnected)
+        for each, own in zip(fields, reads, strict=True):
+            for read in own:
+                _refuse_blocked(read, proxied.block, each.slot.path)
+        return await self._mask(
+            caller,
+            fields,
+            reads,
+            client_disconnected,
+            key=key if terms.fill.consistency == PER_TENANT else own_key,
+            language=None if terms.mask.language == AUTO else terms.mask.language,
+            fill=terms.fill.mode,
+            earlier=earlier,
+        )
+
+    def lets_media_pass(self, tenant: str, policy: str | None) -> bool:
+        """Whether the policy lets images pass unread. Raises InvalidInput, PolicyEnforced."""
+        return self._policies.proxied(self._terms(tenant, policy).policy).media == "pass"
 
     def _check_size(self, fields: Sequence[Field]) -> None:
         """Raise InvalidInput for more text than a request may have."""
@@ -209,13 +269,22 @@ class ProxyService:
         key: bytes,
         language: str | None,
         fill: str,
+        earlier: Content | None,
     ) -> Surrogates:
         """Mask the fields in place. Returns the surrogates of the conversation. Raises TaskFailed without them."""
         texts = [text for each in fields for text in each.texts]
         size = sum(map(len, texts))
         flat = [read for own in reads for read in own]
         task = await self._preparation.run(
-            caller.tenant, size, reversible.mask_task, texts, flat, key=key, language=language, fill=fill
+            caller.tenant,
+            size,
+            reversible.mask_task,
+            texts,
+            flat,
+            key=key,
+            language=language,
+            fill=fill,
+            earlier=earlier,
         )
         (masked,) = await self._run(caller, [task], client_disconnected)
         await self._preparation.run(caller.tenant, size, _write, fields, masked.texts)
@@ -261,10 +330,10 @@ def _conversation_key(key: bytes, seed: str) -> bytes:
     return hmac.digest(key, b"conversation\0" + seed.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def _refuse_recall(dialect: Dialect, body: Mapping[str, Any]) -> None:
-    """Refuse a conversation that the upstream recalls: its surrogates are not known. Raises InvalidInput."""
+def _refuse_recall(dialect: Dialect, body: Mapping[str, Any], *, vault: bool) -> None:
+    """Refuse a conversation that the upstream recalls and whose surrogates are not known. Raises InvalidInput."""
     for path in dialect.kept_by_upstream(body):
-        if path != "store":
+        if path != STORE and not (vault and path == CONTINUED):
             raise InvalidInput(
                 "A conversation that the upstream keeps cannot be restored: send the conversation itself.", field=path
             )

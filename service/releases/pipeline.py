@@ -91,7 +91,7 @@ class ReleasePipeline:
             body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,
             generated=is_generated(request),
         )
-        outcome = await self._reserve(caller, release_request, claim)
+        outcome = await self._reserve(caller, release_request, claim, route_of(request))
         request.state.headers["Release-Id"] = outcome.release_id
         if isinstance(outcome, Replay):
             return _answer([_unpacked(outcome.response, release_request)], release_request, replayed=True)
@@ -110,9 +110,9 @@ class ReleasePipeline:
         request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
         return _answer(body, release_request)
 
-    async def hold(self, caller: Caller, release_request: ReleaseRequest) -> Reserved:
-        """Reserve for a release that has no idempotency key. Raises as `Ledger.reserve`."""
-        outcome = await self._reserve(caller, release_request, None)
+    async def hold(self, caller: Caller, release_request: ReleaseRequest, route: str) -> Reserved:
+        """Reserve for a release that has no idempotency key. `route`: as `route_of`. Raises as `Ledger.reserve`."""
+        outcome = await self._reserve(caller, release_request, None, route)
         if isinstance(outcome, Replay):
             raise TypeError("a release without a claim cannot be a replay")
         return outcome
@@ -174,11 +174,18 @@ class ReleasePipeline:
             error.charged = False
             raise
 
-    async def _reserve(self, caller: Caller, release_request: ReleaseRequest, claim: Claim | None) -> Reserved | Replay:
+    async def _reserve(
+        self, caller: Caller, release_request: ReleaseRequest, claim: Claim | None, route: str
+    ) -> Reserved | Replay:
         hold_ttl_ms = int(self._settings.hold_ttl_s * 1000)
         with metrics.stage("reserve"):
             return await self._ledger.reserve(
-                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim, key_id=caller.key_id
+                caller.tenant,
+                release_request.charges,
+                hold_ttl_ms=hold_ttl_ms,
+                claim=claim,
+                key_id=caller.key_id,
+                route=route,
             )
 
     async def _check_capacity(self, caller: Caller, release_request: ReleaseRequest) -> None:
@@ -224,6 +231,12 @@ class ReleasePipeline:
                     await self._ledger.expire(tenant, release_id, reason=reason)
         except LedgerError as error:
             log.warning("hold-not-settled", extra={"fields": {"release_id": release_id, "code": error.code}})
+
+
+def route_of(request: Request) -> str:
+    """The route of a request as the journal names it: the path that the gateway declares, without its first slash."""
+    path: str = request.scope["route"].path
+    return path.removeprefix("/")
 
 
 @contextmanager

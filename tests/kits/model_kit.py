@@ -29,6 +29,7 @@ class ModelServer:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
+        self.response_id = "r1"  # of an answer in the format of OpenAI's Responses
         kit = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -75,9 +76,19 @@ class ModelServer:
         if self.status != 200:
             _send(request, json.dumps({"error": {"message": said, "type": "invalid_request_error"}}), self.status)
         elif body.get("stream"):
-            _send(request, "".join(_events(request.path, said, self.piece)), 200, "text/event-stream")
+            _send(request, "".join(self._events(request.path, said)), 200, "text/event-stream")
         else:
-            _send(request, json.dumps(_whole(request.path, said)), 200)
+            _send(request, json.dumps(self._whole(request.path, said, body)), 200)
+
+    def _whole(self, path: str, said: str, body: dict[str, Any]) -> dict[str, Any]:
+        whole = _whole(path, said)
+        if not path.endswith("/responses"):
+            return whole
+        echoed = {name: body[name] for name in ("user", "safety_identifier", "instructions") if name in body}
+        return whole | {"id": self.response_id} | echoed
+
+    def _events(self, path: str, said: str) -> Iterator[str]:
+        return (event.replace('"id": "r1"', f'"id": "{self.response_id}"') for event in _events(path, said, self.piece))
 
 
 def _send(request: BaseHTTPRequestHandler, text: str, status: int, media_type: str = "application/json") -> None:

@@ -38,6 +38,7 @@ TESTS = (
     "releases",
     "growth",
     "keys_of_releases",
+    "spending_totals",
     "journal_pages",
     "mutants",
     "filters",

@@ -7,8 +7,9 @@ conversation, or belongs to another original.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import NamedTuple
 
 from core.errors import TaskFailed
@@ -91,19 +92,30 @@ def _bare(text: str) -> str:
 
 
 def surrogates(
-    values: Sequence[Value], *, key: bytes, language: str, kept: Words, banned: AbstractSet[tuple[str, str]]
+    values: Sequence[Value],
+    *,
+    key: bytes,
+    language: str,
+    kept: Words,
+    banned: AbstractSet[tuple[str, str]],
+    blocked: AbstractSet[str] = frozenset(),
+    fixed: Mapping[Value, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
-    and surrogates that do not go together. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
-    strings = {value.original.casefold() for value in values}
-    strings |= {part.casefold() for value in values if value.type == PERSON for part in parts_of(value.original)}
+    and surrogates that do not go together. `blocked`: what is never a surrogate. `fixed`: other values of the
+    conversation and their surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
+    together = [*fixed, *values]
+    strings = {value.original.casefold() for value in together}
+    strings |= {part.casefold() for value in together if value.type == PERSON for part in parts_of(value.original)}
     known = Originals(strings)
 
     def unfit(name: str) -> bool:
         return kept.have(name) or (name.isalpha() and is_ordinary(name, language))
 
-    terms = _terms(values, frozenset(strings), key, language, known, unfit)
+    terms = _terms(together, frozenset(strings), key, language, known, unfit)
     owners = _Owners()
+    for value, surrogate in fixed.items():
+        owners.add(value, surrogate, _parts(value, surrogate))
     chosen: dict[str, str] = {}
     for value in values:
         repeats = known.equal_to if value.type in DATES else known.repeated_by
@@ -111,13 +123,14 @@ def surrogates(
         type_ = _drawn_type(value)
         for attempt in range(DRAWS_MAX):
             candidate = fake(type_, value.original, Draw(terms, type_, own, attempt=attempt))
-            parts = list(name_parts(value.original, candidate)) if value.type == PERSON else []
+            parts = _parts(value, candidate)
             if (
                 _well_formed(candidate)
                 and not repeats(candidate)
                 and not unfit(candidate)
                 and not any(unfit(part) for _, part in parts)
                 and (value.original, candidate) not in banned
+                and candidate not in blocked
                 and owners.allow(value, candidate, parts)
             ):
                 break
@@ -126,6 +139,10 @@ def surrogates(
         owners.add(value, candidate, parts)
         chosen[value.original] = candidate
     return chosen
+
+
+def _parts(value: Value, surrogate: str) -> list[tuple[str, str]]:
+    return list(name_parts(value.original, surrogate)) if value.type == PERSON else []
 
 
 def _drawn_type(value: Value) -> str:
@@ -158,16 +175,22 @@ def _terms(
     return Document(key, language, strings, names, shift_of(dates, language, draw, known))
 
 
-def markers(values: Sequence[Value], *, words: Words, banned: AbstractSet[tuple[str, str]]) -> dict[str, str]:
+def markers(
+    values: Sequence[Value],
+    *,
+    words: Words,
+    banned: AbstractSet[tuple[str, str]],
+    taken: AbstractSet[str] = frozenset(),
+) -> dict[str, str]:
     """Return original -> `[TYPE_1]`, `[TYPE_2]` and so on, in the order of `values`, without the markers that the
-    texts with `words` have."""
+    texts with `words` have and those that are `taken`."""
     counts: dict[str, int] = {}
     chosen: dict[str, str] = {}
     for value in values:
         while True:
             counts[value.type] = counts.get(value.type, 0) + 1
             candidate = marker(value.type, counts[value.type])
-            if not words.have(candidate) and (value.original, candidate) not in banned:
+            if candidate not in taken and not words.have(candidate) and (value.original, candidate) not in banned:
                 break
         chosen[value.original] = candidate
     return chosen

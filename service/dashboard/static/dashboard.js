@@ -1,5 +1,21 @@
 // Starts a view: finds the session, imports the view's script and shows its problems.
+// A view whose `show` returns a function is refreshed by it whenever the tenant's budget has changed.
 import { api, leave, showProblem, startSession } from "./api.js";
+
+function follow(refresh) {
+  const events = new EventSource("/budget/events");
+  let first = true;
+  events.addEventListener("budget", async () => {
+    if (first) first = false;
+    else if (refresh) await refresh().catch(showProblem);
+  });
+  events.addEventListener("problem", (event) => {
+    if (JSON.parse(event.data).status === 401) leave(); // else the browser connects again
+  });
+  events.addEventListener("error", () => {
+    if (events.readyState === EventSource.CLOSED) api("GET", "/dashboard/session").catch(showProblem);
+  });
+}
 
 document.getElementById("sign-out").addEventListener("click", async () => {
   await api("POST", "/dashboard/session/end");
@@ -15,8 +31,9 @@ try {
   if (place) {
     const view = await import(`./views/${place.dataset.view}.js`);
     const content = document.createElement("div");
-    await view.show(content, session);
+    const refresh = await view.show(content, session);
     place.replaceChildren(content);
+    if (session.tenant !== null) follow(refresh);
   }
 } catch (error) {
   if (place) place.replaceChildren();

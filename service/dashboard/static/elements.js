@@ -65,18 +65,19 @@ export function card(label, value, more) {
  * columns: `{title, cell(row), key?(row), number?}`; `key` gives what to sort by, and without it a column does not sort.
  */
 export function table(caption, columns, rows) {
-  const body = el("tbody");
+  // The roles remain on a narrow screen, where the style sheet makes a block of each row.
+  const body = el("tbody", { role: "rowgroup" });
   let order = null;
   const fill = () => {
     const sorted = order === null ? rows : [...rows].sort((a, b) => compare(order.key(a), order.key(b)) * order.sign);
     body.replaceChildren(
       ...sorted.map((row) =>
-        el("tr", {}, columns.map((column) => el("td", { class: column.number ? "number" : null }, column.cell(row)))),
+        el("tr", { role: "row" }, columns.map((column) => cellOf(column, row))),
       ),
     );
   };
   const heads = columns.map((column) => {
-    const head = el("th", { scope: "col", class: column.number ? "number" : null });
+    const head = el("th", { scope: "col", role: "columnheader", class: column.number ? "number" : null });
     if (!column.key) {
       head.append(column.title);
       return head;
@@ -92,8 +93,14 @@ export function table(caption, columns, rows) {
     return head;
   });
   fill();
-  const made = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body);
+  const top = el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads));
+  const made = el("table", { role: "table" }, el("caption", {}, caption), top, body);
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+}
+
+function cellOf(column, row) {
+  const attributes = { role: "cell", class: column.number ? "number" : null, "data-label": column.title };
+  return el("td", attributes, column.cell(row));
 }
 
 function compare(a, b) {

@@ -48,6 +48,7 @@ TOOL_CALLS: dict[str, Shape] = {
     "function": Members({"function": Members({"arguments": JSON})}),
     "custom": Members({"custom": Members({"input": TEXT})}),
 }
+TOOL_CALL_LIST = Members({"tool_calls": Each(Typed(TOOL_CALLS, _type_or_function))})
 ANNOTATION = Members({"url_citation": Members({"title": TEXT, "url": TEXT})})
 _ANSWERED: dict[str, Shape] = {
     "refusal": TEXT,

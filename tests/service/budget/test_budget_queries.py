@@ -109,3 +109,82 @@ def test_a_new_account_has_no_forecast_and_says_so(folding: Gateway) -> None:
     path = own["account"].removeprefix(f"{tenant.name}/")
     assert get(tenant, f"{path}/forecast")["reason"] == "exhausted"
     assert_isolated(folding, tenant, "sentence/forecast")
+
+
+def test_who_spent_by_mechanism_route_and_key(folding: Gateway) -> None:
+    tenant = folding.tenant()
+    other = folding.client(folding.admin.post(f"/admin/tenants/{tenant.name}/keys").json()["key"])
+    release(tenant, None, 2)
+    release(tenant, None, 3, mechanism="clipped_cosine")
+    body = {"model": "minilm-sentdp-eps10", "input": TEXT}
+    assert other.post("/v1/embeddings", json=body).status_code == 200
+    lines = '{"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 1}}\n{"text": "words"}\n'
+    streamed = other.post("/sanitize/batch", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    assert '"usage"' in streamed.text, streamed.text
+    first = tenant.key.split("_")[1]
+
+    def spent(by: str, unit: str = "sentence") -> dict[str | None, tuple[float, int]]:
+        def is_whole(found: dict[str, Any]) -> bool:
+            return sum(row["total"]["releases"] for row in found["rows"]) == (4 if unit == "token" else 3)
+
+        found = until(is_whole, tenant, f"{unit}/spending", by=by)
+        assert found["rows"] == sorted(found["rows"], key=lambda row: -row["total"]["epsilon"])
+        for row in found["rows"]:
+            assert sum(bucket["epsilon"] for bucket in row["buckets"]) == row["total"]["epsilon"]
+            assert sum(bucket["releases"] for bucket in row["buckets"]) == row["total"]["releases"]
+        return {row[by]: (row["total"]["epsilon"], row["total"]["releases"]) for row in found["rows"]}
+
+    assert spent("mechanism") == {"sentence_codes": (12.0, 2), "clipped_cosine": (3.0, 1)}
+    assert spent("route") == {"v1/embeddings": (10.0, 1), "embed/sentdp": (5.0, 2)}
+    by_key = spent("key")
+    assert by_key.pop(first) == (5.0, 2)
+    assert list(by_key.values()) == [(10.0, 1)]
+    assert set(spent("route", "token")) == {"v1/embeddings", "embed/sentdp", "sanitize/batch"}
+
+    hours = get(tenant, "sentence/spending", by="route", bucket="hour", limit=1)
+    assert (hours["bucket_s"], [row["route"] for row in hours["rows"]]) == (3600, ["v1/embeddings"])
+    rest = get(tenant, "sentence/spending", by="route", bucket="hour", cursor=hours["next_cursor"])
+    assert ([row["route"] for row in rest["rows"]], rest["next_cursor"]) == (["embed/sentdp"], None)
+    past = get(tenant, "sentence/spending", by="route", to=hours["from_ms"] - 30 * 86_400_000)
+    assert [row["buckets"] for row in past["rows"]] == [[], []]
+    assert get(tenant, "record/spending")["rows"] == []
+
+    for query, field in (
+        ({"by": "text"}, "by"),
+        ({"bucket": "minute"}, "bucket"),
+        ({"cursor": "marker"}, "cursor"),
+        ({"from": 1, "bucket": "hour"}, "from"),
+        ({"from": 1}, "from"),
+        ({"from": hours["to_ms"] + 86_400_000}, "from"),
+        ({"limit": 0}, "limit"),
+    ):
+        refused = tenant.http.get(f"/budget/{tenant.name}/sentence/spending", params=query)
+        assert refused.status_code == 422, query
+        assert refused.json()["errors"][0]["field"].rpartition(".")[2] == field
+    assert_isolated(folding, tenant, "sentence/spending")
+
+
+def test_who_spent_by_subject(folding: Gateway) -> None:
+    tenant = folding.tenant(epsilon=1000, subject_epsilon=20)
+    for subject, epsilon in (("p1", 3), ("p2", 5), ("p1", 4), ("p3", 1)):
+        release(tenant, subject, epsilon, mechanism="clipped_cosine" if epsilon == 4 else "sentence_codes")
+    until(lambda found: found["up_to_date"], tenant, "sentence/subjects")
+    found = get(tenant, "sentence/spending", by="subject")
+    assert [(row["total"]["epsilon"], row["total"]["releases"]) for row in found["rows"]] == [(7, 2), (5, 1), (1, 1)]
+    assert [sum(bucket["epsilon"] for bucket in row["buckets"]) for row in found["rows"]] == [7, 5, 1]
+    assert all(row["complete"] for row in found["rows"])
+    assert "p1" not in str(found)
+    first = get(tenant, "sentence/spending", by="subject", limit=2)
+    second = get(tenant, "sentence/spending", by="subject", limit=2, cursor=first["next_cursor"])
+    assert first["rows"] + second["rows"] == found["rows"]
+    assert second["next_cursor"] is None
+
+    own = found["rows"][0]["subject"].removeprefix(f"{tenant.name}/")
+    by_mechanism = get(tenant, f"{own}/spending", by="mechanism")
+    assert {row["mechanism"]: row["total"]["epsilon"] for row in by_mechanism["rows"]} == {
+        "clipped_cosine": 4.0,
+        "sentence_codes": 3.0,
+    }
+    assert [row["route"] for row in get(tenant, f"{own}/spending", by="route")["rows"]] == ["embed/sentdp"]
+    refused = tenant.http.get(f"/budget/{tenant.name}/{own}/spending", params={"by": "subject"})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "by")

@@ -7,13 +7,14 @@ const KINDS = {
   bound: ["Proven", "good"],
   estimate: ["Estimate", "warn"],
   vacuous: ["No figure", "hint"],
+  none: ["Not used", "hint"],
 };
 // one sentence for each accountant of the API
 const SENTENCES = {
   basic: "The sum of the releases' epsilons and deltas: it holds for any releases, whoever chose them and however.",
   rdp: "Renyi composition: it would be a bound if all releases had been fixed in advance, which nobody can assume for an account in use.",
-  edgeworth: "An approximation of the exact epsilon from the moments of the privacy loss: close, but the true value may be larger.",
-  certificate: "The privacy loss distribution of the plan, rounded up: all of its releases together cost at most this.",
+  edgeworth: "The epsilon of the whole history by the moments of its privacy loss: nearly exact if all releases had been fixed in advance.",
+  certificate: "The privacy loss distribution of a plan, rounded up: all of its releases together cost at most this.",
   limit: "The ledger refuses what would exceed it: everything that was and will be released stays within this.",
 };
 const TITLES = { basic: "Basic", rdp: "Renyi", edgeworth: "Edgeworth", certificate: "Certificate", limit: "Limit" };
@@ -22,22 +23,25 @@ export async function show(main) {
   const accounts = await ownAccounts();
   if (!accounts.length) {
     main.append(el("p", {}, "This tenant has no account yet."));
-    return;
+    return undefined;
   }
-  const result = el("div", { "aria-live": "polite" });
-  const fill = async (account) => {
-    const found = await api("GET", accountPath(account.account));
-    result.replaceChildren(...shown(found));
-  };
-  const choice = accountChoice(accounts, (account) => attempt(choice.querySelector("select"), () => fill(account)));
+  const result = el("div");
+  let account = chosenAccount(accounts);
+  const fill = async () => result.replaceChildren(...shown(await api("GET", accountPath(account.account))));
+  const choice = accountChoice(accounts, (chosen) => {
+    account = chosen;
+    attempt(choice.querySelector("select"), fill);
+  });
   main.append(choice, result);
-  await fill(chosenAccount(accounts));
+  await fill();
+  return fill;
 }
 
 function shown(account) {
   const promised = { name: "limit", kind: "bound", epsilon: account.limit.epsilon, delta: account.limit.delta };
   const lines = [promised];
   if (account.plan) lines.push({ ...promised, name: "certificate", note: planNote(account.plan) });
+  else lines.push({ name: "certificate", kind: "none", epsilon: null, delta: null, note: "this account is a filter, not a plan" });
   lines.push(...account.accountants);
   const parts = [
     table(
@@ -83,10 +87,15 @@ function arms(account) {
       { title: "Counted", cell: (row) => number(row.spent), key: (row) => row.spent, number: true },
       { title: "Up to", cell: (row) => number(row.limit), key: (row) => row.limit, number: true },
       { title: "Share", cell: (row) => percent(row), key: (row) => (row.limit ? row.spent / row.limit : 1), number: true },
-      { title: "Open", cell: (row) => (row.open ? "yes" : "closed by a release that it cannot price"), key: (row) => row.open },
+      { title: "Open", cell: (row) => openness(row), key: (row) => row.open },
     ],
     account.arms,
   );
+}
+
+function openness(row) {
+  if (row.open) return "yes";
+  return row.spent >= row.limit ? "no, it has no room" : "no, a release has no price by it";
 }
 
 function percent(row) {

@@ -2,7 +2,7 @@
 import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt } from "../api.js";
 import { chart } from "../chart.js";
-import { card, duration, el, number, table, time } from "../elements.js";
+import { card, duration, el, number, table } from "../elements.js";
 
 const REASONS = {
   "too-little-history":
@@ -16,16 +16,21 @@ export async function show(main) {
   const accounts = await ownAccounts();
   if (!accounts.length) {
     main.append(el("p", {}, "This tenant has no account yet."));
-    return;
+    return undefined;
   }
-  const result = el("div", { "aria-live": "polite" });
-  const fill = async (account) => {
+  const result = el("div");
+  let account = chosenAccount(accounts);
+  const fill = async () => {
     const answer = await api("GET", accountPath(account.account, "/forecast"));
     result.replaceChildren(...shown(answer, await history(account, answer)));
   };
-  const choice = accountChoice(accounts, (account) => attempt(choice.querySelector("select"), () => fill(account)));
+  const choice = accountChoice(accounts, (chosen) => {
+    account = chosen;
+    attempt(choice.querySelector("select"), fill);
+  });
   main.append(choice, result);
-  await fill(chosenAccount(accounts));
+  await fill();
+  return fill;
 }
 
 /** What was spent in all at the end of each interval of the history; nothing for a subject, which has no series. */
@@ -49,20 +54,22 @@ function shown(answer, past) {
   else parts.push(cards(answer));
   if (past.length + answer.line.length > 1) parts.push(burnDown(answer, past));
   parts.push(el("p", { class: "hint" }, "This is an estimate, not a bound. ", answer.method));
-  if (answer.line.length) parts.push(lines(answer));
-  if (past.length) parts.push(spentTable(answer, past));
+  const tables = [];
+  if (answer.line.length) tables.push(lines(answer));
+  if (past.length) tables.push(spentTable(answer, past));
+  parts.push(el("div", { class: "pair" }, tables));
   return parts;
 }
 
 function cards(answer) {
   const { earliest, middle, latest } = answer.exhausted_ms;
   const beyond = "later than the forecast reaches";
-  const when = (ms) => (ms === null ? beyond : time(ms));
+  const when = (ms) => (ms === null ? beyond : moment(answer, ms));
   const interval = answer.history.step_s === 86400 ? "a day" : "an hour";
   return el(
     "div",
     { class: "cards" },
-    card("Runs out, by estimate", middle === null ? beyond : time(middle), [
+    card("Runs out, by estimate", when(middle), [
       el("div", { class: "hint" }, "between ", when(earliest), " and ", when(latest)),
       middle === null ? null : el("div", { class: "hint" }, `in ${duration(middle - answer.at_ms)}`),
     ]),
@@ -73,6 +80,13 @@ function cards(answer) {
       el("div", { class: "hint" }, "epsilon, with open holds"),
     ]),
   );
+}
+
+/** A time to the precision of the history: a day, or a minute for a history in hours. */
+function moment(answer, ms) {
+  const at = new Date(ms);
+  const style = answer.history.step_s * 1000 === DAY_MS ? { dateStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" };
+  return el("time", { datetime: at.toISOString(), title: at.toISOString() }, at.toLocaleString(undefined, style));
 }
 
 /** Past, band and limit over one axis of time. */
@@ -100,7 +114,7 @@ function lines(answer) {
   return table(
     "Forecast of the epsilon that is spent in all",
     [
-      { title: "Time", cell: (row) => time(row.at_ms), key: (row) => row.at_ms },
+      { title: "Time", cell: (row) => moment(answer, row.at_ms), key: (row) => row.at_ms },
       { title: "Low (5 %)", cell: (row) => number(row.low), key: (row) => row.low, number: true },
       { title: "Middle", cell: (row) => number(row.middle), key: (row) => row.middle, number: true },
       { title: "High (95 %)", cell: (row) => number(row.high), key: (row) => row.high, number: true },
@@ -113,7 +127,7 @@ function spentTable(answer, past) {
   return table(
     `Epsilon that was spent in all, at the end of each ${answer.history.step_s * 1000 === DAY_MS ? "day" : "hour"}`,
     [
-      { title: "Time", cell: (row) => time(row.at_ms), key: (row) => row.at_ms },
+      { title: "Time", cell: (row) => moment(answer, row.at_ms), key: (row) => row.at_ms },
       { title: "Spent", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
     ],
     past,

@@ -8,13 +8,14 @@ const DAYS = 7;
 const DAY_MS = 86400e3;
 
 export async function show(main) {
-  const accounts = await ownAccounts();
+  let accounts = await ownAccounts();
   if (!accounts.length) {
     main.append(el("p", {}, "This tenant has no account yet. The first release of a unit opens one."));
-    return;
+    return undefined;
   }
   const cards = el("div", { class: "cards", "aria-live": "polite" });
   const result = el("div");
+  const all = el("div");
   let account = chosenAccount(accounts);
   const epsilon = el("input", { name: "epsilon", inputmode: "decimal", value: chosenEpsilon(account), size: 8 });
   const ask = el("button", { type: "submit" }, "Count");
@@ -24,6 +25,7 @@ export async function show(main) {
     const [answer, spent] = await Promise.all([api("GET", accountPath(account.account, query)), spentLately(account)]);
     cards.replaceChildren(...summary(account, answer, spent));
     result.replaceChildren(...details(answer));
+    all.replaceChildren(overview(accounts));
   };
   const form = el(
     "form",
@@ -43,8 +45,13 @@ export async function show(main) {
     field("Epsilon of a document", epsilon),
     ask,
   );
-  main.append(cards, form, result, overview(accounts));
+  main.append(cards, form, result, all);
   await fill();
+  return async () => {
+    accounts = await ownAccounts();
+    account = accounts.find((each) => each.account === account.account) || account;
+    await fill();
+  };
 }
 
 /** A plan fixes the epsilon of its releases. */
@@ -72,7 +79,7 @@ function summary(account, answer, spent) {
   const most = used.map((row) => answer.requests.find((each) => !each.preset && each.mechanism === row.mechanism)).find(Boolean);
   const preset = presets.find((row) => used.length && row.mechanism === used[0].mechanism) || presets[0];
   const parts = [];
-  if (most) parts.push(fitting(most, "used most in these days"));
+  if (most) parts.push(fitting(most, `used most in these ${DAYS} days`));
   else if (!preset && answer.requests.length) parts.push(fitting(answer.requests[0], "at this epsilon"));
   if (preset) parts.push(fitting(preset, `the preset ${preset.preset}`));
   if (spent) parts.push(spentCard(account, spent));
@@ -130,7 +137,7 @@ function details(answer) {
 
 function binding(fit) {
   const arm = fit.arm === null ? "no rule has room" : fit.order === null ? fit.arm : `${fit.arm} of order ${fit.order}`;
-  return `${fit.account}: ${arm}`;
+  return `${fit.account} (${arm})`;
 }
 
 /** What has no price now, with the reason, each once. */

@@ -32,6 +32,12 @@ export async function show(main) {
   });
   main.append(choice, result, more);
   await read();
+  return async () => {
+    if (more.hidden) {
+      cursor = entries.length ? entries.at(-1).seq : 0;
+      await read();
+    }
+  };
 }
 
 function shown(account, entries) {

@@ -9,7 +9,7 @@ export async function show(main) {
   const accounts = (await ownAccounts()).filter((each) => !each.subject_hash);
   if (!accounts.length) {
     main.append(el("p", {}, "This tenant has no account yet."));
-    return;
+    return undefined;
   }
   const result = el("div", { "aria-live": "polite" });
   const near = el("input", { name: "near", inputmode: "decimal", value: parameters().get("near") || "", size: 8 });
@@ -53,6 +53,7 @@ export async function show(main) {
   );
   main.append(form, result, more);
   await restart();
+  return restart;
 }
 
 function shown(page, rows, near) {
