@@ -35,7 +35,7 @@ FOLDERS = {
     "service.releases": {"config", "http"},
     "service.accounting": {"http"},
     "service.jobs": {"config", "http"},
-    "service.budget": {"http", "releases", "jobs"},  # the estimate prices every kind of job
+    "service.budget": {"config", "http", "releases", "jobs"},  # the estimate prices every kind of job
     "service.domains": {"config", "http", "jobs"},  # a kind of job
     "service.finetune": {
         "config",
