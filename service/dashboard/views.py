@@ -26,6 +26,7 @@ class View:
 VIEWS: tuple[View, ...] = (
     View("headroom", "Headroom", "How many more requests fit, and what refuses the next one?", KeyRole.READ),
     View("forecast", "Forecast", "When does the budget run out?", KeyRole.READ, chart=True),
+    View("spending", "Spending", "Who spent how much, and when?", KeyRole.READ, chart=True),
     View("subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
     View("bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
     View("journal", "Journal", "Who did what, and when?", KeyRole.READ),

@@ -88,6 +88,7 @@ async def _seed(
                 name,
                 [Charge(event, one.subject)],
                 key_id=made[one.key]["key_id"],
+                route=one.route,
                 hold_ttl_ms=_HOLD_TTL_MS,
             )
             if one.is_refunded:

@@ -26,6 +26,11 @@ export function number(value) {
   return el("span", { title: String(value), "data-value": String(value) }, shown);
 }
 
+/** A sum of amounts without the rounding of floating point: epsilons are multiples of 1e-9. */
+export function exact(sum) {
+  return Math.round(sum * 1e9) / 1e9;
+}
+
 /** A time in the local zone; UTC is the title. */
 export function time(ms) {
   if (ms === null || ms === undefined) return "–";

@@ -2,7 +2,7 @@
 import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt } from "../api.js";
 import { chart } from "../chart.js";
-import { card, duration, el, number, table } from "../elements.js";
+import { card, duration, el, exact, number, table } from "../elements.js";
 
 const REASONS = {
   "too-little-history":
@@ -44,7 +44,7 @@ async function history(account, answer) {
   if (!page.series.length) return [];
   return page.series[0].points.map((point, index) => ({
     at_ms: Math.min(point.at_ms + step_ms, answer.at_ms),
-    epsilon: page.series.reduce((sum, each) => sum + each.points[index].committed.epsilon, 0),
+    epsilon: exact(page.series.reduce((sum, each) => sum + each.points[index].committed.epsilon, 0)),
   }));
 }
 

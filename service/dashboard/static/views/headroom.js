@@ -1,7 +1,7 @@
 // How many more documents fit, what was spent in the last days, and what refuses the next request.
 import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { bar, card, el, field, number, table } from "../elements.js";
+import { bar, card, el, exact, field, number, table } from "../elements.js";
 
 const UNNAMED = "–";
 const DAYS = 7;
@@ -66,7 +66,7 @@ async function spentLately(account) {
   const page = await api("GET", `/budget/series?unit=${account.unit}&class=tenant&step=86400&from=${from}`);
   const rows = page.series.map((each) => {
     const [first, last] = [each.points[0], each.points[each.points.length - 1]];
-    const epsilon = last.committed.epsilon - first.committed.epsilon;
+    const epsilon = exact(last.committed.epsilon - first.committed.epsilon);
     return { mechanism: each.mechanism, epsilon, releases: last.releases - first.releases };
   });
   rows.sort((a, b) => b.releases - a.releases);
@@ -103,7 +103,7 @@ function fitting(row, why) {
 }
 
 function spentCard(account, spent) {
-  const epsilon = spent.rows.reduce((sum, row) => sum + row.epsilon, 0);
+  const epsilon = exact(spent.rows.reduce((sum, row) => sum + row.epsilon, 0));
   const releases = spent.rows.reduce((sum, row) => sum + row.releases, 0);
   const since = new Date(spent.since_ms);
   const day = since.toLocaleDateString(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
