@@ -17,6 +17,8 @@ from service.budget.estimate import estimate_router
 from service.budget.events import events_router
 from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
+from service.budget.integrity import admin_router as all_integrity
+from service.budget.integrity import router as integrity
 from service.budget.spending import router as spending
 from service.dashboard.endpoints import router as dashboard
 from service.domains.endpoints import router as domains
@@ -70,6 +72,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(events_router)
     app.include_router(estimate_router(gateway.estimated))
     app.include_router(headroom_router(gateway.estimated, gateway.openai))
+    app.include_router(integrity)
     app.include_router(forecast)
     app.include_router(spending)
     app.include_router(account_router)
@@ -101,6 +104,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(all_integrity)
     app.include_router(audit)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.integrity import Integrity
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
@@ -62,6 +63,7 @@ LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
 AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
+IntegrityDep = Annotated[Integrity, _part(lambda gateway: gateway.integrity)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
 BudgetWatchDep = Annotated[BudgetWatch, _part(lambda gateway: gateway.budget_watch)]
 SpendingDep = Annotated[SpendingTotals, _part(lambda gateway: gateway.spending)]

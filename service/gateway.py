@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
 from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
@@ -113,6 +114,7 @@ class Gateway:
         self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
+        self.integrity = Integrity(ledger.client, self.master_key)
         self._maintenance = Maintenance(
             settings,
             client=ledger.client,

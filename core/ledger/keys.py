@@ -41,6 +41,7 @@ class Purpose(StrEnum):
     REUSE_TAG = "reuse-tag"
     REUSE_RESULT = "reuse-result-encryption"
     ADMIN_LOG = "admin-log"
+    AUDIT = "ledger-audit"
     RECOGNISERS = "recognisers-keyset-wrap"
     SURROGATE = "surrogate"
     RESTORE = "restore-token-encryption"

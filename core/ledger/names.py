@@ -28,6 +28,8 @@ KEY_CHECK_KEY = "master-key-check"
 # The keys of the seals. No key of a tenant has one of these suffixes, so a tenant named `seals` causes no conflict.
 SEAL_CHAIN_KEY = "{seals}:chain"
 LEDGER_ID_KEY = "{seals}:ledger"
+SEAL_HEADS_KEY = "{seals}:heads"
+LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"

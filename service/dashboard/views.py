@@ -29,6 +29,7 @@ VIEWS: tuple[View, ...] = (
     View("spending", "Spending", "Who spent how much, and when?", KeyRole.READ, chart=True),
     View("subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
     View("bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
+    View("integrity", "Integrity", "Is the record of what was spent complete and unchanged?", KeyRole.READ),
     View("journal", "Journal", "Who did what, and when?", KeyRole.READ),
 )
 

@@ -9,7 +9,7 @@ export const COLOURS = 6; // --series-1 to --series-6 of the style sheet
  * `series`: `{name, values, colour, bars?, dashed?, hidden?, band?}` with `colour` 1 to 6; `band`: fill down to the next
  * series. `times`: milliseconds. `format(value)`: how the line below shows a value.
  */
-export function chart(label, times, series, format = String) {
+export function chart(label, times, series, format = String, named = series) {
   const drawing = el("div", { class: "chart", role: "img", "aria-label": label });
   const readout = el("p", { class: "hint readout", "aria-hidden": "true" });
   readout.textContent = "Point at the chart to read its values.";
@@ -31,7 +31,7 @@ export function chart(label, times, series, format = String) {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", draw);
   size.observe(drawing);
-  return el("figure", {}, drawing, readout, legend(series));
+  return el("figure", {}, drawing, readout, legend(named));
 }
 
 /** Series stacked upon each other as bars. `rows`: `{name, values}`, the lowest first. */
@@ -41,7 +41,7 @@ export function stacked(label, times, rows, format) {
     below = below.map((value, position) => value + row.values[position]);
     return { name: row.name, values: below, own: row.values, colour: (index % COLOURS) + 1, bars: true };
   });
-  return chart(label, times, series.reverse(), format); // the highest is drawn first, and the others over it
+  return chart(label, times, series.reverse(), format, [...series].reverse()); // the highest is drawn first, the others over it
 }
 
 function legend(series) {
@@ -64,13 +64,18 @@ function options(width, times, series, readout, format) {
   const bands = series.flatMap((each, index) =>
     each.band ? [{ series: [index + 1, index + 2], fill: colour("band") }] : [],
   );
+  // whole bars at both ends
+  const margin = series.some((each) => each.bars) && times.length > 1 ? (times[1] - times[0]) / 2000 : 0;
   return {
     width,
     height: HEIGHT,
     bands,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { show: false } },
-    scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
+    scales: {
+      x: { range: (_, low, high) => [low - margin, high + margin] },
+      y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] },
+    },
     axes: [axis, { ...axis, size: 56 }],
     series: [{}, ...series.map((each) => drawn(each, colour(`series-${each.colour}`)))],
     hooks: {

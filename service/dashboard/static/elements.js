@@ -67,7 +67,8 @@ export function card(label, value, more) {
 
 /**
  * A table that sorts by a click on a heading.
- * columns: `{title, cell(row), key?(row), number?}`; `key` gives what to sort by, and without it a column does not sort.
+ * columns: `{title, cell(row), key?(row), number?, wide?}`; `key` gives what to sort by, and without it a column does not
+ * sort. `wide`: takes a whole line where a row is a block.
  */
 export function table(caption, columns, rows) {
   // The roles remain on a narrow screen, where the style sheet makes a block of each row.
@@ -104,7 +105,7 @@ export function table(caption, columns, rows) {
 }
 
 function cellOf(column, row) {
-  const attributes = { role: "cell", class: column.number ? "number" : null, "data-label": column.title };
+  const attributes = { role: "cell", class: column.number ? "number" : column.wide ? "wide" : null, "data-label": column.title };
   return el("td", attributes, column.cell(row));
 }
 

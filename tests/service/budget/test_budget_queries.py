@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from command_kit import run_command
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
+from gpu_workers.engine.protocol import Role
+
 SETTINGS = LEAN | {
     "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.1",
+    "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.2",
     "PRIVACY_GATEWAY_BUDGET_PAGE_MAX": "6",
 }
 TEXT = "One sentence. Another one."
@@ -188,3 +193,48 @@ def test_who_spent_by_subject(folding: Gateway) -> None:
     assert [row["route"] for row in get(tenant, f"{own}/spending", by="route")["rows"]] == ["embed/sentdp"]
     refused = tenant.http.get(f"/budget/{tenant.name}/{own}/spending", params={"by": "subject"})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "by")
+
+
+def test_integrity_of_a_tenant_and_of_all(folding: Gateway) -> None:
+    tenant = folding.tenant()
+    release(tenant, None, 2)
+    folding.kill_worker_at_work(Role.EMBED)
+    assert tenant.embed(epsilon=3).status_code == 502
+    assert folding.tenant().http.get("/budget/integrity").json()["last_audit"] is None
+
+    def integrity() -> dict[str, Any]:
+        answer = tenant.http.get("/budget/integrity")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def lost(found: dict[str, Any]) -> dict[str, tuple[float, int]]:
+        return {row["unit"]: (row["epsilon"], row["releases"]) for row in found["spent_without_output"]}
+
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and (integrity()["journal"]["unsealed"] or not lost(integrity())["sentence"][1]):
+        time.sleep(0.05)
+    found = integrity()
+    assert found["journal"] == {"entries": 5, "sealed": 5, "unsealed": 0, "seal": found["journal"]["seal"]}
+    assert 0 < found["journal"]["seal"] <= found["epoch"]
+    assert found["seal_age_s"] >= 0
+    assert found["open_holds"] == {"number": 0, "earliest_deadline_ms": None}
+    assert lost(found) == {"token": (3.0, 1), "sentence": (3.0, 1), "vector": (0.0, 0), "record": (0.0, 0)}
+
+    audited = run_command(folding.data_dir, "ledger", "audit", "--json")
+    assert json.loads(audited.stdout)["ok"]
+    assert integrity()["last_audit"]["ok"]
+    pages: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = folding.admin.get("/admin/integrity", params=cursor | {"limit": 2}).json()
+        assert page["last_audit"]["ok"]
+        pages += page["tenants"]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+    [own] = [one for one in pages if one["tenant"] == tenant.name]
+    assert own["journal"] == integrity()["journal"]
+    assert len({one["tenant"] for one in pages}) == len(pages) > 2
+    assert tenant.http.get("/admin/integrity").status_code == 403
+    assert folding.admin.get("/budget/integrity").status_code == 403
+    assert folding.anyone.get("/budget/integrity").status_code == 401

@@ -51,7 +51,7 @@ function shown(account) {
         { title: "Label", cell: (row) => label(row.kind), key: (row) => row.kind },
         { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
         { title: "Delta", cell: (row) => number(row.delta), key: (row) => row.delta, number: true },
-        { title: "What it says", cell: (row) => sentence(row) },
+        { title: "What it says", cell: (row) => sentence(row), wide: true },
       ],
       lines,
     ),
