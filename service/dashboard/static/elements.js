@@ -39,6 +39,19 @@ export function time(ms) {
   return el("time", { datetime: at.toISOString(), title: at.toISOString() }, shown);
 }
 
+/** The start of a long id. A click shows and copies the whole. */
+export function identifier(value) {
+  if (value === null || value === undefined || value === "") return "–";
+  const text = String(value);
+  if (text.length <= 10) return el("code", { "data-value": text }, text);
+  const shown = el("button", { type: "button", class: "id", title: text, "data-value": text }, `${text.slice(0, 8)}…`);
+  shown.addEventListener("click", async () => {
+    shown.textContent = text;
+    await navigator.clipboard?.writeText(text).catch(() => {}); // without the right to copy, the text can be selected
+  });
+  return shown;
+}
+
 /** A length of time. */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";

@@ -38,7 +38,9 @@ function sealCard(found) {
 function journalCard(journal) {
   const waits = journal.unsealed > 0;
   return card("Entries sealed", [number(journal.sealed), el("span", { class: "hint" }, " of "), number(journal.entries)], [
-    el("div", { class: waits ? "label-warn" : "label-good" }, number(journal.unsealed), waits ? " wait for the next seal" : " wait"),
+    waits
+      ? el("div", { class: "label-warn" }, number(journal.unsealed), " not sealed yet")
+      : el("div", { class: "label-good", "data-value": "0" }, "all sealed"),
     journal.seal === null ? null : el("div", { class: "hint" }, "the last one in seal ", number(journal.seal)),
   ]);
 }
@@ -46,6 +48,7 @@ function journalCard(journal) {
 function holdsCard(found) {
   const holds = found.open_holds;
   const deadline = holds.earliest_deadline_ms;
+  if (!holds.number) return card("Open holds", number(holds.number), el("div", { class: "hint" }, "nothing is in flight"));
   return card("Open holds", number(holds.number), [
     el("div", { class: "hint" }, deadline === null ? "no deadline" : ["the first counts as spent at ", time(deadline)]),
   ]);

@@ -68,6 +68,10 @@ export async function show(main) {
   return restart;
 }
 
+function lower(title) {
+  return title === "API key" ? title : title.toLowerCase();
+}
+
 function chosen(name, options) {
   const wanted = parameters().get(name);
   return options.some(([value]) => value === wanted) ? wanted : options[0][0];
@@ -94,7 +98,7 @@ function shown(account, page, rows, by) {
     parts.push(el("p", { class: "notice" }, "Some subjects have more entries than one answer reads, so their bars are incomplete."));
   }
   parts.push(
-    stacked(`Epsilon of ${account.account} spent over time by ${title.toLowerCase()}; the tables have the figures`, times, stacks, (value) =>
+    stacked(`Epsilon of ${account.account} spent over time by ${lower(title)}; the tables have the figures`, times, stacks, (value) =>
       value.toLocaleString(),
     ),
     byRow(account, rows, title, by),
@@ -120,7 +124,7 @@ function valueAt(rows, at) {
 
 function byRow(account, rows, title, by) {
   return table(
-    `Epsilon of ${account.account} by ${title.toLowerCase()}`,
+    `Epsilon of ${account.account} by ${lower(title)}`,
     [
       { title, cell: (row) => label(row, by), key: (row) => row.name },
       { title: "In this time", cell: (row) => number(row.range.epsilon), key: (row) => row.range.epsilon, number: true },
