@@ -19,6 +19,7 @@ from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
 from service.budget.integrity import admin_router as all_integrity
 from service.budget.integrity import router as integrity
+from service.budget.journal import router as journal
 from service.budget.spending import router as spending
 from service.dashboard.endpoints import router as dashboard
 from service.domains.endpoints import router as domains
@@ -75,6 +76,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(integrity)
     app.include_router(forecast)
     app.include_router(spending)
+    app.include_router(journal)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)

@@ -99,6 +99,8 @@ DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]
 TunedModelsDep = Annotated[TunedModels, _part(lambda gateway: gateway.tuned_models)]
 JobsDep = Annotated[JobRunner, _part(lambda gateway: gateway.jobs)]
 SubmissionDep = Annotated[JobSubmission, _part(lambda gateway: gateway.submission)]
+# Parts of journals are written one after the other.
+ExportsDep = Annotated[Turns, _part(lambda gateway: gateway.exports)]
 # Blocks of synthetic rows are drawn one after the other.
 SamplingDep = Annotated[Turns, _part(lambda gateway: gateway.sampling)]
 

@@ -29,6 +29,7 @@ KEY_CHECK_KEY = "master-key-check"
 SEAL_CHAIN_KEY = "{seals}:chain"
 LEDGER_ID_KEY = "{seals}:ledger"
 SEAL_HEADS_KEY = "{seals}:heads"
+_SEGMENTS = "{seals}:segments:"
 LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The log of administrative actions. No key of a tenant has this suffix.
@@ -96,6 +97,11 @@ def account_key(tenant: str, name: str) -> str:
 def subject_entries_key(tenant: str, subject_hash: str) -> str:
     """The numbers of the entries in which a subject has rows, a sorted set."""
     return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
+
+
+def segments_key(tenant: str) -> str:
+    """The seals that contain a tenant's entries, a sorted set of `seal:first:last` by the last entry (seal.lua)."""
+    return _SEGMENTS + check_tenant(tenant)
 
 
 def ranks_key(tenant: str, unit: Unit) -> str:

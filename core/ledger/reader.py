@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -11,7 +12,8 @@ from core.accounting.events import Unit
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
-from core.ledger.journal_pages import JournalEntries
+from core.ledger.hash_chain.places import SealPlaces
+from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView
 from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
 from core.ledger.records import (
     AccountPage,
@@ -150,27 +152,45 @@ class LedgerReader:
         tenant: str,
         account_id: str | None = None,
         *,
+        wanted: JournalFilter = EVERY_ENTRY,
         key_id: str | None = None,
+        subject: str | None = None,
+        newest_first: bool = False,
+        last: int | None = None,
         cursor: int = 0,
         limit: int = 100,
         rows_max: int = PAGE_ROWS_MAX,
     ) -> JournalPage:
         """Return the entries after the number `cursor`, oldest first, of one account or of all accounts.
 
-        `key_id` selects the entries of releases that one API key caused. One call reads entries with about `rows_max`
-        rows of charges, and at most 10,000 entries. Therefore a page may be short or empty and still have a
+        `wanted` selects entries, `key_id` those of releases that one API key caused, and `subject`, the first 16 digits
+        of a subject's hash, those of one subject among the entries of a tenant's own account. With `newest_first` the
+        cursor 0 is the end of the journal. `last` is the last number that counts. One call reads entries with about
+        `rows_max` rows of charges, and at most 10,000 entries. Therefore a page may be short or empty and still have a
         `next_cursor`. The entries are parsed in a thread. Entries of a tenant's own account lack the rows of subjects.
         Raises UnknownAccount, UnknownTenant.
         """
         if not (0 < limit <= PAGE_LIMIT_MAX and cursor >= 0 and rows_max > 0):
             raise ValueError(f"a page has 1 to {PAGE_LIMIT_MAX} entries after a cursor of at least 0")
-        subject = None
+        subject_hash = None
         if account_id is None:
             await self.tenant(tenant)
         else:
-            subject = (await self.account(tenant, account_id)).subject_hash
-        entries = JournalEntries(self._client, tenant, account_id, subject, key_id)
+            of_subject = account_id if subject is None else f"{account_id}/{subject}"
+            subject_hash = (await self.account(tenant, of_subject)).subject_hash
+        if key_id is not None:
+            wanted = replace(wanted, key_id=key_id)
+        view = JournalView(account_id, subject_hash, wanted, newest_first, last)
+        entries = JournalEntries(self._client, tenant, view)
         return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
+
+    async def journal_end(self, tenant: str) -> int:
+        """Return the number of the tenant's last entry."""
+        return int(await self._client.call("HGET", names.tenant_key(tenant), "seq") or 0)
+
+    async def seals_of(self, tenant: str, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the seal of each entry (`core.ledger.hash_chain.places`)."""
+        return await SealPlaces(self._client, tenant).of(numbers)
 
     async def now_ms(self) -> int:
         """Return the time of the Redis clock."""

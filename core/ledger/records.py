@@ -324,6 +324,7 @@ class JournalEntry:
     did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
     debits subjects' accounts. `key_id` is the id of the API key that caused the release, and `route` the
     route that it was sent to; None if they are unknown.
+    Only pages of the journal set `sha256`, the digest of the stored entry that seals are made of.
     """
 
     seq: int
@@ -337,6 +338,7 @@ class JournalEntry:
     subjects_digest: str | None = None
     key_id: str | None = None
     route: str | None = None
+    sha256: str | None = None
 
     @property
     def all_amounts(self) -> tuple[EntryAmount, ...]:

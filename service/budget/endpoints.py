@@ -64,47 +64,6 @@ async def series(caller: ReadCallerDep, series: SeriesDep, query: Annotated[Seri
     return Response(content, media_type="application/json")
 
 
-@account_router.get("/budget/{account:path}/journal", summary="The journal of an account, oldest first")
-async def journal(
-    account: str,
-    caller: ReadCallerDep,
-    ledger: LedgerDep,
-    settings: SettingsDep,
-    cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
-    limit: Annotated[int, Query(ge=1)] = 100,
-    key_id: Annotated[
-        str | None, Query(pattern=r"^[0-9a-f]{16}$", description="Only entries of releases that this API key caused")
-    ] = None,
-) -> dict[str, Any]:
-    page = await ledger.journal(
-        caller.tenant,
-        account,
-        key_id=key_id,
-        cursor=cursor,
-        limit=min(limit, settings.journal_page_max),
-        rows_max=settings.journal_rows_max,
-    )
-    return {
-        "account": account,
-        "entries": [
-            {
-                "seq": entry.seq,
-                "at_ms": entry.at_ms,
-                "transition": entry.transition,
-                "release_id": entry.release_id,
-                "mechanism": entry.mechanism,
-                "reason": entry.reason,
-                "key_id": entry.key_id,
-                "amount": amount(line.amount),
-            }
-            for entry in page.entries
-            for line in entry.all_amounts
-            if line.account == account
-        ],
-        "next_cursor": page.next_cursor,
-    }
-
-
 @account_router.get("/budget/{account:path}/subjects", summary="Subjects by what remains of their budgets, least first")
 async def subjects(
     account: str,

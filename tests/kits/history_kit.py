@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,9 @@ def tenant_with_history(
 ) -> Tenant:
     """A tenant of a running gateway that was opened before the first release of `past`. Its client uses its first key."""
     ordered = sorted(past, key=lambda one: -one.ago_ms)
-    return asyncio.run(_seed(gateway, name, ordered, epsilon, delta, subject_epsilon, keys))
+    with ThreadPoolExecutor(1) as thread:  # the caller's may run a loop already, as a browser's driver does
+        work = thread.submit(lambda: asyncio.run(_seed(gateway, name, ordered, epsilon, delta, subject_epsilon, keys)))
+        return work.result()
 
 
 async def _seed(

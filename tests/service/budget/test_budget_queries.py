@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 from command_kit import run_command
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
+from core.ledger.hash_chain.chain import JournalDigest
 from gpu_workers.engine.protocol import Role
+from service.budget.journal import cell
 
 SETTINGS = LEAN | {
     "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.1",
@@ -238,3 +243,110 @@ def test_integrity_of_a_tenant_and_of_all(folding: Gateway) -> None:
     assert tenant.http.get("/admin/integrity").status_code == 403
     assert folding.admin.get("/budget/integrity").status_code == 403
     assert folding.anyone.get("/budget/integrity").status_code == 401
+
+
+def entries(tenant: Tenant, account: str = "sentence", **query: Any) -> list[dict[str, Any]]:
+    return get(tenant, f"{account}/journal", **query)["entries"]
+
+
+def exported(tenant: Tenant, account: str = "sentence", **query: Any) -> httpx.Response:
+    answer = tenant.http.get(f"/budget/{tenant.name}/{account}/journal/export", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def test_a_journal_is_filtered_and_each_entry_has_its_place_in_the_chain(folding: Gateway) -> None:
+    tenant = folding.tenant()
+    other = folding.client(folding.admin.post(f"/admin/tenants/{tenant.name}/keys").json()["key"])
+    release(tenant, None, 2)
+    release(tenant, None, 3, mechanism="clipped_cosine")
+    assert other.post("/v1/embeddings", json={"model": "minilm-sentdp-eps10", "input": TEXT}).status_code == 200
+    every = until(
+        lambda found: all(entry["seal"] is not None for entry in found["entries"]), tenant, "sentence/journal"
+    )["entries"]
+    assert [entry["transition"] for entry in every] == ["open"] + ["reserve", "commit"] * 3
+    assert [entry["route"] for entry in every] == [None] + ["embed/sentdp"] * 4 + ["v1/embeddings"] * 2
+    assert len({entry["sha256"] for entry in every}) == 7
+
+    numbers = {
+        "transition": ("commit", [3, 5, 7]),
+        "mechanism": ("clipped_cosine", [4, 5]),
+        "route": ("v1/embeddings", [6, 7]),
+        "key_id": (tenant.key.split("_")[1], [2, 3, 4, 5]),
+        "from": (every[3]["at_ms"], [entry["seq"] for entry in every if entry["at_ms"] >= every[3]["at_ms"]]),
+        "to": (every[3]["at_ms"], [entry["seq"] for entry in every if entry["at_ms"] < every[3]["at_ms"]]),
+    }
+    for name, (value, expected) in numbers.items():
+        assert [entry["seq"] for entry in entries(tenant, **{name: value})] == expected, name
+        assert [json.loads(line)["seq"] for line in exported(tenant, **{name: value}).text.splitlines()] == expected
+    assert [entry["seq"] for entry in entries(tenant, order="newest")] == [7, 6, 5, 4, 3, 2, 1]
+    page = get(tenant, "sentence/journal", order="newest", limit=3)
+    assert [entry["seq"] for entry in entries(tenant, order="newest", cursor=page["next_cursor"])] == [4, 3, 2, 1]
+    assert entries(tenant, mechanism="laplace") == []
+
+    # the digests are those that the operator's export gives to an auditor
+    lines = run_command(folding.data_dir, "ledger", "export", "--tenant", tenant.name).stdout.splitlines()
+    stored = [line for line in map(json.loads, lines) if line["type"] == "entry"]
+    raw = [
+        (one["stored"]["id"].encode(), {n.encode(): v.encode() for n, v in one["stored"]["fields"].items()})
+        for one in stored
+    ]
+    assert [entry["sha256"] for entry in every] == [JournalDigest([one]).hexdigest() for one in raw]
+    seals = [line for line in map(json.loads, lines) if line["type"] == "seal"]
+    for entry in every:
+        [seal] = [one for one in seals if one["n"] == entry["seal"]]
+        assert seal["segments"][0]["first"] <= entry["seq"] <= seal["segments"][0]["last"]
+
+    for query, field in (
+        ({"transition": "marker"}, "transition"),
+        ({"mechanism": "Marker of Mine"}, "mechanism"),
+        ({"route": "/embed"}, "route"),
+        ({"from": 5, "to": 5}, "from"),
+        ({"order": "marker"}, "order"),
+        ({"format": "marker"}, "format"),
+    ):
+        refused = tenant.http.get(f"/budget/{tenant.name}/sentence/journal/export", params=query)
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["field"].rpartition(".")[2] == field
+        assert "arker" not in refused.text
+    assert_isolated(folding, tenant, "sentence/journal")
+    assert_isolated(folding, tenant, "sentence/journal/export")
+
+
+def test_an_export_holds_every_entry_in_both_formats(folding: Gateway) -> None:
+    tenant = folding.tenant(epsilon=100, subject_epsilon=50)
+    for number in range(4):
+        release(tenant, f"p{number % 2}", 0.1 + number)
+    answer = exported(tenant)
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert answer.headers["content-disposition"] == 'attachment; filename="journal.jsonl"'
+    rows = [json.loads(line) for line in answer.text.splitlines()]
+    assert [row["seq"] for row in rows] == [entry["seq"] for entry in entries(tenant)]
+    assert [row["epsilon"] for row in rows if row["transition"] == "commit"] == ["0.1", "1.1", "2.1", "3.1"]
+    assert all(row["account"] == f"{tenant.name}/sentence" for row in rows)
+
+    answer = exported(tenant, format="csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    table = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert [{name: str(value) if value is not None else "" for name, value in row.items()} for row in rows] == table
+    newest = [json.loads(line)["seq"] for line in exported(tenant, order="newest").text.splitlines()]
+    assert newest == [row["seq"] for row in reversed(rows)]
+
+    until(lambda found: found["up_to_date"], tenant, "sentence/subjects")
+    subject = get(tenant, "sentence/subjects")["subjects"][0]["account"].rpartition("/")[2]
+    own = entries(tenant, subject=subject)
+    assert [(entry["transition"], entry["amount"]["epsilon"]) for entry in own] == [("commit", 1.1), ("commit", 3.1)]
+    of_subject = [json.loads(line) for line in exported(tenant, f"sentence/{subject}").text.splitlines()]
+    assert [row["transition"] for row in of_subject] == ["open", "commit", "commit"]
+    refused = tenant.http.get(f"/budget/{tenant.name}/sentence/{subject}/journal", params={"subject": subject})
+    assert refused.status_code == 422
+    assert tenant.http.get(f"/budget/{tenant.name}/sentence/journal", params={"subject": "0" * 16}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "start", ["=", "+", "-", "@", "\t", "\r"], ids=["equals", "plus", "minus", "at", "tab", "return"]
+)
+def test_a_cell_that_begins_like_a_formula_is_text(start: str) -> None:
+    assert cell(f"{start}1+cmd|'/c calc'!A0").startswith("'")
+    assert cell("embed/sentdp") == "embed/sentdp"
+    assert (cell(None), cell(7), cell(-7)) == ("", "7", "'-7")
