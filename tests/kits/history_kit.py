@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from gateway_kit import Tenant, Tenants
 
@@ -47,7 +46,7 @@ def tenant_with_history(
     subject_epsilon: float | None = None,
     keys: int = 1,
 ) -> Tenant:
-    """A tenant of a running gateway that was opened before the first release of `past`. Its client uses its first key."""
+    """A tenant of a running gateway that was opened before the first of `past`. Its client uses its first key."""
     ordered = sorted(past, key=lambda one: -one.ago_ms)
     with ThreadPoolExecutor(1) as thread:  # the caller's may run a loop already, as a browser's driver does
         work = thread.submit(lambda: asyncio.run(_seed(gateway, name, ordered, epsilon, delta, subject_epsilon, keys)))

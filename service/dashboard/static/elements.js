@@ -47,6 +47,7 @@ export function identifier(value) {
   const shown = el("button", { type: "button", class: "id", title: text, "data-value": text }, `${text.slice(0, 8)}…`);
   shown.addEventListener("click", async () => {
     shown.textContent = text;
+    shown.classList.add("whole");
     await navigator.clipboard?.writeText(text).catch(() => {}); // without the right to copy, the text can be selected
   });
   return shown;
