@@ -72,6 +72,8 @@ bench: setup
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
 	$(BIN)/python -m benchmarks.obfuscation --data $(DATA)
 	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)
+	tests/peers/install_litellm
+	$(BIN)/python -m benchmarks.proxy_latency
 	$(BIN)/python -m benchmarks.vectors
 	$(BIN)/python -m benchmarks.words --data $(DATA)
 	$(BIN)/python -m benchmarks.words --speed

@@ -28,12 +28,10 @@
     │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
     ├── JobNotSucceeded, JobFailed  of `core.job_errors`
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
-    ├── CrossSiteRequest            a request of a browser's session does not come from the gateway's own pages
-    ├── HostRefused                 a browser asks for the dashboard under a name that the operator has not allowed
+    ├── CrossSiteRequest, HostRefused, SignOnFailed    of `core.browser_errors`
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── UnknownRecogniser           the tenant has no recogniser of that name
-    ├── UnknownVaultEntry           no entry of the vault of that id
     ├── RecogniserBroken            the file of a recogniser cannot be used
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── InfillBroken                a fine-tuned model's file cannot be used
@@ -266,16 +264,6 @@ class RoleMissing(GatewayError):
         self.role = role
 
 
-class CrossSiteRequest(GatewayError):
-    code = "cross-site-request"
-    title = "A session of the dashboard can be used by the dashboard's own pages only."
-
-
-class HostRefused(GatewayError):
-    code = "host-refused"
-    title = "The dashboard is not served under this host name. The setting DASHBOARD_HOSTS lists the names."
-
-
 class UnknownDomain(GatewayError):
     code = "unknown-domain"
     title = "There is no such domain."
@@ -294,11 +282,6 @@ class InfillBroken(GatewayError):
 class UnknownRecogniser(GatewayError):
     code = "unknown-recogniser"
     title = "There is no such recogniser."
-
-
-class UnknownVaultEntry(GatewayError):
-    code = "unknown-vault-entry"
-    title = "The vault has no such entry, or no longer."
 
 
 class RecogniserBroken(GatewayError):

@@ -21,6 +21,7 @@ from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.budget.watch import BudgetWatch
 from service.config.settings import Settings
+from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
 from service.gateway import Gateway
 from service.guardrail.service import GuardrailService
@@ -62,6 +63,7 @@ MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
 AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
+SignOnDep = Annotated[SignOn | None, _part(lambda gateway: gateway.sign_on)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
 IntegrityDep = Annotated[Integrity, _part(lambda gateway: gateway.integrity)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]

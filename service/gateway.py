@@ -28,6 +28,7 @@ from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
+from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
 from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
@@ -53,6 +54,7 @@ from service.preparation import Preparation
 from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.kept_conversations import KeptConversations
+from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
@@ -136,6 +138,7 @@ class Gateway:
             ),
         )
 
+        self.sign_on = None if settings.sign_on is None else SignOn(settings.sign_on, self.master_key)
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
         self.engine = engine or LocalEngine(
@@ -231,6 +234,7 @@ class Gateway:
             preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
             kept=KeptConversations(self.vault, settings, self.preparation),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases),
         )
         self.guardrail = GuardrailService(
             settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation

@@ -23,6 +23,12 @@ AUTH_FAILURES = Counter(
 SPENT_EPSILON = Counter(
     "gateway_spent_epsilon", "Epsilon spent since this process started", ["tenant", "unit", "outcome"]
 )
+BUDGET_USED = Gauge(
+    "gateway_budget_used_share",
+    "Used share of a tenant's account, 1 if it admits nothing more; of the fullest accounts of all tenants",
+    ["tenant", "unit"],
+)
+BUDGETS_EXHAUSTED = Gauge("gateway_budgets_exhausted", "Accounts of tenants that admit nothing more")
 REUSED_EPSILON = Counter(
     "gateway_reused_epsilon", "Epsilon that repeats would have cost since this process started", ["tenant", "unit"]
 )

@@ -17,7 +17,7 @@ import pytest
 from soak.mutant_table import MUTANTS
 
 import privacy_gateway
-from core import errors, upstream_errors
+from core import browser_errors, errors, upstream_errors
 from service.config.settings import Settings
 from service.http import problems
 
@@ -61,7 +61,7 @@ FOLDERS = {
     "service.restore": {"config", "http", "releases"},
     "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
     "service.presidio": {"config", "http", "releases", "sanitize"},  # another form of `/sanitize`
-    "service.dashboard": {"http"},  # its pages use the REST API
+    "service.dashboard": {"config", "http"},  # its pages use the REST API
     "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
@@ -213,7 +213,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def error_classes() -> list[type[errors.GatewayError]]:
-    found = {**vars(errors), **vars(upstream_errors)}.values()
+    found = {**vars(errors), **vars(upstream_errors), **vars(browser_errors)}.values()
     classes = [value for value in found if isinstance(value, type)]
     return [kind for kind in classes if issubclass(kind, errors.GatewayError)]
 

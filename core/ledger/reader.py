@@ -101,6 +101,10 @@ class LedgerReader:
         last = states[limit - 1]
         return AccountPage(states[:limit], names.account_name(last.unit, last.subject_hash))
 
+    async def own_accounts(self, tenant: str) -> tuple[AccountState, ...]:
+        """Return the tenant's own accounts, of one moment. Raises UnknownTenant."""
+        return await self._states(tenant, listed=OWN_ACCOUNTS)
+
     async def account(self, tenant: str, account_id: str) -> AccountState:
         """Return one account by its id, such as `acme/sentence`. Raises UnknownAccount, UnknownTenant."""
         unit, subject = names.parse_account_id(tenant, account_id)

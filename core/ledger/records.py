@@ -206,6 +206,21 @@ class AccountState:
         )
 
     @property
+    def used_share(self) -> float:
+        """The used share of the account, from 0 to 1: that of the arm with the most left, or of the plan's releases.
+
+        Open holds count. At 1 the account admits nothing more. For display.
+        """
+        if self.plan is not None:
+            return min(1.0, self.total.count / self.plan.count)
+        shares = [1.0]
+        for arm in self.arm_states():
+            if arm.is_open:
+                share = arm.spent / arm.limit if arm.limit else 1.0
+                shares.append(max(share, arm.spent_delta / arm.limit_delta if arm.spent_delta else 0.0))
+        return min(shares)
+
+    @property
     def within_limit(self) -> bool:
         """Whether the account's own rule admits its total."""
         return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)

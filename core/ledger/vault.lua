@@ -47,8 +47,11 @@ if args.action == "put" then
   local value = time_text(args.expires_ms) .. ARGV[2]
   local member = time_text(args.expires_ms) .. "-" .. args.id .. "-" .. text(#value)
   local old = find(args.id)
+  local kept = old and redis.call("GET", entry_key(args.id))
   local old_bytes = old and tonumber(string.match(old, "%d+$")) or 0
-  if not old and redis.call("ZCARD", index) >= args.entries_max then
+  if args.only_new and old and kept ~= value then
+    outcome = "exists"
+  elseif not old and redis.call("ZCARD", index) >= args.entries_max then
     outcome = "vault_entries_max"
   elseif total - old_bytes + #value > args.bytes_max then
     outcome = "vault_bytes_max"

@@ -70,10 +70,11 @@ class Vault:
 
     def entry_id(self, tenant: str, name: str) -> str:
         """The keyed hash of a name, 64 hex digits. It differs between tenants."""
-        return self._master_key.mac(Purpose.VAULT_NAME, tenant.encode(), name.encode())
+        return self._master_key.mac(Purpose.VAULT_NAME, tenant.encode(), name.encode("utf-8", "surrogatepass"))
 
-    async def put(self, tenant: str, name: str, content: bytes, *, lifetime_s: float) -> None:
-        """Keep the content under this name, in place of an earlier one. It is durable when this returns.
+    async def put(self, tenant: str, name: str, content: bytes, *, lifetime_s: float, only_new: bool = False) -> bool:
+        """Keep the content under this name, in place of an earlier one. It is durable when this returns. With
+        `only_new` an earlier one stays. Returns whether the content is kept.
 
         Raises TenantLimitReached if the tenant's entries or bytes would be too many."""
         entry_id = self.entry_id(tenant, name)
@@ -88,9 +89,11 @@ class Vault:
             expires_ms=expires_ms,
             entries_max=self._entries_max,
             bytes_max=self._bytes_max,
+            only_new=only_new,
         )
-        if found["outcome"] != "done":
+        if found["outcome"] not in ("done", "exists"):
             raise TenantLimitReached(limit=found["outcome"])
+        return bool(found["outcome"] == "done")
 
     async def get(self, tenant: str, name: str) -> bytes | None:
         """The content of this name; None if there is none, its time is over, or it is not authentic."""

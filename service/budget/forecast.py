@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import APIRouter
 
 from core.amounts import NANO
-from core.ledger.counters import COUNT, plus
 from core.ledger.journal_fold import DAY_S
 from core.ledger.ledger import Ledger
 from core.ledger.records import AccountState
@@ -118,29 +117,13 @@ def _reason(state: AccountState, history: _History) -> str | None:
     return None if any(history.spent) else "nothing-spent"
 
 
-def used_share(state: AccountState) -> float:
-    """The share of the account that is used, between 0 and 1: that of the arm with the most left, or of the plan.
-
-    Open holds count. The account admits nothing more at 1.
-    """
-    if state.plan is not None:
-        used = plus(state.committed_vector, state.held_vector)[COUNT]
-        return min(1.0, used / state.plan.count)
-    shares = []
-    for arm in state.arm_states():
-        if arm.is_open:
-            share = arm.spent / arm.limit if arm.limit else 1.0
-            shares.append(max(share, arm.spent_delta / arm.limit_delta if arm.spent_delta else 0.0))
-    return min(1.0, *shares) if shares else 1.0
-
-
 def _capacity(state: AccountState) -> float | None:
     """The sum of epsilon at which the account is exhausted, if releases are mixed as before; None if nothing was spent.
 
     The sums of all arms then grow by the same factor, so the arm that has the most left now is the last one.
     """
     total = state.committed.epsilon_nano + state.reserved.epsilon_nano
-    share = used_share(state)
+    share = state.used_share
     return total / NANO / share if total and share else None
 
 

@@ -44,9 +44,33 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def sign_in() -> Response:
-    """The page of whoever has no session. The address stays, so that signing in shows what was asked for."""
-    return _page("sign_in.html", version=version("privacy-gateway"))
+# What a person reads who could not sign in through the identity provider.
+REFUSALS = {
+    "another-request": "This answer belongs to another request. Start again.",
+    "too-late": "Signing in took too long. Start again.",
+    "provider": "The identity provider cannot be reached.",
+    "not-authentic": "The identity provider's answer is not valid.",
+    "refused": "The identity provider refused to sign you in.",
+    "no-grant": "You are signed in at the identity provider, but the operator grants you nothing on this gateway.",
+}
+
+
+def sign_in(*, sign_on: str | None, refusal: str = "") -> Response:
+    """The page of whoever has no session. The address stays, so that signing in shows what was asked for. `sign_on`:
+    the address that begins to sign in through the identity provider, if there is one. `refusal`: of `REFUSALS`."""
+    return _page(
+        "sign_in.html",
+        status=403 if refusal else 200,
+        sign_on=sign_on,
+        refusal=REFUSALS.get(refusal, ""),
+        version=version("privacy-gateway"),
+    )
+
+
+def signed_on(view: str) -> Response:
+    """The page after signing in. It moves on by itself: a browser sends the session's cookie only with requests that
+    begin on a page of the gateway, not with the redirect from the identity provider."""
+    return _page("signed_on.html", address=f"/dashboard/{view}" if view else "/dashboard")
 
 
 def page(session: Session, view: View) -> Response:

@@ -45,3 +45,8 @@ def find(session: Session, name: str | None) -> View | None:
     """The view of a name, or the first one; None if the session has none of it."""
     views = of(session)
     return next((view for view in views if name in (None, view.name)), None)
+
+
+def exists(name: str) -> bool:
+    """Whether there is a view of this name for anybody."""
+    return any(view.name == name for view in VIEWS)

@@ -41,6 +41,7 @@ Decision = dict[str, Any]
 BLOCKED, NONE, INTERVENED = "BLOCKED", "NONE", "GUARDRAIL_INTERVENED"
 _PARAMETERS = "additional_provider_specific_params"
 _CONTENT_FACTOR = 64  # the most that what is kept may expand
+_UNPACK_WORK = 8  # the time to read a byte of what is kept, against one of plain JSON
 # who asks, as LiteLLM says in both calls; the same call id of another key finds nothing
 _IDENTITY = ("user_api_key_hash", "user_api_key_user_id", "user_api_key_team_id", "user_api_key_org_id")
 _UNKNOWN_CALL = "The surrogates of this call are not known: its request was not masked, or its time is over."
@@ -83,8 +84,10 @@ class GuardrailService:
     async def decision(self, caller: Caller, body: GuardrailRequest, client_disconnected: asyncio.Event) -> Decision:
         """What LiteLLM shall do. A request that cannot be masked is `BLOCKED`, with a reason that repeats nothing.
 
-        Raises what the engine and the vault raise, and InvalidInput for an answer whose request was not masked: LiteLLM
-        then fails the call."""
+        Raises what the engine and the vault raise, and InvalidInput where the guardrail is off, and for an answer whose
+        request was not masked: LiteLLM then fails the call."""
+        if self._settings.guardrail_lifetime_s == 0:
+            raise InvalidInput("The operator has turned the guardrail off.", field="input_type")
         parameters = _parameters(body)
         if body.litellm_call_id is None:
             raise InvalidInput("Without a call id an answer could not be restored.", field="litellm_call_id")
@@ -108,7 +111,6 @@ class GuardrailService:
         shown = _Shown(body.structured_messages or [], body.tools or [], body.tool_calls or [], body.texts or [])
         if body.images and not self._proxy.lets_media_pass(caller.tenant, parameters.policy):
             raise InvalidInput("Images cannot be read, so they are refused by the policy.", field="images")
-        before = orjson.dumps([shown.messages, shown.tools])
         texts = list(shown.texts)
         found = [(slot, slot.value) for slot in shown.slots() if slot.kind is not Kind.MEDIA]
         seed = parameters.conversation
@@ -124,18 +126,16 @@ class GuardrailService:
         _check_taken_back(changed, texts)
         await self._keep(caller.tenant, name, surrogates.content)
         decision: Decision = {"action": INTERVENED if changed else NONE, "texts": shown.texts}
-        messages, tools = orjson.loads(before)
-        if tools != shown.tools:
+        if any(path.startswith("tools.") for path, _ in changed):
             decision["tools"] = shown.tools
-        if messages != shown.messages and any(
-            path.startswith("messages.") and value not in texts for path, value in changed
-        ):
+        if any(path.startswith("messages.") and value not in texts for path, value in changed):
             decision["structured_messages"] = shown.messages
         return decision
 
     async def _keep(self, tenant: str, name: str, content: Content) -> None:
         """Keep what restores the answer. Raises InvalidInput for too much; TenantLimitReached, LedgerUnavailable."""
-        packed = content.packed()
+        size = sum(len(pair.original) + len(pair.surrogate) for pair in content.pairs)
+        packed = await self._preparation.run(tenant, size, content.packed)
         if len(packed) > self._settings.vault_entry_bytes_max:
             raise InvalidInput("So much is masked that it cannot be kept for the answer.", field="texts")
         await self._vault.put(tenant, name, packed, lifetime_s=self._settings.guardrail_lifetime_s)
@@ -155,7 +155,10 @@ class GuardrailService:
         packed = await self._vault.get(caller.tenant, name)
         if packed is None:
             raise InvalidInput(_UNKNOWN_CALL, field="litellm_call_id")
-        content = Content.unpacked(packed, bytes_max=_CONTENT_FACTOR * self._settings.vault_entry_bytes_max)
+        bytes_max = _CONTENT_FACTOR * self._settings.vault_entry_bytes_max
+        content = await self._preparation.run(
+            caller.tenant, _UNPACK_WORK * len(packed), Content.unpacked, packed, bytes_max=bytes_max
+        )
         if not content.pairs:
             return {"action": NONE, "texts": texts}
         calls = slots_of(TOOL_CALL_LIST, {"tool_calls": body.tool_calls or []}, strict=False)

@@ -1,7 +1,7 @@
 """What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the journal and
 rank the subjects.
 
-It also measures how late the event loop is, and returns freed memory to the system.
+It also measures budgets and how late the event loop is, and returns freed memory to the system.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from service import metrics
 from service.config.settings import Settings
+from service.operation.budget_metrics import BudgetMetrics
 from service.operation.freed_memory import TRIM_INTERVAL_S, trim
 from service.operation.loop_lag import measure_loop_lag
 
@@ -45,6 +46,7 @@ class Maintenance:
         self._sealer = sealer
         self._folds = folds
         self._ranks = ranks
+        self._budgets = BudgetMetrics(ledger, accounts_max=settings.budget_metrics_max)
         self._tasks: list[asyncio.Task[None]] = []
         self._sealing = False
 
@@ -68,6 +70,7 @@ class Maintenance:
             self.run(_regularly(fold.fold_all, self._settings.series_interval_s, "fold-failed"))
         self.run(_regularly(self._ranks.rank_all, self._settings.series_interval_s, "ranking-failed"))
         self.run(_regularly(lambda: asyncio.to_thread(trim), TRIM_INTERVAL_S, "memory-not-trimmed"))
+        self.run(_regularly(self._budgets.measure, self._settings.budget_metrics_interval_s, "budgets-not-measured"))
         self.run(self._seal_regularly())
 
     async def stop(self) -> None:

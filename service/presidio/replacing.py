@@ -13,17 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import InvalidInput
-from service.presidio.schemas import FoundPlace, Place
-
-
-@dataclass
-class _Region:
-    """Code points [start, end) of a text."""
-
-    start: int
-    end: int
-    type: str
-    score: float | None
+from service.presidio.places import Place
 
 
 @dataclass(frozen=True)
@@ -38,18 +28,17 @@ Operate = Callable[[str, str], tuple[str, str]]
 """(type, text of the place) -> (replacement, name of the operator)."""
 
 
-def without_conflicts(text: str, places: Iterable[FoundPlace]) -> list[_Region]:
-    """The regions to replace, in the order in which the anonymizer takes them before it sorts them."""
-    regions = [_Region(each.start, each.end, each.entity_type, each.score) for each in places]
-    regions.sort(key=lambda each: (each.start, each.end))
+def without_conflicts(text: str, places: Iterable[Place]) -> list[Place]:
+    """The places to replace. Those that are joined are changed."""
+    regions = sorted(places, key=lambda each: (each.start, each.end))
     return _joined_over_spaces(text, _not_contained(_merged_by_type(regions)))
 
 
-def replaced(text: str, regions: Sequence[_Region], operate: Operate, *, field: str, chars_max: int) -> Replaced:
+def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: str, chars_max: int) -> Replaced:
     """Replace the regions. Raises InvalidInput for one beyond the text, and for more than `chars_max` characters of
     replacements."""
     pieces: list[str] = []
-    found: list[tuple[_Region, str, str, int]] = []  # with the characters after the start of the replacement
+    found: list[tuple[Place, str, str, int]] = []  # with the characters after the start of the replacement
     last, behind, written = len(text), 0, 0
     for region in sorted(regions, key=lambda each: (each.start, each.end), reverse=True):
         if region.end > len(text):
@@ -79,14 +68,10 @@ def replaced(text: str, regions: Sequence[_Region], operate: Operate, *, field: 
     return Replaced("".join(reversed(pieces)), items)
 
 
-def regions_of(places: Iterable[Place]) -> list[_Region]:
-    return [_Region(each.start, each.end, each.entity_type, each.score) for each in places]
-
-
-def _merged_by_type(regions: Sequence[_Region]) -> list[_Region]:
+def _merged_by_type(regions: Sequence[Place]) -> list[Place]:
     """Overlapping regions of one type as one, with the highest score, in the place of the last of them."""
-    current: dict[str, tuple[int, _Region]] = {}
-    kept: list[tuple[int, _Region]] = []
+    current: dict[str, tuple[int, Place]] = {}
+    kept: list[tuple[int, Place]] = []
     for position, region in enumerate(regions):
         known = current.get(region.type)
         if known is not None and min(known[1].end, region.end) - max(known[1].start, region.start) > 0:
@@ -103,7 +88,7 @@ def _merged_by_type(regions: Sequence[_Region]) -> list[_Region]:
     return [region for _, region in kept]
 
 
-def _not_contained(regions: Sequence[_Region]) -> list[_Region]:
+def _not_contained(regions: Sequence[Place]) -> list[Place]:
     """The regions that no other one contains. Of equal ones the last with the highest score stays."""
     order = sorted(range(len(regions)), key=lambda index: (regions[index].start, -regions[index].end))
     kept: set[int] = set()
@@ -124,8 +109,8 @@ def _not_contained(regions: Sequence[_Region]) -> list[_Region]:
     return [region for index, region in enumerate(regions) if index in kept]
 
 
-def _joined_over_spaces(text: str, regions: Sequence[_Region]) -> list[_Region]:
-    joined: list[_Region] = []
+def _joined_over_spaces(text: str, regions: Sequence[Place]) -> list[Place]:
+    joined: list[Place] = []
     for region in regions:
         if joined and joined[-1].type == region.type:
             between = text[joined[-1].end : region.start]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from core.text.policy import ENTITIES
 from service.config.settings import DOCUMENTS_TAKEN, PATTERNS_TAKEN, RECOGNISERS_TAKEN, TERMS_TAKEN
@@ -71,27 +71,6 @@ class AnalyzeRequest(Strict):
         return [self.text] if isinstance(self.text, str) else self.text
 
 
-class Place(Strict):
-    """A find in a text: code points [start, end). Further members, such as those of `POST /analyze`, are not read."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    start: int = Field(ge=0)
-    end: int = Field(ge=0)
-    entity_type: TypeName
-    score: float | None = None
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Place:
-        if self.start > self.end:
-            raise ValueError("start is after end")
-        return self
-
-
-class FoundPlace(Place):
-    score: float
-
-
 class Anonymizer(Strict):
     """What replaces the finds of one type."""
 
@@ -135,42 +114,24 @@ def check_key(key: str | None) -> None:
         raise ValueError("a key has 16, 24 or 32 bytes")
 
 
-def _one_list_a_text(text: str | list[str], places: list[Any]) -> bool:
-    """Whether there are places for one text, or a list of them for each text of a list."""
-    if isinstance(text, str):
-        return all(isinstance(each, Place) for each in places)
-    return len(places) == len(text) and all(isinstance(each, list) for each in places)
-
-
-Places = Annotated[list[Place], AtMost(RESULTS_TAKEN)]
-FoundPlaces = Annotated[list[FoundPlace], AtMost(RESULTS_TAKEN)]
+# (entity_type, start, end, score) of each find, as `service.presidio.places` reads them: models of so many would take
+# the event loop too long
+Places = Annotated[list[Any], AtMost(RESULTS_TAKEN)]
 
 
 class AnonymizeRequest(Strict):
     """Body of `POST /anonymize`. A list of texts comes with a list of results for each."""
 
     text: str | Texts
-    analyzer_results: FoundPlaces | Annotated[list[FoundPlaces], AtMost(DOCUMENTS_TAKEN)]
+    analyzer_results: Places = Field(description="Finds, as POST /analyze returns them.")
     anonymizers: Annotated[dict[TypeName, Anonymizer], AtMost(_TYPES_TAKEN)] | None = Field(
         None, description="By type, and `DEFAULT` for the others, which is `replace` unless it is named."
     )
-
-    @model_validator(mode="after")
-    def _fits(self) -> AnonymizeRequest:
-        if not _one_list_a_text(self.text, self.analyzer_results):
-            raise ValueError("analyzer_results has one list for each text of a list")
-        return self
 
 
 class DeanonymizeRequest(Strict):
     """Body of `POST /deanonymize`. A list of texts comes with a list of results for each."""
 
     text: str | Texts
-    anonymizer_results: Places | Annotated[list[Places], AtMost(DOCUMENTS_TAKEN)]
+    anonymizer_results: Places = Field(description="Items, as POST /anonymize returns them.")
     deanonymizers: Annotated[dict[TypeName, Deanonymizer], AtMost(_TYPES_TAKEN)]
-
-    @model_validator(mode="after")
-    def _fits(self) -> DeanonymizeRequest:
-        if not _one_list_a_text(self.text, self.anonymizer_results):
-            raise ValueError("anonymizer_results has one list for each text of a list")
-        return self

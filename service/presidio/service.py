@@ -23,8 +23,9 @@ from service.presidio import operators
 from service.presidio.ad_hoc import ALWAYS_RAISED, FIELD, AdHoc, ad_hoc_of
 from service.presidio.allow_list import allow_list_of
 from service.presidio.finds import Found, collected
-from service.presidio.replacing import Replaced, regions_of, replaced, without_conflicts
-from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest, FoundPlace, Place
+from service.presidio.places import lists_of, places_of
+from service.presidio.replacing import Replaced, replaced, without_conflicts
+from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
 from service.sanitize.policies import Policies
@@ -181,48 +182,53 @@ class PresidioService:
         if self._policies.enforced(tenant):
             raise PolicyEnforced
 
-        def one(text: str, places: Sequence[FoundPlace]) -> Replaced:
-            def operate(entity: str, found: str) -> tuple[str, str]:
-                operator = operators.anonymizer_of(body.anonymizers, entity)
-                return operators.replacement(operator, entity, found), operator.type
+        def operate(entity: str, found: str) -> tuple[str, str]:
+            operator = operators.anonymizer_of(body.anonymizers, entity)
+            return operators.replacement(operator, entity, found), operator.type
 
-            return self._replaced(text, without_conflicts(text, places), operate, "analyzer_results")
+        def one(text: str, values: Sequence[Any], field: str) -> Replaced:
+            places = without_conflicts(text, places_of(values, field=field, scored=True))
+            return replaced(text, places, operate, field=field, chars_max=self._replacement_chars_max)
 
-        return await self._each(tenant, body.text, body.analyzer_results, one)
+        return await self._each(tenant, body.text, body.analyzer_results, one, field="analyzer_results")
 
     async def deanonymized(self, tenant: str, body: DeanonymizeRequest) -> list[Replaced]:
         """The texts with what was encrypted in them. Raises InvalidInput."""
 
-        def one(text: str, places: Sequence[Place]) -> Replaced:
-            def operate(entity: str, found: str) -> tuple[str, str]:
-                operator = operators.deanonymizer_of(body.deanonymizers, entity)
-                return operators.original(operator, found), operator.type
+        def operate(entity: str, found: str) -> tuple[str, str]:
+            operator = operators.deanonymizer_of(body.deanonymizers, entity)
+            return operators.original(operator, found), operator.type
 
-            return self._replaced(text, regions_of(places), operate, "anonymizer_results")
+        def one(text: str, values: Sequence[Any], field: str) -> Replaced:
+            places = places_of(values, field=field, scored=False)
+            return replaced(text, places, operate, field=field, chars_max=self._replacement_chars_max)
 
-        return await self._each(tenant, body.text, body.anonymizer_results, one)
+        return await self._each(tenant, body.text, body.anonymizer_results, one, field="anonymizer_results")
 
-    def _replaced(self, text: str, regions: Any, operate: Any, field: str) -> Replaced:
-        chars_max = _EXPANSION_MAX * self._settings.document_chars_max
-        return replaced(text, regions, operate, field=field, chars_max=chars_max)
+    @property
+    def _replacement_chars_max(self) -> int:
+        return _EXPANSION_MAX * self._settings.document_chars_max
 
     async def _each(
-        self, tenant: str, text: str | list[str], places: Any, one: Callable[[str, Any], Replaced]
+        self,
+        tenant: str,
+        text: str | list[str],
+        values: Sequence[Any],
+        one: Callable[[str, Sequence[Any], str], Replaced],
+        *,
+        field: str,
     ) -> list[Replaced]:
         """`one` for each text with its places. Raises InvalidInput for what exceeds a limit."""
-        texts, lists = ([text], [places]) if isinstance(text, str) else (text, places)
-        if len(texts) > self._settings.documents_max:
+        lists = list(lists_of(text, values, field=field))
+        if len(lists) > self._settings.documents_max:
             raise InvalidInput(f"At most {self._settings.documents_max} texts a call.", field="text")
-        if any(len(each) > self._settings.document_chars_max for each in texts):
+        if any(len(each) > self._settings.document_chars_max for each, _, _ in lists):
             raise InvalidInput(f"At most {self._settings.document_chars_max} characters a text.", field="text")
-        count = sum(map(len, lists))
+        count = sum(len(own) for _, own, _ in lists)
         if count > self._settings.places_per_request_max:
-            raise InvalidInput(f"At most {self._settings.places_per_request_max} places a call.", field="text")
-        return await self._preparation.run(
-            tenant,
-            sum(map(len, texts)) + _RESULT_WORK * count,
-            lambda: [one(each, own) for each, own in zip(texts, lists, strict=True)],
-        )
+            raise InvalidInput(f"At most {self._settings.places_per_request_max} places a call.", field=field)
+        size = sum(len(each) for each, _, _ in lists) + _RESULT_WORK * count
+        return await self._preparation.run(tenant, size, lambda: [one(*each) for each in lists])
 
 
 def _definition_size(body: AnalyzeRequest) -> int:

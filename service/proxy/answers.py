@@ -44,7 +44,7 @@ def shown(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _restored(answer: Answer, request: Outgoing) -> tuple[bytes, str | None]:
     """The body, and the identifier by which the answer may be continued."""
-    restorers = MappingRestorers(request.surrogates)
+    restorers = MappingRestorers(request.surrogates, request.pseudonyms)
     try:
         body = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
@@ -60,7 +60,8 @@ def _restored(answer: Answer, request: Outgoing) -> tuple[bytes, str | None]:
 
 async def events(stream: EventStream, request: Outgoing, open_: OpenStream) -> AsyncGenerator[bytes, None]:
     """The events of a stream, restored. A failure after the first byte is an event, which ends the stream."""
-    restorer = request.dialect.stream(MappingRestorers(request.surrogates), structured=request.structured)
+    restorers = MappingRestorers(request.surrogates, request.pseudonyms)
+    restorer = request.dialect.stream(restorers, structured=request.structured)
     async with stream:
         try:
             while (event := await _next(stream, open_)) is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from core.errors import InvalidInput
 from core.ledger.vault import Vault
 from core.text.reversible.mapping import Content
+from core.upstream_errors import UpstreamAnswerInvalid
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.proxy.dialects.protocol import CONTINUED
@@ -47,12 +48,15 @@ class Keeping:
         self._is_kept = False
 
     async def answered(self, answer_id: str | None) -> None:
-        """Write the entry under the first identifier. Return once it is durable. Raises TenantLimitReached,
-        LedgerUnavailable."""
+        """Write the entry under the first identifier. Return once it is durable.
+
+        Raises UpstreamAnswerInvalid for the identifier of another answer: an upstream that answers equal requests from
+        a cache would give one conversation the names of another. Raises TenantLimitReached, LedgerUnavailable."""
         if answer_id is None or self._is_kept:
             return
         name = _name(self._upstream, answer_id)
-        await self._vault.put(self._tenant, name, self._packed, lifetime_s=self._lifetime_s)
+        if not await self._vault.put(self._tenant, name, self._packed, lifetime_s=self._lifetime_s, only_new=True):
+            raise UpstreamAnswerInvalid(reason="repeated-id")
         self._is_kept = True
 
 

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import orjson
 
 from core.errors import InvalidInput
 from core.text.reversible.json_text import JsonValue, json_values, with_values
+from core.text.reversible.lexing import as_read
 from service.proxy.slots import Kind, Slot
 from service.sanitize.proxy_terms import ProxyTerms
 
@@ -28,7 +29,11 @@ _MEDIA_REFUSED = "Images, sound, files and content of unknown types cannot be re
 @dataclass(frozen=True)
 class Field:
     """A slot and its texts. `values`: those of its JSON, None for a text as it is. `is_inspected`: whether recognisers
-    read it, or only what they found elsewhere is replaced."""
+    read it, or only what they found elsewhere is replaced.
+
+    Texts that have escapes (`M%C3%BCller`) stand there again without them, after the texts that are written back:
+    recognisers read no escapes, and what they find in one writing is replaced in the other.
+    """
 
     slot: Slot
     texts: Sequence[str] = field(repr=False)
@@ -39,10 +44,10 @@ class Field:
     def write(self, texts: Sequence[str]) -> None:
         """Put masked texts in the places of the texts."""
         if self.values is None:
-            (text,) = texts
+            text = texts[0]
             self.slot.value = _NOT_IN_NAMES.sub("_", text) if _AUTHOR.fullmatch(self.slot.path) else text
             return
-        written = with_values(self.source, self.values, texts)
+        written = with_values(self.source, self.values, texts[: len(self.values)])
         self.slot.value = json.loads(written) if self.slot.kind is Kind.VALUE else written
 
 
@@ -64,6 +69,14 @@ def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes)
     return [each for each in found if any(text.strip() for text in each.texts)]
 
 
+def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:
+    """The slots. Identifiers are added to `pseudonyms`, pseudonym -> identifier, before they are replaced."""
+    for slot in slots:
+        if slot.kind is Kind.IDENTIFIER:
+            pseudonyms[pseudonym(slot.value, key)] = str(slot.value)
+        yield slot
+
+
 def pseudonym(value: Any, key: bytes) -> str:
     """A name for a user that only this tenant's key links to the client's."""
     return hmac.digest(key, str(value).encode("utf-8", "surrogatepass"), hashlib.sha256).hex()[:PSEUDONYM_CHARS]
@@ -73,7 +86,7 @@ def _field(slot: Slot) -> Field:
     if slot.kind is Kind.VALUE:
         source = orjson.dumps(slot.value).decode()
         values = json_values(source)
-        return Field(slot, [each.text for each in values], values, source)
+        return Field(slot, _read([each.text for each in values]), values, source)
     if slot.kind is Kind.KNOWN:
         return Field(slot, [slot.value], is_inspected=False)
     text: str = slot.value
@@ -81,10 +94,15 @@ def _field(slot: Slot) -> Field:
         try:
             values = json_values(text)
             if slot.kind is Kind.JSON or _has_plain_keys(text):
-                return Field(slot, [each.text for each in values], values, text)
+                return Field(slot, _read([each.text for each in values]), values, text)
         except InvalidInput:
             pass  # models also write other text where JSON is expected
-    return Field(slot, [_ESCAPED.sub(_letter, text)])
+    return Field(slot, _read([_ESCAPED.sub(_letter, text)]))
+
+
+def _read(texts: list[str]) -> list[str]:
+    """The texts, and those that read otherwise than they are written."""
+    return texts + [read for text in texts if (read := as_read(text)) != text]
 
 
 def _has_plain_keys(source: str) -> bool:

@@ -1,8 +1,9 @@
-"""A request to a language model: masked, forwarded, and its answer restored.
+"""A request to a language model: masked or filled before it leaves. The answer to a masked one is restored.
 
-Guarantee: none beyond `core.text.reversible`: what the policy covers and the recognisers found is in no text that
-leaves for the upstream, and what they did not find leaves as it is. Nothing is kept after the answer but where the
-finds of each text were (`Finds`), and, if the policy says so, what continues a conversation that the upstream keeps
+Guarantee: where the policy fills with a price, that of `service.proxy.priced`. Otherwise none beyond
+`core.text.reversible`: what the policy covers and the recognisers found is in no text that leaves for the upstream, and
+what they did not find leaves as it is. Nothing is kept after the answer but where the finds of each text were
+(`Finds`), and, if the policy says so, what continues a conversation that the upstream keeps
 (`service.proxy.kept_conversations`).
 """
 
@@ -13,6 +14,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -28,7 +30,8 @@ from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
 from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
-from service.proxy.outgoing import Field, fields_of
+from service.proxy.outgoing import Field, fields_of, noted
+from service.proxy.priced import Payer, PricedFills, is_priced
 from service.proxy.recognition import Finds
 from service.proxy.shares import CallShares
 from service.proxy.slots import Slot
@@ -41,20 +44,31 @@ from service.sanitize.reversible import NOTHING, Read, read_of
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
+NO_GUARANTEE: Mapping[str, str] = MappingProxyType({"Privacy-Guarantee": "none"})
+NOTHING_MASKED = Surrogates(Content((), "en"), {})
+_BACKGROUND = "background"
+
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A masked request, and what restores its answer."""
+    """A request that may leave, and what restores its answer. `headers`: what they tell the client. `charged`: whether
+    budget was spent on it."""
 
     dialect: Dialect
     upstream: Upstream
-    path: str
     body: bytes = field(repr=False)
     surrogates: Surrogates
     streams: bool
     structured: bool
     policy: str | None
     keeping: Keeping | None = None
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_GUARANTEE)
+    charged: bool = False
+    pseudonyms: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def path(self) -> str:
+        return self.dialect.path.removeprefix("/v1") if self.upstream.kind == "openai" else self.dialect.path
 
 
 @dataclass(frozen=True)
@@ -82,6 +96,7 @@ class ProxyService:
         preparation: Preparation,
         surrogate_key: Callable[[str], bytes],
         kept: KeptConversations,
+        priced: PricedFills,
     ) -> None:
         """`surrogate_key`: tenant -> the key of its surrogates."""
         self._settings = settings
@@ -92,30 +107,44 @@ class ProxyService:
         self._preparation = preparation
         self._surrogate_key = surrogate_key
         self._kept = kept
+        self._priced = priced
         self._finds = Finds(settings.proxy_finds_bytes_max)
 
     async def outgoing(
         self,
-        caller: Caller,
+        payer: Payer,
         dialect: Dialect,
         body: Any,
         *,
         policy: str | None,
         conversation: str | None,
+        take_call: Callable[[Upstream], None],
         client_disconnected: asyncio.Event,
     ) -> Outgoing:
-        """The masked request. `body` is changed. `policy`, `conversation`: as the client names them in headers.
+        """The request that leaves. `body` is changed. `policy`, `conversation`: as the client names them in headers.
+        `take_call` takes the caller's place in the calls of an upstream, or raises; nothing is charged without it.
 
         Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates; with a
         vault, TenantLimitReached, LedgerUnavailable.
         """
-        tenant = caller.tenant
+        caller, tenant = payer.caller, payer.caller.tenant
         upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
         terms = self._terms(tenant, policy)
         streams, structured = dialect.streams(body), dialect.structured(body)
         key = self._surrogate_key(tenant)
         seed = conversation if conversation is not None else dialect.messages_of_user(body)
         proxied = self._policies.proxied(terms.policy)
+        pseudonyms: dict[str, str] = {}
+        slots = noted(dialect.slots(body), pseudonyms, key=key)
+        if is_priced(terms):
+            if _BACKGROUND in dialect.kept_by_upstream(body):
+                raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
+            fields = fields_of(slots, proxied, pseudonym_key=key)
+            self._check_size(fields)
+            take_call(upstream)
+            headers = await self._priced.fill(payer, terms, fields, client_disconnected)
+            filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
+            return replace(filled, headers=headers, charged=True, pseudonyms=pseudonyms)
         _refuse_recall(dialect, body, vault=proxied.vault)
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
@@ -123,7 +152,7 @@ class ProxyService:
         surrogates = await self._conversation(
             caller,
             terms,
-            dialect.slots(body),
+            slots,
             client_disconnected,
             own_key=own_key,
             earlier=None if earlier is None else earlier.content,
@@ -131,18 +160,9 @@ class ProxyService:
         keeping = None
         if proxied.vault and STORE in dialect.kept_by_upstream(body):
             keeping = await self._kept.keeping(tenant, upstream.name, Kept(own_key, surrogates.content))
-        body["model"] = model
-        return Outgoing(
-            dialect,
-            upstream,
-            dialect.path.removeprefix("/v1") if upstream.kind == "openai" else dialect.path,
-            orjson.dumps(body),
-            surrogates,
-            streams,
-            structured,
-            terms.policy,
-            keeping,
-        )
+        take_call(upstream)
+        masked = Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy)
+        return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
 
     async def masked(
         self,
@@ -157,6 +177,8 @@ class ProxyService:
 
         Raises as `outgoing`."""
         terms = self._terms(caller.tenant, policy)
+        if is_priced(terms):
+            raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
         return await self._conversation(caller, terms, slots, client_disconnected, own_key=own_key, earlier=None)
 
@@ -214,12 +236,12 @@ class ProxyService:
     def _terms(self, tenant: str, policy: str | None) -> Terms:
         """The mask and fill of a request: realistic surrogates, if no policy says otherwise.
 
-        Raises InvalidInput for a policy whose fill cannot be restored.
+        Raises InvalidInput for a policy whose fill can neither be restored nor has a price.
         """
         terms = self._sanitize.applied(Terms() if policy is None else Terms(policy=policy), tenant)
         if terms.policy is None:
             return terms.model_copy(update={"fill": Fill(mode=SURROGATE)})
-        if terms.fill.mode not in reversible.FILLS:
+        if terms.fill.mode not in reversible.FILLS and not is_priced(terms):
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         return terms
 
@@ -316,6 +338,11 @@ class ProxyService:
                 raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
             tasks.append(replace(task, payload=replace(task.payload, explain=0)))
         return tasks
+
+
+def _sent(body: dict[str, Any], model: str) -> bytes:
+    body["model"] = model
+    return orjson.dumps(body)
 
 
 def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:

@@ -6,11 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from core.errors import UnknownVaultEntry
 from service.deps import PagingDep, SettingsDep, VaultDep
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.problems import documented
 
 router = APIRouter(prefix="/vault", route_class=JsonRoute, tags=["language models"])
 
@@ -38,10 +36,7 @@ async def clear(caller: ReleaseCallerDep, vault: VaultDep) -> Response:
     return Response(status_code=204)
 
 
-@router.delete(
-    "/{entry_id}", status_code=204, summary="Delete an entry", responses=documented(s404="There is no such entry.")
-)
+@router.delete("/{entry_id}", status_code=204, summary="Delete an entry, if there is one of this id")
 async def delete(entry_id: str, caller: ReleaseCallerDep, vault: VaultDep) -> Response:
-    if not await vault.delete(caller.tenant, entry_id):
-        raise UnknownVaultEntry
+    await vault.delete(caller.tenant, entry_id)
     return Response(status_code=204)

@@ -56,6 +56,19 @@ def guardrail(name: str, address: str, key: str, **params: Any) -> dict[str, Any
     return {"guardrail_name": name, "litellm_params": fixed | params}
 
 
+def presidio(name: str, address: str) -> dict[str, Any]:
+    """LiteLLM's own guardrail of Presidio's services."""
+    params = {
+        "guardrail": "presidio",
+        "mode": "pre_call",
+        "presidio_analyzer_api_base": address,
+        "presidio_anonymizer_api_base": address,
+        "pii_entities_config": {"PERSON": "MASK", "LOCATION": "MASK", "EMAIL_ADDRESS": "MASK", "CREDIT_CARD": "MASK"},
+        "output_parse_pii": True,
+    }
+    return {"guardrail_name": name, "litellm_params": params}
+
+
 @pytest.fixture(scope="module")
 def tenants(served: Gateway) -> tuple[Tenant, Tenant]:
     return served.tenant(), served.tenant()
@@ -83,6 +96,7 @@ def proxy(
             guardrail("second", served.url, second.key),
             guardrail("down", f"http://127.0.0.1:{free_port()}", first.key),
             guardrail("wrong-key", served.url, "pgw_wrong"),
+            presidio("as-presidio", served.url.replace("://", f"://key:{second.key}@")),
         ],
     }
     running = LiteLLM(tmp_path_factory.mktemp("litellm"), config)
@@ -213,6 +227,13 @@ def test_nothing_leaves_without_the_gateway(gpt: openai.OpenAI, model: ModelServ
         with pytest.raises(openai.APIError):
             list(chat(gpt, guard, stream=True))
     assert not model.bodies
+
+
+def test_the_gateway_is_presidio_for_the_proxy(gpt: openai.OpenAI, model: ModelServer) -> None:
+    chat(gpt, "as-presidio")
+    sent = model.bodies[0]["messages"][0]["content"]
+    assert "<PERSON" in sent
+    unseen(model)
 
 
 def test_what_the_gateway_refuses_is_refused_by_the_proxy(gpt: openai.OpenAI, model: ModelServer) -> None:

@@ -17,6 +17,7 @@ from core.errors import TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
 from core.text.reversible.form import WHOLE, Form
 from core.text.reversible.forms import PERSON, mapping_of, name_parts
+from core.text.reversible.lexing import as_read
 from core.text.reversible.mapping import Content, Mapping, Pair
 from core.text.reversible.masked import Filled, MaskedConversation, Region
 from core.text.reversible.places import Place, Source, disjoint, places_of, writings
@@ -113,7 +114,7 @@ class _Masking:
         return values
 
     def _places(self) -> list[list[Place]]:
-        values = self._extra | self._values() | self._given | self._known
+        values = self._extra | _as_read(self._values() | self._given | self._known) | self._known
         tree = writings(values.values(), self._language)
         found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
         return [[place.as_one_of(values) for place in own] for own in found]
@@ -213,6 +214,15 @@ class _Masking:
             return False
         self._extra[place.raw] = Value(value.type, place.raw)
         return True
+
+
+def _as_read(values: dict[str, Value]) -> dict[str, Value]:
+    """Return the values without those that are another one with escapes: `M&uuml;ller` where there is `Müller`."""
+    return {
+        original: value
+        for original, value in values.items()
+        if (plain := as_read(original)) == original or plain not in values
+    }
 
 
 def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[str]:

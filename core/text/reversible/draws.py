@@ -7,6 +7,7 @@ conversation, or belongs to another original.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from core.errors import TaskFailed
 from core.text.policy import NUMBER
 from core.text.reversible.forms import PERSON, marker, name_parts, parts_of
 from core.text.reversible.frequent import is_ordinary
-from core.text.reversible.lexing import folded, folded_words, lex, normal
+from core.text.reversible.lexing import as_read, folded, folded_words, lex, normal
 from core.text.surrogates.date_shift import shift_of
 from core.text.surrogates.document import DATES
 from core.text.surrogates.draw import Draw
@@ -29,6 +30,7 @@ from core.text.surrogates.terms import Document
 DRAWS_MAX = 1_000
 _WORDS = (PERSON, "ORGANIZATION", "LOCATION")
 _BETWEEN = "\0"
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class Value(NamedTuple):
@@ -104,6 +106,8 @@ def surrogates(
     """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
     and surrogates that do not go together. `blocked`: what is never a surrogate. `fixed`: other values of the
     conversation and their surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
+    if not values:
+        return {}
     together = [*fixed, *values]
     strings = {value.original.casefold() for value in together}
     strings |= {part.casefold() for value in together if value.type == PERSON for part in parts_of(value.original)}
@@ -121,8 +125,9 @@ def surrogates(
         repeats = known.equal_to if value.type in DATES else known.repeated_by
         own = identity(value.type, value.original)
         type_ = _drawn_type(value)
+        original = _drawn_from(value)
         for attempt in range(DRAWS_MAX):
-            candidate = fake(type_, value.original, Draw(terms, type_, own, attempt=attempt))
+            candidate = fake(type_, original, Draw(terms, type_, own, attempt=attempt))
             parts = _parts(value, candidate)
             if (
                 _well_formed(candidate)
@@ -152,6 +157,11 @@ def _drawn_type(value: Value) -> str:
     return NUMBER if odd and value.type not in _WORDS else value.type
 
 
+def _drawn_from(value: Value) -> str:
+    """Return an original without its escapes: a surrogate of their shape would have some that mean nothing."""
+    return _PERCENT.sub("x", value.original) if value.type == "URL" else as_read(value.original)
+
+
 def _well_formed(candidate: str) -> bool:
     return candidate == candidate.strip() and any(map(str.isalnum, candidate))
 
@@ -169,8 +179,8 @@ def _terms(
     def draw(*parts: str, attempt: int) -> Draw:
         return Draw(bare, *parts, attempt=attempt)
 
-    persons = [value.original for value in values if value.type == PERSON]
-    dates = [value.original for value in values if _drawn_type(value) in DATES]
+    persons = [_drawn_from(value) for value in values if value.type == PERSON]
+    dates = [_drawn_from(value) for value in values if _drawn_type(value) in DATES]
     names = book_of(persons, language, draw, lambda name: known.repeated_by(name) or unfit(name))
     return Document(key, language, strings, names, shift_of(dates, language, draw, known))
 

@@ -1,9 +1,10 @@
 """Tables that say where a JSON body holds text.
 
 A shape describes one JSON value. `Leaf` is a text; the others lead to the values inside: `Members` of an object by
-name, `Each` element of a list, `Values` of an object whose keys the client chose, `Either` by the JSON type, `Typed` by
-the member `type`, `Schema` of a JSON schema, `Media` for content that is no text. `null` and members that no row names
-are passed over. An object of a type that no row names is `Kind.MEDIA`: its text would pass unseen.
+name (`Content` where the members that no row names may hold text), `Each` element of a list, `Values` of an object
+whose keys the client chose, `Either` by the JSON type, `Typed` by the member `type`, `Schema` of a JSON schema,
+`Media` for content that is no text. `null` and members that no row names are passed over. An object of a type that no
+row names is `Kind.MEDIA`: its text would pass unseen.
 """
 
 from __future__ import annotations
@@ -17,6 +18,15 @@ from service.proxy.slots import Kind, Slot
 
 DEPTH_MAX = 100
 """Steps from the body to its deepest text. Tools in the hands of clients nest far less."""
+
+KEPT = frozenset(
+    (
+        *("id", "type", "role", "name", "index", "status", "phase", "format", "detail", "data", "media_type"),
+        *("signature", "fingerprint", "encrypted_content", "cache_control", "prompt_cache_breakpoint"),
+        *("namespace", "execution", "server_label", "server_name", "tool_name", "toolset_name"),
+    )
+)
+"""Names of members that hold no text: in an object of a conversation they stay, also where no row names them."""
 
 Path = tuple[str | int, ...]
 
@@ -97,6 +107,38 @@ class Members:
         for name, shape in self.rows.items():
             if name in value:
                 yield from shape.find(value, name, (*path, name), strict)
+
+
+@dataclass(frozen=True)
+class Content(Members):
+    """An object of a conversation: a message, a part of one, an item, a block. Unlike settings, what a member holds
+    that no row names may be text of another vendor's format: its strings are texts, except under a name of `KEPT` or
+    one that ends with `_id`. A text with a signature beside it is `Kind.KNOWN`."""
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        yield from super().find(owner, key, path, strict)
+        value = owner[key]
+        if not isinstance(value, dict):
+            return
+        for number, name in enumerate(value):
+            if name not in self.rows and not _is_kept(name):
+                yield from _unknown(value, name, (*path, number), strict)
+
+
+def _unknown(owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+    """The texts of a member that no row names. Numbers stand for its names in paths."""
+    value = owner[key]
+    if isinstance(value, str):
+        signed = isinstance(owner, dict) and owner.get("signature")
+        yield Slot(owner, key, Kind.KNOWN if signed else Kind.TEXT, text_of(path))
+    elif isinstance(value, dict | list) and not _too_deep(path, strict):
+        for number, name in enumerate(list(value) if isinstance(value, dict) else range(len(value))):
+            if not (isinstance(name, str) and _is_kept(name)):
+                yield from _unknown(value, name, (*path, number), strict)
+
+
+def _is_kept(name: str) -> bool:
+    return name in KEPT or name.endswith("_id")
 
 
 @dataclass(frozen=True)

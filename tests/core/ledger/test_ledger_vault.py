@@ -45,7 +45,9 @@ def test_an_entry_is_found_by_its_tenant_and_name_alone(go, make):
     assert go(vault.get("acme", "r2")) is None
     assert go(vault.get("other", "r1")) is None
     assert go(make(key=MasterKey(b"x" * 32)).get("acme", "r1")) is None
-    go(vault.put("acme", "r1", b"later", lifetime_s=60))
+    assert not go(vault.put("acme", "r1", b"later", lifetime_s=60, only_new=True))
+    assert go(vault.get("acme", "r1")) == CONTENT
+    assert go(vault.put("acme", "r1", b"later", lifetime_s=60))
     assert go(vault.get("acme", "r1")) == b"later"
     assert go(vault.count("acme")).entries == 1
 

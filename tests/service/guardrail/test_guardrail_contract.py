@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -14,7 +13,6 @@ from inprocess_kit import Gateway
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org."
 ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon")
 PATH = "/beta/litellm_basic_guardrail_api"
-CALLS = itertools.count()
 
 
 def asked(tenant: Tenant, **fields: Any) -> httpx.Response:
@@ -151,13 +149,30 @@ def test_what_cannot_be_masked_is_blocked_with_its_place(tenant: Tenant, fields:
     assert "zq" not in decision["blocked_reason"].replace(place, "")
 
 
-def test_a_policy_numbers_and_blocks(gateway: Gateway, tenant: Tenant) -> None:
-    refused = asked(tenant, litellm_call_id=None, texts=[TEXT])
-    assert refused.status_code == 422
-    assert asked(tenant, input_type="zq").status_code == 422
-    wrong = asked(tenant, additional_provider_specific_params={"tool_calls": "zq"})
-    assert wrong.status_code == 422
-    assert "zq" not in wrong.text
+def test_bodies_that_are_not_litellms_are_refused(tenant: Tenant) -> None:
+    for fields in (
+        {"litellm_call_id": None},
+        {"input_type": "zq"},
+        {"additional_provider_specific_params": {"tool_calls": "zq"}},
+    ):
+        refused = asked(tenant, **{"texts": [TEXT]} | fields)
+        assert refused.status_code == 422
+        assert "zq" not in refused.text
+
+
+def test_the_vault_counts_the_calls_that_are_kept(tenant: Tenant) -> None:
+    masked(tenant)
+    masked(tenant, litellm_call_id="c1")
+    masked(tenant, litellm_call_id="c1")
+    assert tenant.http.get("/vault").json()["entries"] == 2
+    assert tenant.http.delete("/vault").status_code == 204
+    assert asked(tenant, input_type="response", texts=["Nobody."]).status_code == 422
+
+
+def test_the_operator_may_turn_it_off(tenant: Tenant, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway.settings, "guardrail_lifetime_s", 0)
+    assert asked(tenant, texts=[TEXT]).status_code == 422
+    assert tenant.http.get("/vault").json()["entries"] == 0
 
 
 def test_the_key_may_be_in_the_header_that_litellm_sends(gateway: Gateway, tenant: Tenant) -> None:

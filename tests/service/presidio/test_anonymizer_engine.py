@@ -12,8 +12,9 @@ from presidio_anonymizer.entities import OperatorConfig, OperatorResult, Recogni
 
 from core.errors import InvalidInput
 from service.presidio import operators
-from service.presidio.replacing import regions_of, replaced, without_conflicts
-from service.presidio.schemas import Anonymizer, Deanonymizer, FoundPlace, Place
+from service.presidio.places import places_of
+from service.presidio.replacing import replaced, without_conflicts
+from service.presidio.schemas import Anonymizer, Deanonymizer
 
 TEXTS = st.text(alphabet="ab  \n.é漢🙂", min_size=0, max_size=24)
 TYPES = ("PERSON", "LOCATION", "PHONE_NUMBER")
@@ -61,7 +62,7 @@ def ours(text: str, places: list[dict[str, Any]], chosen: dict[str, dict[str, An
         operator = operators.anonymizer_of(parsed, entity)
         return operators.replacement(operator, entity, found), operator.type
 
-    regions = without_conflicts(text, [FoundPlace.model_validate(each) for each in places])
+    regions = without_conflicts(text, places_of(places, field="analyzer_results", scored=True))
     result = replaced(text, regions, operate, field="analyzer_results", chars_max=100_000)
     return {"text": result.text, "items": list(result.items)}
 
@@ -104,7 +105,7 @@ def test_each_decrypts_what_the_other_has_encrypted() -> None:
     operator = Deanonymizer(type="decrypt", key=KEY)
     opened_ours = replaced(
         sealed_theirs["text"],
-        regions_of([Place.model_validate(sealed_theirs["items"][0])]),
+        places_of([sealed_theirs["items"][0]], field="anonymizer_results", scored=False),
         lambda _, found: (operators.original(operator, found), operator.type),
         field="anonymizer_results",
         chars_max=1_000,
@@ -130,6 +131,6 @@ def test_what_was_not_encrypted_is_refused_without_a_word_of_it(sealed: str) -> 
 def test_places_beyond_the_text_and_too_long_answers_are_refused() -> None:
     with pytest.raises(InvalidInput):
         ours("ab", [place(1, 3, "PERSON")], {})
-    regions = without_conflicts("ab", [FoundPlace.model_validate(place(0, 2, "PERSON"))])
+    regions = without_conflicts("ab", places_of([place(0, 2, "PERSON")], field="text", scored=True))
     with pytest.raises(InvalidInput):
         replaced("ab", regions, lambda *_: ("x" * 11, "replace"), field="text", chars_max=10)

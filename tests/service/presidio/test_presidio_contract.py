@@ -226,6 +226,16 @@ def test_the_catalogue(tenant: Tenant) -> None:
     assert tenant.http.get("/deanonymizers").json() == ["decrypt", "deanonymize_keep"]
 
 
+def test_the_key_may_be_the_password_of_an_address(gateway: InProcessGateway, tenant: Tenant) -> None:
+    body = {"text": TEXT, "language": "en"}
+    assert gateway.anyone.post("/analyze", json=body, auth=("key", tenant.key)).status_code == 200
+    assert gateway.anyone.post("/analyze", json=body, auth=("key", "pgw_wrong")).status_code == 401
+    for wrong in ("Basic", "Basic é", "Basic Og==", "Basic zq"):
+        headers = {"Authorization": wrong.encode("latin-1")}
+        assert gateway.anyone.post("/analyze", json=body, headers=headers).status_code == 401
+    assert gateway.anyone.post("/sanitize", json={}, auth=("key", tenant.key)).status_code == 401
+
+
 def test_no_key_no_answer(gateway: InProcessGateway) -> None:
     for path in ("/analyze", "/anonymize", "/deanonymize"):
         assert gateway.anyone.post(path, json={"text": TEXT, "language": "en"}).status_code == 401

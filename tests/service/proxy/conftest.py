@@ -8,26 +8,7 @@ from pathlib import Path
 import pytest
 from inprocess_kit import Gateway
 from model_kit import ModelServer, last_text
-
-POLICIES = """
-[policies.kept]
-proxy = { vault = true }
-fill = { mode = "surrogate" }
-
-[policies.kept-numbered]
-proxy = { vault = true }
-fill = { mode = "class_marker" }
-
-[policies.forgotten]
-fill = { mode = "surrogate" }
-
-[policies.priced]
-fill = { mode = "dp", epsilon = 4.0 }
-
-[policies.priced-words]
-fill = { mode = "metric_dp", epsilon = 2.5 }
-mask = { techniques = ["all"] }
-"""
+from proxy_kit import POLICIES
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +22,7 @@ def llm(stub: ModelServer) -> ModelServer:
     """The stub, as it was at first."""
     stub.bodies.clear()
     stub.headers.clear()
-    stub.reply, stub.status, stub.response_id = last_text, 200, "r1"
+    stub.reply, stub.status, stub.response_id = last_text, 200, "r*"
     return stub
 
 

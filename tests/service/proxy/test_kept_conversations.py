@@ -29,7 +29,8 @@ def respond(
     """Ask, and let the stub call its answer by this identifier."""
     llm.response_id = answer
     body = {"model": "stub-gpt", "input": text} | fields
-    return tenant.http.post("/v1/responses", json=body, headers={"Privacy-Policy": policy})
+    headers = {"Privacy-Policy": policy, "Content-Type": "application/json"}
+    return tenant.http.post("/v1/responses", content=json.dumps(body), headers=headers)
 
 
 def said(answer: httpx.Response) -> str:
@@ -72,13 +73,29 @@ def test_two_requests_may_continue_the_same_response(tenant: Tenant, llm: ModelS
     texts = [f"Maria Keller met {name} there." for name in ("Jonas Weber", "Bob Stone", "Olga Nowak", "Jan Lopez")]
 
     def ask(text: str) -> str:
-        return said(respond(tenant, llm, text, answer="a2", previous_response_id="a1"))
+        return said(respond(tenant, llm, text, answer="b*", previous_response_id="a1"))
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(ask, texts)) == texts
     names = {body["input"].split(" met ")[0] for body in llm.bodies[1:]}
     assert len(names) == 1
-    assert tenant.http.get("/vault").json()["entries"] == 2
+    assert tenant.http.get("/vault").json()["entries"] == 5
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_identifier_that_comes_again_ends_no_other_conversation(
+    tenant: Tenant, llm: ModelServer, stream: bool
+) -> None:
+    """An upstream with a cache answers `I am [PERSON_1].` of two conversations by the same response."""
+    fields: Any = {"policy": "kept-numbered", "stream": stream}
+    assert said(respond(tenant, llm, "I am Maria Keller.", answer="a1", **fields)) == "I am Maria Keller."
+    repeated = respond(tenant, llm, "I am Jonas Weber.", answer="a1", **fields)
+    assert llm.bodies[0] == llm.bodies[1]
+    assert "upstream-answer-invalid" in repeated.text
+    assert "Jonas" not in repeated.text
+    llm.reply = lambda _: "You are [PERSON_1]."
+    later = respond(tenant, llm, "Who am I?", answer="a2", previous_response_id="a1", **fields)
+    assert said(later) == "You are Maria Keller."
 
 
 def test_what_the_vault_lacks_is_refused_before_it_leaves(proxying: Gateway, tenant: Tenant, llm: ModelServer) -> None:
@@ -91,7 +108,8 @@ def test_what_the_vault_lacks_is_refused_before_it_leaves(proxying: Gateway, ten
         (tenant, "forgotten", {"previous_response_id": "a1"}),
     ):
         refused(respond(asking, llm, "Maria?", answer="a2", policy=policy, **fields), "previous_response_id")
-    refused(respond(tenant, llm, "x", answer="a2", previous_response_id=1), "previous_response_id")
+    for wrong in (1, "x" * 100_000):
+        refused(respond(tenant, llm, "x", answer="a2", previous_response_id=wrong), "previous_response_id")
     for name, value in (("conversation", "c1"), ("background", True)):
         refused(respond(tenant, llm, "Maria?", answer="a2", **{name: value}), name)
     refused(respond(tenant, llm, [{"type": "item_reference", "id": "i"}], answer="a2"), "input")
@@ -120,10 +138,11 @@ def test_entries_are_listed_and_deleted(proxying: Gateway, tenant: Tenant, llm: 
     ids = [entry["id"] for entry in listed["data"] + rest["data"]]
     assert len(set(ids)) == 3
     assert not any(text in json.dumps([listed, rest]) for text in (*ORIGINALS, "resp"))
-    assert proxying.tenant().http.delete(f"/vault/{ids[0]}").status_code == 404
-    assert tenant.http.delete(f"/vault/{ids[0]}").status_code == 204
-    gone = tenant.http.delete(f"/vault/{ids[0]}")
-    assert (gone.status_code, gone.json()["code"]) == (404, "unknown-vault-entry")
+    assert proxying.tenant().http.delete(f"/vault/{ids[0]}").status_code == 204  # of another tenant
+    assert tenant.http.get("/vault").json()["entries"] == 3
+    for _ in range(2):
+        assert tenant.http.delete(f"/vault/{ids[0]}").status_code == 204
+    assert tenant.http.get("/vault").json()["entries"] == 2
     refused(respond(tenant, llm, "Maria?", answer="b", previous_response_id="resp0"), "previous_response_id")
     said(respond(tenant, llm, "Maria?", answer="b", previous_response_id="resp1"))
     assert tenant.http.delete("/vault").status_code == 204
@@ -171,3 +190,17 @@ def test_nothing_of_it_is_in_redis_in_the_clear(proxying: Gateway, tenant: Tenan
     assert b"vault:entry" in stored
     for text in ("Maria", "Keller", "Lisbon", "resp_zq", surrogate):
         assert text.encode() not in stored
+
+
+@pytest.mark.parametrize("policy", ["kept", "priced"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_names_of_users_that_an_answer_repeats_come_back(
+    tenant: Tenant, llm: ModelServer, policy: str, stream: bool
+) -> None:
+    fields: Any = {"user": "maria-keller-7", "safety_identifier": "maria@example.org", "stream": stream}
+    answer = respond(tenant, llm, "Hello.", answer="a1", policy=policy, **fields)
+    assert said(answer) == "Hello."
+    assert "maria" not in llm.seen
+    whole = answer.text if stream else json.dumps(answer.json())
+    assert '"user":"maria-keller-7"' in whole.replace(" ", "")
+    assert '"safety_identifier":"maria@example.org"' in whole.replace(" ", "")

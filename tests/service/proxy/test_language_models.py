@@ -30,7 +30,7 @@ fill = { mode = "class_marker" }
 proxy = { block = ["SECRET"], definitions = "pass", media = "pass", identifiers = "pass" }
 
 [policies.private]
-fill = { mode = "dp", epsilon = 1.0 }
+fill = { mode = "top1" }
 """
 
 
