@@ -27,9 +27,8 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 
 const place = document.getElementById("view");
 try {
-  const session = await startSession();
+  const [session, view] = await Promise.all([startSession(), place && import(`./views/${place.dataset.view}.js`)]);
   if (place) {
-    const view = await import(`./views/${place.dataset.view}.js`);
     const content = document.createElement("div");
     const refresh = await view.show(content, session);
     place.replaceChildren(content);

@@ -7,6 +7,7 @@ const KINDS = {
   bound: ["Proven", "good"],
   estimate: ["Estimate", "warn"],
   vacuous: ["No figure", "hint"],
+  "no-unique-root": ["No figure", "hint"],
   none: ["Not used", "hint"],
 };
 // one sentence for each accountant of the API

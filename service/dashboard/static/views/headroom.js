@@ -122,7 +122,7 @@ function details(answer) {
       `Requests with one document that ${answer.account} admits`,
       [
         { title: "Preset", cell: (row) => row.preset || UNNAMED, key: (row) => row.preset },
-        { title: "Endpoint", cell: (row) => el("code", {}, `/${row.endpoint}`), key: (row) => row.endpoint },
+        { title: "Endpoint", cell: (row) => el("code", { class: "short" }, `/${row.endpoint}`), key: (row) => row.endpoint },
         { title: "Mechanism", cell: (row) => row.mechanism, key: (row) => row.mechanism },
         { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
         { title: "Requests that fit", cell: (row) => number(row.fits), key: (row) => row.fits, number: true },

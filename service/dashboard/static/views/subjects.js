@@ -70,7 +70,7 @@ function shown(page, rows, near) {
     table(
       `Subjects of ${page.account}, the least remaining first`,
       [
-        { title: "Subject", cell: (row) => el("code", { title: row.account }, shortAccount(row).split("/")[2]) },
+        { title: "Subject", cell: (row) => el("code", { class: "short", title: row.account }, shortAccount(row).split("/")[2]) },
         { title: "Epsilon left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
         { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
         { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
