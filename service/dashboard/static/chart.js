@@ -76,7 +76,7 @@ function options(width, times, series, readout, format) {
       x: { range: (_, low, high) => [low - margin, high + margin] },
       y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] },
     },
-    axes: [axis, { ...axis, size: 56 }],
+    axes: [{ ...axis, values: (_, splits) => splits.map(tick) }, { ...axis, size: 56 }],
     series: [{}, ...series.map((each) => drawn(each, colour(`series-${each.colour}`)))],
     hooks: {
       setCursor: [
@@ -91,6 +91,14 @@ function options(width, times, series, readout, format) {
       ],
     },
   };
+}
+
+/** The label of a moment on the axis: a day at midnight, else a time. */
+function tick(seconds) {
+  const at = new Date(seconds * 1000);
+  const isMidnight = at.getHours() + at.getMinutes() === 0;
+  const style = isMidnight ? { day: "numeric", month: "short" } : { hour: "2-digit", minute: "2-digit" };
+  return at.toLocaleString(undefined, style);
 }
 
 function drawn(series, colour) {
