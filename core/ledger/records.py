@@ -362,10 +362,14 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit."""
+    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit.
+
+    `rows_read` are the charges of accounts in the batches of entries that were read before the page was full.
+    """
 
     entries: tuple[JournalEntry, ...]
     next_cursor: int | None
+    rows_read: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ document.getElementById("sign-out").addEventListener("click", async () => {
   leave();
 });
 
-// On a narrow screen the views are one row that scrolls.
+// On a phone the views are a row that scrolls.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 const place = document.getElementById("view");
