@@ -290,22 +290,47 @@ def test_the_subjects_near_their_limit(served: Gateway, browser: Browser, clinic
         expect(page.locator(".card", has_text="Left of")).to_contain_text("1 of 8")
 
 
+def bounds_of(tenant: Tenant) -> list[tuple[str, str, str, str, str]]:
+    """The lines of the API as the view shows them."""
+    labels = {"proven": "Proven", "estimate": "Estimate", "none": "No figure"}
+    return [
+        (
+            line["name"].capitalize(),
+            labels[line["label"]],
+            "–" if line["epsilon"] is None else f"{line['epsilon']:g}",
+            "–" if line["delta"] is None else f"{line['delta']:g}",
+            line["sentence"],
+        )
+        for line in get(tenant, f"/budget/{tenant.name}/sentence/bounds")["lines"]
+    ]
+
+
+def shown_bounds(page: Page) -> list[tuple[str, str, str, str, str]]:
+    def value(text: str) -> str:
+        return text if text == "–" else f"{float(text):g}"
+
+    return [
+        (row["By"], row["Label"], value(row["Epsilon"]), value(row["Delta"]), row["What it says"])
+        for row in rows_of(page, "promises")
+    ]
+
+
 def test_bounds_say_what_is_proven(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant(epsilon=8, delta=1e-6)
-    for _ in range(3):
-        assert tenant.embed(epsilon=0.5).status_code == 200
+    for epsilon in (0.5, 0.5, 1.0):  # the Edgeworth figure of these is not defined
+        assert tenant.embed(epsilon=epsilon).status_code == 200
     with open_page(browser, served.url) as page:
         visit(page, tenant, "/dashboard/bounds")
-        account = tenant.account()
-        shown = {row["By"]: row for row in rows_of(page, "promises")}
-        for name, title in (("basic", "Basic"), ("rdp", "Renyi"), ("edgeworth", "Edgeworth")):
-            [line] = [each for each in account["accountants"] if each["name"] == name]
-            assert numbers([shown[title]], "Epsilon", "Delta") == [(line["epsilon"], line["delta"])]
-            assert shown[title]["Label"] == {"bound": "Proven", "estimate": "Estimate"}[line["kind"]]
-            assert shown[title]["What it says"].endswith(f"({line['note']})")
-        assert numbers([shown["Limit"]], "Epsilon", "Delta") == [(8, 1e-6)]
-        assert shown["Certificate"]["Label"] == "Not used"
-        arms = [(arm["spent"], arm["limit"]) for arm in account["arms"]]
+        shown = shown_bounds(page)
+        assert shown == bounds_of(tenant)
+        assert [line[:2] for line in shown] == [
+            ("Limit", "Proven"),
+            ("Basic", "Proven"),
+            ("Renyi", "Estimate"),
+            ("Certificate", "No figure"),
+            ("Edgeworth", "No figure"),
+        ]
+        arms = [(arm["spent"], arm["limit"]) for arm in tenant.account()["arms"]]
         assert numbers(rows_of(page, "The rules of the filter"), "Counted", "Up to") == arms
 
 
@@ -314,11 +339,10 @@ def test_bounds_of_a_plan_have_a_certificate(served: Gateway, browser: Browser) 
     assert tenant.embed(epsilon=0.5, mechanism="clipped_cosine").status_code == 200
     with open_page(browser, served.url) as page:
         visit(page, tenant, "/dashboard/bounds")
-        account = tenant.account()
-        [certificate] = [row for row in rows_of(page, "promises") if row["By"] == "Certificate"]
-        assert certificate["Label"] == "Proven"
-        assert numbers([certificate], "Epsilon") == [(account["limit"]["epsilon"],)]
-        releases = account["plan"]["releases"]
+        assert shown_bounds(page) == bounds_of(tenant)
+        [certificate] = [line for line in shown_bounds(page) if line[0] == "Certificate"]
+        assert certificate[1] == "Proven"
+        releases = tenant.account()["plan"]["releases"]
         names = ("limit", "committed", "reserved", "remaining")
         assert numbers(rows_of(page, "The plan"), "Number") == [(releases[name],) for name in names]
 

@@ -3,22 +3,12 @@ import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt } from "../api.js";
 import { el, number, table } from "../elements.js";
 
-const KINDS = {
-  bound: ["Proven", "good"],
-  estimate: ["Estimate", "warn"],
-  vacuous: ["No figure", "hint"],
-  "no-unique-root": ["No figure", "hint"],
-  none: ["Not used", "hint"],
+const LABELS = {
+  proven: ["Proven", "label-good"],
+  estimate: ["Estimate", "label-warn"],
+  none: ["No figure", "label-hint"],
 };
-// one sentence for each accountant of the API
-const SENTENCES = {
-  basic: "The sum of the releases' epsilons and deltas: it holds for any releases, whoever chose them and however.",
-  rdp: "Renyi composition: it would be a bound if all releases had been fixed in advance, which nobody can assume for an account in use.",
-  edgeworth: "The epsilon of the whole history by the moments of its privacy loss: nearly exact if all releases had been fixed in advance.",
-  certificate: "The privacy loss distribution of a plan, rounded up: all of its releases together cost at most this.",
-  limit: "The ledger refuses what would exceed it: everything that was and will be released stays within this.",
-};
-const TITLES = { basic: "Basic", rdp: "Renyi", edgeworth: "Edgeworth", certificate: "Certificate", limit: "Limit" };
+const TITLES = { limit: "Limit", basic: "Basic", renyi: "Renyi", certificate: "Certificate", edgeworth: "Edgeworth" };
 
 export async function show(main) {
   const accounts = await ownAccounts();
@@ -28,7 +18,13 @@ export async function show(main) {
   }
   const result = el("div");
   let account = chosenAccount(accounts);
-  const fill = async () => result.replaceChildren(...shown(await api("GET", accountPath(account.account))));
+  const fill = async () => {
+    const [found, bounds] = await Promise.all([
+      api("GET", accountPath(account.account)),
+      api("GET", accountPath(account.account, "/bounds")),
+    ]);
+    result.replaceChildren(...shown(found, bounds.lines));
+  };
   const choice = accountChoice(accounts, (chosen) => {
     account = chosen;
     attempt(choice.querySelector("select"), fill);
@@ -38,21 +34,16 @@ export async function show(main) {
   return fill;
 }
 
-function shown(account) {
-  const promised = { name: "limit", kind: "bound", epsilon: account.limit.epsilon, delta: account.limit.delta };
-  const lines = [promised];
-  if (account.plan) lines.push({ ...promised, name: "certificate", note: planNote(account.plan) });
-  else lines.push({ name: "certificate", kind: "none", epsilon: null, delta: null, note: "this account is a filter, not a plan" });
-  lines.push(...account.accountants);
+function shown(account, lines) {
   const parts = [
     table(
       `What ${account.account} promises, and what was spent of it`,
       [
         { title: "By", cell: (row) => TITLES[row.name] || row.name },
-        { title: "Label", cell: (row) => label(row.kind), key: (row) => row.kind },
+        { title: "Label", cell: (row) => label(row.label), key: (row) => row.label },
         { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
         { title: "Delta", cell: (row) => number(row.delta), key: (row) => row.delta, number: true },
-        { title: "What it says", cell: (row) => sentence(row), wide: true },
+        { title: "What it says", cell: (row) => row.sentence, wide: true },
       ],
       lines,
     ),
@@ -61,23 +52,13 @@ function shown(account) {
   ];
   if (account.arms) parts.push(arms(account));
   else if (account.plan) parts.push(plan(account));
-  else parts.push(el("p", {}, "This account has no delta, so it has one rule: the sum of the epsilons stays within the limit."));
+  else parts.push(el("p", {}, "This account has one rule: the sum of the epsilons stays within the limit."));
   return parts;
 }
 
-function label(kind) {
-  const [text, className] = KINDS[kind] || [kind, "hint"];
-  return el("span", { class: `label-${className}` }, text);
-}
-
-function sentence(row) {
-  const parts = [SENTENCES[row.name] || ""];
-  if (row.note) parts.push(el("span", { class: "hint" }, ` (${row.note})`));
-  return parts;
-}
-
-function planNote(plan) {
-  return `${plan.releases.limit} releases of ${plan.mechanism} at epsilon ${plan.epsilon}`;
+function label(name) {
+  const [text, className] = LABELS[name] || [name, "label-hint"];
+  return el("span", { class: className }, text);
 }
 
 function arms(account) {

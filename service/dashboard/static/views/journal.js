@@ -63,7 +63,9 @@ export async function show(main) {
   const open = !matchMedia(NARROW).matches || wanted(inputs).size > 1;
   main.append(el("details", { open }, el("summary", {}, "Filters"), form), files, result, more);
   await restart();
-  return () => (pages === 1 ? restart() : undefined); // a person who reads older pages keeps them
+  return async () => {
+    if (pages === 1) await restart(); // a person who reads older pages keeps them
+  };
 }
 
 /** The inputs by the names of the API's parameters, with the values of the address. */
