@@ -350,9 +350,17 @@ class Gateway:
                 frozenset({"policy", "mask", "fill"}),
                 self.sanitize,
                 sanitize_schemas.typical,
+                "sanitize",
             ),
-            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp, sentdp_schemas.typical),
-            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical),
+            Estimated(
+                "sentdp",
+                SentDPRequest,
+                frozenset({"documents"}),
+                self.sentdp,
+                sentdp_schemas.typical,
+                "embed/sentdp",
+            ),
+            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical, "embed/vector"),
         ]
 
     async def start(self) -> None:

@@ -14,7 +14,7 @@ from core.ledger.sessions import Session, SignedInBy
 from service.dashboard import pages, views
 from service.dashboard.sign_on import REQUEST_S
 from service.dashboard.views import View
-from service.deps import SessionsDep, SignOnDep
+from service.deps import LedgerDep, SessionsDep, SignOnDep
 from service.http.auth import Admin, Caller, Needs
 from service.http.browser_sessions import set_cookie
 
@@ -49,11 +49,14 @@ async def sign_in(request: Request, response: Response, identity: IdentityDep, s
 
 
 @router.get(f"{PREFIX}/session", summary="The session of this browser")
-async def session_of(request: Request, _: IdentityDep) -> dict[str, Any]:
+async def session_of(request: Request, _: IdentityDep, ledger: LedgerDep) -> dict[str, Any]:
+    """`last_entry`: the number of the tenant's last journal entry. A page that reads afterwards compares it with
+    `GET /budget/events`, so that no change is missed in between."""
     session: Session | None = getattr(request.state, "session", None)
     if session is None:
         raise HTTPException(404)
-    return _shown(request, session)
+    numbers = {} if session.tenant is None else await ledger.last_numbers([session.tenant])
+    return {**_shown(request, session), "last_entry": numbers.get(session.tenant or "")}
 
 
 @router.post(f"{PREFIX}/session/end", status_code=204, summary="Sign out: end the session of this browser")

@@ -35,6 +35,11 @@ class View:
 
 VIEWS: tuple[View, ...] = (
     View("headroom", "Headroom", "How many more requests fit, and what refuses the next one?", KeyRole.READ),
+    View("forecast", "Forecast", "When does the budget run out?", KeyRole.READ, chart=True),
+    View("spending", "Spending", "Who spent how much, and when?", KeyRole.READ, chart=True),
+    View("subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
+    View("bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
+    View("integrity", "Integrity", "Is the record of what was spent complete and unchanged?", KeyRole.READ),
     View("journal", "Journal", "Who did what, and when?", KeyRole.READ),
     View("what-if", "What if", "What would this cost, and what would be left?", KeyRole.READ),
     View("service", "Service", "Does the gateway work, and how fast?", None),
