@@ -12,6 +12,9 @@ from starlette.middleware import Middleware
 
 from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
+from service.alerts.endpoints import operator_router as operator_alerts
+from service.alerts.endpoints import router as alerts
+from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
 from service.budget.events import events_router
@@ -79,6 +82,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(forecast)
     app.include_router(spending)
     app.include_router(journal)
+    app.include_router(bounds)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)
@@ -88,6 +92,7 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(domains)
     app.include_router(synthesis)
     app.include_router(own_keys)
+    app.include_router(alerts)
     app.include_router(dashboard)
     app.include_router(health)
     administers = gateway.settings.admin_port is None
@@ -111,6 +116,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(operator_alerts)
     app.include_router(all_integrity)
     app.include_router(audit)
     app.include_router(service_state)

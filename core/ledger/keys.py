@@ -50,6 +50,7 @@ class Purpose(StrEnum):
     SESSION = "session-encryption"
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"
+    ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
 
 
@@ -170,6 +171,17 @@ class MasterKey:
             return self._unwrapped(Purpose.RECOGNISERS, wrapped, tenant)
         except (InvalidTag, ValueError):
             raise RecogniserBroken from None
+
+    def seal_alert(self, plain: bytes, *, bound_to: str) -> bytes:
+        """Encrypt a rule or a delivery of alerts, bound to its key in Redis."""
+        return self._wrapped(Purpose.ALERT, plain, bound_to)
+
+    def open_alert(self, sealed: bytes, *, bound_to: str) -> bytes:
+        """Decrypt what `seal_alert` returned. Raises LedgerUnavailable if it is not authentic under this master key."""
+        try:
+            return self._unwrapped(Purpose.ALERT, sealed, bound_to)
+        except (InvalidTag, ValueError):
+            raise LedgerUnavailable("A stored rule of alerts is not authentic under this master key.") from None
 
     def _wrapped(self, purpose: Purpose, key: bytes, bound_to: str) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)

@@ -362,37 +362,11 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit."""
+    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit.
+
+    `rows_read` are the charges of accounts in the batches of entries that were read before the page was full.
+    """
 
     entries: tuple[JournalEntry, ...]
     next_cursor: int | None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A vector that differs from the journal. `account` is an account id, `counter` limit, committed or held."""
-
-    account: str
-    counter: str
-    journal: Vector
-    found: Vector
-
-
-@dataclass(frozen=True)
-class TenantAudit:
-    """`gaps` are missing journal numbers. `faults` are fixed sentences about entries that are inconsistent.
-
-    `over` names accounts that had counted more than a limit that was lowered later. They admit no further release.
-    """
-
-    tenant: str
-    entries: int
-    accounts: int
-    differences: tuple[Difference, ...]
-    gaps: tuple[int, ...]
-    faults: tuple[str, ...]
-    over: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        return not (self.differences or self.gaps or self.faults)
+    rows_read: int = 0

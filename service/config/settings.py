@@ -17,6 +17,7 @@ from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
@@ -209,7 +210,7 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
-    spending_entries_max: int = Field(10_000, ge=1, le=100_000)
+    spending_rows_max: int = Field(20_000, ge=1, le=100_000)
     stream_key_check_s: float = Field(2.0, gt=0, le=4)
     auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)
@@ -275,6 +276,7 @@ class Settings(
     RequestLimits,
     UpstreamLimits,
     DashboardSettings,
+    AlertSettings,
     ConnectionSettings,
     BaseSettings,
 ):

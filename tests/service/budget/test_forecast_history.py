@@ -17,7 +17,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Limit
 from core.ledger.series import LedgerSeries
-from service.budget.forecast import forecast_of
+from service.budget.forecasting import forecast_of
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
@@ -63,7 +63,7 @@ class Spender:
         self.runner.run(self.series.fold("acme"))
         state = self.runner.run(self.ledger.account("acme", account))
         return self.runner.run(
-            forecast_of(state, "acme", self.ledger, self.series, now_ms=self.clock.now_ms, entries_max=10_000)
+            forecast_of(state, "acme", self.ledger, self.series, now_ms=self.clock.now_ms, rows_max=20_000)
         )
 
 
