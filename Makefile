@@ -60,6 +60,7 @@ format: setup
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.alerts
 	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.hostile_texts
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
