@@ -12,6 +12,8 @@ from starlette.middleware import Middleware
 
 from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
+from service.alerts.endpoints import operator_router as operator_alerts
+from service.alerts.endpoints import router as alerts
 from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
@@ -23,6 +25,7 @@ from service.budget.integrity import router as integrity
 from service.budget.journal import router as journal
 from service.budget.spending import router as spending
 from service.dashboard.endpoints import router as dashboard
+from service.dashboard.views import Surface
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.guardrail.endpoints import router as guardrail
@@ -39,6 +42,7 @@ from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
+from service.operation.service_state import router as service_state
 from service.presidio.endpoints import router as presidio
 from service.proxy.endpoints import router as proxy
 from service.proxy.vault_endpoints import router as vault
@@ -88,9 +92,12 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(domains)
     app.include_router(synthesis)
     app.include_router(own_keys)
+    app.include_router(alerts)
     app.include_router(dashboard)
     app.include_router(health)
-    if gateway.settings.admin_port is None:
+    administers = gateway.settings.admin_port is None
+    app.state.surface = Surface(tenants=True, operator=administers)
+    if administers:
         _administrate(app)
     return app
 
@@ -100,6 +107,7 @@ def create_admin_app(gateway: Gateway) -> FastAPI:
     app = _app(gateway)
     app.include_router(dashboard)
     app.include_router(health)
+    app.state.surface = Surface(tenants=False, operator=True)
     _administrate(app)
     return app
 
@@ -108,8 +116,10 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(operator_alerts)
     app.include_router(all_integrity)
     app.include_router(audit)
+    app.include_router(service_state)
 
 
 def _app(gateway: Gateway) -> FastAPI:

@@ -19,6 +19,7 @@ from core.ledger.vault import Vault
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.alerts.service import AlertService
 from service.budget.watch import BudgetWatch
 from service.config.settings import Settings
 from service.dashboard.sign_on import SignOn
@@ -58,6 +59,7 @@ def _part(of: Callable[[Gateway], Any]) -> Any:
     return Depends(part)
 
 
+AlertsDep = Annotated[AlertService, _part(lambda gateway: gateway.alerts)]
 SettingsDep = Annotated[Settings, _part(lambda gateway: gateway.settings)]
 MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from core.errors import NotStarted
+from core.ledger.alerts import AlertLimits, AlertStore
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
@@ -23,6 +24,12 @@ from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.alerts.delivery import Channels, DeliveryLimits
+from service.alerts.email import mail_server
+from service.alerts.service import AlertService
+from service.alerts.view import Sources
+from service.alerts.watch import AlertWatch
+from service.alerts.webhook import WebhookSender
 from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
@@ -54,6 +61,7 @@ from service.preparation import Preparation
 from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.kept_conversations import KeptConversations
+from service.proxy.masking import ConversationMasking
 from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
@@ -230,11 +238,17 @@ class Gateway:
             upstreams=upstreams,
             policies=self.policies,
             sanitize=self.sanitize,
-            releases=self.releases,
-            preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            masking=ConversationMasking(
+                settings,
+                policies=self.policies,
+                sanitize=self.sanitize,
+                releases=self.releases,
+                preparation=self.preparation,
+                surrogate_key=self.master_key.surrogate_key,
+            ),
             kept=KeptConversations(self.vault, settings, self.preparation),
-            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases, preparation=self.preparation),
         )
         self.guardrail = GuardrailService(
             settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
@@ -280,6 +294,45 @@ class Gateway:
                 priority=settings.job_priority,
             ),
         )
+        alert_store = AlertStore(
+            ledger.client,
+            self.master_key,
+            limits=AlertLimits(
+                rules_max=settings.alert_rules_per_tenant_max,
+                outbox_max=settings.alert_outbox_per_tenant_max,
+                kept_max=settings.alerts_kept_per_tenant_max,
+            ),
+        )
+        channels = Channels(
+            WebhookSender(
+                private_addresses=settings.alert_webhook_private_addresses,
+                timeout_s=settings.alert_webhook_timeout_s,
+                ca_file=settings.alert_webhook_ca_file,
+            ),
+            mail_server(settings),
+        )
+        self.alerts = AlertService(alert_store, channels, self.keys.log, email_domains=settings.alert_email_domains)
+        self.alert_watch = AlertWatch(
+            alert_store,
+            Sources(
+                self.ledger,
+                self.series,
+                self.spending,
+                store,
+                seal_age_s=self._maintenance.seal_age_s,
+                rows_max=settings.spending_rows_max,
+                forecasts_max=settings.alert_forecasts_max,
+            ),
+            channels,
+            DeliveryLimits(
+                at_once=settings.alert_deliveries_max,
+                attempts_max=settings.alert_attempts_max,
+                retry_s=settings.alert_retry_s,
+                retry_max_s=settings.alert_retry_max_s,
+                timeout_s=max(settings.alert_webhook_timeout_s, settings.alert_smtp_timeout_s),
+            ),
+            interval_s=settings.alert_interval_s,
+        )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
             settings,
@@ -297,9 +350,17 @@ class Gateway:
                 frozenset({"policy", "mask", "fill"}),
                 self.sanitize,
                 sanitize_schemas.typical,
+                "sanitize",
             ),
-            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp, sentdp_schemas.typical),
-            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical),
+            Estimated(
+                "sentdp",
+                SentDPRequest,
+                frozenset({"documents"}),
+                self.sentdp,
+                sentdp_schemas.typical,
+                "embed/sentdp",
+            ),
+            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical, "embed/vector"),
         ]
 
     async def start(self) -> None:
@@ -314,6 +375,8 @@ class Gateway:
         await self.engine.start()
         await self.jobs.open()
         self._maintenance.start()
+        self._maintenance.run(self.alert_watch.evaluate_regularly())
+        self._maintenance.run(self.alert_watch.deliver_regularly())
 
     def end_streams(self) -> None:
         """End the open streams, which would prevent a server from stopping."""
@@ -327,7 +390,7 @@ class Gateway:
         await self.upstream_client.aclose()
         await self.jobs.close()
         await self.engine.stop()
-        await self._maintenance.stop()
+        await self._maintenance.stop(self.alert_watch.stop)
         if self._redis is not None:
             await self._redis.stop()
 

@@ -50,6 +50,14 @@ UPSTREAM_FIRST_BYTE_SECONDS = Histogram(
 LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
 
+ALERTS_FIRED = Counter("gateway_alerts_fired", "Alerts that fired, by kind of their rule", ["kind"])
+ALERT_DELIVERIES = Counter(
+    "gateway_alert_deliveries",
+    "Attempts to deliver an alert by channel and outcome: delivered, failed; given-up after the last attempt; dropped "
+    "if the outbox of its owner is full",
+    ["channel", "outcome"],
+)
+
 EVENT_LOOP_LAG = Histogram(
     "gateway_event_loop_lag_seconds",
     "By how much the event loop was late for a task that was due",

@@ -14,6 +14,7 @@ from core.errors import InvalidInput, UnknownAccount
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
 _ROUTE = re.compile(r"[a-z0-9][a-z0-9_./{}-]{0,63}")
+_RULE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16
@@ -34,6 +35,20 @@ LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"
+# From this key alert.lua derives every key of alerts. No tenant can have this tag. This key itself does not exist.
+ALERTS_KEY = "{@alerts}:tenant"
+
+
+def alerts_key(*parts: str) -> str:
+    """One key of alerts, as alert.lua builds it."""
+    return ":".join(("{@alerts}", *parts))
+
+
+def check_rule(name: str) -> str:
+    """Return `name`, of a rule of alerts. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
+    if not _RULE.fullmatch(name):
+        raise InvalidInput("A rule's name is 1 to 63 of a-z, 0-9, _ and -.", field="name")
+    return name
 
 
 def session_key(name: str) -> str:

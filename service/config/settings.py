@@ -17,6 +17,7 @@ from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
@@ -275,6 +276,7 @@ class Settings(
     RequestLimits,
     UpstreamLimits,
     DashboardSettings,
+    AlertSettings,
     ConnectionSettings,
     BaseSettings,
 ):

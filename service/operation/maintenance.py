@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class Maintenance:
         self._budgets = BudgetMetrics(ledger, accounts_max=settings.budget_metrics_max)
         self._tasks: list[asyncio.Task[None]] = []
         self._sealing = False
+        self._sealed_at: float | None = None
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in the background until `stop`."""
@@ -73,13 +75,18 @@ class Maintenance:
         self.run(_regularly(self._budgets.measure, self._settings.budget_metrics_interval_s, "budgets-not-measured"))
         self.run(self._seal_regularly())
 
-    async def stop(self) -> None:
-        """End the tasks, write a last seal and close the ledger."""
+    def seal_age_s(self) -> float:
+        """The time since this gateway last completed a sealing round; 0 before the first one."""
+        return time.monotonic() - self._sealed_at if self._sealed_at else 0.0
+
+    async def stop(self, before_closing: Callable[[], Awaitable[None]]) -> None:
+        """End the tasks, do what other parts still do with the ledger, write a last seal and close the ledger."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
+        await before_closing()
         with contextlib.suppress(LedgerError):
             if self._sealing:
                 await self._sealer.seal()
@@ -89,14 +96,18 @@ class Maintenance:
     async def _watch_durability(self) -> None:
         metrics.LEDGER_DURABLE.set(await self._client.watch_durability())
 
+    def _note_seal(self) -> None:
+        self._sealed_at = time.monotonic()
+        metrics.SEALED_AT.set_to_current_time()
+
     async def _seal_regularly(self) -> None:
         """Seal new entries until the gateway stops. A ledger that is no longer trusted answers nothing from then on."""
-        metrics.SEALED_AT.set_to_current_time()
+        self._note_seal()
         while True:
             await asyncio.sleep(self._settings.seal_interval_s)
             try:
                 await self._sealer.seal()
-                metrics.SEALED_AT.set_to_current_time()
+                self._note_seal()
             except LedgerNotTrusted:
                 return  # the log has the reason
             except Exception as error:  # whatever it was, the next round tries again

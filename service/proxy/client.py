@@ -1,8 +1,8 @@
 """Calls of the operator's language models.
 
-Guarantee: certificates are verified, addresses checked (`service/proxy/addresses.py`), redirects not followed, cookies
-not kept; proxies and credentials of the environment are ignored. An answer takes no more memory and time than the
-limits. Only the headers of `service/proxy/headers.py` pass. A call is sent at most once. Each upstream has its own
+Guarantee: certificates are verified, addresses checked (`service/outbound/addresses.py`), redirects not followed,
+cookies not kept; proxies and credentials of the environment are ignored. An answer takes no more memory and time than
+the limits. Only the headers of `service/proxy/headers.py` pass. A call is sent at most once. Each upstream has its own
 connections.
 """
 
@@ -23,8 +23,8 @@ from core.errors import QueueFull
 from core.upstream_errors import UpstreamAnswerInvalid, UpstreamKeyRefused
 from service import metrics
 from service.config.settings import Settings
+from service.outbound.addresses import CheckedNetwork, Resolve, system_resolve
 from service.proxy import headers as passed
-from service.proxy.addresses import CheckedNetwork, Resolve, system_resolve
 from service.proxy.call import Call, outcome_of_status
 from service.proxy.events import Event, EventParser
 from service.proxy.upstreams import Upstream

@@ -452,4 +452,54 @@ JOBS = (
     bug("job-charge-lost-is-refused", "job", ('return respond("charged")\nend', 'return respond("refused")\nend')),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS)
+ALERTS = (
+    bug("lease-for-everybody", "alert", ("if holder and holder ~= args.holder then", "if false then")),
+    bug(
+        "lease-released-by-anybody",
+        "alert",
+        ('if is_holder() then\n    remove(base .. "lease")', 'if true then\n    remove(base .. "lease")'),
+    ),
+    bug("rules-one-too-many", "alert", (">= integer(args.rules_max)", "> integer(args.rules_max)")),
+    bug("rules-counted-when-replaced", "alert", ("if is_new and #redis", "if #redis")),
+    bug("rule-change-without-version", "alert", ('redis.call("ZADD", base .. "owners", version, args.owner)', "")),
+    bug("alert-of-anybody", "alert", ("if not args.closing and not is_holder() then", "if false then")),
+    bug(
+        "alert-of-a-deleted-rule",
+        "alert",
+        ('if (redis.call("EXISTS", rule) == 0) ~= (args.closing or false) then', "if false then"),
+    ),
+    bug("alert-fires-twice", "alert", ("if state ~= args.expected then", "if false then")),
+    bug("alert-fires-again-for-a-lost-reply", "alert", ("if state == args.state then", "if false then")),
+    bug("alert-open-and-over", "alert", ('redis.call("ZREM", place == "open" and over or open, member)', "")),
+    bug("alert-state-kept", "alert", ('remove(state_key)\n    redis.call("SREM", states, args.tenant)', "")),
+    bug("alert-state-forgotten", "alert", ('redis.call("SADD", states, args.tenant)', "")),
+    bug("alerts-never-fewer", "alert", ('redis.call("ZREM", over, member)', "")),
+    bug("outbox-one-too-many", "alert", ("< integer(args.outbox_max) then", "<= integer(args.outbox_max) then")),
+    bug(
+        "delivery-not-scheduled",
+        "alert",
+        (
+            '  schedule()\n  return answer({ outcome = "changed", dropped = dropped })',
+            '  return answer({ outcome = "changed", dropped = dropped })',
+        ),
+    ),
+    bug(
+        "delivery-taken-by-anybody",
+        "alert",
+        ('if not is_holder() then\n    return answer({ outcome = "lost" })\n  end\n  local taken', "local taken"),
+    ),
+    bug("delivery-taken-twice", "alert", ('redis.call("ZADD", outbox, text(now + integer(args.claim_ms)), id)', "")),
+    bug("delivery-attempts-not-counted", "alert", ('redis.call("HSET", key, "attempts", text(attempts))', "")),
+    bug("delivery-never-ends", "alert", ('redis.call("ZREM", outbox, args.delivery)', "")),
+    bug(
+        "delivery-comes-back",
+        "alert",
+        (
+            'if redis.call("EXISTS", key) == 0 then\n    return answer({ outcome = "settled" })',
+            'if false then\n    return answer({ outcome = "settled" })',
+        ),
+    ),
+    bug("owner-always-due", "alert", ('redis.call("ZREM", base .. "due", args.owner)', "")),
+)
+
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS)

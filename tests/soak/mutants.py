@@ -49,6 +49,7 @@ TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),
     "rank": ("ranks",),
+    "alert": ("alerts",),
     "seal": ("places", "seals", "epoch"),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),

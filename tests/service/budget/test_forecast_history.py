@@ -17,7 +17,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Limit
 from core.ledger.series import LedgerSeries
-from service.budget.forecast import forecast_of
+from service.budget.forecasting import forecast_of
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
