@@ -125,14 +125,7 @@ class Gateway:
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self.integrity = Integrity(ledger.client, self.master_key)
-        self._maintenance = Maintenance(
-            settings,
-            client=ledger.client,
-            ledger=self.ledger,
-            sealer=ledger.sealer,
-            folds=(self.series, self.spending),
-            ranks=self.ranks,
-        )
+        self._maintenance = Maintenance(settings, ledger, folds=(self.series, self.spending), ranks=self.ranks)
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import orjson
 
 from core.alert_errors import UnknownAlertRule
-from core.errors import InvalidInput, LedgerUnavailable, TenantLimitReached
+from core.errors import InvalidInput, LedgerNotTrusted, TenantLimitReached
 from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.keys import MasterKey
@@ -313,7 +313,7 @@ class AlertStore:
         event_id, _, channel = delivery_id.rpartition(".")
         try:
             plain = self._master_key.open_alert(b64decode(sealed), bound_to=f"delivery/{owner}/{delivery_id}")
-        except LedgerUnavailable:
+        except LedgerNotTrusted:
             return Delivery(owner, delivery_id, "", channel, event_id, b"", attempt)  # it has no rule, so it is dropped
         rule, _, body = plain.partition(b"\n")
         return Delivery(owner, delivery_id, rule.decode(), channel, event_id, body, attempt)

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from core.errors import LedgerUnavailable, RecogniserBroken
+from core.errors import LedgerNotTrusted, LedgerUnavailable, RecogniserBroken
 from core.files.secret_file import read_secret, write_secret
 from core.job_errors import JobFilesLost
 
@@ -177,11 +177,11 @@ class MasterKey:
         return self._wrapped(Purpose.ALERT, plain, bound_to)
 
     def open_alert(self, sealed: bytes, *, bound_to: str) -> bytes:
-        """Decrypt what `seal_alert` returned. Raises LedgerUnavailable if it is not authentic under this master key."""
+        """Decrypt what `seal_alert` returned. Raises LedgerNotTrusted if it is not authentic under this master key."""
         try:
             return self._unwrapped(Purpose.ALERT, sealed, bound_to)
         except (InvalidTag, ValueError):
-            raise LedgerUnavailable("A stored rule of alerts is not authentic under this master key.") from None
+            raise LedgerNotTrusted("A stored rule of alerts is not authentic under this master key.") from None
 
     def _wrapped(self, purpose: Purpose, key: bytes, bound_to: str) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)

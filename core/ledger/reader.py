@@ -13,12 +13,12 @@ from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.places import SealPlaces
+from core.ledger.headroom import DebitedAccounts
 from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView, first_entry_at
 from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
-    DebitedAccounts,
     JournalPage,
     Tenant,
     TenantMode,

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 from core.amounts import Amount
 from core.ledger.client import LedgerClient
+from core.ledger.counters import COUNT
 from core.ledger.journal_pages import JournalEntries, JournalView
 from core.ledger.records import AccountState, JournalEntry
 
 
 @dataclass(frozen=True)
 class Spent:
-    """One release that was spent on an account."""
+    """One release that was spent on an account: its cost, and how often the account counts it, once for a document."""
 
     entry: JournalEntry
     amount: Amount
+    count: int
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ async def subject_history(
     view = JournalView(state.account, state.subject_hash, newest_first=True, first=first)
     page = await JournalEntries(client, tenant, view).page(cursor=0, limit=rows_max, rows_max=rows_max)
     releases = [
-        Spent(entry, line.amount)
+        Spent(entry, line.amount, line.vector[COUNT])
         for entry in page.entries
         if entry.transition in ("commit", "expire")
         for line in entry.all_amounts

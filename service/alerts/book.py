@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.alert_errors import UnknownAlertRule
-from core.errors import LedgerUnavailable
+from core.errors import LedgerNotTrusted
 from core.ledger.alerts import AlertStore
 from service.alerts.rules import KINDS_BY_NAME, Kind
 
@@ -73,18 +74,20 @@ class RuleBook:
         self._store = store
         self._version = 0
         self._rules: dict[str, dict[str, Rule]] = {}
+        self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
         """Read the rules of owners that have changed. Raises LedgerUnavailable."""
-        version = await self._store.version()
-        if version == self._version:
-            return
-        for owner in await self._store.owners_changed(self._version):
-            found = await self._read(owner, version)
-            self._rules.pop(owner, None)
-            if found:
-                self._rules[owner] = found
-        self._version = version
+        async with self._reading:
+            version = await self._store.version()
+            if version == self._version:
+                return
+            for owner in await self._store.owners_changed(self._version):
+                found = await self._read(owner, version)
+                self._rules.pop(owner, None)
+                if found:
+                    self._rules[owner] = found
+            self._version = version
 
     def find(self, owner: str, name: str) -> Rule | None:
         return self._rules.get(owner, {}).get(name)
@@ -100,8 +103,6 @@ class RuleBook:
                 found[name] = parse_rule(owner, name, await self._store.rule(owner, name), revision=version)
             except UnknownAlertRule:
                 continue  # deleted since
-            except (LedgerUnavailable, KeyError, ValidationError) as error:
-                if self._store.is_untrusted or not isinstance(error, KeyError | ValidationError | LedgerUnavailable):
-                    raise
+            except (LedgerNotTrusted, KeyError, ValidationError) as error:  # of a later version, or changed in Redis
                 log.warning("alert-rule-unreadable", extra={"fields": {"tenant": owner, "kind": type(error).__name__}})
         return found

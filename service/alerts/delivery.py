@@ -6,6 +6,7 @@ No owner can stop another: the owners whose deliveries are due the longest come 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import Counter
@@ -72,29 +73,36 @@ class Deliverer:
         self._channels = channels
         self._limits = limits
         self._holder = holder
-        self._running: dict[asyncio.Task[None], str] = {}
+        self._running: dict[asyncio.Task[None], Delivery] = {}
 
     async def round(self) -> None:
         """Begin deliveries that are due, as far as there are places. Raises LedgerUnavailable."""
         if len(self._running) >= self._limits.at_once:
             return
-        busy = Counter(self._running.values())
-        for owner in await self._store.due_owners(limit=OWNERS_LOOKED_AT):
+        busy = Counter(delivery.owner for delivery in self._running.values())
+        owners = await self._store.due_owners(limit=OWNERS_LOOKED_AT)
+        if owners:
+            await self._book.refresh()  # a delivery whose rule is not in the book is dropped
+        for owner in owners:
             free = min(self._limits.at_once - len(self._running), PER_OWNER - busy[owner])
             if free <= 0:
                 continue
             claim_ms = int((2 * self._limits.timeout_s + CLAIM_MARGIN_S) * 1000)
             for delivery in await self._store.take(self._holder, owner, limit=free, claim_ms=claim_ms):
                 task = asyncio.create_task(self._deliver(delivery))
-                self._running[task] = owner
+                self._running[task] = delivery
                 task.add_done_callback(lambda ended: self._running.pop(ended, None))
 
     async def stop(self) -> None:
-        """End what is being delivered; the outbox still has it."""
-        running = list(self._running)
+        """End what is being delivered, and let another gateway take it at once."""
+        running = dict(self._running)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        for task, delivery in running.items():
+            if task.cancelled():
+                with contextlib.suppress(LedgerError):
+                    await self._store.settle(delivery, result="interrupted", wait_ms=0)
 
     async def _deliver(self, delivery: Delivery) -> None:
         rule = self._book.find(delivery.owner, delivery.rule)

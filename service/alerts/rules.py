@@ -20,7 +20,6 @@ from service.alerts.schemas import (
 )
 from service.alerts.view import DAY_MS, HOUR_MS, LEDGER, View
 
-HISTORY_HOURS_MIN = 24
 JOB_OVERLAP_MS = 60_000
 
 
@@ -93,13 +92,14 @@ async def _spent_without_output(terms: SpentWithoutOutput, view: View, _: Mappin
 
 async def _unusual_spending(terms: UnusualSpending, view: View, _: Mapping[str, Any]) -> Look:
     found = []
-    for account, hours in (await view.spent_hours_nano()).items():
-        *history, current = hours
-        if len(history) < HISTORY_HOURS_MIN or current < max(1, terms.epsilon * NANO):
-            continue
-        largest = max(history)
-        if current > terms.factor * largest:
-            facts = {"epsilon": current / NANO, "largest_hour": largest / NANO, "hours": len(history)}
+    least = max(1, terms.epsilon * NANO)
+    for account, spent in (await view.spent_hours()).items():
+        if spent.current_nano >= least and spent.current_nano > terms.factor * spent.largest_nano:
+            facts = {
+                "epsilon": spent.current_nano / NANO,
+                "largest_hour": spent.largest_nano / NANO,
+                "hours": spent.hours,
+            }
             found.append(Finding(account, facts))
     return Look(tuple(found))
 

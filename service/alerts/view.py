@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.accounting.events import Unit
 from core.errors import UnknownAccount, UnknownJob
@@ -22,7 +22,16 @@ from service.budget.forecasting import forecast_of
 HOUR_MS = HOUR_S * 1000
 DAY_MS = 24 * HOUR_MS
 LEDGER = "ledger"  # the target of rules about the whole ledger
+HISTORY_HOURS_MIN = 24
 JOBS_MAX = 500  # of one look
+
+
+class SpentHours(NamedTuple):
+    """How many whole hours an account has, the most that it spent in one, and its spending in this hour, in nano."""
+
+    hours: int
+    largest_nano: int
+    current_nano: int
 
 
 class Postponed(Exception):
@@ -42,6 +51,7 @@ class Sources:
     forecasts_max: int
     forecasts: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)  # by account: the hour, the answer
     forecasts_left: int = 0
+    hours: dict[str, tuple[int, dict[Unit, tuple[int, int]]]] = field(default_factory=dict)  # by tenant: as forecasts
 
 
 class View:
@@ -54,7 +64,6 @@ class View:
         self.seal_age_s = sources.seal_age_s
         self._sources = sources
         self._own: tuple[AccountState, ...] | None = None
-        self._hours: dict[str, list[int]] | None = None
         self._lost: dict[int, dict[str, int]] = {}
         self._open_jobs: frozenset[str] | None = None
 
@@ -91,24 +100,40 @@ class View:
             cache[state.account] = (hour, {name: answer[name] for name in ("reason", "exhausted_ms")})
         return cache[state.account][1]
 
-    async def spent_hours_nano(self) -> dict[str, list[int]]:
-        """What each own account spent in every hour since its first release, at most 28 days, the current hour last."""
-        if self._hours is None:
-            stop_ms = (self.now_ms // HOUR_MS + 1) * HOUR_MS
-            first_ms = stop_ms - (HISTORY_HOURS + 2) * HOUR_MS
-            self._hours = {}
-            for unit in Unit:
-                sums = await self._sources.series.spent(
-                    self.tenant, unit, step_s=HOUR_S, first_ms=first_ms, stop_ms=stop_ms
-                )
-                totals = [point.committed_epsilon_nano for point in sums]
-                hours = [after - before for before, after in pairwise(totals)]
-                if not totals[0]:
-                    first = next((index for index, nano in enumerate(hours) if nano), len(hours))
-                    hours = hours[first:]
-                if hours:
-                    self._hours[account_id(self.tenant, unit, None)] = hours
-        return self._hours
+    async def spent_hours(self) -> dict[str, SpentHours]:
+        """What each own account with a history of a day has spent by the hour, at most 28 days back.
+
+        The whole hours are read once an hour. What is folded into them after that does not count.
+        """
+        hour = self.now_ms // HOUR_MS
+        known = self._sources.hours.get(self.tenant)
+        if known is None or known[0] != hour:
+            known = self._sources.hours[self.tenant] = (hour, await self._past_hours(hour))
+        found = {}
+        for unit, (count, largest) in known[1].items():
+            before, now = await self._totals(unit, hour - 1, hour + 1)
+            found[account_id(self.tenant, unit, None)] = SpentHours(count, largest, now - before)
+        return found
+
+    async def _past_hours(self, hour: int) -> dict[Unit, tuple[int, int]]:
+        """The number of whole hours since an account's first release, and the most that it spent in one."""
+        found = {}
+        for unit in Unit:
+            totals = await self._totals(unit, hour - HISTORY_HOURS - 1, hour)
+            hours = [after - before for before, after in pairwise(totals)]
+            if not totals[0]:
+                first = next((index for index, nano in enumerate(hours) if nano), len(hours))
+                hours = hours[first:]
+            if len(hours) >= HISTORY_HOURS_MIN:
+                found[unit] = (len(hours), max(hours))
+        return found
+
+    async def _totals(self, unit: Unit, first_hour: int, stop_hour: int) -> list[int]:
+        """The sum of epsilon in nano at the end of each hour."""
+        sums = await self._sources.series.spent(
+            self.tenant, unit, step_s=HOUR_S, first_ms=first_hour * HOUR_MS, stop_ms=stop_hour * HOUR_MS
+        )
+        return [point.committed_epsilon_nano for point in sums]
 
     async def lost_nano(self, hours: int) -> dict[str, int]:
         """What each own account spent without an output in the last hours, the current one included."""

@@ -23,7 +23,7 @@ from service.alerts.webhook import DELIVERED
 
 log = logging.getLogger("privacy_gateway.alerts")
 
-LEASE_S_MIN = 30.0
+LEASE_S = 30.0
 DELIVERY_INTERVAL_S = 1.0
 
 
@@ -43,6 +43,8 @@ class AlertWatch:
         self._evaluator = Evaluator(store, self.book, sources, holder=holder)
         self._deliverer = Deliverer(store, self.book, channels, limits, holder=holder)
         self._is_holder = False
+        self._has_states = False
+        self._lease_due = 0.0
         self._untrusted: asyncio.Task[None] | None = None
 
     async def evaluate_regularly(self) -> None:
@@ -52,19 +54,21 @@ class AlertWatch:
             try:
                 await self._round()
             except Exception as error:  # whatever it was, the next round tries again
-                self._is_holder = False
+                self._evaluator.forget()
                 log.warning("alerts-not-evaluated", extra={"fields": {"kind": type(error).__name__}})
 
     async def deliver_regularly(self) -> None:
-        """Deliver until the gateway stops, while this gateway holds the lease."""
+        """Keep the lease, also while a round takes long, and deliver while this gateway holds it."""
         while True:
             await asyncio.sleep(min(DELIVERY_INTERVAL_S, self._interval_s))
-            if not self._is_holder:
-                continue
             try:
-                await self._deliverer.round()
+                await self._keep_lease()
+                if self._is_holder:
+                    await self._deliverer.round()
             except Exception as error:
-                log.warning("alerts-not-delivered", extra={"fields": {"kind": type(error).__name__}})
+                self._is_holder = False
+                if not self._store.is_untrusted:
+                    log.warning("alerts-not-delivered", extra={"fields": {"kind": type(error).__name__}})
 
     async def stop(self) -> None:
         await self._deliverer.stop()
@@ -81,13 +85,20 @@ class AlertWatch:
                 self._untrusted = asyncio.create_task(self._report_untrusted())
             return
         await self.book.refresh()
-        ttl_ms = int(max(LEASE_S_MIN, 3 * self._interval_s) * 1000)
-        was_holder, self._is_holder = self._is_holder, await self._store.take_lease(self._holder, ttl_ms=ttl_ms)
         if not self._is_holder:
+            self._has_states = False
             return
-        if not was_holder:
+        if not self._has_states:
             self._evaluator.forget()
+            self._has_states = True
         await self._evaluator.round()
+
+    async def _keep_lease(self) -> None:
+        """Take the lease or renew it, at intervals well below its length."""
+        if time.monotonic() < self._lease_due:
+            return
+        self._is_holder = await self._store.take_lease(self._holder, ttl_ms=int(LEASE_S * 1000))
+        self._lease_due = time.monotonic() + min(LEASE_S / 4, self._interval_s)
 
     async def _report_untrusted(self) -> None:
         log.error("alerts-of-an-untrusted-ledger")

@@ -83,6 +83,7 @@ async def spending(
     if query.by == "subject":
         if state.subject_hash is not None:
             raise InvalidInput("This is the account of one subject.", field="by")
+        limit = min(limit, settings.budget_page_max)
         found = await _by_subject(caller.tenant, state, ledger, ranks, settings, within, query.cursor, limit)
     elif state.subject_hash is not None:
         found = await _of_subject(caller.tenant, state, ledger, settings, within, query, limit)
@@ -238,7 +239,7 @@ def _buckets(releases: Sequence[Spent], within: _Range) -> dict[int, Totals]:
     for one in releases:
         at_ms = one.entry.at_ms // step_ms * step_ms
         if within.first_ms <= at_ms < within.stop_ms:
-            change = Totals(one.amount.epsilon_nano, one.amount.delta_femto, 0, 0, 1)
+            change = Totals(one.amount.epsilon_nano, one.amount.delta_femto, 0, 0, one.count)
             buckets[at_ms] = buckets.get(at_ms, Totals()).plus(change)
     return dict(sorted(buckets.items()))
 

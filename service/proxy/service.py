@@ -183,6 +183,8 @@ class ProxyService:
         """The fields of a request. Raises InvalidInput for what the policy refuses, and for too much text."""
         proxied = self._policies.proxied(terms.policy)
         fields = fields_of(slots, proxied, pseudonym_key=self._surrogate_key(tenant))
+        if not is_priced(terms):
+            fields = [each.with_readings() for each in fields]
         chars = texts = 0
         for each in fields:
             chars += sum(map(len, each.texts))

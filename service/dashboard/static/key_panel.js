@@ -119,6 +119,7 @@ function keyTable(tenant, keys, rotate, revoke) {
       { title: "Last use", cell: (key) => (key.last_used_ms === null ? "never" : time(key.last_used_ms)), key: (key) => key.last_used_ms },
       {
         title: "Change",
+        wide: true,
         cell: (key) => (state(key) === "valid" ? el("span", { class: "actions" }, act("Rotate", null, key, rotate), act("Revoke", "danger", key, revoke)) : ""),
       },
     ],

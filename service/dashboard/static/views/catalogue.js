@@ -51,9 +51,9 @@ function policyTable(rows) {
       { title: "Policy", cell: (row) => el("code", { class: "name" }, row.name), key: (row) => row.name },
       { title: "Default", cell: (row) => flag(row.default), key: (row) => row.default },
       { title: "Enforced", cell: (row) => flag(row.enforced), key: (row) => row.enforced },
-      { title: "Mask", cell: (row) => long(short(row.mask)) },
-      { title: "Fill", cell: (row) => long(short(row.fill)) },
-      { title: "Recognisers", cell: (row) => row.recognisers.map((each) => each.name).join(", ") },
+      { title: "Mask", cell: (row) => long(short(row.mask)), wide: true },
+      { title: "Fill", cell: (row) => long(short(row.fill)), wide: true },
+      { title: "Recognisers", cell: (row) => row.recognisers.map((each) => each.name).join(", "), wide: true },
     ],
     rows,
   );
@@ -86,7 +86,7 @@ function workerTable(rows) {
       { title: "Ready", cell: (row) => yesNo(row.ready), key: (row) => row.ready },
       named("Stage", "stage"),
       { title: "Model", cell: (row) => [encoder(row), tagger(row), infill(row)].filter(Boolean).join("; ") || "–" },
-      { title: "Mechanisms and fills", cell: (row) => long([...(row.mechanisms || []), ...(row.vector_mechanisms || []), ...(row.fills || [])].join(", ")) },
+      { title: "Mechanisms and fills", cell: (row) => long([...(row.mechanisms || []), ...(row.vector_mechanisms || []), ...(row.fills || [])].join(", ")), wide: true },
     ],
     rows,
   );
@@ -100,8 +100,8 @@ function domainTable(rows) {
       named("Scope", "scope"),
       { title: "Usable", cell: (row) => yesNo(row.usable), key: (row) => row.usable },
       { title: "Dimension", cell: (row) => number(row.dimension), key: (row) => row.dimension, number: true },
-      { title: "Source", cell: (row) => long(row.source ?? "–") },
-      { title: "Licence", cell: (row) => long(row.licence ?? "–") },
+      { title: "Source", cell: (row) => long(row.source ?? "–"), wide: true },
+      { title: "Licence", cell: (row) => long(row.licence ?? "–"), wide: true },
     ],
     rows,
   );

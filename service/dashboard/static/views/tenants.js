@@ -77,7 +77,7 @@ async function one(name) {
   const accounts = await pages(`${path(name)}/budgets`, "accounts", ACCOUNTS_MAX);
   const panel = keyPanel(`${path(name)}/keys`, name);
   await panel.read();
-  return [el("h2", {}, name), accountTable(name, accounts), panel.place];
+  return [el("h2", {}, name), accountTable(name, accounts), el("h2", {}, "Keys"), panel.place];
 }
 
 function accountTable(name, accounts) {
