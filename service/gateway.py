@@ -345,14 +345,7 @@ class Gateway:
                 sanitize_schemas.typical,
                 "sanitize",
             ),
-            Estimated(
-                "sentdp",
-                SentDPRequest,
-                frozenset({"documents"}),
-                self.sentdp,
-                sentdp_schemas.typical,
-                "embed/sentdp",
-            ),
+            Estimated("sentdp", SentDPRequest, {"documents"}, self.sentdp, sentdp_schemas.typical, "embed/sentdp"),
             Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical, "embed/vector"),
         ]
 
