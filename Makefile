@@ -20,10 +20,10 @@ export PYTHONDONTWRITEBYTECODE :=
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
 
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml client/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable client
 	@touch $@
 
 ## run: start the gateway on its embedded defaults, with a `dev` tenant whose key is in $(DATA_DIR)/dev.key
@@ -70,6 +70,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
 	$(BIN)/python -m benchmarks.entities
 	$(BIN)/python -m benchmarks.sanitising
+	$(BIN)/python -m benchmarks.conversations
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
 	$(BIN)/python -m benchmarks.obfuscation --data $(DATA)
 	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)

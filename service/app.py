@@ -25,6 +25,7 @@ from service.budget.integrity import router as integrity
 from service.budget.journal import router as journal
 from service.budget.spending import router as spending
 from service.dashboard.endpoints import router as dashboard
+from service.dashboard.views import Surface
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
 from service.guardrail.endpoints import router as guardrail
@@ -41,6 +42,7 @@ from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
+from service.operation.service_state import router as service_state
 from service.presidio.endpoints import router as presidio
 from service.proxy.endpoints import router as proxy
 from service.proxy.vault_endpoints import router as vault
@@ -93,7 +95,9 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(alerts)
     app.include_router(dashboard)
     app.include_router(health)
-    if gateway.settings.admin_port is None:
+    administers = gateway.settings.admin_port is None
+    app.state.surface = Surface(tenants=True, operator=administers)
+    if administers:
         _administrate(app)
     return app
 
@@ -103,6 +107,7 @@ def create_admin_app(gateway: Gateway) -> FastAPI:
     app = _app(gateway)
     app.include_router(dashboard)
     app.include_router(health)
+    app.state.surface = Surface(tenants=False, operator=True)
     _administrate(app)
     return app
 
@@ -114,6 +119,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(operator_alerts)
     app.include_router(all_integrity)
     app.include_router(audit)
+    app.include_router(service_state)
 
 
 def _app(gateway: Gateway) -> FastAPI:

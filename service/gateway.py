@@ -61,6 +61,7 @@ from service.preparation import Preparation
 from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
 from service.proxy.kept_conversations import KeptConversations
+from service.proxy.masking import ConversationMasking
 from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
@@ -237,11 +238,17 @@ class Gateway:
             upstreams=upstreams,
             policies=self.policies,
             sanitize=self.sanitize,
-            releases=self.releases,
-            preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            masking=ConversationMasking(
+                settings,
+                policies=self.policies,
+                sanitize=self.sanitize,
+                releases=self.releases,
+                preparation=self.preparation,
+                surrogate_key=self.master_key.surrogate_key,
+            ),
             kept=KeptConversations(self.vault, settings, self.preparation),
-            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases, preparation=self.preparation),
         )
         self.guardrail = GuardrailService(
             settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
@@ -313,7 +320,7 @@ class Gateway:
                 self.spending,
                 store,
                 seal_age_s=self._maintenance.seal_age_s,
-                entries_max=settings.spending_entries_max,
+                rows_max=settings.spending_rows_max,
                 forecasts_max=settings.alert_forecasts_max,
             ),
             channels,
@@ -343,9 +350,17 @@ class Gateway:
                 frozenset({"policy", "mask", "fill"}),
                 self.sanitize,
                 sanitize_schemas.typical,
+                "sanitize",
             ),
-            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp, sentdp_schemas.typical),
-            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical),
+            Estimated(
+                "sentdp",
+                SentDPRequest,
+                frozenset({"documents"}),
+                self.sentdp,
+                sentdp_schemas.typical,
+                "embed/sentdp",
+            ),
+            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical, "embed/vector"),
         ]
 
     async def start(self) -> None:

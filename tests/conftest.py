@@ -35,6 +35,7 @@ SLOW_KINDS = {
     "fuzzing": "a gateway is attacked with many generated requests",
     "process": "a property of processes of their own: environment, port, memory, time",
     "peer": "another program is installed and started beside the gateway",
+    "browser": "pages are used in a real browser over a gateway of their own",
     "grid": "a bound is compared with other computations over a grid of parameters",
 }
 

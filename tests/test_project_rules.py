@@ -23,6 +23,7 @@ from service.http import problems
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("service", "gpu_workers", "core")
+CLIENT = "client/src/privacy_gateway_client"
 HEAVY = {"torch", "transformers", "sentence_transformers", "presidio_analyzer", "spacy", "faker", "wordfreq"}
 HEAVY |= {"scipy", "dp_accounting", "matplotlib"}
 
@@ -194,6 +195,18 @@ def test_imports_point_one_way(layer: str, forbidden: tuple[str, ...]) -> None:
             )
 
 
+def test_the_client_and_the_gateway_import_nothing_of_each_other() -> None:
+    """The client is a distribution of its own, with few dependencies."""
+    allowed = {*sys.stdlib_module_names, "privacy_gateway_client", "httpx", "pydantic", "typing_extensions"}
+    optional = {"numpy", "cryptography", "rich", "tqdm"}
+    for name, path in modules(CLIENT).items():
+        assert {imported.split(".")[0] for imported in imports(path)} <= allowed | optional, name
+        assert len(path.read_text().splitlines()) <= 400, f"{name}: one concept a file"
+    for layer in LAYERS:
+        for name, path in modules(layer).items():
+            assert not any(imported.startswith("privacy_gateway_client") for imported in imports(path)), name
+
+
 def test_redis_is_called_only_in_the_ledger() -> None:
     for layer in LAYERS:
         for name, path in modules(layer).items():
@@ -301,7 +314,18 @@ QUOTATIONS = (
     "{first} told {first} that {last} would not come.",
     "sold the house at {address}",
 )
-PLAIN = ("service", "core", "gpu_workers", "docs", "README.md", "CHANGELOG.md", "Makefile", "tests/toys", "deploy")
+PLAIN = (
+    "service",
+    "core",
+    "gpu_workers",
+    "client",
+    "docs",
+    "README.md",
+    "CHANGELOG.md",
+    "Makefile",
+    "tests/toys",
+    "deploy",
+)
 WITH_SAMPLES = ("tests", "benchmarks")  # their strings hold sample texts, so only names, comments and docstrings count
 
 

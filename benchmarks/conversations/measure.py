@@ -49,9 +49,9 @@ def _tokens(text: str) -> list[str]:
 
 WAYS = (
     Way("whole", False),
-    Way("bytes", True, pieces_of(19), 1, probes_max=8),
-    Way("characters", True, pieces_of(1), probes_max=20),
-    Way("tokens", True, _tokens, 64),
+    Way("bytes", True, pieces_of(19), 1, probes_max=6),
+    Way("characters", True, pieces_of(1), probes_max=10),
+    Way("tokens", True, _tokens, 64, probes_max=16),
     Way("events", True),
 )
 
@@ -189,7 +189,11 @@ def _results(
 def bench(folder: Path) -> Iterator[Bench]:
     """A gateway with its data in this folder, and the model behind it."""
     with ModelServer() as model:
-        environment = {"PRIVACY_GATEWAY_UPSTREAMS": model.setting, "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000"}
+        environment = {
+            "PRIVACY_GATEWAY_UPSTREAMS": model.setting,
+            "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000",
+            "PRIVACY_GATEWAY_INFILL": "off",
+        }
         gateway = Gateway(folder / "data", environment)
         try:
             yield Bench(gateway, model)

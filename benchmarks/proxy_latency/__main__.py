@@ -178,6 +178,7 @@ def litellm(folder: Path, stub: int, presidio: int, address: str, key: str) -> I
                 "presidio_analyzer_api_base": theirs,
                 "presidio_anonymizer_api_base": theirs,
                 "output_parse_pii": True,
+                "presidio_filter_scope": "input",  # otherwise the restored answer is masked again
             },
         },
         {

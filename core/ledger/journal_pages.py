@@ -57,13 +57,14 @@ class JournalView:
     """The entries of one account, or all of a tenant (`account_id` None), that `wanted` admits.
 
     With `subject`, the full hash of a subject, only the entries in which this subject has rows. `newest_first` reverses
-    the order. Entries after number `last` do not belong to the view.
+    the order. Entries before number `first` and after number `last` do not belong to the view.
     """
 
     account_id: str | None = None
     subject: str | None = None
     wanted: JournalFilter = EVERY_ENTRY
     newest_first: bool = False
+    first: int = 1
     last: int | None = None
 
 
@@ -89,7 +90,7 @@ class JournalEntries:
             entries = await asyncio.to_thread(self._parsed, batch)
             for raw, entry in zip(batch, entries, strict=True):
                 if entry is not None and len(found) == limit:
-                    return JournalPage(tuple(found), cursor)
+                    return JournalPage(tuple(found), cursor, rows)
                 cursor = entry_number(raw)
                 if entry is not None:
                     found.append(entry)
@@ -97,10 +98,10 @@ class JournalEntries:
             batch_rows = sum(map(_rows, batch))
             rows += batch_rows
             if rows >= rows_max or reads >= _READS_MAX:
-                return JournalPage(tuple(found), cursor)
+                return JournalPage(tuple(found), cursor, rows)
             per_entry = 1 + batch_rows // len(batch)
             self._batch = max(_BATCH_MIN, min(_BATCH_MAX, _BATCH_ROWS // per_entry, 2 * self._batch))
-        return JournalPage(tuple(found), None)
+        return JournalPage(tuple(found), None, rows)
 
     async def _batches(self, cursor: int) -> AsyncIterator[Sequence[RawEntry]]:
         """Yield the entries after the cursor in the order of the view, within the range of times."""
@@ -122,25 +123,12 @@ class JournalEntries:
 
     async def _bounds(self) -> tuple[int, int]:
         """Return the first and the last number that the range of times can contain."""
-        wanted, last = self._view.wanted, self._view.last or _LAST
-        if wanted.from_ms is None and wanted.to_ms is None:
-            return 1, last
-        seq = int(await self._client.call("HGET", names.tenant_key(self._tenant), "seq") or 0)
-        first = 1 if wanted.from_ms is None else await self._first_at(wanted.from_ms, seq)
-        return first, last if wanted.to_ms is None else min(last, await self._first_at(wanted.to_ms, seq) - 1)
-
-    async def _first_at(self, at_ms: int, seq: int) -> int:
-        """Return the number of the first entry at or after a time, by bisection; seq + 1 if there is none."""
-        low, high = 1, seq + 1
-        key = names.journal_key(self._tenant)
-        while low < high:
-            middle = (low + high) // 2
-            found = await self._client.call("XRANGE", key, middle, "+", "COUNT", 1)
-            if found and int(found[0][1].get(b"at_ms", b"0")) < at_ms:
-                low = entry_number(found[0]) + 1
-            else:
-                high = middle
-        return low
+        wanted, first, last = self._view.wanted, self._view.first, self._view.last or _LAST
+        if wanted.from_ms is not None:
+            first = max(first, await first_entry_at(self._client, self._tenant, wanted.from_ms))
+        if wanted.to_ms is not None:
+            last = min(last, await first_entry_at(self._client, self._tenant, wanted.to_ms) - 1)
+        return first, last
 
     async def _is_indexed(self) -> bool:
         unit = Unit((self._view.account_id or "").split("/")[1])
@@ -183,6 +171,20 @@ class JournalEntries:
         if view.subject is not None and not any(line.subject_hash == view.subject for line in lines):
             return None
         return replace(entry, sha256=JournalDigest([raw]).hexdigest())
+
+
+async def first_entry_at(client: LedgerClient, tenant: str, at_ms: int) -> int:
+    """Return the number of the first entry at or after a time, by bisection; that of the next one if there is none."""
+    low, high = 1, int(await client.call("HGET", names.tenant_key(tenant), "seq") or 0) + 1
+    key = names.journal_key(tenant)
+    while low < high:
+        middle = (low + high) // 2
+        found = await client.call("XRANGE", key, middle, "+", "COUNT", 1)
+        if found and int(found[0][1].get(b"at_ms", b"0")) < at_ms:
+            low = entry_number(found[0]) + 1
+        else:
+            high = middle
+    return low
 
 
 def _rows(raw: RawEntry) -> int:

@@ -13,12 +13,12 @@ from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.places import SealPlaces
-from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView
+from core.ledger.headroom import DebitedAccounts
+from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView, first_entry_at
 from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
-    DebitedAccounts,
     JournalPage,
     Tenant,
     TenantMode,
@@ -184,7 +184,7 @@ class LedgerReader:
             subject_hash = (await self.account(tenant, of_subject)).subject_hash
         if key_id is not None:
             wanted = replace(wanted, key_id=key_id)
-        view = JournalView(account_id, subject_hash, wanted, newest_first, last)
+        view = JournalView(account_id, subject_hash, wanted, newest_first, last=last)
         entries = JournalEntries(self._client, tenant, view)
         return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
 
@@ -200,14 +200,13 @@ class LedgerReader:
         """Return the time of the Redis clock."""
         return await self._client.now_ms()
 
-    async def subject_history(
-        self, tenant: str, state: AccountState, *, from_ms: int, entries_max: int
-    ) -> SubjectHistory:
-        """Return what was spent on a subject's account since `from_ms`, newest first, from up to `entries_max` entries.
+    async def first_entry_at(self, tenant: str, at_ms: int) -> int:
+        """Return the number of the first entry at or after a time, or that of the next entry if there is none."""
+        return await first_entry_at(self._client, tenant, at_ms)
 
-        See `core.ledger.subject_history`.
-        """
-        return await subject_history(self._client, tenant, state, from_ms=from_ms, entries_max=entries_max)
+    async def subject_history(self, tenant: str, state: AccountState, *, first: int, rows_max: int) -> SubjectHistory:
+        """Return what was spent on a subject's account since the entry `first` (`core.ledger.subject_history`)."""
+        return await subject_history(self._client, tenant, state, first=first, rows_max=rows_max)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
         end = "+" if last is None else str(last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -227,20 +227,6 @@ class AccountState:
 
 
 @dataclass(frozen=True)
-class DebitedAccounts:
-    """An account, and every account that a release on it may debit, by unit and of the same moment.
-
-    `subject` is None for the tenant's own account. `new_subject` are the accounts that a first release opens for a
-    subject; None in `tenant` mode.
-    """
-
-    account: AccountState
-    own: Mapping[Unit, AccountState]
-    subject: Mapping[Unit, AccountState] | None
-    new_subject: Mapping[Unit, AccountState] | None
-
-
-@dataclass(frozen=True)
 class AccountPage:
     """`next_cursor` is None after the last account."""
 
@@ -362,37 +348,11 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit."""
+    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit.
+
+    `rows_read` are the charges of accounts in the batches of entries that were read before the page was full.
+    """
 
     entries: tuple[JournalEntry, ...]
     next_cursor: int | None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A vector that differs from the journal. `account` is an account id, `counter` limit, committed or held."""
-
-    account: str
-    counter: str
-    journal: Vector
-    found: Vector
-
-
-@dataclass(frozen=True)
-class TenantAudit:
-    """`gaps` are missing journal numbers. `faults` are fixed sentences about entries that are inconsistent.
-
-    `over` names accounts that had counted more than a limit that was lowered later. They admit no further release.
-    """
-
-    tenant: str
-    entries: int
-    accounts: int
-    differences: tuple[Difference, ...]
-    gaps: tuple[int, ...]
-    faults: tuple[str, ...]
-    over: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        return not (self.differences or self.gaps or self.faults)
+    rows_read: int = 0

@@ -18,7 +18,8 @@ local function time_text(at_ms)
   return string.format("%013d", integer(at_ms))
 end
 
-local total = tonumber(redis.call("GET", total_key) or 0)
+local total_before = tonumber(redis.call("GET", total_key) or 0)
+local total = total_before
 
 local function remove(member)
   local id, bytes = string.match(member, "^%d+%-(%x+)%-(%d+)$")
@@ -76,7 +77,9 @@ elseif args.action == "page" then
   found = redis.call("ZRANGEBYLEX", index, after, "+", "LIMIT", 0, args.limit)
 end
 
-redis.call("SET", total_key, text(total))
+if total ~= total_before then
+  redis.call("SET", total_key, text(total))
+end
 local entries = redis.call("ZCARD", index)
 local first = redis.call("ZRANGEBYLEX", index, "-", "+", "LIMIT", 0, 1)[1]
 local last = redis.call("ZRANGEBYLEX", index, "-", "+", "LIMIT", math.max(0, entries - 1), 1)[1]

@@ -40,7 +40,12 @@ _SENTENCES = {
     ("edgeworth", ESTIMATE): "An estimate: close to the true value if no release was chosen because of an earlier "
     "answer, but with no proven error.",
 }
-_LABELS = {Kind.BOUND.value: PROVEN, Kind.ESTIMATE.value: ESTIMATE, Kind.VACUOUS.value: NONE}
+_LABELS = {
+    Kind.BOUND.value: PROVEN,
+    Kind.ESTIMATE.value: ESTIMATE,
+    Kind.VACUOUS.value: NONE,
+    Kind.NO_UNIQUE_ROOT.value: NONE,
+}
 _NAMES = {"basic": "basic", "rdp": "renyi", "edgeworth": "edgeworth"}  # as `accountants` of an account calls them
 
 

@@ -21,5 +21,5 @@ async def account_forecast(
     """Exhausted means that the sum of epsilon reaches the value at which the account admits nothing more, if future
     releases are of the same kinds as the past ones."""
     state = await ledger.account(caller.tenant, account)
-    now_ms, entries_max = await ledger.now_ms(), settings.spending_entries_max
-    return await forecast_of(state, caller.tenant, ledger, series, now_ms=now_ms, entries_max=entries_max)
+    now_ms, rows_max = await ledger.now_ms(), settings.spending_rows_max
+    return await forecast_of(state, caller.tenant, ledger, series, now_ms=now_ms, rows_max=rows_max)

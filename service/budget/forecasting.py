@@ -34,10 +34,10 @@ class _History:
 
 
 async def forecast_of(
-    state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, *, now_ms: int, entries_max: int
+    state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, *, now_ms: int, rows_max: int
 ) -> dict[str, Any]:
-    """The forecast of one account at `now_ms`. Reads up to `entries_max` entries of a subject."""
-    history = await _history(state, tenant, ledger, series, now_ms, entries_max)
+    """The forecast of one account at `now_ms`. Reads about `rows_max` charges of a subject's journal."""
+    history = await _history(state, tenant, ledger, series, now_ms, rows_max)
     capacity = _capacity(state)
     spent = (state.committed.epsilon_nano + state.reserved.epsilon_nano) / NANO
     answer: dict[str, Any] = {
@@ -110,7 +110,7 @@ def _capacity(state: AccountState) -> float | None:
 
 
 async def _history(
-    state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, now_ms: int, entries_max: int
+    state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, now_ms: int, rows_max: int
 ) -> _History:
     for step_s, least, most in _HISTORIES:
         to_ms = now_ms // (step_s * 1000) * (step_s * 1000)
@@ -123,10 +123,11 @@ async def _history(
             spent = [(after - before) / NANO for before, after in pairwise(totals)]
             started = bool(totals[0])
         else:
-            found = await ledger.subject_history(tenant, state, from_ms=from_ms, entries_max=entries_max)
+            first = await ledger.first_entry_at(tenant, from_ms)
+            found = await ledger.subject_history(tenant, state, first=first, rows_max=rows_max)
             spent = [0.0] * most
             for one in found.releases:
-                if one.entry.at_ms < to_ms:
+                if from_ms <= one.entry.at_ms < to_ms:
                     spent[(one.entry.at_ms - from_ms) // (step_s * 1000)] += one.amount.epsilon_nano / NANO
             started = state.committed.epsilon_nano > sum(one.amount.epsilon_nano for one in found.releases)
             if not found.complete:

@@ -28,6 +28,7 @@ class Estimated:
         last endpoint if there is none.
     typical: makes the bodies with one document, text or vector at an epsilon, one for each mechanism. Empty for an
         endpoint whose price depends on more than that.
+    route: the route that accepts these bodies, without its first slash.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Estimated:
     marks: frozenset[str]
     pricing: Pricing
     typical: Callable[[float], Sequence[Strict]] = lambda _: ()
+    route: str = ""
 
 
 class PresetPricing(Protocol):

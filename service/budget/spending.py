@@ -83,6 +83,7 @@ async def spending(
     if query.by == "subject":
         if state.subject_hash is not None:
             raise InvalidInput("This is the account of one subject.", field="by")
+        limit = min(limit, settings.budget_page_max)
         found = await _by_subject(caller.tenant, state, ledger, ranks, settings, within, query.cursor, limit)
     elif state.subject_hash is not None:
         found = await _of_subject(caller.tenant, state, ledger, settings, within, query, limit)
@@ -177,17 +178,18 @@ async def _by_subject(
     cursor: str | None,
     limit: int,
 ) -> dict[str, Any]:
-    """A page of subjects, the least remaining first. It ends early once it has read as many entries as it may."""
+    """A page of subjects, the least remaining first. It ends early once it has read as much as it may."""
     page = await ranks.page(tenant, state.unit, cursor=cursor, limit=limit)
-    left, position = settings.spending_entries_max, cursor
+    left, position = settings.spending_rows_max, cursor
+    first = await ledger.first_entry_at(tenant, within.first_ms)
     rows: list[dict[str, Any]] = []
     for account, own_position in zip(page.accounts, page.cursors, strict=True):
-        history = await ledger.subject_history(tenant, account, from_ms=within.first_ms, entries_max=max(1, left))
+        history = await ledger.subject_history(tenant, account, first=first, rows_max=max(1, left))
         if rows and not history.complete:
             break  # the next page begins with this subject, and may read more of its entries
         row = _row("subject", account.account, _state_totals(account), _buckets(history.releases, within))
         rows.append({**row, "complete": history.complete})
-        left -= len(history.releases)
+        left -= history.rows_read
         position = own_position
     is_whole = len(rows) == len(page.accounts)
     return {"rows": rows, "next_cursor": page.next_cursor if is_whole else position}
@@ -203,9 +205,8 @@ async def _of_subject(
     limit: int,
 ) -> dict[str, Any]:
     """One subject's spending in the range, divided. `total` is that of the range."""
-    history = await ledger.subject_history(
-        tenant, state, from_ms=within.first_ms, entries_max=settings.spending_entries_max
-    )
+    first = await ledger.first_entry_at(tenant, within.first_ms)
+    history = await ledger.subject_history(tenant, state, first=first, rows_max=settings.spending_rows_max)
     divided: dict[str, list[Spent]] = defaultdict(list)
     for one in history.releases:
         values = {"mechanism": one.entry.mechanism, "route": one.entry.route, "key": one.entry.key_id}
@@ -238,7 +239,7 @@ def _buckets(releases: Sequence[Spent], within: _Range) -> dict[int, Totals]:
     for one in releases:
         at_ms = one.entry.at_ms // step_ms * step_ms
         if within.first_ms <= at_ms < within.stop_ms:
-            change = Totals(one.amount.epsilon_nano, one.amount.delta_femto, 0, 0, 1)
+            change = Totals(one.amount.epsilon_nano, one.amount.delta_femto, 0, 0, one.count)
             buckets[at_ms] = buckets.get(at_ms, Totals()).plus(change)
     return dict(sorted(buckets.items()))
 

@@ -210,7 +210,7 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
-    spending_entries_max: int = Field(10_000, ge=1, le=100_000)
+    spending_rows_max: int = Field(20_000, ge=1, le=100_000)
     stream_key_check_s: float = Field(2.0, gt=0, le=4)
     auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)

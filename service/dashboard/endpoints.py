@@ -13,7 +13,8 @@ from core.ledger.keystore import KeyRole
 from core.ledger.sessions import Session, SignedInBy
 from service.dashboard import pages, views
 from service.dashboard.sign_on import REQUEST_S
-from service.deps import SessionsDep, SignOnDep
+from service.dashboard.views import View
+from service.deps import LedgerDep, SessionsDep, SignOnDep
 from service.http.auth import Admin, Caller, Needs
 from service.http.browser_sessions import set_cookie
 
@@ -44,15 +45,18 @@ async def sign_in(request: Request, response: Response, identity: IdentityDep, s
     else:
         key = request.headers["authorization"].partition(" ")[2]
         session = await sessions.open_for_operator(request, response, key)
-    return _shown(session)
+    return _shown(request, session)
 
 
 @router.get(f"{PREFIX}/session", summary="The session of this browser")
-async def session_of(request: Request, _: IdentityDep) -> dict[str, Any]:
+async def session_of(request: Request, _: IdentityDep, ledger: LedgerDep) -> dict[str, Any]:
+    """`last_entry`: the number of the tenant's last journal entry. A page that reads afterwards compares it with
+    `GET /budget/events`, so that no change is missed in between."""
     session: Session | None = getattr(request.state, "session", None)
     if session is None:
         raise HTTPException(404)
-    return _shown(session)
+    numbers = {} if session.tenant is None else await ledger.last_numbers([session.tenant])
+    return {**_shown(request, session), "last_entry": numbers.get(session.tenant or "")}
 
 
 @router.post(f"{PREFIX}/session/end", status_code=204, summary="Sign out: end the session of this browser")
@@ -133,8 +137,13 @@ async def view(request: Request, sessions: SessionsDep, provider: SignOnDep, vie
     session = await sessions.of(request)
     if session is None:
         return pages.sign_in(sign_on=None if provider is None else _sign_on_address(view or ""))
-    found = views.find(session, view)
-    return pages.missing(session) if found is None else pages.page(session, found)
+    offered = _offered(request, session)
+    found = next((each for each in offered if view in (None, each.name)), None)
+    return pages.missing(session, offered) if found is None else pages.page(session, found, offered)
+
+
+def _offered(request: Request, session: Session) -> tuple[View, ...]:
+    return views.of(session, request.app.state.surface)
 
 
 def _sign_on_address(view: str) -> str:
@@ -145,12 +154,12 @@ def _redirect_uri(request: Request) -> str:
     return f"{request.url.scheme}://{request.headers['host']}{SIGN_ON}/done"
 
 
-def _shown(session: Session) -> dict[str, Any]:
+def _shown(request: Request, session: Session) -> dict[str, Any]:
     return {
         "tenant": session.tenant,
         "operator": session.tenant is None,
         "roles": sorted(session.roles),
-        "views": [found.name for found in views.of(session)],
+        "views": [found.name for found in _offered(request, session)],
         "ends_ms": session.ends_ms,
         "form_token": session.form_token,
     }

@@ -6,7 +6,7 @@ A page holds no data of a tenant but its name: its script asks the REST API for 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,7 +17,6 @@ from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from core.ledger.sessions import Session
-from service.dashboard import views
 from service.dashboard.views import View
 
 # A page runs and loads nothing but the gateway's own files, and asks nobody but the gateway.
@@ -73,20 +72,15 @@ def signed_on(view: str) -> Response:
     return _page("signed_on.html", address=f"/dashboard/{view}" if view else "/dashboard")
 
 
-def page(session: Session, view: View) -> Response:
-    """The page of a view."""
-    return _page("view.html", session=session, view=view, views=views.of(session), version=version("privacy-gateway"))
+def page(session: Session, view: View, offered: Sequence[View]) -> Response:
+    """The page of a view, with links to those that are offered."""
+    return _page("view.html", session=session, view=view, views=offered, version=version("privacy-gateway"))
 
 
-def missing(session: Session) -> Response:
+def missing(session: Session, offered: Sequence[View]) -> Response:
     """The page for a view that does not exist, or that the session may not open."""
     return _page(
-        "missing.html",
-        status=404,
-        session=session,
-        view=None,
-        views=views.of(session),
-        version=version("privacy-gateway"),
+        "missing.html", status=404, session=session, view=None, views=offered, version=version("privacy-gateway")
     )
 
 

@@ -10,6 +10,7 @@ leave: a request that has a value in a place that LiteLLM does not take back is 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -44,12 +45,13 @@ _CONTENT_FACTOR = 64  # the most that what is kept may expand
 _UNPACK_WORK = 8  # the time to read a byte of what is kept, against one of plain JSON
 # who asks, as LiteLLM says in both calls; the same call id of another key finds nothing
 _IDENTITY = ("user_api_key_hash", "user_api_key_user_id", "user_api_key_team_id", "user_api_key_org_id")
+_CONTENT = re.compile(r"messages\.\d+\.content(?:\.\d+\.text)?")
 _UNKNOWN_CALL = "The surrogates of this call are not known: its request was not masked, or its time is over."
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """What LiteLLM shows of a request, and what it was before it is masked in place."""
+    """What LiteLLM shows of a request. It is masked in place."""
 
     messages: list[dict[str, Any]] = field(repr=False)
     tools: list[dict[str, Any]] = field(repr=False)
@@ -123,12 +125,12 @@ class GuardrailService:
         for slot, first in repeated:
             slot.value = first.value
         changed = [(slot.path, value) for slot, value in found if slot.value != value]
-        _check_taken_back(changed, texts)
+        _check_taken_back(changed)
         await self._keep(caller.tenant, name, surrogates.content)
         decision: Decision = {"action": INTERVENED if changed else NONE, "texts": shown.texts}
         if any(path.startswith("tools.") for path, _ in changed):
             decision["tools"] = shown.tools
-        if any(path.startswith("messages.") and value not in texts for path, value in changed):
+        if any(path.startswith("messages.") and not _is_text(path, value, texts) for path, value in changed):
             decision["structured_messages"] = shown.messages
         return decision
 
@@ -202,12 +204,17 @@ def _without_repeats(slots: Iterable[Slot]) -> tuple[list[Slot], list[tuple[Slot
     return kept, repeated
 
 
-def _check_taken_back(changed: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+def _is_text(path: str, value: str, texts: Sequence[str]) -> bool:
+    """Whether LiteLLM replaces what stands in a message by what is returned for one of its texts."""
+    return _CONTENT.fullmatch(path) is not None and value in texts
+
+
+def _check_taken_back(changed: Sequence[tuple[str, str]]) -> None:
     """Raise InvalidInput for a changed tool call that stands in no message: LiteLLM takes back messages, tools and
     texts."""
-    within = {value for path, value in changed if path.startswith("messages.")}
+    within = {value for path, value in changed if path.startswith("messages.") and ".tool_calls." in path}
     for path, value in changed:
-        if path.startswith("tool_calls.") and value not in within and value not in texts:
+        if path.startswith("tool_calls.") and value not in within:
             raise InvalidInput("LiteLLM takes no masked arguments of tool calls, and these have values.", field=path)
 
 

@@ -33,7 +33,18 @@ from service.http.rate_limit import RateLimit
 GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
 _X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
 # clients of Presidio know no key, and may send one as the password of an address
-_BASIC_PATHS = ("/analyze", "/anonymize", "/deanonymize", "/supportedentities", "/recognizers")
+_BASIC_PATHS = frozenset(
+    f"/{name}"
+    for name in (
+        "analyze",
+        "anonymize",
+        "anonymizers",
+        "deanonymize",
+        "deanonymizers",
+        "recognizers",
+        "supportedentities",
+    )
+)
 
 # For the API page only. `identify` reads the header itself.
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")

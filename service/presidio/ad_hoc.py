@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.errors import InvalidInput
@@ -32,6 +32,7 @@ class AdHoc:
     recogniser: str
     patterns: Sequence[tuple[str, str, float]]
     deny_score: float
+    packed: bytes = field(repr=False)
 
     def results(self, found: DraftFinds, *, explained: bool) -> Iterator[dict[str, Any]]:
         """The finds as the analyzer shows them. Raises InvalidInput for more than one answer holds."""
@@ -91,9 +92,11 @@ def _definitions(body: AdHocRecogniser, limits: Limits) -> Iterator[AdHoc]:
             by_score.setdefault(each.score, []).append((each.name, each.regex, each.score))
     for score, patterns in by_score.items():
         written = tuple(f"(?s:{regex})" if flags & re.DOTALL else regex for _, regex, _ in patterns)
-        yield AdHoc(replace(bare, patterns=written, deny=(), score=score), name, patterns, 0.0)
+        own = replace(bare, patterns=written, deny=(), score=score)
+        yield AdHoc(own, name, patterns, 0.0, own.packed())
     if bare.deny and body.deny_list_score > 0:
-        yield AdHoc(replace(bare, patterns=(), context=(), whole_words=True), name, (), body.deny_list_score)
+        own = replace(bare, patterns=(), context=(), whole_words=True)
+        yield AdHoc(own, name, (), body.deny_list_score, own.packed())
 
 
 def case_sensitive(flags: int, *, field: str) -> bool:

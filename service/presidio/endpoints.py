@@ -5,18 +5,18 @@ There is no guarantee, which the header `Privacy-Guarantee` says. Errors are tho
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Query, Request, Response
 
 from service.deps import PresidioDep
-from service.http.auth import READER, ReleaseCallerDep
+from service.http.auth import READER, Caller, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.disconnect import disconnect_of
 from service.presidio.operators import ANONYMIZERS, DEANONYMIZERS
 from service.presidio.replacing import Replaced
 from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
+from service.presidio.service import PresidioService
 
 router = APIRouter(route_class=JsonRoute, tags=["Presidio"])
 
@@ -28,21 +28,24 @@ Language = Annotated[str | None, Query(max_length=16, description="A language of
 async def analyze(body: AnalyzeRequest, request: Request, caller: ReleaseCallerDep, presidio: PresidioDep) -> Response:
     async with disconnect_of(request) as client_disconnected:
         found = await presidio.analyzed(caller, body, client_disconnected)
-    return _answer(request, found[0] if isinstance(body.text, str) else found)
+    shown = found[0] if isinstance(body.text, str) else found
+    return _answer(request, await presidio.encoded(caller.tenant, shown, count=sum(map(len, found))))
 
 
 @router.post("/anonymize", summary="Replace finds in texts, by the contract of Presidio's anonymizer")
 async def anonymize(
     body: AnonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: PresidioDep
 ) -> Response:
-    return _replaced(request, await presidio.anonymized(caller.tenant, body), whole=isinstance(body.text, str))
+    results = await presidio.anonymized(caller.tenant, body)
+    return await _replaced(request, caller, presidio, results, is_one=isinstance(body.text, str))
 
 
 @router.post("/deanonymize", summary="Decrypt places of texts, by the contract of Presidio's anonymizer")
 async def deanonymize(
     body: DeanonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: PresidioDep
 ) -> Response:
-    return _replaced(request, await presidio.deanonymized(caller.tenant, body), whole=isinstance(body.text, str))
+    results = await presidio.deanonymized(caller.tenant, body)
+    return await _replaced(request, caller, presidio, results, is_one=isinstance(body.text, str))
 
 
 @router.get("/supportedentities", summary="The types that POST /analyze finds", dependencies=[READER])
@@ -65,11 +68,14 @@ async def deanonymizers() -> list[str]:
     return list(DEANONYMIZERS)
 
 
-def _replaced(request: Request, results: list[Replaced], *, whole: bool) -> Response:
+async def _replaced(
+    request: Request, caller: Caller, presidio: PresidioService, results: list[Replaced], *, is_one: bool
+) -> Response:
     shown = [{"text": each.text, "items": each.items} for each in results]
-    return _answer(request, shown[0] if whole else shown)
+    count = sum(len(each.items) for each in results)
+    return _answer(request, await presidio.encoded(caller.tenant, shown[0] if is_one else shown, count=count))
 
 
-def _answer(request: Request, content: Any) -> Response:
+def _answer(request: Request, content: bytes) -> Response:
     request.state.headers |= GUARANTEE
-    return Response(orjson.dumps(content), media_type="application/json")
+    return Response(content, media_type="application/json")

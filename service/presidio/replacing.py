@@ -46,7 +46,7 @@ def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: st
         new, operator = operate(region.type, text[region.start : region.end])
         written += len(new)
         if written > chars_max:
-            raise InvalidInput(f"Replacements have at most {chars_max} characters in a text.", field=field)
+            raise InvalidInput("The replacements of a call are too long together.", field=field)
         kept = text[min(region.end, last) : last]
         pieces += [kept, new]
         behind += len(kept) + len(new)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
 from core.text.policy import ENTITIES, TAGGED_SCORE_MIN, Sanitised, supported
@@ -36,6 +38,7 @@ from service.workers import Workers
 
 _SCORE_MIN = 1e-9  # of a find; Presidio's threshold 0 leaves out those with the score 0
 _RESULT_WORK = 500  # the time to replace a place, in characters of plain text
+_RESULT_CHARS = 130  # of a find or replacement in JSON
 _PATTERN_WORK = 16  # the time to compile a character of a pattern, in characters of plain text
 _EXPANSION_MAX = 4  # the characters of replacements, against those that a document may have
 TAGGER = "tagger"
@@ -92,6 +95,8 @@ class PresidioService:
         own = [each for each in own if not body.entities or each.definition.entity in body.entities]
         terms = self._terms(tenant, body, [each.definition.entity for each in own])
         read = [number for number, text in enumerate(texts) if text.strip()]
+        if len(read) * sum(each.definition.size for each in own) > limits.terms_chars_max:
+            raise InvalidInput("So many terms and patterns are too many for so many texts.", field=FIELD)
         documents = [] if terms is None else await self._preparation.run(tenant, size, self._tasks, tenant, terms, body)
         drafts = [_draft(texts[number], each) for each in own for number in read]
         found: list[list[Found]] = [[] for _ in texts]
@@ -186,9 +191,9 @@ class PresidioService:
             operator = operators.anonymizer_of(body.anonymizers, entity)
             return operators.replacement(operator, entity, found), operator.type
 
-        def one(text: str, values: Sequence[Any], field: str) -> Replaced:
+        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
             places = without_conflicts(text, places_of(values, field=field, scored=True))
-            return replaced(text, places, operate, field=field, chars_max=self._replacement_chars_max)
+            return replaced(text, places, operate, field=field, chars_max=chars_max)
 
         return await self._each(tenant, body.text, body.analyzer_results, one, field="analyzer_results")
 
@@ -199,26 +204,24 @@ class PresidioService:
             operator = operators.deanonymizer_of(body.deanonymizers, entity)
             return operators.original(operator, found), operator.type
 
-        def one(text: str, values: Sequence[Any], field: str) -> Replaced:
+        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
             places = places_of(values, field=field, scored=False)
-            return replaced(text, places, operate, field=field, chars_max=self._replacement_chars_max)
+            return replaced(text, places, operate, field=field, chars_max=chars_max)
 
         return await self._each(tenant, body.text, body.anonymizer_results, one, field="anonymizer_results")
-
-    @property
-    def _replacement_chars_max(self) -> int:
-        return _EXPANSION_MAX * self._settings.document_chars_max
 
     async def _each(
         self,
         tenant: str,
         text: str | list[str],
         values: Sequence[Any],
-        one: Callable[[str, Sequence[Any], str], Replaced],
+        one: Callable[[str, Sequence[Any], str, int], Replaced],
         *,
         field: str,
     ) -> list[Replaced]:
-        """`one` for each text with its places. Raises InvalidInput for what exceeds a limit."""
+        """`one` for each text with its places, their field and the characters that replacements may have.
+
+        Raises InvalidInput for what exceeds a limit."""
         lists = list(lists_of(text, values, field=field))
         if len(lists) > self._settings.documents_max:
             raise InvalidInput(f"At most {self._settings.documents_max} texts a call.", field="text")
@@ -228,7 +231,20 @@ class PresidioService:
         if count > self._settings.places_per_request_max:
             raise InvalidInput(f"At most {self._settings.places_per_request_max} places a call.", field=field)
         size = sum(len(each) for each, _, _ in lists) + _RESULT_WORK * count
-        return await self._preparation.run(tenant, size, lambda: [one(*each) for each in lists])
+
+        def work() -> list[Replaced]:
+            chars_left = _EXPANSION_MAX * self._settings.document_chars_max
+            done = []
+            for each in lists:
+                done.append(one(*each, chars_left))
+                chars_left -= sum(len(item["text"]) for item in done[-1].items)
+            return done
+
+        return await self._preparation.run(tenant, size, work)
+
+    async def encoded(self, tenant: str, content: Any, *, count: int) -> bytes:
+        """An answer as JSON. `count`: of its finds or replacements."""
+        return await self._preparation.run(tenant, _RESULT_CHARS * count, orjson.dumps, content)
 
 
 def _definition_size(body: AnalyzeRequest) -> int:
@@ -244,5 +260,5 @@ def _threshold(name: str, threshold: float) -> float:
 
 
 def _draft(text: str, own: AdHoc) -> Task:
-    task = DraftTask(text, own.definition.packed(), ALWAYS_RAISED)
+    task = DraftTask(text, own.packed, ALWAYS_RAISED)
     return Task(task, task.weight)

@@ -7,7 +7,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -31,8 +31,8 @@ class Field:
     """A slot and its texts. `values`: those of its JSON, None for a text as it is. `is_inspected`: whether recognisers
     read it, or only what they found elsewhere is replaced.
 
-    Texts that have escapes (`M%C3%BCller`) stand there again without them, after the texts that are written back:
-    recognisers read no escapes, and what they find in one writing is replaced in the other.
+    Only the first texts are written back. After them, `with_readings` repeats those that have escapes (`M%C3%BCller`)
+    without them: recognisers read no escapes, and what they find in one writing is masked in the other.
     """
 
     slot: Slot
@@ -40,6 +40,11 @@ class Field:
     values: Sequence[JsonValue] | None = field(default=None, repr=False)
     source: str = field(default="", repr=False)
     is_inspected: bool = True
+
+    def with_readings(self) -> Field:
+        """The field for masking. A fill with a price would charge the readings, too."""
+        read = [reading for text in self.texts if (reading := as_read(text)) != text] if self.is_inspected else []
+        return replace(self, texts=[*self.texts, *read]) if read else self
 
     def write(self, texts: Sequence[str]) -> None:
         """Put masked texts in the places of the texts."""
@@ -86,7 +91,7 @@ def _field(slot: Slot) -> Field:
     if slot.kind is Kind.VALUE:
         source = orjson.dumps(slot.value).decode()
         values = json_values(source)
-        return Field(slot, _read([each.text for each in values]), values, source)
+        return Field(slot, [each.text for each in values], values, source)
     if slot.kind is Kind.KNOWN:
         return Field(slot, [slot.value], is_inspected=False)
     text: str = slot.value
@@ -94,15 +99,10 @@ def _field(slot: Slot) -> Field:
         try:
             values = json_values(text)
             if slot.kind is Kind.JSON or _has_plain_keys(text):
-                return Field(slot, _read([each.text for each in values]), values, text)
+                return Field(slot, [each.text for each in values], values, text)
         except InvalidInput:
             pass  # models also write other text where JSON is expected
-    return Field(slot, _read([_ESCAPED.sub(_letter, text)]))
-
-
-def _read(texts: list[str]) -> list[str]:
-    """The texts, and those that read otherwise than they are written."""
-    return texts + [read for text in texts if (read := as_read(text)) != text]
+    return Field(slot, [_ESCAPED.sub(_letter, text)])
 
 
 def _has_plain_keys(source: str) -> bool:

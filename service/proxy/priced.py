@@ -25,9 +25,10 @@ from core.text.policy import PRICED_FILLS
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.http.auth import Caller
+from service.preparation import Preparation
 from service.proxy.outgoing import Field
 from service.releases.pipeline import ReleasePipeline
-from service.releases.request import Part, Parts, ReleaseRequest
+from service.releases.request import Buffer, Part, Parts, ReleaseRequest
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
@@ -50,8 +51,11 @@ def is_priced(terms: Terms) -> bool:
 class PricedFills:
     """Fills the texts of requests."""
 
-    def __init__(self, settings: Settings, *, sanitize: SanitizeService, releases: ReleasePipeline) -> None:
+    def __init__(
+        self, settings: Settings, *, sanitize: SanitizeService, releases: ReleasePipeline, preparation: Preparation
+    ) -> None:
         self._settings = settings
+        self._preparation = preparation
         self._sanitize = sanitize
         self._releases = releases
 
@@ -70,11 +74,8 @@ class PricedFills:
                 raise InvalidInput("A text that the model has signed cannot be filled.", field=each.slot.path)
         release_request = await self._release_request(payer, terms, texts, paths)
         body, _ = await self._releases.body(payer.request, payer.caller, release_request, client_disconnected)
-        answer = orjson.loads(b"".join(body))
-        filled = iter(row["text"] for row in answer["data"])
-        for each in fields:
-            each.write([next(filled) if text.strip() else text for text in each.texts])
-        return headers_of(answer)
+        size = _ANSWER_WORK * sum(map(len, body))
+        return await self._preparation.run(payer.caller.tenant, size, _written, fields, body)
 
     async def _release_request(
         self, payer: Payer, terms: Terms, texts: Sequence[str], paths: Sequence[str]
@@ -99,6 +100,15 @@ class PricedFills:
             fingerprint=await _fingerprint(payer, terms),
         )
         return replace(whole, parts=lambda: _parts(whole))
+
+
+def _written(fields: Sequence[Field], body: Sequence[Buffer]) -> dict[str, str]:
+    """Write the texts of a release into the fields. Returns its headers."""
+    answer = orjson.loads(b"".join(body))
+    filled = iter(row["text"] for row in answer["data"])
+    for each in fields:
+        each.write([next(filled) if text.strip() else text for text in each.texts])
+    return headers_of(answer)
 
 
 def headers_of(answer: Mapping[str, Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -20,28 +20,24 @@ from typing import Any
 import orjson
 
 from core.errors import InvalidInput
-from core.text.policy import AUTO, PER_TENANT, SURROGATE
+from core.text.policy import SURROGATE
 from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
-from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
 from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
+from service.proxy.masking import ConversationMasking
 from service.proxy.outgoing import Field, fields_of, noted
 from service.proxy.priced import Payer, PricedFills, is_priced
-from service.proxy.recognition import Finds
 from service.proxy.shares import CallShares
 from service.proxy.slots import Slot
 from service.proxy.upstreams import Upstream, Upstreams
-from service.releases.pipeline import ReleasePipeline
-from service.releases.request import ReleaseRequest
 from service.sanitize import reversible
 from service.sanitize.policies import Policies
-from service.sanitize.reversible import NOTHING, Read, read_of
-from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
+from service.sanitize.schemas import Fill, Terms
 from service.sanitize.service import SanitizeService
 
 NO_GUARANTEE: Mapping[str, str] = MappingProxyType({"Privacy-Guarantee": "none"})
@@ -92,9 +88,8 @@ class ProxyService:
         upstreams: Upstreams,
         policies: Policies,
         sanitize: SanitizeService,
-        releases: ReleasePipeline,
-        preparation: Preparation,
         surrogate_key: Callable[[str], bytes],
+        masking: ConversationMasking,
         kept: KeptConversations,
         priced: PricedFills,
     ) -> None:
@@ -103,12 +98,10 @@ class ProxyService:
         self._upstreams = upstreams
         self._policies = policies
         self._sanitize = sanitize
-        self._releases = releases
-        self._preparation = preparation
         self._surrogate_key = surrogate_key
+        self._masking = masking
         self._kept = kept
         self._priced = priced
-        self._finds = Finds(settings.proxy_finds_bytes_max)
 
     async def outgoing(
         self,
@@ -139,8 +132,7 @@ class ProxyService:
         if is_priced(terms):
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
-            fields = fields_of(slots, proxied, pseudonym_key=key)
-            self._check_size(fields)
+            fields = self._fields(tenant, terms, slots)
             take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
             filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
@@ -149,10 +141,10 @@ class ProxyService:
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
         own_key = _conversation_key(key, seed) if earlier is None else earlier.key
-        surrogates = await self._conversation(
+        surrogates = await self._masking.mask(
             caller,
             terms,
-            slots,
+            self._fields(tenant, terms, slots),
             client_disconnected,
             own_key=own_key,
             earlier=None if earlier is None else earlier.content,
@@ -180,46 +172,19 @@ class ProxyService:
         if is_priced(terms):
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
-        return await self._conversation(caller, terms, slots, client_disconnected, own_key=own_key, earlier=None)
-
-    async def _conversation(
-        self,
-        caller: Caller,
-        terms: Terms,
-        slots: Iterable[Slot],
-        client_disconnected: asyncio.Event,
-        *,
-        own_key: bytes,
-        earlier: Content | None,
-    ) -> Surrogates:
-        """Mask the texts of a conversation in place. `own_key`: of its surrogates, unless they are those of the tenant.
-
-        Raises InvalidInput for what the policy refuses; what the engine raises."""
-        key = self._surrogate_key(caller.tenant)
-        proxied = self._policies.proxied(terms.policy)
-        fields = fields_of(slots, proxied, pseudonym_key=key)
-        self._check_size(fields)
-        reads = await self._read(caller, terms, fields, client_disconnected)
-        for each, own in zip(fields, reads, strict=True):
-            for read in own:
-                _refuse_blocked(read, proxied.block, each.slot.path)
-        return await self._mask(
-            caller,
-            fields,
-            reads,
-            client_disconnected,
-            key=key if terms.fill.consistency == PER_TENANT else own_key,
-            language=None if terms.mask.language == AUTO else terms.mask.language,
-            fill=terms.fill.mode,
-            earlier=earlier,
-        )
+        fields = self._fields(caller.tenant, terms, slots)
+        return await self._masking.mask(caller, terms, fields, client_disconnected, own_key=own_key, earlier=None)
 
     def lets_media_pass(self, tenant: str, policy: str | None) -> bool:
         """Whether the policy lets images pass unread. Raises InvalidInput, PolicyEnforced."""
         return self._policies.proxied(self._terms(tenant, policy).policy).media == "pass"
 
-    def _check_size(self, fields: Sequence[Field]) -> None:
-        """Raise InvalidInput for more text than a request may have."""
+    def _fields(self, tenant: str, terms: Terms, slots: Iterable[Slot]) -> list[Field]:
+        """The fields of a request. Raises InvalidInput for what the policy refuses, and for too much text."""
+        proxied = self._policies.proxied(terms.policy)
+        fields = fields_of(slots, proxied, pseudonym_key=self._surrogate_key(tenant))
+        if not is_priced(terms):
+            fields = [each.with_readings() for each in fields]
         chars = texts = 0
         for each in fields:
             chars += sum(map(len, each.texts))
@@ -232,6 +197,7 @@ class ProxyService:
                 raise InvalidInput(
                     f"A request has at most {self._settings.proxy_texts_max} texts.", field=each.slot.path
                 )
+        return fields
 
     def _terms(self, tenant: str, policy: str | None) -> Terms:
         """The mask and fill of a request: realistic surrogates, if no policy says otherwise.
@@ -245,111 +211,10 @@ class ProxyService:
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         return terms
 
-    async def _read(
-        self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
-    ) -> list[list[Read]]:
-        """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
-        paths = {
-            text: each.slot.path
-            for each in reversed(fields)
-            if each.is_inspected
-            for text in each.texts
-            if text.strip()
-        }
-        found = dict(zip(paths, await self._read_texts(caller, terms, paths, client_disconnected), strict=True))
-        for each in fields:
-            if each.is_inspected and any(found.get(text, NOTHING).refused for text in each.texts):
-                raise InvalidInput("The text is in no language that the policy accepts.", field=each.slot.path)
-        return [[found.get(text, NOTHING) if each.is_inspected else NOTHING for text in each.texts] for each in fields]
-
-    async def _read_texts(
-        self, caller: Caller, terms: Terms, paths: Mapping[str, str], client_disconnected: asyncio.Event
-    ) -> list[Read]:
-        """What was found in each text of `paths`, which says where it stands first."""
-        tenant = caller.tenant
-        size = sum(map(len, paths))
-        tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, paths)
-        names = await self._preparation.run(
-            tenant, size, lambda: [self._finds.name(tenant, task.payload) for task in tasks]
-        )
-        kept = {name: read for name in names if (read := self._finds.get(name)) is not None}
-        missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in kept}
-        if missing:
-            results = await self._run(caller, list(missing.values()), client_disconnected)
-            for name, result in zip(missing, results, strict=True):
-                kept[name] = read_of(result)
-                self._finds.keep(name, kept[name])
-        return [kept[name] for name in names]
-
-    async def _mask(
-        self,
-        caller: Caller,
-        fields: Sequence[Field],
-        reads: Sequence[Sequence[Read]],
-        client_disconnected: asyncio.Event,
-        *,
-        key: bytes,
-        language: str | None,
-        fill: str,
-        earlier: Content | None,
-    ) -> Surrogates:
-        """Mask the fields in place. Returns the surrogates of the conversation. Raises TaskFailed without them."""
-        texts = [text for each in fields for text in each.texts]
-        size = sum(map(len, texts))
-        flat = [read for own in reads for read in own]
-        task = await self._preparation.run(
-            caller.tenant,
-            size,
-            reversible.mask_task,
-            texts,
-            flat,
-            key=key,
-            language=language,
-            fill=fill,
-            earlier=earlier,
-        )
-        (masked,) = await self._run(caller, [task], client_disconnected)
-        await self._preparation.run(caller.tenant, size, _write, fields, masked.texts)
-        surrogates: Surrogates = masked.mapping
-        return surrogates
-
-    async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
-        request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=tasks, render=lambda *_: {})
-        return await self._releases.results(caller, request, client_disconnected)
-
-    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
-        """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text, and InvalidInput
-        for a type that is blocked and that no recogniser looks for."""
-        tasks: list[Task] = []
-        block = self._policies.proxied(terms.policy).block
-        for text, path in paths.items():
-            body = SanitizeRequest.model_construct(
-                _fields_set={"documents", "mask", "dry_run"},
-                documents=[TextDocument(text=text)],
-                **(dict(terms) | {"fill": Fill(), "dry_run": True}),
-            )
-            try:
-                _, (task,) = self._sanitize.prepare(tenant, body)
-            except InvalidInput as error:
-                if (error.field or "").startswith("documents"):
-                    error.field = path
-                raise
-            if not task.payload.policy.looks_for(block):
-                raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
-            tasks.append(replace(task, payload=replace(task.payload, explain=0)))
-        return tasks
-
 
 def _sent(body: dict[str, Any], model: str) -> bytes:
     body["model"] = model
     return orjson.dumps(body)
-
-
-def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:
-    at = 0
-    for each in fields:
-        each.write(masked[at : at + len(each.texts)])
-        at += len(each.texts)
 
 
 def _conversation_key(key: bytes, seed: str) -> bytes:
@@ -364,9 +229,3 @@ def _refuse_recall(dialect: Dialect, body: Mapping[str, Any], *, vault: bool) ->
             raise InvalidInput(
                 "A conversation that the upstream keeps cannot be restored: send the conversation itself.", field=path
             )
-
-
-def _refuse_blocked(read: Read, blocked: Sequence[str], path: str) -> None:
-    for _, _, entity in read.regions:
-        if entity in blocked:
-            raise InvalidInput(f"The policy lets no {entity} pass to a language model.", field=path)

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 COMMAND = Path(sys.executable).with_name("privacy-gateway")
-START_S_MAX = 120.0
+START_S_MAX = 300.0
 DEFAULTS = {"PRIVACY_GATEWAY_JOB_PRIORITY": "normal"}  # an idle job would wait until the other tests have ended
 # for gateways that start often: no models that fill or find names
 LEAN = {"PRIVACY_GATEWAY_TAGGER": "off", "PRIVACY_GATEWAY_INFILL": "off"}

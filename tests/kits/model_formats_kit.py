@@ -97,6 +97,7 @@ def _chat_events(said: Said, split: Split) -> Iterator[str]:
     def chunk(delta: dict[str, Any], reason: str | None = None) -> str:
         return _data(base | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
+    yield chunk({"role": "assistant"})
     for part in split(said.text):
         yield chunk({"content": part})
     for number, call in enumerate(said.calls):

@@ -65,6 +65,7 @@ def presidio(name: str, address: str) -> dict[str, Any]:
         "presidio_anonymizer_api_base": address,
         "pii_entities_config": {"PERSON": "MASK", "LOCATION": "MASK", "EMAIL_ADDRESS": "MASK", "CREDIT_CARD": "MASK"},
         "output_parse_pii": True,
+        "presidio_filter_scope": "input",
     }
     return {"guardrail_name": name, "litellm_params": params}
 

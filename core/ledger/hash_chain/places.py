@@ -6,6 +6,7 @@ the seals themselves.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from core.ledger import names
@@ -13,7 +14,7 @@ from core.ledger.client import LedgerClient
 
 
 class SealPlaces:
-    """Finds the seals of one tenant's entries, in increasing or in decreasing order."""
+    """Finds the seals of one tenant's entries."""
 
     def __init__(self, client: LedgerClient, tenant: str) -> None:
         self._client = client
@@ -24,8 +25,19 @@ class SealPlaces:
         if not numbers:
             return {}
         key = names.segments_key(self._tenant)
-        last = max(numbers)
-        rows = await self._client.call("ZRANGEBYSCORE", key, min(numbers), last)
-        rows += await self._client.call("ZRANGEBYSCORE", key, f"({last}", "+inf", "LIMIT", 0, 1)
-        segments = sorted(tuple(map(int, row.split(b":"))) for row in rows)
-        return {number: next((n for n, first, end in segments if first <= number <= end), None) for number in numbers}
+        # One read covers entries that are near each other. An entry far from the others takes one of its own.
+        rows = await self._client.call("ZRANGEBYSCORE", key, min(numbers), "+inf", "LIMIT", 0, len(numbers))
+        found = self._among(numbers, rows)
+        left = [number for number in numbers if found[number] is None]
+        single = await self._client.call_many([("ZRANGEBYSCORE", key, n, "+inf", "LIMIT", 0, 1) for n in left])
+        return found | self._among(left, [row for rows in single for row in rows])
+
+    @staticmethod
+    def _among(numbers: Sequence[int], rows: Sequence[bytes]) -> dict[int, int | None]:
+        segments = sorted((*map(int, row.split(b":")),) for row in rows)
+        lasts = [last for _, _, last in segments]
+        found: dict[int, int | None] = {}
+        for number in numbers:
+            at = bisect_left(lasts, number)
+            found[number] = segments[at][0] if at < len(segments) and segments[at][1] <= number else None
+        return found

@@ -2,12 +2,14 @@
 // A view whose `show` returns a function is refreshed by it whenever the tenant's budget has changed.
 import { api, leave, showProblem, startSession } from "./api.js";
 
-function follow(refresh) {
+/** `known`: the number of the last journal entry before the view read anything. */
+function follow(refresh, known) {
   const events = new EventSource("/budget/events");
-  let first = true;
-  events.addEventListener("budget", async () => {
-    if (first) first = false;
-    else if (refresh) await refresh().catch(showProblem);
+  events.addEventListener("budget", async (event) => {
+    const last = JSON.parse(event.data).last_entry;
+    if (last === known) return;
+    known = last;
+    await refresh().catch(showProblem);
   });
   events.addEventListener("problem", (event) => {
     if (JSON.parse(event.data).status === 401) leave(); // else the browser connects again
@@ -22,15 +24,17 @@ document.getElementById("sign-out").addEventListener("click", async () => {
   leave();
 });
 
+// On a phone the views are a row that scrolls.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 const place = document.getElementById("view");
 try {
-  const session = await startSession();
+  const [session, view] = await Promise.all([startSession(), place && import(`./views/${place.dataset.view}.js`)]);
   if (place) {
-    const view = await import(`./views/${place.dataset.view}.js`);
     const content = document.createElement("div");
     const refresh = await view.show(content, session);
     place.replaceChildren(content);
-    if (session.tenant !== null) follow(refresh);
+    if (session.tenant !== null) follow(refresh || (async () => {}), session.last_entry);
   }
 } catch (error) {
   if (place) place.replaceChildren();

@@ -15,12 +15,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from service.proxy.dialects.json_schema import SCHEMA
 from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
     IDENTIFIER,
     NO_TEXT,
-    SCHEMA,
     TEXT,
     TEXTS,
     UNTOUCHED,

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from service.proxy.dialects.json_schema import SCHEMA
 from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
     IDENTIFIER,
     JSON,
     METADATA,
-    SCHEMA,
     TEXT,
     TEXTS,
     Content,

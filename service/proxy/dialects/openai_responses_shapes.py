@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from service.proxy.dialects.json_schema import SCHEMA
 from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
@@ -21,7 +22,6 @@ from service.proxy.dialects.shapes import (
     MEDIA,
     METADATA,
     NO_TEXT,
-    SCHEMA,
     TEXT,
     TEXTS,
     VALUE,

@@ -56,7 +56,7 @@ class Rounds:
             *self.folds,
             self.jobs,
             seal_age_s=lambda: self.seal_age_s,
-            entries_max=1000,
+            rows_max=1000,
             forecasts_max=100,
         )
 

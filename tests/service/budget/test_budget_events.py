@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 
 import httpx
+import pytest
 from gateway_kit import Gateway, Tenant
 
 from core.errors import LedgerUnavailable
@@ -82,6 +83,16 @@ def test_a_release_is_an_event(real_gateway: Gateway, real_tenant: Tenant) -> No
                 second = _next(lines)
     entries = real_tenant.http.get(f"/budget/{real_tenant.name}/sentence/journal").json()["entries"]
     assert first < second <= entries[-1]["seq"]
+
+
+@pytest.mark.parametrize("text", [b"", b"-1", b"\xb2", b"9" * 5_000, b"1_0", b"x\xff"], ids=range(6))
+def test_an_event_id_that_is_no_number_is_none(real_gateway: Gateway, real_tenant: Tenant, text: bytes) -> None:
+    headers = {b"Authorization": f"Bearer {real_tenant.key}".encode(), b"Last-Event-ID": text}
+    with (
+        httpx.Client(base_url=real_gateway.url, timeout=300) as client,
+        client.stream("GET", "/budget/events", headers=headers) as stream,
+    ):
+        assert _next(stream.iter_lines()) >= 1
 
 
 def test_a_stream_ends_with_its_key(real_gateway: Gateway, real_tenant: Tenant) -> None:

@@ -63,7 +63,7 @@ class Spender:
         self.runner.run(self.series.fold("acme"))
         state = self.runner.run(self.ledger.account("acme", account))
         return self.runner.run(
-            forecast_of(state, "acme", self.ledger, self.series, now_ms=self.clock.now_ms, entries_max=10_000)
+            forecast_of(state, "acme", self.ledger, self.series, now_ms=self.clock.now_ms, rows_max=20_000)
         )
 
 

@@ -136,6 +136,8 @@ def test_deny_lists_of_the_request_find(tenant: Tenant) -> None:
         ({"ad_hoc_recognizers": [ZIP | {"global_regex_flags": 0}]}, "ad_hoc_recognizers.0.global_regex_flags"),
         ({"ad_hoc_recognizers": [ZIP] * 17}, "ad_hoc_recognizers"),
         ({"text": ["zq"] * 257}, "text"),
+        ({"text": ["zq"] * 256, "ad_hoc_recognizers": [{"supported_entity": "ZIP", "deny_list": ["zq" * 100] * 90}]},
+         "ad_hoc_recognizers"),
         ({"text": "zq" * 50_001, "ad_hoc_recognizers": [ZIP]}, "text"),
     ],
 )  # fmt: skip
@@ -197,6 +199,10 @@ def test_what_was_encrypted_comes_back(tenant: Tenant) -> None:
         ("/anonymize", {"analyzer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}]}),
         ("/anonymize", {"analyzer_results": [[]]}),
         ("/anonymize", {"analyzer_results": [], "text": ["zq"]}),
+        ("/anonymize", {"analyzer_results": [{"start": 0, "end": 1, "score": 1, "entity_type": "A"}], "text": ["zq"]}),
+        ("/anonymize", {"text": ["zq" * 2_500] * 2, "anonymizers": {"A": {"type": "replace", "new_value": "a" * 1_000}},
+                        "analyzer_results": [[{"start": at, "end": at + 1, "score": 1, "entity_type": "A"}
+                                              for at in range(0, 5_000, 2)]] * 2}),
         ("/anonymize", {}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "custom"}}}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "mask", "masking_char": "*"}}}),

@@ -138,6 +138,7 @@ def test_texts_of_unknown_members_of_a_conversation_are_found() -> None:
         {"type": "reasoning.encrypted", "data": "TWFyaWE="},
     ]
     message = {"role": "assistant", "content": "Hi", "reasoning_details": details, "channel": {"Maria": ["Maria"]}}
+    message["author"] = {"name": "Maria", "account_id": "a1"}
     chat = {"model": "m", "messages": [message], "provider": {"order": ["Maria"]}, "models": ["Maria"]}
     block = {"type": "text", "text": "Hi", "remark": "Maria"}
     item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi", "remark": "Maria"}]}
@@ -147,6 +148,7 @@ def test_texts_of_unknown_members_of_a_conversation_are_found() -> None:
         ("messages.0.2.0.1", Kind.TEXT),
         ("messages.0.2.1.1", Kind.KNOWN),
         ("messages.0.3.0.0", Kind.TEXT),
+        ("messages.0.4.0", Kind.TEXT),
     ]
     assert [slot.value for slot in MESSAGES.slots({"messages": [{"role": "user", "content": [block]}]})] == [
         "Hi",

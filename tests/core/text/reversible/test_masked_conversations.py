@@ -39,7 +39,8 @@ _SNIPPETS = st.sampled_from(
     ["Anna", "anna", "ANNA", "Anna Kowalska", "Kowalska", "O'Neil", "O&#39;Neil", "&amp;", "%20", "%C3%BC", "\\", "\\n",
      "\\_", "_", " ", "\n", "\r\n", "  ", "+", "4111 1111 1111 1111", "4111-1111-1111-1111", "+49 30 1234567", "王伟",
      "さん", "[PERSON_1]", "[person_2]", "PERSON_1", "a@b.de", ".", ",", "'s", "s", "é", "e\u0301", "\u0301", "ß",
-     "STRASSE", "Straße", "İ", "ﬁ", "12", "3 May 2021", "van", "der", "Herr", "\u00a0", "&", "%", "\U0001f600"]
+     "STRASSE", "Straße", "İ", "ﬁ", "12", "3 May 2021", "van", "der", "Herr", "\u00a0", "&", "%", "\U0001f600",
+     "Ａｎｎａ", "𝐊owalska", "anna-kowalska", "ANNA_KOWALSKA", "%41nna"]
 )  # fmt: skip
 _TEXTS = st.lists(st.one_of(_SNIPPETS, st.text(max_size=3)), max_size=14).map("".join)
 _TYPES = st.sampled_from([*ENTITIES, "WORD", "PROJECT"])

@@ -1,0 +1,75 @@
+"""A client of the privacy gateway.
+
+`Gateway` waits for each answer, `AsyncGateway` has the same methods for `await`. Every call that charges has an
+idempotency key of its own, which all of its retries keep, so that a lost answer is never paid twice.
+"""
+
+from privacy_gateway_client.answers import Account, Job, Privacy, SanitizedRow
+from privacy_gateway_client.async_client import AsyncGateway
+from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client.cache import Cache, new_cache_key
+from privacy_gateway_client.cap import BudgetCap
+from privacy_gateway_client.errors import (
+    AnswerInvalid,
+    BudgetCapReached,
+    BudgetExhausted,
+    CacheUnusable,
+    ConnectionLost,
+    GatewayError,
+    InvalidRequest,
+    JobCancelled,
+    JobFailed,
+    NotStarted,
+    PlanMismatch,
+    Problem,
+    Rejected,
+    ReleaseGone,
+    StreamInterrupted,
+    TooManyRequests,
+    Unauthorized,
+    WorkFailed,
+)
+from privacy_gateway_client.exchange import Retry
+from privacy_gateway_client.limits import Limits
+from privacy_gateway_client.requests import Document, Fill, Mask, TextDocument
+from privacy_gateway_client.results import Embeddings, Partial, Release, Sanitized
+
+__all__ = [
+    "Account",
+    "AnswerInvalid",
+    "AsyncGateway",
+    "BudgetCap",
+    "BudgetCapReached",
+    "BudgetExhausted",
+    "Cache",
+    "CacheUnusable",
+    "ConnectionLost",
+    "Document",
+    "Embeddings",
+    "Fill",
+    "Gateway",
+    "GatewayError",
+    "InvalidRequest",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "Limits",
+    "Mask",
+    "NotStarted",
+    "Partial",
+    "PlanMismatch",
+    "Privacy",
+    "Problem",
+    "Rejected",
+    "Release",
+    "ReleaseGone",
+    "Retry",
+    "Sanitized",
+    "SanitizedRow",
+    "StreamInterrupted",
+    "TextDocument",
+    "TooManyRequests",
+    "Unauthorized",
+    "WorkFailed",
+    "new_cache_key",
+]

@@ -1,0 +1,362 @@
+"""The models of answers. A member that a later gateway adds is kept in `model_extra`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(extra="allow", protected_namespaces=(), hide_input_in_errors=True, defer_build=True)
+
+
+class Cost(Answer):
+    epsilon: float
+    delta: float = 0.0
+
+
+class Privacy(Answer):
+    """What an answer guarantees. `guarantee` is `none` for what was only masked; further members: the mechanism's."""
+
+    guarantee: str
+    unit: str | None = None
+    units: list[str] = Field(default_factory=list)
+    adjacency: str | None = None
+    public: list[str] = Field(default_factory=list)
+    epsilon: float | None = None
+    delta: float | None = None
+    epsilon_worst_case: float | None = None
+    per: str | None = None
+    mechanism: str | None = None
+    release_id: str | None = None
+    note: str | None = None
+
+
+class Accountant(Answer):
+    name: str
+    kind: str
+    epsilon: float | None = None
+    delta: float | None = None
+    order: float | None = None
+    note: str | None = None
+
+
+class Arm(Answer):
+    name: str
+    order: float | None = None
+    spent: float
+    limit: float
+    spent_delta: float | None = None
+    limit_delta: float | None = None
+    open: bool
+
+
+class Account(Answer):
+    """An account of the tenant, or of one of its subjects."""
+
+    account: str
+    unit: str
+    adjacency: str
+    kind: str
+    subject_hash: str | None = None
+    limit: Cost
+    committed: Cost
+    reserved: Cost
+    remaining: Cost
+    accountants: list[Accountant] = Field(default_factory=list)
+    arms: list[Arm] | None = None
+    plan: dict[str, Any] | None = None
+
+
+class Fit(Answer):
+    account: str
+    arm: str | None = None
+    order: float | None = None
+    fits: int | None = None
+
+
+class HeadroomRow(Answer):
+    """How many more requests of one kind fit, each with one document. `preset` is None for a mechanism."""
+
+    preset: str | None = None
+    endpoint: str
+    mechanism: str
+    epsilon: float
+    unit: str
+    fits: int
+    binding: Fit
+    accounts: list[Fit]
+    new_subject: dict[str, int] | None = None
+
+
+class Unpriced(Answer):
+    preset: str | None = None
+    endpoint: str
+    code: str
+
+
+class Headroom(Answer):
+    account: str
+    epsilon: float | None = None
+    requests: list[HeadroomRow]
+    unpriced: list[Unpriced] = Field(default_factory=list)
+
+
+class EstimateLine(Answer):
+    account: str
+    unit: str
+    cost: Cost
+    remaining: Cost
+    remaining_after: Cost | None = None
+    allowed: bool
+    fits: int | None = None
+
+
+class Estimate(Answer):
+    """What a request would cost, and how often it fits."""
+
+    privacy: Privacy
+    allowed: bool
+    fits: int | None = None
+    accounts: list[EstimateLine]
+
+
+class JournalEntry(Answer):
+    seq: int
+    at_ms: int
+    transition: str
+    release_id: str | None = None
+    mechanism: str | None = None
+    reason: str | None = None
+    key_id: str | None = None
+    amount: Cost | None = None
+
+
+class SeriesPoint(Answer):
+    at_ms: int
+    committed: Cost
+    reserved: Cost
+    releases: int
+
+
+class OneSeries(Answer):
+    unit: str
+    mechanism: str
+    subject_class: str
+    points: list[SeriesPoint]
+
+
+class Series(Answer):
+    from_ms: int
+    to_ms: int
+    step_s: int
+    as_of_ms: int
+    series: list[OneSeries]
+
+
+class Span(Answer):
+    """A region of the sanitised text, and of the original, in code points."""
+
+    type: str
+    technique: str | None = None
+    start: int | None = None
+    end: int | None = None
+    original_start: int | None = None
+    original_end: int | None = None
+    score: float | None = None
+    recogniser: str | None = None
+
+
+class Suppressed(Answer):
+    type: str
+    rule: str
+    original_start: int
+    original_end: int
+    score: float
+    recogniser: str
+    by: str | None = None
+
+
+class SanitizedRow(Answer):
+    """One document. `text` is None after a dry run."""
+
+    index: int
+    id: str | None = None
+    language: str | None = None
+    note: str | None = None
+    text: str | None = Field(None, repr=False)
+    spans: list[Span] | None = None
+    suppressed: list[Suppressed] | None = None
+    suppressed_left_out: int | None = None
+    masked_tokens: int | None = None
+    tokens: int | None = None
+    release_id: str | None = None
+
+
+class SanitizeAnswer(Answer):
+    data: list[SanitizedRow]
+    policy: str | None = None
+    dry_run: bool = False
+    restore_token: str | None = Field(None, repr=False)
+    restore_until: int | None = None
+    privacy: Privacy
+    budget: Account | None = None
+    usage: dict[str, int]
+
+
+class StreamSummary(Answer):
+    documents: int
+    released: int
+    failed: int
+    charged: int
+    complete: bool
+    problem: dict[str, Any] | None = None
+    privacy: Privacy | None = None
+    budget: Account | None = None
+    usage: dict[str, int] | None = None
+
+
+class RestoredRow(Answer):
+    index: int
+    text: str = Field(repr=False)
+
+
+class Restored(Answer):
+    data: list[RestoredRow]
+
+
+class EmbeddingRow(Answer):
+    """What an answer says about a document or text, beside its vector."""
+
+    index: int
+    id: str | None = None
+    space: str | None = None
+    domain: str | None = None
+    sentences: int | None = None
+    windows: int | None = None
+    utility: str | None = None
+
+
+class Job(Answer):
+    """A job. `problem` of a failed one, `result` of one that succeeded, `metrics` while it trains."""
+
+    job_id: str
+    kind: str
+    label: str
+    status: str
+    progress: float
+    stage: str | None = None
+    attempts: int
+    cancel_requested: bool
+    created_ms: int
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    reserved: Cost
+    spent: Cost
+    metrics: dict[str, Any] | None = None
+    problem: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ("succeeded", "failed", "cancelled")
+
+
+class Recogniser(Answer):
+    """A recogniser of the tenant. A list names its parts by their numbers only."""
+
+    name: str
+    entity: str
+    score: float
+    case_sensitive: bool
+    whole_words: bool
+    patterns: list[str] | int = Field(repr=False)
+    deny: list[str] | int = Field(repr=False)
+    allow: list[str] | int = Field(repr=False)
+    context: list[str] | int = Field(repr=False)
+    updated_ms: int
+
+
+class DraftFinds(Answer):
+    entity: str
+    threshold: float
+    finds: list[dict[str, Any]]
+    total: int
+
+
+class ApiKey(Answer):
+    """An API key of a tenant. `key` is shown once, by the answer that made it."""
+
+    key_id: str
+    key: str | None = Field(None, repr=False)
+    tenant: str | None = None
+    label: str | None = None
+    roles: list[str] | None = None
+    created_ms: int | None = None
+    expires_ms: int | None = None
+    revoked_ms: int | None = None
+    last_used_ms: int | None = None
+
+
+class NewTenantAnswer(Answer):
+    tenant: str | None = None
+    key: str = Field(repr=False)
+
+
+class Tenant(Answer):
+    name: str
+    mode: str
+    created_ms: int
+
+
+class AuditEntry(Answer):
+    n: int
+    at_ms: int
+    by: str
+    action: str
+    target: str
+    details: dict[str, Any]
+    genuine: bool
+    previous: str
+    mac: str
+    body: str
+
+
+class Domain(Answer):
+    """A domain pack. Further members: what its card says."""
+
+    name: str
+    scope: str
+    usable: bool
+    encoder: str | None = None
+    encoder_fingerprint: str | None = None
+    dimension: int | None = None
+
+
+class Models(Answer):
+    models: list[dict[str, Any]]
+    finetune: list[str]
+    fine_tuned: list[dict[str, Any]]
+    projections: dict[str, Any]
+
+
+class Entity(Answer):
+    name: str
+    threshold: float
+    default: bool
+    languages: list[str]
+    recognisers: list[str]
+
+
+class Entities(Answer):
+    entities: list[Entity]
+    profiles: dict[str, list[str]]
+
+
+class Preset(Answer):
+    id: str
+    object: str
+    created: int
+    owned_by: str
+    preset: dict[str, Any] | None = None

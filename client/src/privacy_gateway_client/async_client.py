@@ -1,0 +1,183 @@
+"""The asynchronous client. Each method is an operation, which has its documentation."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import httpx
+from typing_extensions import Self, Unpack
+
+from privacy_gateway_client import answers
+from privacy_gateway_client.cap import BudgetCap
+from privacy_gateway_client.connection import EventData, Sanitised, Settings, Space, SyntheticRow, http_options
+from privacy_gateway_client.core import Core
+from privacy_gateway_client.drivers import AsyncDriver
+from privacy_gateway_client.operations import (
+    administration,
+    budget,
+    catalogue,
+    embedding,
+    jobs,
+    language_models,
+    recognisers,
+    sanitizing,
+    vectors,
+)
+from privacy_gateway_client.surface import Emits, awaiting, listing_async
+
+
+class AsyncBudget(Space[AsyncDriver]):
+    """Budget queries; none of them charges."""
+
+    accounts = listing_async(budget.accounts, Emits[answers.Account]())
+    account = awaiting(budget.account)
+    headroom = awaiting(budget.headroom)
+    remaining = awaiting(budget.remaining)
+    journal = listing_async(budget.journal, Emits[answers.JournalEntry]())
+    subjects = listing_async(budget.subjects, Emits[answers.Account]())
+    series = awaiting(budget.series)
+    estimate = awaiting(budget.estimate)
+
+
+class AsyncJobs(Space[AsyncDriver]):
+    """Jobs that were submitted."""
+
+    list = listing_async(jobs.list_jobs, Emits[answers.Job]())
+    get = awaiting(jobs.get_job)
+    cancel = awaiting(jobs.cancel)
+    events = listing_async(jobs.events, Emits[answers.Job]())
+    wait = awaiting(jobs.wait)
+    artifact = awaiting(jobs.artifact)
+    delete_artifact = awaiting(jobs.delete_artifact)
+    card = awaiting(jobs.card)
+    report = awaiting(jobs.report)
+    sample = listing_async(jobs.sample, Emits[SyntheticRow]())
+    sample_csv = awaiting(jobs.sample_csv)
+
+
+class AsyncModels(Space[AsyncDriver]):
+    """Models, presets and projections."""
+
+    list = awaiting(catalogue.models)
+    delete_fine_tuned = awaiting(catalogue.delete_fine_tuned)
+    projection = awaiting(vectors.projection)
+    presets = awaiting(catalogue.presets)
+    preset = awaiting(catalogue.preset)
+
+
+class AsyncDomains(Space[AsyncDriver]):
+    """Domain packs."""
+
+    list = awaiting(catalogue.domains)
+    delete = awaiting(catalogue.delete_domain)
+
+
+class AsyncRecognisers(Space[AsyncDriver]):
+    """The tenant's own recognisers."""
+
+    list = listing_async(recognisers.list_recognisers, Emits[answers.Recogniser]())
+    get = awaiting(recognisers.get_recogniser)
+    put = awaiting(recognisers.put_recogniser)
+    delete = awaiting(recognisers.delete_recogniser)
+    try_out = awaiting(recognisers.try_recogniser)
+
+
+class AsyncAccounting(Space[AsyncDriver]):
+    """Calculations over plans."""
+
+    compare = awaiting(catalogue.compare)
+    calibrate = awaiting(catalogue.calibrate)
+
+
+class AsyncKeys(Space[AsyncDriver]):
+    """The tenant's API keys."""
+
+    list = awaiting(administration.list_keys)
+    create = awaiting(administration.create_key)
+    rotate = awaiting(administration.rotate_key)
+    revoke = awaiting(administration.revoke_key)
+
+
+class AsyncLanguageModels(Space[AsyncDriver]):
+    """Language models behind the gateway."""
+
+    chat_completions = awaiting(language_models.chat_completions)
+    responses = awaiting(language_models.responses)
+    messages = awaiting(language_models.messages)
+    stream = listing_async(language_models.stream, Emits[EventData]())
+
+
+class AsyncHealth(Space[AsyncDriver]):
+    """Liveness, readiness and metrics."""
+
+    live = awaiting(catalogue.live)
+    ready = awaiting(catalogue.ready)
+    metrics = awaiting(catalogue.metrics)
+
+
+class AsyncAdmin(Space[AsyncDriver]):
+    """Administration, with the admin key."""
+
+    tenants = awaiting(administration.tenants)
+    create_tenant = awaiting(administration.create_tenant)
+    budgets = listing_async(administration.tenant_budgets, Emits[answers.Account]())
+    keys = awaiting(administration.tenant_keys)
+    create_key = awaiting(administration.create_tenant_key)
+    rotate_key = awaiting(administration.rotate_tenant_key)
+    revoke_key = awaiting(administration.revoke_tenant_key)
+    audit = listing_async(administration.audit, Emits[answers.AuditEntry]())
+
+
+class AsyncGateway:
+    """An asynchronous client of the gateway at `base_url`, for one API key; one event loop uses it.
+
+    settings: see `Settings`. Close it, or use it by `async with`.
+    """
+
+    embed_documents = awaiting(embedding.embed_documents)
+    embed_texts = awaiting(embedding.embed_texts)
+    embed_vectors = awaiting(vectors.embed_vectors)
+    openai_embeddings = awaiting(embedding.openai_embeddings)
+    sanitize = awaiting(sanitizing.sanitize)
+    sanitize_stream = listing_async(sanitizing.sanitize_stream, Emits[Sanitised]())
+    restore = awaiting(sanitizing.restore)
+    synthesize = awaiting(jobs.synthesize)
+    finetune = awaiting(jobs.finetune)
+    build_domain = awaiting(jobs.build_domain)
+    tune_infill = awaiting(jobs.tune_infill)
+    entities = awaiting(catalogue.entities)
+    policies = awaiting(catalogue.policies)
+
+    def __init__(self, base_url: str, api_key: str, **settings: Unpack[Settings]) -> None:
+        transport = settings.get("async_transport")
+        http = httpx.AsyncClient(transport=transport, **http_options(base_url, api_key, settings))
+        self._core = Core.of(base_url, settings)
+        self._driver = AsyncDriver(http)
+        self.budget = AsyncBudget(self._core, self._driver)
+        self.jobs = AsyncJobs(self._core, self._driver)
+        self.models = AsyncModels(self._core, self._driver)
+        self.domains = AsyncDomains(self._core, self._driver)
+        self.recognisers = AsyncRecognisers(self._core, self._driver)
+        self.accounting = AsyncAccounting(self._core, self._driver)
+        self.keys = AsyncKeys(self._core, self._driver)
+        self.language_models = AsyncLanguageModels(self._core, self._driver)
+        self.health = AsyncHealth(self._core, self._driver)
+        self.admin = AsyncAdmin(self._core, self._driver)
+
+    def budget_cap(self, epsilon: float) -> BudgetCap:
+        """A context manager that refuses what would charge more than `epsilon` in its block, before it is sent."""
+        return BudgetCap(epsilon)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._core.gateway!r})"
+
+    async def close(self) -> None:
+        await self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,158 @@
+"""The logic of every call as generators that yield effects, so that one implementation serves both clients.
+
+An operation is a generator (`Op[T]`) that yields effects and returns a result. A driver (`drivers.py`) carries the
+effects out, blocking or on an event loop. The functions below make effects with typed results: an operation writes
+`answer = yield from send(request)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A request. `content`: bytes, or a function that opens an iterator of them for each attempt.
+
+    repeatable: whether the request may be sent again after its bytes have left and no answer came: it has an
+        idempotency key, reads, or costs nothing.
+    """
+
+    method: str
+    path: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | Callable[[], Iterable[bytes]] | None = field(default=None, repr=False)
+    repeatable: bool = True
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A complete answer. Names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """An answer whose body arrives piece by piece. `source`: the driver's own."""
+
+    status: int
+    headers: Mapping[str, str]
+    source: Any = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Send:
+    request: Outgoing
+
+
+@dataclass(frozen=True)
+class Open:
+    request: Outgoing
+
+
+@dataclass(frozen=True)
+class Piece:
+    flow: Flow
+
+
+@dataclass(frozen=True)
+class Line:
+    flow: Flow
+
+
+@dataclass(frozen=True)
+class Close:
+    flow: Flow
+
+
+@dataclass(frozen=True)
+class Sleep:
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Call:
+    function: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Gather:
+    operations: Sequence[Generator[Any, Any, Any]]
+    concurrency: int
+
+
+@dataclass(frozen=True)
+class Emit:
+    value: Any
+
+
+Effect = Send | Open | Piece | Line | Close | Sleep | Call | Gather | Emit
+Op = Generator[Effect, Any, T]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one of several operations ended. `error` and `value` are None for one that was not started."""
+
+    value: Any = None
+    error: BaseException | None = None
+    started: bool = True
+
+
+def send(request: Outgoing) -> Op[Incoming]:
+    """Send and receive the whole answer. Raises ConnectionLost."""
+    answer: Incoming = yield Send(request)
+    return answer
+
+
+def open_flow(request: Outgoing) -> Op[Flow]:
+    """Send, and receive the head of the answer. Raises ConnectionLost."""
+    flow: Flow = yield Open(request)
+    return flow
+
+
+def next_piece(flow: Flow) -> Op[bytes | None]:
+    """The next bytes of the body, None at its end. Raises ConnectionLost."""
+    piece: bytes | None = yield Piece(flow)
+    return piece
+
+
+def next_line(flow: Flow) -> Op[str | None]:
+    """The next line of the body without its end, None at the end of the body. Raises ConnectionLost."""
+    line: str | None = yield Line(flow)
+    return line
+
+
+def close_flow(flow: Flow) -> Op[None]:
+    yield Close(flow)
+
+
+def sleep(seconds: float) -> Op[None]:
+    yield Sleep(seconds)
+
+
+def in_thread(function: Callable[[], T]) -> Op[T]:
+    """Run a function that blocks; an event loop is not stopped by it."""
+    value: T = yield Call(function)
+    return value
+
+
+def gather(operations: Sequence[Op[Any]], *, concurrency: int) -> Op[list[Outcome]]:
+    """Run operations, at most `concurrency` at a time. After the first error no further one is started.
+
+    The outcomes have the order of the operations. Nothing is raised for an operation that fails."""
+    outcomes: list[Outcome] = yield Gather(operations, concurrency)
+    return outcomes
+
+
+def emit(value: Any) -> Op[None]:
+    """Give the caller's loop its next value."""
+    yield Emit(value)

@@ -1,0 +1,316 @@
+"""The error tree. No message, no attribute and no representation of an error holds text of a request.
+
+GatewayError
+├── InvalidRequest            the request does not fit its model; nothing was sent
+├── BudgetCapReached          a local `budget_cap` refuses the call; nothing was sent
+├── CacheUnusable             the cache cannot be opened with this key
+├── ConnectionLost            no complete answer came, after all retries
+├── AnswerInvalid             the answer is not one of a gateway of this version
+├── StreamInterrupted         a stream of documents ended before its summary
+├── JobFailed                 a job that was awaited has failed
+│   └── JobCancelled
+└── Problem                   the gateway answered with a problem document
+    ├── Unauthorized          401
+    ├── Forbidden             403
+    │   ├── BudgetExhausted   an account does not cover the request
+    │   ├── PlanMismatch      the account is a plan, and this is another release
+    │   ├── RoleMissing       the key lacks a role
+    │   └── PolicyEnforced    the operator's policy admits nothing else
+    ├── NotFound              404
+    ├── Conflict              409
+    │   ├── ReleaseInFlight   the same request is being processed
+    │   └── JobNotSucceeded   the job has no such file, or none yet
+    ├── ReleaseGone           410: charged before, and its answer is no longer stored
+    ├── TooLarge              413, 431
+    ├── Rejected              400, 415, 422: the request cannot be used
+    │   └── BadRow            a row of a table or corpus
+    ├── TooManyRequests       429
+    ├── NotStarted            503, and 504 before the start: nothing was charged
+    ├── StorageFull           507
+    ├── WorkFailed            5xx after the start: charged, without an answer
+    └── UpstreamFailed        502, 504 of a language model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount of privacy budget."""
+
+    epsilon: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """A place in the request, by the names of the API and by numbers, and what is wrong with it."""
+
+    field: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ArmState:
+    """What a rule of an account has left, and what the refused request needs of it (None: it cannot price it)."""
+
+    name: str
+    order: float | None
+    requested: float | None
+    remaining: float
+
+
+class GatewayError(Exception):
+    """Base of all errors of this client.
+
+    idempotency_key: the key of the call that failed, for a later repetition without a second charge.
+    partial: what had arrived when a call of several parts failed, as `results.Partial`; None for other calls.
+    """
+
+    idempotency_key: str | None = None
+    partial: Any = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+class InvalidRequest(GatewayError):
+    """The request does not fit its model. `errors` names places and reasons, never a value."""
+
+    def __init__(self, errors: tuple[FieldError, ...]) -> None:
+        self.errors = errors
+        super().__init__("the request is not valid: " + "; ".join(f"{one.field}: {one.reason}" for one in errors))
+
+
+class BudgetCapReached(GatewayError):
+    """The call could charge more than a `budget_cap` has left. `unit`: of the account that would pass it."""
+
+    def __init__(self, *, unit: str, requested: float, remaining: float) -> None:
+        self.unit, self.requested, self.remaining = unit, Amount(requested), Amount(remaining)
+        super().__init__(f"the cap has epsilon {remaining:g} left for the unit {unit}; the call needs {requested:g}")
+
+
+class CacheUnusable(GatewayError):
+    """The file of the cache was written under another key, or is no cache."""
+
+
+class ConnectionLost(GatewayError):
+    """No complete answer arrived. The same call with `idempotency_key` finds what was charged.
+
+    cause: the kind of the failure, such as `ReadTimeout`.
+    """
+
+    def __init__(self, cause: str, *, sent: bool = True) -> None:
+        self.cause, self.sent = cause, sent
+        super().__init__(f"no complete answer from the gateway ({cause})")
+
+
+class AnswerInvalid(GatewayError):
+    """The answer does not have the form that this version of the client reads."""
+
+    def __init__(self, what: str, fields: tuple[str, ...] = ()) -> None:
+        self.fields = fields
+        super().__init__(f"{what}: {', '.join(fields)}" if fields else what)
+
+
+class StreamInterrupted(GatewayError):
+    """A stream of documents ended early. `answered`: how many documents have a row; continue with the next."""
+
+    def __init__(self, answered: int, code: str) -> None:
+        self.answered, self.code = answered, code
+        super().__init__(f"the stream ended after {answered} documents ({code})")
+
+
+class JobFailed(GatewayError):
+    """A job failed. `reason`, `line`, `count`: facts of its problem. `spent`: what was charged."""
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+        problem: Mapping[str, Any] = job.problem or {}
+        self.code: str = problem.get("code", job.status)
+        self.reason: str | None = problem.get("reason")
+        self.line: int | None = problem.get("line")
+        self.count: int | None = problem.get("count")
+        self.spent = Amount(job.spent.epsilon, job.spent.delta)
+        super().__init__(f"the job {job.job_id} is {job.status}: {self.reason or self.code}")
+
+
+class JobCancelled(JobFailed):
+    """A job was cancelled."""
+
+
+class Problem(GatewayError):
+    """A problem document of the gateway.
+
+    status, code, title: of the document; docs/reference/problems.md lists the codes.
+    errors: what is wrong with which member.
+    charged: whether the budget was charged for this request; None if the gateway does not say.
+    retry_after_s: when to try again, in seconds.
+    members: all further members of the document.
+    """
+
+    repeats = False  # whether the client repeats the request by itself
+
+    def __init__(self, status: int, members: Mapping[str, Any], *, retry_after_s: float | None = None) -> None:
+        self.status = status
+        self.members = members
+        self.code: str = _word(members.get("code"), "http-error")
+        self.title = str(members.get("title", ""))
+        self.retry_after_s = retry_after_s
+        self.errors = tuple(
+            FieldError(str(one.get("field", "")), str(one.get("message", one.get("kind", ""))))
+            for one in members.get("errors", ())
+            if isinstance(one, dict)
+        )
+        self.reason: str | None = members.get("reason")
+        self.charged: bool | None = members.get("charged", False if status < 500 else None)
+        places = "; ".join(f"{one.field}: {one.reason}" for one in self.errors)
+        super().__init__(f"{status} {self.code}: {self.title}" + (f" ({places})" if places else ""))
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.repeats and not self.members.get("charged")
+
+
+class Unauthorized(Problem):
+    """No key, or one that is unknown, expired or revoked."""
+
+
+class Forbidden(Problem):
+    """The key, the budget or a policy does not admit the request."""
+
+
+class _OfAccount(Forbidden):
+    @property
+    def account(self) -> str:
+        return str(self.members.get("account", ""))
+
+
+class BudgetExhausted(_OfAccount):
+    """An account does not cover the request. Nothing was charged."""
+
+    @property
+    def requested(self) -> Amount:
+        return _amount(self.members.get("requested"))
+
+    @property
+    def remaining(self) -> Amount:
+        return _amount(self.members.get("remaining"))
+
+    @property
+    def arms(self) -> tuple[ArmState, ...]:
+        return tuple(
+            ArmState(arm["name"], arm.get("order"), arm.get("requested"), arm["remaining"])
+            for arm in self.members.get("arms", ())
+        )
+
+
+class PlanMismatch(_OfAccount):
+    """The account is a plan, and admits one mechanism at fixed parameters."""
+
+
+class RoleMissing(Forbidden):
+    @property
+    def role(self) -> str:
+        return str(self.members.get("role", ""))
+
+
+class PolicyEnforced(Forbidden):
+    """The operator's policy for this tenant admits no other policy, mask or fill."""
+
+
+class NotFound(Problem):
+    """No such path, account, tenant, key, job, model, domain or recogniser, or it belongs to somebody else."""
+
+
+class Conflict(Problem):
+    """The state of the gateway does not admit the request."""
+
+
+class ReleaseInFlight(Conflict):
+    """A request with the same key is being processed. The client waits for it."""
+
+    repeats = True
+
+
+class JobNotSucceeded(Conflict):
+    """The job has not (yet) succeeded, or its files have expired."""
+
+
+class ReleaseGone(Problem):
+    """The release under this key was charged before, and its answer is no longer stored."""
+
+    @property
+    def may_repeat(self) -> bool:
+        return False
+
+
+class TooLarge(Problem):
+    """The body or the head of the request is too large."""
+
+
+class Rejected(Problem):
+    """The request cannot be used. Nothing was charged."""
+
+
+class BadRow(Rejected):
+    """A row of a table or corpus cannot be used. `row`, `line`: its number; the content is never shown."""
+
+    @property
+    def row(self) -> int | None:
+        return self.members.get("row")
+
+    @property
+    def line(self) -> int | None:
+        return self.members.get("line")
+
+
+class TooManyRequests(Problem):
+    """The tenant exceeds a limit. `limit`: the setting, if the gateway names it."""
+
+    repeats = True
+
+    @property
+    def limit(self) -> str | None:
+        return self.members.get("limit")
+
+
+class JobQuota(TooManyRequests):
+    """The tenant has the maximum number of unfinished jobs."""
+
+    repeats = False
+
+
+class NotStarted(Problem):
+    """The work did not start. Nothing was charged, and the client tries again."""
+
+    repeats = True
+
+
+class StorageFull(Problem):
+    """There is no disk space for an upload."""
+
+    @property
+    def limit(self) -> str | None:
+        return self.members.get("limit")
+
+
+class WorkFailed(Problem):
+    """Work that had started failed. A release is charged, and has no answer."""
+
+
+class UpstreamFailed(Problem):
+    """A language model behind the gateway failed."""
+
+
+def _amount(value: Any) -> Amount:
+    block = value if isinstance(value, dict) else {}
+    return Amount(float(block.get("epsilon", 0.0)), float(block.get("delta", 0.0)))
+
+
+def _word(value: Any, default: str) -> str:
+    return value if isinstance(value, str) and len(value) <= 64 else default

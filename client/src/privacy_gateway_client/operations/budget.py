@@ -1,0 +1,92 @@
+"""Budget queries; none of them charges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from privacy_gateway_client.answers import Account, Estimate, Headroom, HeadroomRow, JournalEntry, Series
+from privacy_gateway_client.core import Core
+from privacy_gateway_client.effects import Op, Outgoing
+from privacy_gateway_client.exchange import JSON_TYPE, body_of, call, get, parsed
+from privacy_gateway_client.operations.paging import pages
+
+
+def accounts(core: Core, *, limit: int | None = None) -> Op[None]:
+    """Every account of the tenant: its own, then its subjects'. `limit`: accounts of one page."""
+    yield from pages(core, "/budget", "accounts", Account, limit=limit)
+
+
+def account(core: Core, account: str) -> Op[Account]:
+    """One account, such as `acme/sentence`."""
+    answer = yield from call(core.retry, get(f"/budget/{account}"))
+    return parsed(Account, answer.content)
+
+
+def headroom(core: Core, account: str, *, epsilon: float | None = None) -> Op[Headroom]:
+    """How many more requests of each preset and mechanism an account admits. `epsilon`: of one document."""
+    answer = yield from call(core.retry, get(f"/budget/{account}/headroom", epsilon=epsilon))
+    return parsed(Headroom, answer.content)
+
+
+def remaining(core: Core, mechanism: str, *, epsilon: float, account: str | None = None) -> Op[int]:
+    """How many more requests of one document by a mechanism at `epsilon` are admitted if nothing else is reserved.
+
+    account: one of those that it debits; by default an own account of the tenant, whichever the mechanism debits.
+    Raises LookupError if the gateway prices no such mechanism now.
+    """
+    if account is not None:
+        found = yield from headroom(core, account, epsilon=epsilon)
+        return _fits(found.requests, mechanism)
+    tenant = yield from core.tenant_name()
+    for unit in ("sentence", "token", "vector", "record"):
+        found = yield from headroom(core, f"{tenant}/{unit}", epsilon=epsilon)
+        rows = [row for row in found.requests if row.preset is None and row.mechanism == mechanism]
+        if rows:
+            return _fits(rows, mechanism)
+    raise LookupError(mechanism)
+
+
+def _fits(rows: list[HeadroomRow], mechanism: str) -> int:
+    found = [row.fits for row in rows if row.preset is None and row.mechanism == mechanism]
+    if not found:
+        raise LookupError(mechanism)
+    return min(found)
+
+
+def journal(core: Core, account: str, *, limit: int | None = None, key_id: str | None = None) -> Op[None]:
+    """Every entry of an account's journal. `key_id`: only those of one API key."""
+    yield from pages(core, f"/budget/{account}/journal", "entries", JournalEntry, limit=limit, key_id=key_id)
+
+
+def subjects(core: Core, account: str, *, near: float | None = None, limit: int | None = None) -> Op[None]:
+    """The subjects' accounts of the unit, the least remaining first. `near`: only those with less than this epsilon."""
+    yield from pages(core, f"/budget/{account}/subjects", "subjects", Account, near=near, limit=limit)
+
+
+def series(
+    core: Core,
+    *,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    step: int | None = None,
+    unit: str | None = None,
+    mechanism: str | None = None,
+    subject_class: str | None = None,
+) -> Op[Series]:
+    """What was committed and reserved over time. `step`: 60, 600, 3600, 21600 or 86400 seconds."""
+    params = {"from": from_ms, "to": to_ms, "class": subject_class}
+    answer = yield from call(core.retry, get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params))
+    return parsed(Series, answer.content)
+
+
+def estimate(core: Core, request: BaseModel | Mapping[str, Any]) -> Op[Estimate]:
+    """What a charging request would cost: the model or the members of any of them. Texts are counted, not read."""
+    import json
+
+    content = body_of(request) if isinstance(request, BaseModel) else json.dumps(dict(request)).encode()
+    sent = Outgoing("POST", "/budget/estimate", headers={"Content-Type": JSON_TYPE}, content=content)
+    answer = yield from call(core.retry, sent)
+    return parsed(Estimate, answer.content)

@@ -1,0 +1,128 @@
+"""What a gateway offers: models, domains, entities, policies, presets, calculations, health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from privacy_gateway_client.answers import Domain, Entities, Models, Preset
+from privacy_gateway_client.core import Core
+from privacy_gateway_client.effects import Incoming, Op, Outgoing
+from privacy_gateway_client.errors import ConnectionLost, NotFound, Problem
+from privacy_gateway_client.exchange import call, get, parsed, parsed_json, post, validated, validated_answer
+from privacy_gateway_client.requests import Body, CalibrateRequest, CompareRequest
+
+
+def models(core: Core) -> Op[Models]:
+    """The models that run, and the tenant's fine-tuned ones."""
+    answer = yield from call(core.retry, get("/models"))
+    return parsed(Models, answer.content)
+
+
+def delete_fine_tuned(core: Core, name: str) -> Op[None]:
+    """Delete a fine-tuned model of the tenant."""
+    yield from delete(core, f"/models/fine-tuned/{name}")
+
+
+def presets(core: Core) -> Op[list[Preset]]:
+    """The presets and language models of `/v1`."""
+    answer = yield from call(core.retry, get("/v1/models"))
+    return [validated_answer(Preset, row) for row in parsed_json(answer.content)["data"]]
+
+
+def preset(core: Core, model: str) -> Op[Preset]:
+    answer = yield from call(core.retry, get(f"/v1/models/{model}"))
+    return parsed(Preset, answer.content)
+
+
+def domains(core: Core) -> Op[list[Domain]]:
+    """The domain packs that the tenant may name."""
+    answer = yield from call(core.retry, get("/domains"))
+    return [validated_answer(Domain, row) for row in parsed_json(answer.content)["domains"]]
+
+
+def delete_domain(core: Core, name: str) -> Op[None]:
+    """Delete a domain of the tenant."""
+    yield from delete(core, f"/domains/{name}")
+
+
+def entities(core: Core) -> Op[Entities]:
+    """What the technique `entity` recognises, and its profiles."""
+    answer = yield from call(core.retry, get("/entities"))
+    return parsed(Entities, answer.content)
+
+
+def policies(core: Core) -> Op[list[dict[str, Any]]]:
+    """The operator's policies that the tenant may name, or must use."""
+    answer = yield from call(core.retry, get("/policies"))
+    rows: list[dict[str, Any]] = parsed_json(answer.content)["policies"]
+    return rows
+
+
+def compare(core: Core, mechanism: Body | Mapping[str, Any], *, delta: float, steps: int = 1) -> Op[dict[str, Any]]:
+    """Every accountant's epsilon of a plan. `mechanism`: such as `{"kind": "gaussian", "noise_multiplier": 1.1}`."""
+    body = validated(CompareRequest, {"mechanism": _members(mechanism), "delta": delta, "steps": steps})
+    answer = yield from call(core.retry, post("/accounting/compare", body))
+    result: dict[str, Any] = parsed_json(answer.content)
+    return result
+
+
+def calibrate(
+    core: Core,
+    *,
+    epsilon: float,
+    delta: float,
+    sampling_rate: float = 1.0,
+    steps: int | None = None,
+    noise_multiplier: float | None = None,
+) -> Op[dict[str, Any]]:
+    """The least noise for a number of steps, or the most steps for a noise. Give exactly one of the two."""
+    members = {"steps": steps, "noise_multiplier": noise_multiplier}
+    given = {name: value for name, value in members.items() if value is not None}
+    target = {"epsilon": epsilon, "delta": delta}
+    body = validated(CalibrateRequest, {"target": target, "sampling_rate": sampling_rate, **given})
+    answer = yield from call(core.retry, post("/accounting/calibrate", body))
+    result: dict[str, Any] = parsed_json(answer.content)
+    return result
+
+
+def live(core: Core) -> Op[bool]:
+    """Whether the gateway's process answers."""
+    answer = yield from call(core.retry, get("/livez"))
+    return bool(parsed_json(answer.content)["status"] == "alive")
+
+
+def ready(core: Core) -> Op[dict[str, Any]]:
+    """The state of the workers. Raises NotStarted while the gateway is not ready, without trying again."""
+    answer = yield from call(replace(core.retry, attempts=1), get("/readyz"))
+    result: dict[str, Any] = parsed_json(answer.content)
+    return result
+
+
+def metrics(core: Core) -> Op[str]:
+    """The metrics of the gateway, in Prometheus' format. With the admin key."""
+    answer = yield from call(core.retry, get("/metrics"))
+    return answer.content.decode()
+
+
+def delete(core: Core, path: str) -> Op[Incoming | None]:
+    """DELETE. If the first answer was lost, the thing may be gone already: that is a success."""
+    once = replace(core.retry, attempts=1)
+    request = Outgoing("DELETE", path)
+    try:
+        return (yield from call(once, request))
+    except ConnectionLost:
+        pass
+    except Problem as problem:
+        if not problem.may_repeat:
+            raise
+        return (yield from call(core.retry, request))
+    try:
+        return (yield from call(core.retry, request))
+    except NotFound:
+        return None
+
+
+def _members(mechanism: Body | Mapping[str, Any]) -> Any:
+    return mechanism.model_dump(exclude_unset=True) if isinstance(mechanism, Body) else mechanism

@@ -1,0 +1,245 @@
+"""The client's models and methods equal the gateway's OpenAPI document."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from client_kit import Recorder
+from inprocess_kit import Gateway as InProcessGateway
+
+from privacy_gateway_client import AsyncGateway, Gateway, GatewayError, Retry, bodies, options, problems
+from privacy_gateway_client.surface import Method
+
+ROOT = Path(__file__).parents[2]
+JOBS = {
+    "DomainJob": "domain",
+    "InfillJob": "infill",
+    "SynthesisJob": "synthesis",
+    "FinetuneJob": "finetune",
+}
+OTHERS = {
+    "HTTPValidationError",  # the framework's own, which no answer has
+    "ValidationError",
+    "Thresholds",  # numbers by the names of entities, which are no members of the client's model
+}
+WITHOUT_METHOD = {"/dashboard", "/dashboard/{view}", "/dashboard/session", "/dashboard/session/end"}  # for browsers
+
+SCHEMA = {"columns": [], "label": None}
+CALLS: dict[str, Callable[[Gateway], Any]] = {
+    "POST /embed/sentdp": lambda client: client.embed_documents(["a"], epsilon=1),
+    "POST /embed/vector": lambda client: client.embed_texts(["a"], epsilon=1),
+    "POST /embed/vector/safetensors": lambda client: client.embed_vectors([[1.0]], epsilon=1),
+    "POST /v1/embeddings": lambda client: client.openai_embeddings("m", "a"),
+    "GET /v1/models": lambda client: client.models.presets(),
+    "GET /v1/models/{model}": lambda client: client.models.preset("m"),
+    "POST /v1/chat/completions": lambda client: client.language_models.chat_completions({"model": "m"}),
+    "POST /v1/responses": lambda client: client.language_models.responses({"model": "m"}),
+    "POST /v1/messages": lambda client: client.language_models.messages({"model": "m"}),
+    "POST /sanitize": lambda client: client.sanitize(["a"]),
+    "POST /sanitize/batch": lambda client: list(client.sanitize_stream(["a"], fill={"mode": "marker"})),
+    "GET /policies": lambda client: client.policies(),
+    "POST /restore": lambda client: client.restore(["a"], "token"),
+    "POST /sanitize/recognisers/test": lambda client: client.recognisers.try_out({"deny": ["a"]}, "a"),
+    "GET /sanitize/recognisers": lambda client: list(client.recognisers.list()),
+    "PUT /sanitize/recognisers/{name}": lambda client: client.recognisers.put("n", {"deny": ["a"]}),
+    "GET /sanitize/recognisers/{name}": lambda client: client.recognisers.get("n"),
+    "DELETE /sanitize/recognisers/{name}": lambda client: client.recognisers.delete("n"),
+    "GET /budget": lambda client: list(client.budget.accounts()),
+    "GET /budget/series": lambda client: client.budget.series(step=60),
+    "POST /budget/estimate": lambda client: client.budget.estimate({"texts": ["a"], "epsilon": 1}),
+    "GET /budget/{account}": lambda client: client.budget.account("t/sentence"),
+    "GET /budget/{account}/headroom": lambda client: client.budget.headroom("t/sentence"),
+    "GET /budget/{account}/journal": lambda client: list(client.budget.journal("t/sentence")),
+    "GET /budget/{account}/subjects": lambda client: list(client.budget.subjects("t/sentence")),
+    "POST /accounting/compare": lambda client: client.accounting.compare({"kind": "pure", "epsilon": 1}, delta=0.1),
+    "POST /accounting/calibrate": lambda client: client.accounting.calibrate(epsilon=1, delta=0.1, steps=2),
+    "GET /models": lambda client: client.models.list(),
+    "DELETE /models/fine-tuned/{name}": lambda client: client.models.delete_fine_tuned("n"),
+    "GET /entities": lambda client: client.entities(),
+    "GET /models/projections/{kind}-{dimension}-{output_dimension}": lambda client: client.models.projection(
+        "pca", 4, 2
+    ),
+    "POST /jobs/domain": lambda client: client.build_domain("n", [{"text": "a"}]),
+    "POST /jobs/infill": lambda client: client.tune_infill("n", [{"text": "a"}]),
+    "POST /jobs/synthesis": lambda client: client.synthesize(
+        "n", [], schema=SCHEMA, method="pearl", epsilon=1, delta=0.1, row_count="public"
+    ),
+    "POST /jobs/finetune": lambda client: client.finetune("n", [], labels=["a"], epsilon=1, delta=0.1, batch=1),
+    "GET /jobs": lambda client: list(client.jobs.list()),
+    "GET /jobs/{job_id}": lambda client: client.jobs.get("j"),
+    "POST /jobs/{job_id}/cancel": lambda client: client.jobs.cancel("j"),
+    "GET /jobs/{job_id}/events": lambda client: client.jobs.wait("j"),
+    "GET /jobs/{job_id}/artifact": lambda client: client.jobs.artifact("j"),
+    "DELETE /jobs/{job_id}/artifact": lambda client: client.jobs.delete_artifact("j"),
+    "GET /jobs/{job_id}/card": lambda client: client.jobs.card("j"),
+    "GET /jobs/{job_id}/report": lambda client: client.jobs.report("j"),
+    "POST /jobs/{job_id}/sample": lambda client: list(client.jobs.sample("j")),
+    "GET /domains": lambda client: client.domains.list(),
+    "DELETE /domains/{name}": lambda client: client.domains.delete("n"),
+    "GET /keys": lambda client: client.keys.list(),
+    "POST /keys": lambda client: client.keys.create(label="a"),
+    "POST /keys/{key_id}/rotate": lambda client: client.keys.rotate("k", overlap_s=1),
+    "DELETE /keys/{key_id}": lambda client: client.keys.revoke("k"),
+    "GET /livez": lambda client: client.health.live(),
+    "GET /readyz": lambda client: client.health.ready(),
+    "GET /metrics": lambda client: client.health.metrics(),
+    "GET /admin/tenants": lambda client: client.admin.tenants(),
+    "POST /admin/tenants": lambda client: client.admin.create_tenant("t", epsilon=1),
+    "GET /admin/tenants/{tenant}/budgets": lambda client: list(client.admin.budgets("t")),
+    "POST /admin/tenants/{tenant}/keys": lambda client: client.admin.create_key("t"),
+    "GET /admin/tenants/{tenant}/keys": lambda client: client.admin.keys("t"),
+    "POST /admin/tenants/{tenant}/keys/{key_id}/rotate": lambda client: client.admin.rotate_key("t", "k", overlap_s=1),
+    "DELETE /admin/tenants/{tenant}/keys/{key_id}": lambda client: client.admin.revoke_key("t", "k"),
+    "GET /admin/audit": lambda client: list(client.admin.audit()),
+}
+
+
+@pytest.fixture(scope="module")
+def document(gateway: InProcessGateway) -> dict[str, Any]:
+    return gateway.anyone.get("/openapi.json").json()
+
+
+def test_every_route_has_a_method(document: dict[str, Any]) -> None:
+    routes = {
+        f"{method.upper()} {path}"
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path not in WITHOUT_METHOD
+    }
+    assert set(CALLS) == routes
+
+
+@pytest.mark.parametrize("route", CALLS)
+def test_a_method_sends_its_request(route: str) -> None:
+    sent = Recorder(lambda _: httpx.Response(418))
+    with (
+        Gateway("http://gateway", "key", retry=Retry(attempts=1), transport=sent) as client,
+        pytest.raises(GatewayError),
+    ):
+        CALLS[route](client)
+
+    method, path = route.split()
+    [request] = sent.requests
+    assert request.method == method
+    assert re.fullmatch(re.sub(r"\{account\}", ".+", re.sub(r"\{(?!account)\w+\}", "[^/]+", path)), request.url.path)
+
+
+def schemas(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The schemas of all bodies, those inside the bodies of jobs included."""
+    found = dict(document["components"]["schemas"])
+    for name, kind in JOBS.items():
+        content = document["paths"][f"/jobs/{kind}"]["post"]["requestBody"]["content"]
+        found[name] = content["application/json"]["schema"]
+        found |= inline(found[name])
+    return {name: schema for name, schema in found.items() if name not in OTHERS}
+
+
+def inline(schema: Any) -> dict[str, dict[str, Any]]:
+    """The schemas that stand inside another one."""
+    if isinstance(schema, list):
+        return {name: one for part in schema for name, one in inline(part).items()}
+    if not isinstance(schema, dict):
+        return {}
+    found = {name: one for part in schema.values() for name, one in inline(part).items()}
+    for name, one in schema.get("$defs", {}).items():
+        found[name] = one
+    if "properties" in schema and schema.get("title") in bodies.MODELS:
+        found[schema["title"]] = schema
+    return found
+
+
+def test_every_schema_has_a_model(document: dict[str, Any]) -> None:
+    objects = {name for name, schema in schemas(document).items() if "properties" in schema}
+    assert set(bodies.MODELS) == objects
+
+
+@pytest.mark.parametrize("name", bodies.MODELS)
+def test_a_model_has_the_members_of_its_schema(document: dict[str, Any], name: str) -> None:
+    schema, model = schemas(document)[name], bodies.MODELS[name]
+    own = model.model_json_schema(by_alias=True)
+
+    assert set(own["properties"]) == set(schema["properties"])
+    assert set(own.get("required", ())) == set(schema.get("required", ()))
+    for member, theirs in schema["properties"].items():
+        if "default" in theirs and not isinstance(theirs["default"], dict):
+            assert own["properties"][member].get("default", []) == theirs["default"], member
+        assert choices(own["properties"][member], own) == choices(theirs, document), member
+
+
+def choices(schema: Any, root: dict[str, Any]) -> set[str]:
+    """The fixed words that a member admits, those of other objects left out."""
+    if isinstance(schema, list):
+        return {word for part in schema for word in choices(part, root)}
+    if not isinstance(schema, dict):
+        return set()
+    found = set(schema.get("enum", ())) | ({schema["const"]} if "const" in schema else set())
+    for name in ("anyOf", "oneOf", "items"):
+        found |= choices(schema.get(name), root)
+    if "$ref" in schema:
+        target: Any = root
+        for part in schema["$ref"].removeprefix("#/").split("/"):
+            target = target.get(part, {}) if isinstance(target, dict) else {}
+        if "properties" not in target:
+            found |= choices(target, root)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "named"),
+    [
+        (options.DocumentOptions, "SentDPRequest", {"documents", "epsilon", "encoding_format"}),
+        (options.VectorOptions, "VectorRequest", {"texts", "vectors", "epsilon", "encoding_format"}),
+        (options.SanitizeOptions, "SanitizeRequest", {"documents"}),
+        (options.StreamOptions, "SanitizeRequest", {"documents", "reversible"}),
+        (options.DomainOptions, "DomainJob", {"name", "documents", "embeddings"}),
+        (options.InfillOptions, "InfillJob", {"name", "documents"}),
+        (
+            options.SynthesisOptions,
+            "SynthesisJob",
+            {"name", "rows", "schema_", "method", "epsilon", "delta", "row_count"},
+        ),
+        (
+            options.FinetuneOptions,
+            "FinetuneJob",
+            {"name", "labels", "epsilon", "delta", "rows", "batch", "private", "public"},
+        ),
+        (options.KeyOptions, "KeyTerms", set()),
+        (options.TenantOptions, "NewTenant", {"name", "epsilon"}),
+    ],
+)
+def test_options_are_the_members_that_may_be_left_out(kind: Any, model: str, named: set[str]) -> None:
+    assert set(kind.__annotations__) | named == set(bodies.MODELS[model].model_fields)
+
+
+def spaces(kind: type[Gateway] | type[AsyncGateway]) -> dict[str, set[str]]:
+    client = kind("http://gateway", "key")
+    parts = {"": kind} | {name: type(part) for name, part in vars(client).items() if not name.startswith("_")}
+    return {
+        name: {member for member, value in vars(part).items() if isinstance(value, Method)}
+        for name, part in parts.items()
+    }
+
+
+def test_both_clients_have_the_same_documented_methods() -> None:
+    assert spaces(Gateway) == spaces(AsyncGateway)
+    for value in vars(Gateway).values():
+        if isinstance(value, Method):
+            assert value.__doc__
+            assert "core" not in inspect.signature(value).parameters
+
+
+def test_every_code_has_an_error_class() -> None:
+    page = (ROOT / "docs/reference/problems.md").read_text()
+    assert set(problems.CODES) == set(re.findall(r"^\| \d{3} \| `([a-z-]+)` \|", page, re.MULTILINE))
+
+
+def test_the_version_is_that_of_the_gateway() -> None:
+    own = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]
+    assert own["version"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
