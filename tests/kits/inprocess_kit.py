@@ -31,9 +31,7 @@ from service.config.settings import Settings
 from service.config.worker_options import handler_factories, queue_limits
 from service.gateway import Gateway as ServiceGateway
 
-ANSWER_S_MAX = 90.0
-START_S_MAX = 300.0
-ANSWER_S_MAX = 300.0
+ANSWER_S_MAX = START_S_MAX = 300.0
 
 
 class _LoadedOnce:

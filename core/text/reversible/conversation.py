@@ -20,7 +20,7 @@ from core.text.reversible.forms import PERSON, mapping_of, name_parts
 from core.text.reversible.lexing import as_read
 from core.text.reversible.mapping import Content, Mapping, Pair
 from core.text.reversible.masked import Filled, MaskedConversation, Region
-from core.text.reversible.places import Place, Source, disjoint, places_of, writings
+from core.text.reversible.places import Place, Source, disjoint, lines_of, places_of, writings
 from core.text.reversible.restorer import restored
 from core.text.surrogates.document import surrogate_language
 
@@ -55,7 +55,11 @@ def mask_conversation(
     if len(texts) != len(regions):
         raise ValueError("There is a list of regions for each text.")
     earlier = earlier or Content((), surrogate_language(language))
-    return _Masking(list(texts), regions, key, fill, earlier).run()
+    divided = [
+        [line for region in own for line in lines_of(text, Region(*region))]
+        for text, own in zip(texts, regions, strict=True)
+    ]
+    return _Masking(list(texts), divided, key, fill, earlier).run()
 
 
 class _Masking:
@@ -69,9 +73,7 @@ class _Masking:
         self._known = {pair.original: Value(pair.type, pair.original) for pair in earlier.pairs}
         self._kept = {pair.original: pair.surrogate for pair in earlier.pairs}
         self._sources = [Source(text) for text in texts]
-        self._regions = [
-            self._widened(number, [Region(*region) for region in own]) for number, own in enumerate(regions)
-        ]
+        self._regions = [self._widened(number, own) for number, own in enumerate(regions)]
         given = (
             Value(region[2], text[max(region[0], 0) : region[1]].strip())
             for text, own in zip(texts, regions, strict=True)

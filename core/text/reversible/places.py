@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import regex  # type: ignore[import-untyped]
+
 from core.text.reversible.draws import Value
 from core.text.reversible.encodings import encoded_as
 from core.text.reversible.forms import PERSON, in_small_letters, is_marker, joined, letter_cases, parts_of
@@ -14,6 +16,10 @@ from core.text.reversible.frequent import is_frequent
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.lexing import OTHER, Lexed, kind, lex
 from core.text.reversible.masked import Region
+
+_NAMES = (PERSON, "LOCATION", "ORGANIZATION")
+_LINE_BREAK = regex.compile(r"[\r\n]")
+_LINE = regex.compile(r"[^\s][^\r\n]*")
 
 
 class Writing(NamedTuple):
@@ -80,6 +86,17 @@ class Source:
         while first < last and own[last - 1].isspace():
             last -= 1
         return Region(self.starts[first], self.starts[last], region.type) if first < last else None
+
+
+def lines_of(text: str, region: Region) -> Iterator[Region]:
+    """Yield a region, that of a name line by line: a town and a person on two lines are two values, and a model may
+    write either alone, or both in an encoding of its own."""
+    at = max(region.start, 0)
+    if region.type not in _NAMES or not _LINE_BREAK.search(text, at, region.end):
+        yield region
+        return
+    for found in _LINE.finditer(text, at, region.end):
+        yield Region(found.start(), found.end(), region.type)
 
 
 def disjoint(regions: Iterable[Region]) -> list[Region]:

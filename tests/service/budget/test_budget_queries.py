@@ -249,6 +249,15 @@ def entries(tenant: Tenant, account: str = "sentence", **query: Any) -> list[dic
     return get(tenant, f"{account}/journal", **query)["entries"]
 
 
+def until_sealed(tenant: Tenant) -> list[dict[str, Any]]:
+    """The entries of the sentence account, once a seal contains each of them."""
+
+    def is_sealed(found: dict[str, Any]) -> bool:
+        return all(entry["seal"] is not None for entry in found["entries"])
+
+    return until(is_sealed, tenant, "sentence/journal")["entries"]
+
+
 def exported(tenant: Tenant, account: str = "sentence", **query: Any) -> httpx.Response:
     answer = tenant.http.get(f"/budget/{tenant.name}/{account}/journal/export", params=query)
     assert answer.status_code == 200, answer.text
@@ -261,9 +270,7 @@ def test_a_journal_is_filtered_and_each_entry_has_its_place_in_the_chain(folding
     release(tenant, None, 2)
     release(tenant, None, 3, mechanism="clipped_cosine")
     assert other.post("/v1/embeddings", json={"model": "minilm-sentdp-eps10", "input": TEXT}).status_code == 200
-    every = until(
-        lambda found: all(entry["seal"] is not None for entry in found["entries"]), tenant, "sentence/journal"
-    )["entries"]
+    every = until_sealed(tenant)
     assert [entry["transition"] for entry in every] == ["open"] + ["reserve", "commit"] * 3
     assert [entry["route"] for entry in every] == [None] + ["embed/sentdp"] * 4 + ["v1/embeddings"] * 2
     assert len({entry["sha256"] for entry in every}) == 7
@@ -317,6 +324,7 @@ def test_an_export_holds_every_entry_in_both_formats(folding: Gateway) -> None:
     tenant = folding.tenant(epsilon=100, subject_epsilon=50)
     for number in range(4):
         release(tenant, f"p{number % 2}", 0.1 + number)
+    until_sealed(tenant)
     answer = exported(tenant)
     assert answer.headers["content-type"] == "application/x-ndjson"
     assert answer.headers["content-disposition"] == 'attachment; filename="journal.jsonl"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -229,3 +230,16 @@ def test_a_later_turn_masked_then_restored_is_the_original(
     assert [later.mapping.restore(text) for text in later.texts] == after[0]
     assert later.mapping.content.pairs[: len(first.mapping)] == first.mapping.content.pairs
     assert later.mapping.content.language == first.mapping.content.language
+
+
+def test_a_find_over_a_line_break_is_two_values() -> None:
+    """The recognisers may take a town and a name on the next line for one. A model writes each alone, or in JSON."""
+    text = "Lisbon\r\n  Maria Keller\nPlease call Maria Keller in Lisbon."
+    done = mask_conversation([text], [[Region(0, 22, "LOCATION")]], key=b"k" * 32, language="en")
+    assert {pair.original for pair in done.mapping.content.pairs} == {"Lisbon", "Maria Keller"}
+    assert done.mapping.restore(done.texts[0]) == text
+    written = json.dumps({"lines": done.texts[0]})
+    assert json.loads(done.mapping.restore(written)) == {"lines": text}
+    key = "-----BEGIN KEY-----\nabc\n-----END KEY-----"
+    kept = mask_conversation([key], [[Region(0, len(key), "SECRET")]], key=b"k" * 32, language="en")
+    assert [pair.original for pair in kept.mapping.content.pairs] == [key]
