@@ -60,6 +60,7 @@ format: setup
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.alerts
 	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.hostile_texts
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
@@ -69,9 +70,12 @@ bench: setup
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
 	$(BIN)/python -m benchmarks.entities
 	$(BIN)/python -m benchmarks.sanitising
+	$(BIN)/python -m benchmarks.conversations
 	$(BIN)/python -m benchmarks.infill --data $(DATA)
 	$(BIN)/python -m benchmarks.obfuscation --data $(DATA)
 	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)
+	tests/peers/install_litellm
+	$(BIN)/python -m benchmarks.proxy_latency
 	$(BIN)/python -m benchmarks.vectors
 	$(BIN)/python -m benchmarks.words --data $(DATA)
 	$(BIN)/python -m benchmarks.words --speed

@@ -85,7 +85,7 @@ def presidio(tagger: EntityTagger | None) -> Any:
 
         def of_chunk(self, chunk: str) -> list[Any]:
             found = tagger.tag([chunk])[0] if tagger else []
-            return [RecognizerResult(e.type, e.start, e.end, e.score) for e in found]
+            return [RecognizerResult(e.type, e.start, e.end, e.score) for e in found if e.type in NAMES]
 
     registry = RecognizerRegistry()
     registry.load_predefined_recognizers(languages=["en"])

@@ -26,10 +26,9 @@
     │   ├── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
     │   ├── UnknownJob              no such job, or another tenant's
     │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
-    ├── JobNotSucceeded, JobFailed  of `core.job_errors`
+    ├── JobNotSucceeded, JobFailed  of `core.job_errors`; UnknownAlertRule of `core.alert_errors`
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
-    ├── CrossSiteRequest            a request of a browser's session does not come from the gateway's own pages
-    ├── HostRefused                 a browser asks for the dashboard under a name that the operator has not allowed
+    ├── CrossSiteRequest, HostRefused, SignOnFailed    of `core.browser_errors`
     ├── UnknownDomain               no such domain, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── UnknownRecogniser           the tenant has no recogniser of that name
@@ -263,16 +262,6 @@ class RoleMissing(GatewayError):
     def __init__(self, *, role: str) -> None:
         super().__init__()
         self.role = role
-
-
-class CrossSiteRequest(GatewayError):
-    code = "cross-site-request"
-    title = "A session of the dashboard can be used by the dashboard's own pages only."
-
-
-class HostRefused(GatewayError):
-    code = "host-refused"
-    title = "The dashboard is not served under this host name. The setting DASHBOARD_HOSTS lists the names."
 
 
 class UnknownDomain(GatewayError):

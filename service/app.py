@@ -12,12 +12,23 @@ from starlette.middleware import Middleware
 
 from core.errors import GatewayError
 from service.accounting.endpoints import router as accounting
+from service.alerts.endpoints import operator_router as operator_alerts
+from service.alerts.endpoints import router as alerts
+from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
+from service.budget.events import events_router
+from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
+from service.budget.integrity import admin_router as all_integrity
+from service.budget.integrity import router as integrity
+from service.budget.journal import router as journal
+from service.budget.spending import router as spending
 from service.dashboard.endpoints import router as dashboard
+from service.dashboard.views import Surface
 from service.domains.endpoints import router as domains
 from service.gateway import Gateway
+from service.guardrail.endpoints import router as guardrail
 from service.http import problems
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
@@ -31,7 +42,10 @@ from service.operation.audit import router as audit
 from service.operation.catalogue import router as catalogue
 from service.operation.health import metrics_router as metrics
 from service.operation.health import router as health
+from service.operation.service_state import router as service_state
+from service.presidio.endpoints import router as presidio
 from service.proxy.endpoints import router as proxy
+from service.proxy.vault_endpoints import router as vault
 from service.restore.endpoints import router as restore
 from service.sanitize.endpoints import router as sanitize
 from service.sanitize.recognisers.endpoints import router as recognisers
@@ -54,12 +68,21 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(vectors)
     app.include_router(openai)
     app.include_router(proxy)
+    app.include_router(vault)
+    app.include_router(guardrail)
     app.include_router(sanitize)
     app.include_router(restore)
+    app.include_router(presidio)
     app.include_router(recognisers)
     app.include_router(series_router)
+    app.include_router(events_router)
     app.include_router(estimate_router(gateway.estimated))
     app.include_router(headroom_router(gateway.estimated, gateway.openai))
+    app.include_router(integrity)
+    app.include_router(forecast)
+    app.include_router(spending)
+    app.include_router(journal)
+    app.include_router(bounds)
     app.include_router(account_router)
     app.include_router(accounting)
     app.include_router(catalogue)
@@ -69,9 +92,12 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(domains)
     app.include_router(synthesis)
     app.include_router(own_keys)
+    app.include_router(alerts)
     app.include_router(dashboard)
     app.include_router(health)
-    if gateway.settings.admin_port is None:
+    administers = gateway.settings.admin_port is None
+    app.state.surface = Surface(tenants=True, operator=administers)
+    if administers:
         _administrate(app)
     return app
 
@@ -81,6 +107,7 @@ def create_admin_app(gateway: Gateway) -> FastAPI:
     app = _app(gateway)
     app.include_router(dashboard)
     app.include_router(health)
+    app.state.surface = Surface(tenants=False, operator=True)
     _administrate(app)
     return app
 
@@ -89,7 +116,10 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(operator_alerts)
+    app.include_router(all_integrity)
     app.include_router(audit)
+    app.include_router(service_state)
 
 
 def _app(gateway: Gateway) -> FastAPI:

@@ -8,17 +8,24 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.integrity import Integrity
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
+from core.ledger.vault import Vault
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.alerts.service import AlertService
+from service.budget.watch import BudgetWatch
 from service.config.settings import Settings
+from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
 from service.gateway import Gateway
+from service.guardrail.service import GuardrailService
 from service.http.browser_sessions import BrowserSessions
 from service.http.open_streams import OpenStream, endless_stream, open_stream
 from service.http.paging import Paging
@@ -28,6 +35,7 @@ from service.openai.service import OpenAIService
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.service import ProxyParts
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
@@ -51,13 +59,18 @@ def _part(of: Callable[[Gateway], Any]) -> Any:
     return Depends(part)
 
 
+AlertsDep = Annotated[AlertService, _part(lambda gateway: gateway.alerts)]
 SettingsDep = Annotated[Settings, _part(lambda gateway: gateway.settings)]
 MasterKeyDep = Annotated[MasterKey, _part(lambda gateway: gateway.master_key)]
 LedgerDep = Annotated[Ledger, _part(lambda gateway: gateway.ledger)]
 AdminLogDep = Annotated[AdminLog, _part(lambda gateway: gateway.keys.log)]
 SessionsDep = Annotated[BrowserSessions, _part(lambda gateway: gateway.authenticator.sessions)]
+SignOnDep = Annotated[SignOn | None, _part(lambda gateway: gateway.sign_on)]
 KeysDep = Annotated[KeyStore, _part(lambda gateway: gateway.keys)]
+IntegrityDep = Annotated[Integrity, _part(lambda gateway: gateway.integrity)]
 RanksDep = Annotated[SubjectRanks, _part(lambda gateway: gateway.ranks)]
+BudgetWatchDep = Annotated[BudgetWatch, _part(lambda gateway: gateway.budget_watch)]
+SpendingDep = Annotated[SpendingTotals, _part(lambda gateway: gateway.spending)]
 SeriesDep = Annotated[LedgerSeries, _part(lambda gateway: gateway.series)]
 
 EngineDep = Annotated[Engine, _part(lambda gateway: gateway.engine)]
@@ -81,12 +94,17 @@ RecognisersDep = Annotated[Recognisers, _part(lambda gateway: gateway.recogniser
 RecogniserTrialsDep = Annotated[RecogniserTrials, _part(lambda gateway: gateway.recogniser_trials)]
 PoliciesDep = Annotated[Policies, _part(lambda gateway: gateway.policies)]
 ProxyDep = Annotated[ProxyParts, _part(lambda gateway: gateway.proxy)]
+GuardrailDep = Annotated[GuardrailService, _part(lambda gateway: gateway.guardrail)]
+PresidioDep = Annotated[PresidioService, _part(lambda gateway: gateway.presidio)]
+VaultDep = Annotated[Vault, _part(lambda gateway: gateway.vault)]
 OpenAIDep = Annotated[OpenAIService, _part(lambda gateway: gateway.openai)]
 
 DomainsDep = Annotated[Domains, _part(lambda gateway: gateway.domains)]
 TunedModelsDep = Annotated[TunedModels, _part(lambda gateway: gateway.tuned_models)]
 JobsDep = Annotated[JobRunner, _part(lambda gateway: gateway.jobs)]
 SubmissionDep = Annotated[JobSubmission, _part(lambda gateway: gateway.submission)]
+# Parts of journals are written one after the other.
+ExportsDep = Annotated[Turns, _part(lambda gateway: gateway.exports)]
 # Blocks of synthetic rows are drawn one after the other.
 SamplingDep = Annotated[Turns, _part(lambda gateway: gateway.sampling)]
 

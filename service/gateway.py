@@ -10,21 +10,34 @@ import time
 from collections.abc import Callable
 
 from core.errors import NotStarted
+from core.ledger.alerts import AlertLimits, AlertStore
 from core.ledger.embedded import EmbeddedRedis
+from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
 from core.ledger.ranks import SubjectRanks
 from core.ledger.reuse import ReuseStore
 from core.ledger.series import LedgerSeries
 from core.ledger.sessions import SessionStore
+from core.ledger.spending_totals import SpendingTotals
+from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
+from service.alerts.delivery import Channels, DeliveryLimits
+from service.alerts.email import mail_server
+from service.alerts.service import AlertService
+from service.alerts.view import Sources
+from service.alerts.watch import AlertWatch
+from service.alerts.webhook import WebhookSender
 from service.budget.pricing import Estimated, estimated_jobs
+from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
+from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
+from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
@@ -45,7 +58,11 @@ from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.preparation import Preparation
+from service.presidio.service import PresidioService
 from service.proxy.client import UpstreamClient, client_limits
+from service.proxy.kept_conversations import KeptConversations
+from service.proxy.masking import ConversationMasking
+from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
 from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
@@ -104,15 +121,11 @@ class Gateway:
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
+        self.spending = SpendingTotals(ledger.client)
         self.ranks = SubjectRanks(ledger.client)
-        self._maintenance = Maintenance(
-            settings,
-            client=ledger.client,
-            ledger=self.ledger,
-            sealer=ledger.sealer,
-            series=self.series,
-            ranks=self.ranks,
-        )
+        self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
+        self.integrity = Integrity(ledger.client, self.master_key)
+        self._maintenance = Maintenance(settings, ledger, folds=(self.series, self.spending), ranks=self.ranks)
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
@@ -126,6 +139,7 @@ class Gateway:
             ),
         )
 
+        self.sign_on = None if settings.sign_on is None else SignOn(settings.sign_on, self.master_key)
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
         self.engine = engine or LocalEngine(
@@ -205,15 +219,40 @@ class Gateway:
             reuse=_reuse_store(settings, ledger),
             preparation=self.preparation,
         )
+        self.vault = Vault(
+            ledger.client,
+            self.master_key,
+            entries_max=settings.vault_entries_max,
+            bytes_max=settings.vault_bytes_max,
+        )
         self.openai = OpenAIService(presets, sentdp=self.sentdp, vectors=self.vectors, upstreams=upstreams)
         proxy = ProxyService(
             settings,
             upstreams=upstreams,
             policies=self.policies,
             sanitize=self.sanitize,
-            releases=self.releases,
-            preparation=self.preparation,
             surrogate_key=self.master_key.surrogate_key,
+            masking=ConversationMasking(
+                settings,
+                policies=self.policies,
+                sanitize=self.sanitize,
+                releases=self.releases,
+                preparation=self.preparation,
+                surrogate_key=self.master_key.surrogate_key,
+            ),
+            kept=KeptConversations(self.vault, settings, self.preparation),
+            priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases, preparation=self.preparation),
+        )
+        self.guardrail = GuardrailService(
+            settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation
+        )
+        self.presidio = PresidioService(
+            settings,
+            policies=self.policies,
+            sanitize=self.sanitize,
+            releases=self.releases,
+            workers=self.workers,
+            preparation=self.preparation,
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
         shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
@@ -222,6 +261,7 @@ class Gateway:
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
         self.sampling = Turns(1)
+        self.exports = Turns(1)
 
         self.job_kinds = job_kinds(
             KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations)
@@ -247,6 +287,45 @@ class Gateway:
                 priority=settings.job_priority,
             ),
         )
+        alert_store = AlertStore(
+            ledger.client,
+            self.master_key,
+            limits=AlertLimits(
+                rules_max=settings.alert_rules_per_tenant_max,
+                outbox_max=settings.alert_outbox_per_tenant_max,
+                kept_max=settings.alerts_kept_per_tenant_max,
+            ),
+        )
+        channels = Channels(
+            WebhookSender(
+                private_addresses=settings.alert_webhook_private_addresses,
+                timeout_s=settings.alert_webhook_timeout_s,
+                ca_file=settings.alert_webhook_ca_file,
+            ),
+            mail_server(settings),
+        )
+        self.alerts = AlertService(alert_store, channels, self.keys.log, email_domains=settings.alert_email_domains)
+        self.alert_watch = AlertWatch(
+            alert_store,
+            Sources(
+                self.ledger,
+                self.series,
+                self.spending,
+                store,
+                seal_age_s=self._maintenance.seal_age_s,
+                rows_max=settings.spending_rows_max,
+                forecasts_max=settings.alert_forecasts_max,
+            ),
+            channels,
+            DeliveryLimits(
+                at_once=settings.alert_deliveries_max,
+                attempts_max=settings.alert_attempts_max,
+                retry_s=settings.alert_retry_s,
+                retry_max_s=settings.alert_retry_max_s,
+                timeout_s=max(settings.alert_webhook_timeout_s, settings.alert_smtp_timeout_s),
+            ),
+            interval_s=settings.alert_interval_s,
+        )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
             settings,
@@ -264,9 +343,10 @@ class Gateway:
                 frozenset({"policy", "mask", "fill"}),
                 self.sanitize,
                 sanitize_schemas.typical,
+                "sanitize",
             ),
-            Estimated("sentdp", SentDPRequest, frozenset({"documents"}), self.sentdp, sentdp_schemas.typical),
-            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical),
+            Estimated("sentdp", SentDPRequest, {"documents"}, self.sentdp, sentdp_schemas.typical, "embed/sentdp"),
+            Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical, "embed/vector"),
         ]
 
     async def start(self) -> None:
@@ -281,6 +361,8 @@ class Gateway:
         await self.engine.start()
         await self.jobs.open()
         self._maintenance.start()
+        self._maintenance.run(self.alert_watch.evaluate_regularly())
+        self._maintenance.run(self.alert_watch.deliver_regularly())
 
     def end_streams(self) -> None:
         """End the open streams, which would prevent a server from stopping."""
@@ -294,7 +376,7 @@ class Gateway:
         await self.upstream_client.aclose()
         await self.jobs.close()
         await self.engine.stop()
-        await self._maintenance.stop()
+        await self._maintenance.stop(self.alert_watch.stop)
         if self._redis is not None:
             await self._redis.stop()
 

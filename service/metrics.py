@@ -23,6 +23,12 @@ AUTH_FAILURES = Counter(
 SPENT_EPSILON = Counter(
     "gateway_spent_epsilon", "Epsilon spent since this process started", ["tenant", "unit", "outcome"]
 )
+BUDGET_USED = Gauge(
+    "gateway_budget_used_share",
+    "Used share of a tenant's account, 1 if it admits nothing more; of the fullest accounts of all tenants",
+    ["tenant", "unit"],
+)
+BUDGETS_EXHAUSTED = Gauge("gateway_budgets_exhausted", "Accounts of tenants that admit nothing more")
 REUSED_EPSILON = Counter(
     "gateway_reused_epsilon", "Epsilon that repeats would have cost since this process started", ["tenant", "unit"]
 )
@@ -43,6 +49,14 @@ UPSTREAM_FIRST_BYTE_SECONDS = Histogram(
 
 LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
 SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
+
+ALERTS_FIRED = Counter("gateway_alerts_fired", "Alerts that fired, by kind of their rule", ["kind"])
+ALERT_DELIVERIES = Counter(
+    "gateway_alert_deliveries",
+    "Attempts to deliver an alert by channel and outcome: delivered, failed; given-up after the last attempt; dropped "
+    "if the outbox of its owner is full",
+    ["channel", "outcome"],
+)
 
 EVENT_LOOP_LAG = Histogram(
     "gateway_event_loop_lag_seconds",

@@ -34,6 +34,8 @@ SLOW_KINDS = {
     "installation": "wheels, compilers, other processors, an installed Redis",
     "fuzzing": "a gateway is attacked with many generated requests",
     "process": "a property of processes of their own: environment, port, memory, time",
+    "peer": "another program is installed and started beside the gateway",
+    "browser": "pages are used in a real browser over a gateway of their own",
     "grid": "a bound is compared with other computations over a grid of parameters",
 }
 

@@ -17,7 +17,7 @@ import pytest
 from soak.mutant_table import MUTANTS
 
 import privacy_gateway
-from core import errors, upstream_errors
+from core import alert_errors, browser_errors, errors, upstream_errors
 from service.config.settings import Settings
 from service.http import problems
 
@@ -36,7 +36,7 @@ FOLDERS = {
     "service.releases": {"config", "http"},
     "service.accounting": {"http"},
     "service.jobs": {"config", "http"},
-    "service.budget": {"http", "releases", "jobs"},  # the estimate prices every kind of job
+    "service.budget": {"config", "http", "releases", "jobs"},  # the estimate prices every kind of job
     "service.domains": {"config", "http", "jobs"},  # a kind of job
     "service.finetune": {
         "config",
@@ -60,8 +60,18 @@ FOLDERS = {
         "proxy",
     },  # lists upstreams' models
     "service.restore": {"config", "http", "releases"},
-    "service.proxy": {"config", "http", "releases", "sanitize"},  # requests are masked by the policies of `/sanitize`
-    "service.dashboard": {"http"},  # its pages use the REST API
+    "service.outbound": set(),
+    "service.alerts": {"config", "http", "budget", "outbound"},  # a rule about forecasts
+    "service.proxy": {
+        "config",
+        "http",
+        "outbound",
+        "releases",
+        "sanitize",
+    },  # requests are masked by the policies of `/sanitize`
+    "service.presidio": {"config", "http", "releases", "sanitize"},  # another form of `/sanitize`
+    "service.dashboard": {"config", "http"},  # its pages use the REST API
+    "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
     "service.cli": {"config", "releases", "domains", "finetune", "synthesis", "tenants"},  # a front end of its own
@@ -224,7 +234,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def error_classes() -> list[type[errors.GatewayError]]:
-    found = {**vars(errors), **vars(upstream_errors)}.values()
+    found = {**vars(errors), **vars(alert_errors), **vars(upstream_errors), **vars(browser_errors)}.values()
     classes = [value for value in found if isinstance(value, type)]
     return [kind for kind in classes if issubclass(kind, errors.GatewayError)]
 

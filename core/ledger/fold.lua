@@ -1,8 +1,8 @@
--- Adds a batch of journal entries to the series, all or nothing. It is a compare-and-set on the tenant's `folded`,
--- the number of the last entry in the series. All values are absolute, so a repeated or late call is rejected with
--- "moved" and no entry counts twice.
+-- Adds a batch of journal entries to the series of an aggregate, all or nothing. It is a compare-and-set on the field
+-- args.position of the tenant's record, the number of the last entry in the series. All values are absolute, so a repeated
+-- or late call is rejected with "moved" and no entry counts twice. args.name is the part of the keys.
 -- args.totals: {series: text}. args.points: list of {step, series, first bucket, horizon or 0, {score, member, ...}}.
-if tonumber(redis.call("HGET", KEYS[1], "folded") or 0) ~= integer(args.expected) then
+if tonumber(redis.call("HGET", KEYS[1], args.position) or 0) ~= integer(args.expected) then
   return answer({ outcome = "moved" })
 end
 if integer(args.folded) > tonumber(redis.call("HGET", KEYS[1], "seq")) then
@@ -17,12 +17,12 @@ for _, p in ipairs(args.points) do
   end
 end
 
-redis.call("HSET", KEYS[1], "folded", text(args.folded), "folded_at_ms", text(args.folded_at_ms))
+redis.call("HSET", KEYS[1], args.position, text(args.folded), args.position .. "_at_ms", text(args.folded_at_ms))
 for series, total in pairs(args.totals) do
-  redis.call("HSET", base .. "series", series, total)
+  redis.call("HSET", base .. args.name, series, total)
 end
 for _, p in ipairs(args.points) do
-  local key = base .. "series:" .. text(p[1]) .. ":" .. p[2]
+  local key = base .. args.name .. ":" .. text(p[1]) .. ":" .. p[2]
   redis.call("ZREMRANGEBYSCORE", key, text(p[3]), "+inf") -- replace the current bucket, which is not complete yet
   redis.call("ZADD", key, unpack(p[5]))
   if p[4] > 0 then

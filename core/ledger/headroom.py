@@ -35,6 +35,20 @@ PLAN_MISMATCH = "plan-mismatch"
 
 
 @dataclass(frozen=True)
+class DebitedAccounts:
+    """An account, and every account that a release on it may debit, by unit and of the same moment.
+
+    `subject` is None for the tenant's own account. `new_subject` are the accounts that a first release opens for a
+    subject; None in `tenant` mode.
+    """
+
+    account: AccountState
+    own: Mapping[Unit, AccountState]
+    subject: Mapping[Unit, AccountState] | None
+    new_subject: Mapping[Unit, AccountState] | None
+
+
+@dataclass(frozen=True)
 class Fit:
     """How many more equal releases one account admits.
 

@@ -263,6 +263,20 @@ class JobStore:
         jobs = [_record(owner, job_id, _texts(raw)) for job_id, raw in zip(ids, found, strict=True) if raw]
         return JobsPage(tuple(jobs), shown[-1] if len(members) > limit else None)
 
+    async def created_since(self, owner: str, since_ms: int, *, limit: int) -> list[str]:
+        """Return the ids of the owner's newest jobs, ended or not, that were created at or after a time."""
+        last = (
+            f"({10**13 - since_ms:013d}."  # members are a number, a hyphen and an id: the point comes after the hyphen
+        )
+        members = await self._client.call("ZRANGEBYLEX", names.jobs_key(owner), "-", last, "LIMIT", 0, limit)
+        return [member.decode().partition("-")[2] for member in members]
+
+    async def unfinished_ids(self, owner: str) -> list[str]:
+        """Return the ids of the owner's jobs that have not ended."""
+        key = names.open_jobs_key(owner)
+        found = await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH)
+        return [job_id.decode() for job_id in found]
+
     async def unfinished_of_gateway(self) -> tuple[JobRecord, ...]:
         """Return every job of this gateway that has not ended, oldest first."""
         owners = [tenant.name for tenant in await LedgerReader(self._client).tenants()]
@@ -273,11 +287,10 @@ class JobStore:
 
     async def unfinished(self, owner: str) -> list[JobRecord]:
         """Return the owner's jobs that have not ended, on all gateways."""
-        key = names.open_jobs_key(owner)
         found: list[JobRecord] = []
-        for job_id in await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH):
+        for job_id in await self.unfinished_ids(owner):
             with contextlib.suppress(UnknownJob):
-                found.append(await self.get(owner, job_id.decode()))
+                found.append(await self.get(owner, job_id))
         return found
 
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:

@@ -4,33 +4,82 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 
 from core.accounting.events import Unit
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.chain import RawEntry
+from core.ledger.hash_chain.chain import JournalDigest, RawEntry
+from core.ledger.pages import entry_number
 from core.ledger.records import JournalEntry, JournalPage
 
 _READS_MAX = 10_000  # entries read for one page, most of which a filter may leave out
 _BATCH_MIN, _BATCH_MAX = 8, 1000
 _BATCH_ROWS = 2000  # wanted in a batch: one entry may have thousands of rows
+_LAST = 2**53  # no journal has an entry with this number
+
+
+@dataclass(frozen=True)
+class JournalFilter:
+    """Which entries are wanted; None admits every value. `from_ms` is inclusive, `to_ms` is not.
+
+    The times are those of the clock of Redis. Where that clock was set back, the numbers and the times of entries have
+    another order, and a range of times may leave out entries near that moment.
+    """
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    transition: str | None = None
+    mechanism: str | None = None
+    route: str | None = None
+    key_id: str | None = None
+
+    def admits(self, raw: RawEntry) -> bool:
+        """Whether an entry is wanted. Does not parse its rows."""
+        fields = raw[1]
+        wanted = (
+            (b"transition", self.transition),
+            (b"mechanism", self.mechanism),
+            (b"route", self.route),
+            (b"key", self.key_id),
+        )
+        if any(value is not None and fields.get(name, b"") != value.encode() for name, value in wanted):
+            return False
+        at_ms = int(fields.get(b"at_ms", b"0"))
+        return (self.from_ms is None or at_ms >= self.from_ms) and (self.to_ms is None or at_ms < self.to_ms)
+
+
+EVERY_ENTRY = JournalFilter()
+
+
+@dataclass(frozen=True)
+class JournalView:
+    """The entries of one account, or all of a tenant (`account_id` None), that `wanted` admits.
+
+    With `subject`, the full hash of a subject, only the entries in which this subject has rows. `newest_first` reverses
+    the order. Entries before number `first` and after number `last` do not belong to the view.
+    """
+
+    account_id: str | None = None
+    subject: str | None = None
+    wanted: JournalFilter = EVERY_ENTRY
+    newest_first: bool = False
+    first: int = 1
+    last: int | None = None
 
 
 class JournalEntries:
-    """The entries of one account, or all of a tenant (`account_id` None), and of one API key, if `key_id` is given.
+    """Reads the pages of a view.
 
-    `subject` is the hash of the account's subject. The journal has an index of each subject's entries, so a page of its
-    account reads no others. An account that version 1 opened is not in the index: its page filters all entries.
+    The journal has an index of each subject's entries, so a page of a subject reads no others. An account that version
+    1 opened is not in the index: its page filters all entries.
     """
 
-    def __init__(
-        self, client: LedgerClient, tenant: str, account_id: str | None, subject: str | None, key_id: str | None
-    ) -> None:
+    def __init__(self, client: LedgerClient, tenant: str, view: JournalView) -> None:
         self._client = client
         self._tenant = tenant
-        self._account_id = account_id
-        self._subject = subject
-        self._key_id = key_id
+        self._view = view
+        self._of_own_account = view.account_id is not None and view.account_id.count("/") == 1
         self._batch = 32
 
     async def page(self, *, cursor: int, limit: int, rows_max: int) -> JournalPage:
@@ -41,38 +90,67 @@ class JournalEntries:
             entries = await asyncio.to_thread(self._parsed, batch)
             for raw, entry in zip(batch, entries, strict=True):
                 if entry is not None and len(found) == limit:
-                    return JournalPage(tuple(found), cursor)
-                cursor = _number(raw)
+                    return JournalPage(tuple(found), cursor, rows)
+                cursor = entry_number(raw)
                 if entry is not None:
                     found.append(entry)
             reads += len(batch)
             batch_rows = sum(map(_rows, batch))
             rows += batch_rows
             if rows >= rows_max or reads >= _READS_MAX:
-                return JournalPage(tuple(found), cursor)
+                return JournalPage(tuple(found), cursor, rows)
             per_entry = 1 + batch_rows // len(batch)
             self._batch = max(_BATCH_MIN, min(_BATCH_MAX, _BATCH_ROWS // per_entry, 2 * self._batch))
-        return JournalPage(tuple(found), None)
+        return JournalPage(tuple(found), None, rows)
 
     async def _batches(self, cursor: int) -> AsyncIterator[Sequence[RawEntry]]:
-        indexed = self._subject is not None and await self._is_indexed()
-        while batch := await (self._of_subject(cursor) if indexed else self._all(cursor)):
+        """Yield the entries after the cursor in the order of the view, within the range of times."""
+        first, last = await self._bounds()
+        indexed = self._view.subject is not None and await self._is_indexed()
+        read = self._of_subject if indexed else self._all
+        while True:
+            if self._view.newest_first:
+                last = min(last, cursor - 1) if cursor else last
+            else:
+                first = max(first, cursor + 1)
+            if first > last:
+                return
+            batch = await read(first, last)
+            if not batch:
+                return
             yield batch
-            cursor = _number(batch[-1])
+            cursor = entry_number(batch[-1])
+
+    async def _bounds(self) -> tuple[int, int]:
+        """Return the first and the last number that the range of times can contain."""
+        wanted, first, last = self._view.wanted, self._view.first, self._view.last or _LAST
+        if wanted.from_ms is not None:
+            first = max(first, await first_entry_at(self._client, self._tenant, wanted.from_ms))
+        if wanted.to_ms is not None:
+            last = min(last, await first_entry_at(self._client, self._tenant, wanted.to_ms) - 1)
+        return first, last
 
     async def _is_indexed(self) -> bool:
-        unit = Unit((self._account_id or "").split("/")[1])
-        key = names.account_key(self._tenant, names.account_name(unit, self._subject))
+        unit = Unit((self._view.account_id or "").split("/")[1])
+        key = names.account_key(self._tenant, names.account_name(unit, self._view.subject))
         return bool(await self._client.call("HGET", key, "indexed"))
 
-    async def _all(self, cursor: int) -> Sequence[RawEntry]:
+    async def _all(self, first: int, last: int) -> Sequence[RawEntry]:
         key = names.journal_key(self._tenant)
-        found: Sequence[RawEntry] = await self._client.call("XRANGE", key, cursor + 1, "+", "COUNT", self._batch)
+        found: Sequence[RawEntry]
+        if self._view.newest_first:
+            found = await self._client.call("XREVRANGE", key, last, first, "COUNT", self._batch)
+        else:
+            found = await self._client.call("XRANGE", key, first, last, "COUNT", self._batch)
         return found
 
-    async def _of_subject(self, cursor: int) -> Sequence[RawEntry]:
-        index = names.subject_entries_key(self._tenant, self._subject or "")
-        numbers = await self._client.call("ZRANGEBYSCORE", index, f"({cursor}", "+inf", "LIMIT", 0, self._batch)
+    async def _of_subject(self, first: int, last: int) -> Sequence[RawEntry]:
+        index = names.subject_entries_key(self._tenant, self._view.subject or "")
+        if self._view.newest_first:
+            which = ("ZREVRANGEBYSCORE", index, last, first)
+        else:
+            which = ("ZRANGEBYSCORE", index, first, last)
+        numbers = await self._client.call(*which, "LIMIT", 0, self._batch)
         key = names.journal_key(self._tenant)
         found = await self._client.call_many([("XRANGE", key, number, number) for number in numbers])
         return [raw for entries in found for raw in entries]
@@ -82,16 +160,31 @@ class JournalEntries:
         return [self._entry(raw) for raw in batch]
 
     def _entry(self, raw: RawEntry) -> JournalEntry | None:
-        if self._key_id is not None and raw[1].get(b"key", b"").decode() != self._key_id:
+        view = self._view
+        if not view.wanted.admits(raw):
             return None
-        own = self._account_id is not None and self._subject is None
-        entry = wire.journal_entry(self._tenant, raw, subjects=not own)
-        shown = self._account_id is None or any(line.account == self._account_id for line in entry.all_amounts)
-        return entry if shown else None
+        with_subjects = not self._of_own_account or view.subject is not None
+        entry = wire.journal_entry(self._tenant, raw, subjects=with_subjects)
+        lines = entry.all_amounts
+        if view.account_id is not None and not any(line.account == view.account_id for line in lines):
+            return None
+        if view.subject is not None and not any(line.subject_hash == view.subject for line in lines):
+            return None
+        return replace(entry, sha256=JournalDigest([raw]).hexdigest())
 
 
-def _number(raw: RawEntry) -> int:
-    return int(raw[0].partition(b"-")[0])
+async def first_entry_at(client: LedgerClient, tenant: str, at_ms: int) -> int:
+    """Return the number of the first entry at or after a time, by bisection; that of the next one if there is none."""
+    low, high = 1, int(await client.call("HGET", names.tenant_key(tenant), "seq") or 0) + 1
+    key = names.journal_key(tenant)
+    while low < high:
+        middle = (low + high) // 2
+        found = await client.call("XRANGE", key, middle, "+", "COUNT", 1)
+        if found and int(found[0][1].get(b"at_ms", b"0")) < at_ms:
+            low = entry_number(found[0]) + 1
+        else:
+            high = middle
+    return low
 
 
 def _rows(raw: RawEntry) -> int:

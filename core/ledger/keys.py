@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from core.errors import LedgerUnavailable, RecogniserBroken
+from core.errors import LedgerNotTrusted, LedgerUnavailable, RecogniserBroken
 from core.files.secret_file import read_secret, write_secret
 from core.job_errors import JobFilesLost
 
@@ -41,12 +41,17 @@ class Purpose(StrEnum):
     REUSE_TAG = "reuse-tag"
     REUSE_RESULT = "reuse-result-encryption"
     ADMIN_LOG = "admin-log"
+    AUDIT = "ledger-audit"
     RECOGNISERS = "recognisers-keyset-wrap"
     SURROGATE = "surrogate"
     RESTORE = "restore-token-encryption"
+    VAULT = "vault-encryption"
+    VAULT_NAME = "vault-name"
     SESSION = "session-encryption"
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"
+    ALERT = "alert-encryption"
+    SIGN_ON = "sign-on-request-encryption"
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,17 @@ class MasterKey:
             return self._unwrapped(Purpose.RECOGNISERS, wrapped, tenant)
         except (InvalidTag, ValueError):
             raise RecogniserBroken from None
+
+    def seal_alert(self, plain: bytes, *, bound_to: str) -> bytes:
+        """Encrypt a rule or a delivery of alerts, bound to its key in Redis."""
+        return self._wrapped(Purpose.ALERT, plain, bound_to)
+
+    def open_alert(self, sealed: bytes, *, bound_to: str) -> bytes:
+        """Decrypt what `seal_alert` returned. Raises LedgerNotTrusted if it is not authentic under this master key."""
+        try:
+            return self._unwrapped(Purpose.ALERT, sealed, bound_to)
+        except (InvalidTag, ValueError):
+            raise LedgerNotTrusted("A stored rule of alerts is not authentic under this master key.") from None
 
     def _wrapped(self, purpose: Purpose, key: bytes, bound_to: str) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)

@@ -164,6 +164,7 @@ class Ledger(LedgerReader):
         *,
         claim: Claim | None = None,
         key_id: str | None = None,
+        route: str | None = None,
         hold_ttl_ms: int | None = None,
     ) -> Reserved | Replay:
         """Hold the cost of a release, or return the result of an earlier release under the same claim.
@@ -175,7 +176,8 @@ class Ledger(LedgerReader):
         A `claim` is an Idempotency-Key with its body. Under a caller's key a denial repeats with the same numbers for
         as long as its tombstone lives. A claim whose release was cancelled can be used again.
 
-        `key_id` is the id of the API key that causes the release. The journal entries of the release contain it.
+        `key_id` is the id of the API key that causes the release, and `route` the route of the gateway that it is sent
+        to, such as `embed/sentdp`. The journal entries of the release contain both.
 
         Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
         SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput, TenantLimitReached.
@@ -193,6 +195,7 @@ class Ledger(LedgerReader):
                 "scope": names.check_hex(claim.scope, length=64) if claim else "",
                 "fingerprint": names.check_hex(claim.fingerprint, length=64) if claim else "",
                 "key": names.check_hex(key_id, length=names.KEY_ID_LENGTH) if key_id else "",
+                "route": names.check_route(route) if route else "",
                 "generated": claim is not None and claim.generated,
                 "mechanism": wire.mechanism_label(charges),
                 "hold_ttl_ms": hold_ttl_ms,

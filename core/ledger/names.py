@@ -13,6 +13,8 @@ from core.errors import InvalidInput, UnknownAccount
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LABEL = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,127}")
+_ROUTE = re.compile(r"[a-z0-9][a-z0-9_./{}-]{0,63}")
+_RULE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HEX = re.compile(r"[0-9a-f]+")
 _ACCOUNT = re.compile(rf"({'|'.join(Unit)})(:[0-9a-f]{{64}})?")
 SUBJECT_ID_LENGTH = 16
@@ -27,9 +29,26 @@ KEY_CHECK_KEY = "master-key-check"
 # The keys of the seals. No key of a tenant has one of these suffixes, so a tenant named `seals` causes no conflict.
 SEAL_CHAIN_KEY = "{seals}:chain"
 LEDGER_ID_KEY = "{seals}:ledger"
+SEAL_HEADS_KEY = "{seals}:heads"
+_SEGMENTS = "{seals}:segments:"
+LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"
+# From this key alert.lua derives every key of alerts. No tenant can have this tag. This key itself does not exist.
+ALERTS_KEY = "{@alerts}:tenant"
+
+
+def alerts_key(*parts: str) -> str:
+    """One key of alerts, as alert.lua builds it."""
+    return ":".join(("{@alerts}", *parts))
+
+
+def check_rule(name: str) -> str:
+    """Return `name`, of a rule of alerts. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
+    if not _RULE.fullmatch(name):
+        raise InvalidInput("A rule's name is 1 to 63 of a-z, 0-9, _ and -.", field="name")
+    return name
 
 
 def session_key(name: str) -> str:
@@ -49,6 +68,13 @@ def check_label(label: str) -> str:
     if not _LABEL.fullmatch(label):
         raise ValueError("a mechanism or reason is a short fixed label")
     return label
+
+
+def check_route(route: str) -> str:
+    """Return `route`, a path of the gateway without its first slash. Raises ValueError if it could be free text."""
+    if not _ROUTE.fullmatch(route):
+        raise ValueError("a route is a short fixed path")
+    return route
 
 
 def check_hex(value: str, *, length: int) -> str:
@@ -88,6 +114,11 @@ def subject_entries_key(tenant: str, subject_hash: str) -> str:
     return f"{{{check_tenant(tenant)}}}:entries:{subject_hash}"
 
 
+def segments_key(tenant: str) -> str:
+    """The seals that contain a tenant's entries, a sorted set of `seal:first:last` by the last entry (seal.lua)."""
+    return _SEGMENTS + check_tenant(tenant)
+
+
 def ranks_key(tenant: str, unit: Unit) -> str:
     """The subjects of a unit by what remains of their accounts, a sorted set without scores (rank.lua)."""
     return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"
@@ -98,19 +129,22 @@ def overdue_key(tenant: str) -> str:
     return f"{{{check_tenant(tenant)}}}:overdue"
 
 
-def series_key(tenant: str) -> str:
-    """The current totals of every series of the tenant, a hash by `unit:mechanism:class`."""
-    return f"{{{check_tenant(tenant)}}}:series"
+def sums_key(tenant: str, name: str) -> str:
+    """The current totals of one aggregate of the journal, a hash by series (`core.ledger.journal_fold`).
 
-
-def series_points_key(tenant: str, step_s: int, series: str) -> str:
-    """The buckets of one series at one step, a sorted set by the bucket's start in seconds."""
-    return f"{series_key(tenant)}:{step_s}:{series}"
+    With `:step:series` added it is the key of the buckets of one series, a sorted set by the bucket's start in seconds.
+    """
+    return f"{{{check_tenant(tenant)}}}:{name}"
 
 
 def reuse_key(tenant: str, place: int) -> str:
     """One stored result for reuse, a string; see `core.ledger.reuse`."""
     return f"{{{check_tenant(tenant)}}}:reuse:{place}"
+
+
+def vault_entry_key(tenant: str, entry_id: str) -> str:
+    """One entry of the tenant's vault, a string; see `vault.lua`."""
+    return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"
 
 
 def tenant_api_keys_key(tenant: str) -> str:

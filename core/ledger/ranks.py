@@ -32,12 +32,13 @@ _CURSOR = re.compile(rf"[0-9]{{{_LENGTH}}}:[0-9a-f]{{64}}")
 
 @dataclass(frozen=True)
 class RankedPage:
-    """Subjects' accounts by rank, the least remaining first, as they are now.
+    """Subjects' accounts by rank, the least remaining first, as they are now. `cursors` continue after each of them.
 
     `up_to_date`: every entry of the journal was ranked when the page was read. `next_cursor` is None after the last.
     """
 
     accounts: tuple[AccountState, ...]
+    cursors: tuple[str, ...]
     up_to_date: bool
     next_cursor: str | None
 
@@ -104,6 +105,7 @@ class SubjectRanks(LedgerReader):
         listed = [names.account_name(unit, member.partition(":")[2]) for member in members]
         return RankedPage(
             accounts=await self._listed(tenant, listed),
+            cursors=tuple(members),
             up_to_date=ranked >= seq or mode != TenantMode.SUBJECT,
             next_cursor=members[-1] if len(found) > limit else None,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -10,16 +12,18 @@ from core.accounting.events import Unit
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
-from core.ledger.journal_pages import JournalEntries
+from core.ledger.hash_chain.places import SealPlaces
+from core.ledger.headroom import DebitedAccounts
+from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView, first_entry_at
 from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
 from core.ledger.records import (
     AccountPage,
     AccountState,
-    DebitedAccounts,
     JournalPage,
     Tenant,
     TenantMode,
 )
+from core.ledger.subject_history import SubjectHistory, subject_history
 
 PAGE_LIMIT_MAX = 1000
 PAGE_ROWS_MAX = 10_000
@@ -42,6 +46,11 @@ class LedgerReader:
         if mode is None:
             raise UnknownTenant
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
+
+    async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
+        """Return the number of the last journal entry of each tenant; 0 for one that does not exist."""
+        replies = await self._client.call_many([("HGET", names.tenant_key(name), "seq") for name in tenants])
+        return {name: int(reply or 0) for name, reply in zip(tenants, replies, strict=True)}
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return all tenants, sorted by name."""
@@ -91,6 +100,10 @@ class LedgerReader:
             return AccountPage(states, None)
         last = states[limit - 1]
         return AccountPage(states[:limit], names.account_name(last.unit, last.subject_hash))
+
+    async def own_accounts(self, tenant: str) -> tuple[AccountState, ...]:
+        """Return the tenant's own accounts, of one moment. Raises UnknownTenant."""
+        return await self._states(tenant, listed=OWN_ACCOUNTS)
 
     async def account(self, tenant: str, account_id: str) -> AccountState:
         """Return one account by its id, such as `acme/sentence`. Raises UnknownAccount, UnknownTenant."""
@@ -143,27 +156,57 @@ class LedgerReader:
         tenant: str,
         account_id: str | None = None,
         *,
+        wanted: JournalFilter = EVERY_ENTRY,
         key_id: str | None = None,
+        subject: str | None = None,
+        newest_first: bool = False,
+        last: int | None = None,
         cursor: int = 0,
         limit: int = 100,
         rows_max: int = PAGE_ROWS_MAX,
     ) -> JournalPage:
         """Return the entries after the number `cursor`, oldest first, of one account or of all accounts.
 
-        `key_id` selects the entries of releases that one API key caused. One call reads entries with about `rows_max`
-        rows of charges, and at most 10,000 entries. Therefore a page may be short or empty and still have a
+        `wanted` selects entries, `key_id` those of releases that one API key caused, and `subject`, the first 16 digits
+        of a subject's hash, those of one subject among the entries of a tenant's own account. With `newest_first` the
+        cursor 0 is the end of the journal. `last` is the last number that counts. One call reads entries with about
+        `rows_max` rows of charges, and at most 10,000 entries. Therefore a page may be short or empty and still have a
         `next_cursor`. The entries are parsed in a thread. Entries of a tenant's own account lack the rows of subjects.
         Raises UnknownAccount, UnknownTenant.
         """
         if not (0 < limit <= PAGE_LIMIT_MAX and cursor >= 0 and rows_max > 0):
             raise ValueError(f"a page has 1 to {PAGE_LIMIT_MAX} entries after a cursor of at least 0")
-        subject = None
+        subject_hash = None
         if account_id is None:
             await self.tenant(tenant)
         else:
-            subject = (await self.account(tenant, account_id)).subject_hash
-        entries = JournalEntries(self._client, tenant, account_id, subject, key_id)
+            of_subject = account_id if subject is None else f"{account_id}/{subject}"
+            subject_hash = (await self.account(tenant, of_subject)).subject_hash
+        if key_id is not None:
+            wanted = replace(wanted, key_id=key_id)
+        view = JournalView(account_id, subject_hash, wanted, newest_first, last=last)
+        entries = JournalEntries(self._client, tenant, view)
         return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
+
+    async def journal_end(self, tenant: str) -> int:
+        """Return the number of the tenant's last entry."""
+        return int(await self._client.call("HGET", names.tenant_key(tenant), "seq") or 0)
+
+    async def seals_of(self, tenant: str, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the seal of each entry (`core.ledger.hash_chain.places`)."""
+        return await SealPlaces(self._client, tenant).of(numbers)
+
+    async def now_ms(self) -> int:
+        """Return the time of the Redis clock."""
+        return await self._client.now_ms()
+
+    async def first_entry_at(self, tenant: str, at_ms: int) -> int:
+        """Return the number of the first entry at or after a time, or that of the next entry if there is none."""
+        return await first_entry_at(self._client, tenant, at_ms)
+
+    async def subject_history(self, tenant: str, state: AccountState, *, first: int, rows_max: int) -> SubjectHistory:
+        """Return what was spent on a subject's account since the entry `first` (`core.ledger.subject_history`)."""
+        return await subject_history(self._client, tenant, state, first=first, rows_max=rows_max)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
         end = "+" if last is None else str(last)

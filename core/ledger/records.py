@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -206,23 +206,24 @@ class AccountState:
         )
 
     @property
+    def used_share(self) -> float:
+        """The used share of the account, from 0 to 1: that of the arm with the most left, or of the plan's releases.
+
+        Open holds count. At 1 the account admits nothing more. For display.
+        """
+        if self.plan is not None:
+            return min(1.0, self.total.count / self.plan.count)
+        shares = [1.0]
+        for arm in self.arm_states():
+            if arm.is_open:
+                share = arm.spent / arm.limit if arm.limit else 1.0
+                shares.append(max(share, arm.spent_delta / arm.limit_delta if arm.spent_delta else 0.0))
+        return min(shares)
+
+    @property
     def within_limit(self) -> bool:
         """Whether the account's own rule admits its total."""
         return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)
-
-
-@dataclass(frozen=True)
-class DebitedAccounts:
-    """An account, and every account that a release on it may debit, by unit and of the same moment.
-
-    `subject` is None for the tenant's own account. `new_subject` are the accounts that a first release opens for a
-    subject; None in `tenant` mode.
-    """
-
-    account: AccountState
-    own: Mapping[Unit, AccountState]
-    subject: Mapping[Unit, AccountState] | None
-    new_subject: Mapping[Unit, AccountState] | None
 
 
 @dataclass(frozen=True)
@@ -322,7 +323,9 @@ class JournalEntry:
     `amounts` are the parts of the tenant's own accounts. In entries of earlier versions they also contain those of
     subjects' accounts. Otherwise `subjects` has the latter; it is empty for `reserve` and `cancel`, and if the reader
     did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
-    debits subjects' accounts. `key_id` is the id of the API key that caused the release; None if it is unknown.
+    debits subjects' accounts. `key_id` is the id of the API key that caused the release, and `route` the
+    route that it was sent to; None if they are unknown.
+    Only pages of the journal set `sha256`, the digest of the stored entry that seals are made of.
     """
 
     seq: int
@@ -335,6 +338,8 @@ class JournalEntry:
     subjects: tuple[EntryAmount, ...] = ()
     subjects_digest: str | None = None
     key_id: str | None = None
+    route: str | None = None
+    sha256: str | None = None
 
     @property
     def all_amounts(self) -> tuple[EntryAmount, ...]:
@@ -343,37 +348,11 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class JournalPage:
-    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit."""
+    """`next_cursor` is None at the end of the journal. Any page may have fewer entries than its limit.
+
+    `rows_read` are the charges of accounts in the batches of entries that were read before the page was full.
+    """
 
     entries: tuple[JournalEntry, ...]
     next_cursor: int | None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A vector that differs from the journal. `account` is an account id, `counter` limit, committed or held."""
-
-    account: str
-    counter: str
-    journal: Vector
-    found: Vector
-
-
-@dataclass(frozen=True)
-class TenantAudit:
-    """`gaps` are missing journal numbers. `faults` are fixed sentences about entries that are inconsistent.
-
-    `over` names accounts that had counted more than a limit that was lowered later. They admit no further release.
-    """
-
-    tenant: str
-    entries: int
-    accounts: int
-    differences: tuple[Difference, ...]
-    gaps: tuple[int, ...]
-    faults: tuple[str, ...]
-    over: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        return not (self.differences or self.gaps or self.faults)
+    rows_read: int = 0

@@ -1,7 +1,9 @@
 -- Reads and extends the chain of seals. KEYS[1] is the chain, a stream. The script accesses no key of a tenant.
+-- args.heads: list of {tenant, head, last entry, segment}. The segments are an index of which seal contains an entry.
 -- Without args.body it returns the last seal and the head of every tenant, or "same" if the caller's known seal is
 -- still the last. With args.body it appends seal args.n if the last seal is still (args.after_n, args.after_mac).
-local heads_key = string.sub(KEYS[1], 1, -6) .. "heads" -- without "chain"
+local base_key = string.sub(KEYS[1], 1, -6) -- without "chain"
+local heads_key = base_key .. "heads"
 local last = redis.call("XREVRANGE", KEYS[1], "+", "-", "COUNT", 1)[1]
 local n, mac, body = "0", "", ""
 if last then
@@ -31,5 +33,6 @@ end
 redis.call("XADD", KEYS[1], args.n .. "-0", "body", args.body, "mac", args.mac)
 for _, head in ipairs(args.heads) do
   redis.call("HSET", heads_key, head[1], head[2])
+  redis.call("ZADD", base_key .. "segments:" .. head[1], head[3], head[4])
 end
 return answer({ outcome = "sealed" })

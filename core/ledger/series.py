@@ -1,30 +1,22 @@
 """Committed and reserved amounts over time, by unit, mechanism and subject class.
 
-Transitions do no extra work for the series. `fold_all`, called regularly, adds the journal's new entries to buckets of
-five sizes. A bucket stores cumulative values as of its end, so a bucket without entries needs no point. A read costs
-only the points that it returns, whatever the length of the journal. Every entry counts exactly once, even if several
-processes fold (fold.lua).
-
-The Redis time of an entry selects its bucket. If that clock steps back, entries count in the latest bucket.
+`core.ledger.journal_fold` explains how the journal becomes series, and what they cost.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
 
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import InvalidInput, UnknownTenant
-from core.ledger import names, wire
+from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.reader import LedgerReader
+from core.ledger.journal_fold import DAY_S, Aggregate, JournalFold, Totals
 from core.ledger.records import JournalEntry
 
-DAY_S = 86400
 # Size of a bucket in seconds, and for how many seconds its points are stored (None: forever).
 RETENTION_S: Mapping[int, int | None] = {
     60: 2 * DAY_S,
@@ -36,7 +28,6 @@ RETENTION_S: Mapping[int, int | None] = {
 RANGE_DEFAULT_MS = DAY_S * 1000
 POINTS_MAX = 1500
 SERIES_MAX = 32
-FOLD_BATCH = 256  # an entry may have a thousand rows of 100 bytes
 
 # The effect of a transition: factor of its amount in committed, factor in held, number of releases ended.
 _EFFECTS = {"reserve": (0, 1, 0), "commit": (1, -1, 1), "expire": (1, -1, 1), "cancel": (0, -1, 0)}
@@ -47,16 +38,6 @@ class SubjectClass(StrEnum):
 
     TENANT = "tenant"
     SUBJECT = "subject"
-
-
-class Totals(NamedTuple):
-    """The totals of a series. `releases` are those that ended with their cost counted."""
-
-    committed_epsilon_nano: int = 0
-    committed_delta_femto: int = 0
-    held_epsilon_nano: int = 0
-    held_delta_femto: int = 0
-    releases: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +73,7 @@ class SeriesPage:
     series: tuple[Series, ...]
 
 
-class LedgerSeries(LedgerReader):
+class LedgerSeries(JournalFold):
     """Folds the journal into series and reads them. `clock` replaces the Redis time in tests."""
 
     def __init__(
@@ -103,51 +84,9 @@ class LedgerSeries(LedgerReader):
         series_max: int = SERIES_MAX,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        super().__init__(client)
+        super().__init__(client, SERIES, clock=clock)
         self._points_max = points_max
         self._series_max = series_max
-        self._clock = clock
-
-    async def fold_all(self) -> int:
-        """Fold every tenant's new entries. Returns their number. Any number of processes may call it, regularly.
-
-        If the journal of one tenant cannot be read, the other tenants are still folded. The error is raised at the end.
-        """
-        folded, failures = 0, []
-        for tenant in await self._tenant_names():
-            try:
-                folded += await self.fold(tenant)
-            except Exception as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
-        return folded
-
-    async def fold(self, tenant: str) -> int:
-        """Fold the entries that the journal has at this moment. Returns how many entries this call counted.
-
-        Stops if another process is folding the same tenant, because that process continues.
-        """
-        counted, target = 0, None
-        while True:
-            seq, folded, at_ms = await self._client.call(
-                "HMGET", names.tenant_key(tenant), "seq", "folded", "folded_at_ms"
-            )
-            target = int(seq or 0) if target is None else target
-            after = int(folded or 0)
-            if after >= target:
-                return counted
-            # Read after `folded`: if a later fold changed these totals, fold.lua rejects this call.
-            totals = await self._client.call("HGETALL", names.series_key(tenant))
-            raw = await self._raw_entries(tenant, after=after, count=FOLD_BATCH, last=target)
-            if not raw:
-                return counted
-            # In a thread, because a batch may take half a second and the caller's event loop serves requests.
-            args = await asyncio.to_thread(_fold, tenant, raw, totals, int(at_ms or 0))
-            found, _ = await self._client.run("fold", key=names.tenant_key(tenant), args={"expected": after, **args})
-            if found["outcome"] == "moved":
-                return counted
-            counted += len(raw)
 
     async def read(self, tenant: str, query: SeriesQuery) -> SeriesPage:
         """Return the matching series, with one point for each step, from `from_ms` to `to_ms`.
@@ -178,8 +117,26 @@ class LedgerSeries(LedgerReader):
             to_ms=stop,
             step_s=step_s,
             as_of_ms=latest_ms if int(folded or 0) >= int(seq) else folded_at_ms,
-            series=tuple([Series(*key, await self._points(tenant, key, first, stop, step_s)) for key in found]),
+            series=tuple(
+                [Series(*key, await self._points(tenant, ":".join(key), first, stop, step_s)) for key in found]
+            ),
         )
+
+    async def spent(self, tenant: str, unit: Unit, *, step_s: int, first_ms: int, stop_ms: int) -> tuple[Totals, ...]:
+        """Return the totals of one of the tenant's own accounts at the end of each bucket, over all mechanisms.
+
+        `first_ms` and `stop_ms` are bucket boundaries. Points that are no longer stored have the values of the first
+        later point. Raises UnknownTenant.
+        """
+        await self.tenant(tenant)
+        sums = [Totals()] * ((stop_ms - first_ms) // (step_s * 1000))
+        for key in await self._index(tenant):
+            if _matches(key, SeriesQuery(unit=unit, subject_class=SubjectClass.TENANT)):
+                points = await self._points(tenant, ":".join(key), first_ms, stop_ms, step_s)
+                sums = [
+                    Totals(*map(sum, zip(one, other, strict=True))) for one, other in zip(sums, points, strict=True)
+                ]
+        return tuple(sums)
 
     def _range(self, query: SeriesQuery, latest_ms: int) -> tuple[int, int, int]:
         """Return the first bucket's start, the last one's end, and the step."""
@@ -218,23 +175,8 @@ class LedgerSeries(LedgerReader):
         return first * step_s * 1000, stop * step_s * 1000, step_s
 
     async def _index(self, tenant: str) -> list[tuple[Unit, str, SubjectClass]]:
-        keys = [name.decode().split(":") for name in await self._client.call("HKEYS", names.series_key(tenant))]
+        keys = [name.decode().split(":") for name in await self._client.call("HKEYS", self._key(tenant))]
         return sorted((Unit(unit), mechanism, SubjectClass(kind)) for unit, mechanism, kind in keys)
-
-    async def _points(
-        self, tenant: str, key: tuple[Unit, str, SubjectClass], first_ms: int, stop_ms: int, step_s: int
-    ) -> tuple[Totals, ...]:
-        points_key = names.series_points_key(tenant, step_s, ":".join(key))
-        first_s, stop_s = first_ms // 1000, stop_ms // 1000
-        before = await self._client.call("ZREVRANGEBYSCORE", points_key, f"({first_s}", "-inf", "LIMIT", 0, 1)
-        inside = await self._client.call("ZRANGEBYSCORE", points_key, first_s, f"({stop_s}")
-        changes = dict(_point(member) for member in inside)
-        current = _point(before[0])[1] if before else Totals()
-        points = []
-        for bucket in range(first_s, stop_s, step_s):
-            current = changes.get(bucket, current)
-            points.append(current)
-        return tuple(points)
 
 
 def amounts(totals: Totals) -> tuple[Amount, Amount]:
@@ -245,48 +187,6 @@ def amounts(totals: Totals) -> tuple[Amount, Amount]:
 def _matches(key: tuple[Unit, str, SubjectClass], query: SeriesQuery) -> bool:
     wanted = (query.unit, query.mechanism, query.subject_class)
     return all(want is None or want == have for want, have in zip(wanted, key, strict=True))
-
-
-def _totals(value: bytes) -> Totals:
-    return Totals(*map(int, value.split()))
-
-
-def _point(member: bytes) -> tuple[int, Totals]:
-    bucket, _, value = member.partition(b" ")
-    return int(bucket), _totals(value)
-
-
-def _text(totals: Totals) -> str:
-    return " ".join(map(str, totals))
-
-
-def _fold(tenant: str, raw: Sequence[Any], stored: Mapping[bytes, bytes], at_ms: int) -> dict[str, Any]:
-    """Return the arguments of fold.lua: the entries added to the stored totals.
-
-    No entry is placed before `at_ms`, the time of the last fold.
-    """
-    totals = {name.decode(): _totals(value) for name, value in stored.items()}
-    changed: dict[str, Totals] = {}
-    points: dict[tuple[int, str], dict[int, Totals]] = {}
-    seq = 0
-    for entry in (wire.journal_entry(tenant, one, subjects=False) for one in raw):
-        seq = entry.seq
-        at_ms = max(at_ms, entry.at_ms)
-        for name, change in _changes(entry).items():
-            before = changed.get(name) or totals.get(name, Totals())
-            changed[name] = Totals(*map(sum, zip(before, change, strict=True)))
-            for step_s in RETENTION_S:
-                bucket = at_ms // 1000 // step_s * step_s
-                points.setdefault((step_s, name), {})[bucket] = changed[name]
-    return {
-        "folded": seq,
-        "folded_at_ms": at_ms,
-        "totals": {name: _text(value) for name, value in changed.items()},
-        "points": [
-            [step_s, name, min(buckets), _horizon(step_s, at_ms), _scored(buckets)]
-            for (step_s, name), buckets in points.items()
-        ],
-    }
 
 
 def _changes(entry: JournalEntry) -> dict[str, Totals]:
@@ -311,12 +211,4 @@ def _changes(entry: JournalEntry) -> dict[str, Totals]:
     }
 
 
-def _horizon(step_s: int, at_ms: int) -> int:
-    """Return where the retention period begins, in seconds, or 0 if everything is retained."""
-    keep_s = RETENTION_S[step_s]
-    return 0 if keep_s is None else max(0, at_ms // 1000 - keep_s)
-
-
-def _scored(buckets: Mapping[int, Totals]) -> list[int | str]:
-    """Return score and member alternately. Members contain the bucket, so that equal values stay distinct members."""
-    return [item for bucket, totals in buckets.items() for item in (bucket, f"{bucket} {_text(totals)}")]
+SERIES = Aggregate("series", "folded", RETENTION_S, _changes)

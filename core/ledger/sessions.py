@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -20,17 +21,26 @@ from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.keys import NONCE_BYTES, MasterKey, Purpose
 from core.ledger.keystore import KeyRole
+from core.ledger.names import KEY_ID_LENGTH
 
 TOKEN_BYTES = 32
 TOKEN_CHARS = 2 * TOKEN_BYTES
 
 
+class SignedInBy(StrEnum):
+    KEY = "key"
+    ADMIN_KEY = "admin-key"
+    SIGN_ON = "sign-on"
+
+
 @dataclass(frozen=True)
 class Session:
-    """Who has signed in. `tenant`: None for the operator. `credential`: the id of the tenant's key, or the HMAC of the
-    admin key. `form_token`: what a request that changes something must repeat. Times: milliseconds since the epoch."""
+    """Who has signed in. `tenant`: None for the operator. `credential`: the id of the tenant's key, the HMAC of the
+    admin key, or the HMAC of a person of an identity provider. `form_token`: what a request that changes something must
+    repeat. Times: milliseconds since the epoch."""
 
     tenant: str | None
+    by: SignedInBy
     credential: str
     roles: frozenset[KeyRole]
     ends_ms: int
@@ -59,16 +69,22 @@ class SessionStore:
         """Return what stands for an admin key in a session."""
         return self._master_key.mac(Purpose.SESSION_NAME, b"admin", key.encode())
 
-    async def open(self, tenant: str | None, credential: str, roles: frozenset[KeyRole]) -> tuple[str, Session]:
+    def person_credential(self, issuer: str, subject: str) -> str:
+        """Return what stands for a person of an identity provider: it has the form of a key's id."""
+        return self._master_key.mac(Purpose.SESSION_NAME, b"person", issuer.encode(), subject.encode())[:KEY_ID_LENGTH]
+
+    async def open(
+        self, tenant: str | None, by: SignedInBy, credential: str, roles: frozenset[KeyRole]
+    ) -> tuple[str, Session]:
         """Return the token of a new session, and the session."""
         token = secrets.token_hex(TOKEN_BYTES)
         ends_ms = int(self._clock() * 1000) + self._lifetime_ms
         name = self._name(token)
-        content = {"tenant": tenant, "credential": credential, "roles": sorted(roles), "ends_ms": ends_ms}
+        content = {"tenant": tenant, "by": by, "credential": credential, "roles": sorted(roles), "ends_ms": ends_ms}
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = nonce + self._cipher.encrypt(nonce, json.dumps(content).encode(), name.encode())
         await self._client.call("SET", names.session_key(name), sealed, "PX", self._lifetime_ms)
-        return token, Session(tenant, credential, roles, ends_ms, self._form_token(token))
+        return token, Session(tenant, by, credential, roles, ends_ms, self._form_token(token))
 
     async def find(self, token: str) -> Session | None:
         """Return the session of a token; None for one that is unknown, has ended, or is not authentic."""
@@ -83,15 +99,19 @@ class SessionStore:
         except (InvalidTag, ValueError):
             return None
         content = json.loads(plain)
-        if content["ends_ms"] <= self._clock() * 1000:
-            return None
-        return Session(
+        found = Session(
             content["tenant"],
+            SignedInBy(content["by"]),
             content["credential"],
             frozenset(map(KeyRole, content["roles"])),
             content["ends_ms"],
             self._form_token(token),
         )
+        return None if self.has_ended(found) else found
+
+    def has_ended(self, session: Session) -> bool:
+        """Whether the time of a session is over."""
+        return session.ends_ms <= self._clock() * 1000
 
     async def end(self, token: str) -> None:
         """End a session. One that has ended, and an unknown one, stays ended."""

@@ -73,7 +73,7 @@ local function settle(transition, state, spends, keep)
   end
   -- A hold of an earlier version has all of its rows in `amounts` and is not in the number of open holds.
   local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,
-    spends and r.subject_rows or r.digest or "", r.key or "", r.digest and -1 or 0, field, value)
+    spends and r.subject_rows or r.digest or "", r.key or "", r.route or "", r.digest and -1 or 0, field, value)
   if spends and r.subject_rows ~= "" then
     index_entry(seq, r.debits)
   end

@@ -127,6 +127,7 @@ def journal_entry(tenant: str, raw: Sequence[Any], *, subjects: bool = True) -> 
         subjects=_entry_amounts(tenant, rows) if has_rows and subjects else (),
         subjects_digest=(hashlib.sha256(rows.encode()).hexdigest() if has_rows else rows) or None,
         key_id=texts.get("key") or None,
+        route=texts.get("route") or None,
     )
 
 

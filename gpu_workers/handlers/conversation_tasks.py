@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from core.text.reversible.mapping import Content
+from core.text.reversible.mapping import Content, Mapping
 from core.text.reversible.masked import MaskedConversation, Region
 
 _CHARS_PER_TOKEN = 16  # masking and checking a character takes about a quarter of the time of a tagger
@@ -27,10 +28,12 @@ class MaskTask:
     key: bytes = field(repr=False)
     language: str | None
     fill: str
+    earlier: Content | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> int:
-        return sum(map(len, self.texts)) // _CHARS_PER_TOKEN + 1
+        known = 0 if self.earlier is None else len(self.earlier.pairs)
+        return sum(map(len, self.texts)) // _CHARS_PER_TOKEN + known + 1
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,41 @@ class RestoreTask:
         return sum(map(len, self.texts)) // _CHARS_PER_TOKEN + len(self.content.pairs) + 1
 
 
-def run(task: MaskTask | RestoreTask) -> MaskedConversation | list[str]:
+class Beginning(NamedTuple):
+    """A restored text, whose last `open_chars` characters depend on what follows it."""
+
+    text: str
+    open_chars: int
+
+    def __repr__(self) -> str:
+        return f"Beginning({len(self.text)} characters)"
+
+
+@dataclass(frozen=True)
+class BeginningsTask(RestoreTask):
+    """`texts` of which each may be the beginning of a longer one. The result is a list of `Beginning`. Without its open
+    characters, the result for a text is the beginning of the result for every longer text. A text that begins with `{`
+    is restored as JSON."""
+
+
+def run(task: MaskTask | RestoreTask) -> MaskedConversation | list[str] | list[Beginning]:
     """Run a task, in a worker. Raises TaskFailed as `mask_conversation`."""
     if isinstance(task, RestoreTask):
         from core.text.reversible.forms import mapping_of
 
         mapping = mapping_of(task.content)
+        if isinstance(task, BeginningsTask):
+            return [_beginning(mapping, text) for text in task.texts]
         return [mapping.restore(text) for text in task.texts]
     from core.text.reversible.conversation import mask_conversation
 
-    return mask_conversation(task.texts, task.regions, key=task.key, language=task.language, fill=task.fill)
+    return mask_conversation(
+        task.texts, task.regions, key=task.key, language=task.language, fill=task.fill, earlier=task.earlier
+    )
+
+
+def _beginning(mapping: Mapping, text: str) -> Beginning:
+    restorer = mapping.restorer("json") if text.lstrip().startswith("{") else mapping.restorer()
+    certain = restorer.feed(text)
+    rest = restorer.end()
+    return Beginning(certain + rest, len(rest))

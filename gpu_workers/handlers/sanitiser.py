@@ -44,7 +44,7 @@ from core.text.spans import Spans
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers import conversation_tasks
-from gpu_workers.handlers.conversation_tasks import MaskTask, RestoreTask
+from gpu_workers.handlers.conversation_tasks import Beginning, MaskTask, RestoreTask
 from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
 from gpu_workers.handlers.own_finder import DraftTask, OwnFinder, tried
 from gpu_workers.handlers.recognition import Finds, joined, recognise
@@ -75,6 +75,7 @@ Result = (
     | DraftFinds
     | MaskedConversation
     | list[str]
+    | list[Beginning]
     | GatewayError
 )
 AnyTask = SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask | MaskTask | RestoreTask

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
@@ -16,21 +16,13 @@ from core.ledger.series import SeriesQuery, SubjectClass
 from service.deps import LedgerDep, PagingDep, RanksDep, SeriesDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
+from service.http.numbers import Digits
 from service.http.problems import amount
 from service.releases.budget_blocks import account_block, block_with_history, page_block, series_block
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 # To be included last of this prefix: its paths match those of the others.
 account_router = APIRouter(route_class=JsonRoute, tags=["budget"])
-
-
-def _digits(value: str) -> str:
-    if not (value.isascii() and value.isdigit()):
-        raise ValueError("digits alone")
-    return value
-
-
-Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]
 
 
 class SeriesParameters(BaseModel):
@@ -70,47 +62,6 @@ async def series(caller: ReadCallerDep, series: SeriesDep, query: Annotated[Seri
     # Up to 48,000 points: serialised in a thread and without models, so that the event loop does not wait.
     content = await asyncio.to_thread(lambda: orjson.dumps(series_block(page)))
     return Response(content, media_type="application/json")
-
-
-@account_router.get("/budget/{account:path}/journal", summary="The journal of an account, oldest first")
-async def journal(
-    account: str,
-    caller: ReadCallerDep,
-    ledger: LedgerDep,
-    settings: SettingsDep,
-    cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
-    limit: Annotated[int, Query(ge=1)] = 100,
-    key_id: Annotated[
-        str | None, Query(pattern=r"^[0-9a-f]{16}$", description="Only entries of releases that this API key caused")
-    ] = None,
-) -> dict[str, Any]:
-    page = await ledger.journal(
-        caller.tenant,
-        account,
-        key_id=key_id,
-        cursor=cursor,
-        limit=min(limit, settings.journal_page_max),
-        rows_max=settings.journal_rows_max,
-    )
-    return {
-        "account": account,
-        "entries": [
-            {
-                "seq": entry.seq,
-                "at_ms": entry.at_ms,
-                "transition": entry.transition,
-                "release_id": entry.release_id,
-                "mechanism": entry.mechanism,
-                "reason": entry.reason,
-                "key_id": entry.key_id,
-                "amount": amount(line.amount),
-            }
-            for entry in page.entries
-            for line in entry.all_amounts
-            if line.account == account
-        ],
-        "next_cursor": page.next_cursor,
-    }
 
 
 @account_router.get("/budget/{account:path}/subjects", summary="Subjects by what remains of their budgets, least first")

@@ -59,7 +59,7 @@ def headroom_router(endpoints: Sequence[Estimated], presets: PresetPricing) -> A
         rows, unpriced = [], []
         for offer in offers:
             if isinstance(offer.price, GatewayError):
-                unpriced.append({**offer.names, "code": offer.price.code})
+                unpriced.append({**offer.names, "code": offer.price.code, "detail": offer.price.detail})
                 continue
             answer = next(answers)
             if state.unit in answer.units:
@@ -84,7 +84,7 @@ async def _offers(
         offers.append(await _offer({"preset": name, "endpoint": "v1/embeddings"}, presets, tenant, name))
     for endpoint in endpoints if epsilon is not None else ():
         for body in endpoint.typical(epsilon or 0.0):
-            offers.append(await _offer({"preset": None, "endpoint": endpoint.name}, endpoint.pricing, tenant, body))
+            offers.append(await _offer({"preset": None, "endpoint": endpoint.route}, endpoint.pricing, tenant, body))
     return offers
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,13 +28,15 @@ class Estimated:
         last endpoint if there is none.
     typical: makes the bodies with one document, text or vector at an epsilon, one for each mechanism. Empty for an
         endpoint whose price depends on more than that.
+    route: the route that accepts these bodies, without its first slash.
     """
 
     name: str
     body: type[Strict]
-    marks: frozenset[str]
+    marks: Set[str]
     pricing: Pricing
     typical: Callable[[float], Sequence[Strict]] = lambda _: ()
+    route: str = ""
 
 
 class PresetPricing(Protocol):

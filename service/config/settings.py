@@ -17,7 +17,10 @@ from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
+from service.config.sign_on import SignOnSettings
+from service.config.sign_on import parsed as parsed_sign_on
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
 MIB = 1024 * 1024
@@ -159,6 +162,8 @@ class LedgerSettings(BaseModel):
     reuse_results_max: int = Field(250_000, ge=1)
     display_delta: float = Field(1e-6, ge=1e-12, lt=1)
     series_interval_s: float = Field(5.0, gt=0)
+    budget_metrics_interval_s: float = Field(60.0, gt=0)
+    budget_metrics_max: int = Field(50, ge=0, le=10_000)
     seal_interval_s: float = Field(10.0, gt=0)
     durability_interval_s: float = Field(2.0, gt=0)
     epoch_file: Path | None = None
@@ -205,6 +210,7 @@ class RequestLimits(BaseModel):
     budget_page_max: int = Field(200, ge=1, le=200)
     series_points_max: int = Field(1500, ge=1, le=10_000)
     series_max: int = Field(32, ge=1, le=1000)
+    spending_rows_max: int = Field(20_000, ge=1, le=100_000)
     stream_key_check_s: float = Field(2.0, gt=0, le=4)
     auth_failures_per_minute: int = Field(60, ge=0)
     rate_limit_per_minute: int = Field(0, ge=0)
@@ -232,6 +238,11 @@ class UpstreamLimits(BaseModel):
     proxy_finds_bytes_max: int = Field(32 * MIB, ge=0)
     restore_token_lifetime_s: int = Field(86_400, ge=1)
     restore_token_bytes_max: int = Field(1 * MIB, ge=1024)
+    guardrail_lifetime_s: int = Field(900, ge=0)
+    vault_lifetime_s: int = Field(86_400, ge=1)
+    vault_entries_max: int = Field(10_000, ge=1)
+    vault_bytes_max: int = Field(64 * MIB, ge=1024)
+    vault_entry_bytes_max: int = Field(64 * 1024, ge=1024)
 
 
 class DashboardSettings(BaseModel):
@@ -239,6 +250,8 @@ class DashboardSettings(BaseModel):
 
     dashboard_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     dashboard_session_s: int = Field(8 * 3600, ge=60, le=30 * 86_400)
+    sign_on: Annotated[SignOnSettings | None, NoDecode] = None
+    budget_watch_interval_s: float = Field(2.0, gt=0)
 
 
 class ConnectionSettings(BaseModel):
@@ -263,6 +276,7 @@ class Settings(
     RequestLimits,
     UpstreamLimits,
     DashboardSettings,
+    AlertSettings,
     ConnectionSettings,
     BaseSettings,
 ):
@@ -285,6 +299,11 @@ class Settings(
     @classmethod
     def _read_upstreams(cls, value: Any) -> Any:
         return parsed(value)
+
+    @field_validator("sign_on", mode="before")
+    @classmethod
+    def _read_sign_on(cls, value: Any) -> Any:
+        return parsed_sign_on(value)
 
     @field_validator("redis_url")
     @classmethod

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator, model_validator
 
-from core import credentials
+from service.config.key_source import key_of
 
 UpstreamKind = Literal["openai", "anthropic"]
 
@@ -126,18 +125,7 @@ class UpstreamSettings(_Strict):
 
     @model_validator(mode="after")
     def _read_files(self) -> UpstreamSettings:
-        if self.key_env is not None and self.key_file is not None:
-            raise ValueError("either key_env or key_file")
-        if self.key_env is not None:
-            if self.key_env not in os.environ:
-                raise ValueError("key_env names a variable that is not set")
-            self._key = SecretStr(credentials.token(os.environ[self.key_env]))
-        elif self.key_file is not None:
-            try:
-                text = Path(self.key_file).read_text(encoding="ascii")
-            except (OSError, ValueError):
-                raise ValueError("key_file cannot be read") from None
-            self._key = SecretStr(credentials.token(text))
+        self._key = key_of(env=self.key_env, file=self.key_file)
         if self.ca_file is not None and not Path(self.ca_file).is_file():
             raise ValueError("ca_file is no file")
         return self

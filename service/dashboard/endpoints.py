@@ -6,17 +6,23 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
 
-from core.errors import CrossSiteRequest
+from core.browser_errors import CrossSiteRequest, SignOnFailed
 from core.ledger.keystore import KeyRole
-from core.ledger.sessions import Session
+from core.ledger.sessions import Session, SignedInBy
 from service.dashboard import pages, views
-from service.deps import SessionsDep
+from service.dashboard.sign_on import REQUEST_S
+from service.dashboard.views import View
+from service.deps import LedgerDep, SessionsDep, SignOnDep
 from service.http.auth import Admin, Caller, Needs
+from service.http.browser_sessions import set_cookie
 
 router = APIRouter(tags=["dashboard"])
 
 PREFIX = "/dashboard"
+SIGN_ON = f"{PREFIX}/sign-on"
+SIGN_ON_COOKIE = "pgw_sign_on"
 READING = Needs(KeyRole.READ, operator=True)
 IdentityDep = Annotated[Caller | Admin, Depends(READING)]
 
@@ -29,20 +35,28 @@ async def sign_in(request: Request, response: Response, identity: IdentityDep, s
         raise CrossSiteRequest  # a session does not make another one, which would end later
     if isinstance(identity, Caller):
         session = await sessions.open(
-            request, response, tenant=identity.tenant, credential=identity.key_id, roles=identity.roles
+            request,
+            response,
+            tenant=identity.tenant,
+            by=SignedInBy.KEY,
+            credential=identity.key_id,
+            roles=identity.roles,
         )
     else:
         key = request.headers["authorization"].partition(" ")[2]
         session = await sessions.open_for_operator(request, response, key)
-    return _shown(session)
+    return _shown(request, session)
 
 
 @router.get(f"{PREFIX}/session", summary="The session of this browser")
-async def session_of(request: Request, _: IdentityDep) -> dict[str, Any]:
+async def session_of(request: Request, _: IdentityDep, ledger: LedgerDep) -> dict[str, Any]:
+    """`last_entry`: the number of the tenant's last journal entry. A page that reads afterwards compares it with
+    `GET /budget/events`, so that no change is missed in between."""
     session: Session | None = getattr(request.state, "session", None)
     if session is None:
         raise HTTPException(404)
-    return _shown(session)
+    numbers = {} if session.tenant is None else await ledger.last_numbers([session.tenant])
+    return {**_shown(request, session), "last_entry": numbers.get(session.tenant or "")}
 
 
 @router.post(f"{PREFIX}/session/end", status_code=204, summary="Sign out: end the session of this browser")
@@ -61,23 +75,91 @@ async def file(path: str, request: Request) -> Response:
     return Response(found.content, headers=headers, media_type=found.media_type)
 
 
+@router.get(SIGN_ON, summary="Sign in through the identity provider", response_class=Response)
+async def sign_on(request: Request, sessions: SessionsDep, provider: SignOnDep, view: str = "") -> Response:
+    """Redirects to the provider. 404 without one."""
+    sessions.check_host(request)
+    if provider is None:
+        raise HTTPException(404)
+    try:
+        address, carried = await provider.begin(
+            redirect_uri=_redirect_uri(request), view=view if views.exists(view) else ""
+        )
+    except SignOnFailed as error:
+        return pages.sign_in(sign_on=_sign_on_address(view), refusal=error.reason)
+    response = RedirectResponse(address, status_code=303)
+    # `lax`, because the answer comes with a navigation from the provider's pages
+    set_cookie(request, response, SIGN_ON_COOKIE, carried, samesite="lax", path=SIGN_ON, max_age=REQUEST_S)
+    return response
+
+
+@router.get(f"{SIGN_ON}/done", summary="The answer of the identity provider", response_class=Response)
+async def signed_on(
+    request: Request,
+    sessions: SessionsDep,
+    provider: SignOnDep,
+    state: str = "",
+    code: str = "",
+    error: str | None = None,
+) -> Response:
+    sessions.check_host(request)
+    if provider is None:
+        raise HTTPException(404)
+    try:
+        if error is not None:
+            raise SignOnFailed(reason="refused")
+        person, view = await provider.finish(
+            redirect_uri=_redirect_uri(request),
+            carried=request.cookies.get(SIGN_ON_COOKIE, ""),
+            state=state,
+            code=code,
+        )
+    except SignOnFailed as failed:
+        return pages.sign_in(sign_on=_sign_on_address(""), refusal=failed.reason)
+    response = pages.signed_on(view)
+    grant = person.grant
+    await sessions.open_for_person(
+        request,
+        response,
+        issuer=provider.issuer,
+        subject=person.subject,
+        tenant=grant.tenant,
+        roles=() if grant.operator else grant.roles,
+    )
+    response.delete_cookie(SIGN_ON_COOKIE, path=SIGN_ON, httponly=True, samesite="lax")
+    return response
+
+
 @router.get(PREFIX, summary="The dashboard: its first view, or the page to sign in", response_class=Response)
 @router.get(f"{PREFIX}/{{view}}", summary="A view of the dashboard", response_class=Response)
-async def view(request: Request, sessions: SessionsDep, view: str | None = None) -> Response:
+async def view(request: Request, sessions: SessionsDep, provider: SignOnDep, view: str | None = None) -> Response:
     sessions.check_host(request)
     session = await sessions.of(request)
     if session is None:
-        return pages.sign_in()
-    found = views.find(session, view)
-    return pages.missing(session) if found is None else pages.page(session, found)
+        return pages.sign_in(sign_on=None if provider is None else _sign_on_address(view or ""))
+    offered = _offered(request, session)
+    found = next((each for each in offered if view in (None, each.name)), None)
+    return pages.missing(session, offered) if found is None else pages.page(session, found, offered)
 
 
-def _shown(session: Session) -> dict[str, Any]:
+def _offered(request: Request, session: Session) -> tuple[View, ...]:
+    return views.of(session, request.app.state.surface)
+
+
+def _sign_on_address(view: str) -> str:
+    return f"{SIGN_ON}?view={view}" if views.exists(view) else SIGN_ON
+
+
+def _redirect_uri(request: Request) -> str:
+    return f"{request.url.scheme}://{request.headers['host']}{SIGN_ON}/done"
+
+
+def _shown(request: Request, session: Session) -> dict[str, Any]:
     return {
         "tenant": session.tenant,
         "operator": session.tenant is None,
         "roles": sorted(session.roles),
-        "views": [found.name for found in views.of(session)],
+        "views": [found.name for found in _offered(request, session)],
         "ends_ms": session.ends_ms,
         "form_token": session.form_token,
     }

@@ -6,7 +6,7 @@ A page holds no data of a tenant but its name: its script asks the REST API for 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,7 +17,6 @@ from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from core.ledger.sessions import Session
-from service.dashboard import views
 from service.dashboard.views import View
 
 # A page runs and loads nothing but the gateway's own files, and asks nobody but the gateway.
@@ -44,25 +43,44 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def sign_in() -> Response:
-    """The page of whoever has no session. The address stays, so that signing in shows what was asked for."""
-    return _page("sign_in.html", version=version("privacy-gateway"))
+# What a person reads who could not sign in through the identity provider.
+REFUSALS = {
+    "another-request": "This answer belongs to another request. Start again.",
+    "too-late": "Signing in took too long. Start again.",
+    "provider": "The identity provider cannot be reached.",
+    "not-authentic": "The identity provider's answer is not valid.",
+    "refused": "The identity provider refused to sign you in.",
+    "no-grant": "You are signed in at the identity provider, but the operator grants you nothing on this gateway.",
+}
 
 
-def page(session: Session, view: View) -> Response:
-    """The page of a view."""
-    return _page("view.html", session=session, view=view, views=views.of(session), version=version("privacy-gateway"))
+def sign_in(*, sign_on: str | None, refusal: str = "") -> Response:
+    """The page of whoever has no session. The address stays, so that signing in shows what was asked for. `sign_on`:
+    the address that begins to sign in through the identity provider, if there is one. `refusal`: of `REFUSALS`."""
+    return _page(
+        "sign_in.html",
+        status=403 if refusal else 200,
+        sign_on=sign_on,
+        refusal=REFUSALS.get(refusal, ""),
+        version=version("privacy-gateway"),
+    )
 
 
-def missing(session: Session) -> Response:
+def signed_on(view: str) -> Response:
+    """The page after signing in. It moves on by itself: a browser sends the session's cookie only with requests that
+    begin on a page of the gateway, not with the redirect from the identity provider."""
+    return _page("signed_on.html", address=f"/dashboard/{view}" if view else "/dashboard")
+
+
+def page(session: Session, view: View, offered: Sequence[View]) -> Response:
+    """The page of a view, with links to those that are offered."""
+    return _page("view.html", session=session, view=view, views=offered, version=version("privacy-gateway"))
+
+
+def missing(session: Session, offered: Sequence[View]) -> Response:
     """The page for a view that does not exist, or that the session may not open."""
     return _page(
-        "missing.html",
-        status=404,
-        session=session,
-        view=None,
-        views=views.of(session),
-        version=version("privacy-gateway"),
+        "missing.html", status=404, session=session, view=None, views=offered, version=version("privacy-gateway")
     )
 
 

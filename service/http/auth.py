@@ -8,8 +8,9 @@ which role of a key it needs, or that it serves the operator. `Needs` is the onl
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -21,6 +22,7 @@ from core.credentials import same_credential
 from core.errors import LedgerUnavailable, RoleMissing
 from core.ledger.keystore import KeyRole, KeyStore
 from core.ledger.names import SHARED_OWNER
+from core.ledger.sessions import Session
 from service import metrics
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
@@ -28,17 +30,35 @@ from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.rate_limit import RateLimit
 
+GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
+_X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
+# clients of Presidio know no key, and may send one as the password of an address
+_BASIC_PATHS = frozenset(
+    f"/{name}"
+    for name in (
+        "analyze",
+        "anonymize",
+        "anonymizers",
+        "deanonymize",
+        "deanonymizers",
+        "recognizers",
+        "supportedentities",
+    )
+)
+
 # For the API page only. `identify` reads the header itself.
 _documented = HTTPBearer(auto_error=False, description="The tenant's API key, or the admin key for /admin.")
 
 
 @dataclass(frozen=True)
 class Caller:
-    """An authenticated tenant, the id of the key that it used, and the roles of that key."""
+    """An authenticated tenant, the id of the key that it used, and the roles of that key. `session`: that of its
+    browser, if it has sent one in place of the key."""
 
     tenant: str
     key_id: str
     roles: frozenset[KeyRole] = frozenset()
+    session: Session | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -82,7 +102,7 @@ class Authenticator:
         request.state.session = session
         if session.tenant is None:
             return Admin()
-        return Caller(session.tenant, session.credential, session.roles)
+        return Caller(session.tenant, session.credential, session.roles, session)
 
     def admit(self, caller: Caller) -> dict[str, str]:
         """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
@@ -101,7 +121,10 @@ class Authenticator:
         """Why an answer to `caller` that is still open must end: its key has ended (401) or its tenant is beyond its
         rate (429). None if it may continue, also while the ledger cannot be reached."""
         try:
-            is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
+            if caller.session is not None:
+                is_valid = await self.sessions.is_valid(caller.session)
+            else:
+                is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
         except LedgerUnavailable:
             return None
         if not is_valid:
@@ -110,11 +133,24 @@ class Authenticator:
 
 
 def _credential(request: Request) -> str:
-    """The header `Authorization`, or what Anthropic's clients send in its place."""
-    key = request.headers.get("x-api-key")
-    if key is not None and "authorization" not in request.headers and request.url.path == anthropic_errors.PATH:
+    """The header `Authorization`, or what Anthropic's clients, LiteLLM's guardrails and Presidio's clients send in its
+    place."""
+    path, key = request.url.path, request.headers.get("x-api-key")
+    if key is not None and "authorization" not in request.headers and path in _X_API_KEY_PATHS:
         return f"Bearer {key}"
-    return request.headers.get("authorization", "")
+    authorization = request.headers.get("authorization", "")
+    return _password(authorization) if path in _BASIC_PATHS else authorization
+
+
+def _password(authorization: str) -> str:
+    """A basic authorization as that of a bearer of its password; any other as it is."""
+    scheme, _, presented = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return authorization
+    try:
+        return f"Bearer {base64.b64decode(presented, validate=True).decode('ascii').partition(':')[2]}"
+    except ValueError:
+        return authorization
 
 
 async def identify(request: Request) -> Caller | Admin:

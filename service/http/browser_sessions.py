@@ -7,14 +7,15 @@ readable for scripts, is sent to this host alone, and is never sent with request
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal
 from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
-from core.errors import CrossSiteRequest, HostRefused
+from core.browser_errors import CrossSiteRequest, HostRefused
 from core.ledger.keystore import KeyRole, KeyStore
-from core.ledger.sessions import Session, SessionStore
+from core.ledger.sessions import Session, SessionStore, SignedInBy
 
 COOKIE = "pgw_session"
 FORM_HEADER = "X-Form-Token"
@@ -46,9 +47,13 @@ class BrowserSessions:
         return session if session is not None and await self.is_valid(session) else None
 
     async def is_valid(self, session: Session) -> bool:
-        """Whether the key of a session would still be accepted. Raises LedgerUnavailable."""
-        if session.tenant is None:
+        """Whether a session has not ended, nor its key. Raises LedgerUnavailable."""
+        if self._store.has_ended(session):
+            return False
+        if session.by is SignedInBy.ADMIN_KEY:
             return session.credential in self._admin_credentials
+        if session.tenant is None or session.by is SignedInBy.SIGN_ON:
+            return True
         return await self._keys.is_valid(session.tenant, session.credential)
 
     def check_origin(self, request: Request, session: Session) -> None:
@@ -61,26 +66,61 @@ class BrowserSessions:
             raise CrossSiteRequest
 
     async def open(
-        self, request: Request, response: Response, *, tenant: str | None, credential: str, roles: frozenset[KeyRole]
+        self,
+        request: Request,
+        response: Response,
+        *,
+        tenant: str | None,
+        by: SignedInBy,
+        credential: str,
+        roles: Iterable[KeyRole],
     ) -> Session:
         """Open a session and set its cookie."""
-        token, session = await self._store.open(tenant, credential, roles)
-        # Browsers accept a Secure cookie over TLS only, so a session beyond this machine needs TLS.
-        response.set_cookie(
-            COOKIE, token, httponly=True, samesite="strict", secure=_host(request) not in _LOOPBACK, path="/"
-        )
+        token, session = await self._store.open(tenant, by, credential, frozenset(roles))
+        set_cookie(request, response, COOKIE, token, samesite="strict", path="/")
         return session
 
     async def open_for_operator(self, request: Request, response: Response, admin_key: str) -> Session:
         """As `open`, for an admin key that was accepted."""
         credential = self._store.admin_credential(admin_key)
-        return await self.open(request, response, tenant=None, credential=credential, roles=frozenset())
+        return await self.open(request, response, tenant=None, by=SignedInBy.ADMIN_KEY, credential=credential, roles=())
+
+    async def open_for_person(
+        self,
+        request: Request,
+        response: Response,
+        *,
+        issuer: str,
+        subject: str,
+        tenant: str | None,
+        roles: Iterable[KeyRole],
+    ) -> Session:
+        """As `open`, for a person of an identity provider."""
+        credential = self._store.person_credential(issuer, subject)
+        return await self.open(
+            request, response, tenant=tenant, by=SignedInBy.SIGN_ON, credential=credential, roles=roles
+        )
 
     async def end(self, request: Request, response: Response) -> None:
         """End the session of a request, and remove its cookie."""
         if token := request.cookies.get(COOKIE):
             await self._store.end(token)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+
+
+def set_cookie(
+    request: Request,
+    response: Response,
+    name: str,
+    value: str,
+    *,
+    samesite: Literal["strict", "lax"],
+    path: str,
+    max_age: int | None = None,
+) -> None:
+    """Set a cookie that no script reads. Browsers accept it over TLS only, but on this machine itself."""
+    secure = _host(request) not in _LOOPBACK
+    response.set_cookie(name, value, max_age=max_age, httponly=True, samesite=samesite, secure=secure, path=path)
 
 
 def _host(request: Request) -> str:

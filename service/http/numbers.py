@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
 _DIGITS_MAX = 18  # fits into 64 bits; `int` refuses texts of thousands of digits
 
 
@@ -13,3 +17,13 @@ def whole_number(text: str | None) -> int | None:
     if not text or len(text) > _DIGITS_MAX or not (text.isascii() and text.isdigit()):
         return None
     return int(text)
+
+
+def _digits(value: str) -> str:
+    if not (value.isascii() and value.isdigit()):
+        raise ValueError("digits alone")
+    return value
+
+
+# A number of a query, exact in JSON and in Redis.
+Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]

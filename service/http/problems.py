@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import errors, job_errors, upstream_errors
+from core import alert_errors, browser_errors, errors, job_errors, upstream_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import anthropic_errors, openai_errors
@@ -40,12 +40,14 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (job_errors.BadCorpus, 422),
     (job_errors.JobFailed, 500),
     (errors.RoleMissing, 403),
-    (errors.CrossSiteRequest, 403),
-    (errors.HostRefused, 421),
+    (browser_errors.CrossSiteRequest, 403),
+    (browser_errors.HostRefused, 421),
+    (browser_errors.SignOnFailed, 403),
     (errors.UnknownDomain, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
     (errors.UnknownRecogniser, 404),
+    (alert_errors.UnknownAlertRule, 404),
     (errors.RecogniserBroken, 422),
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),
@@ -188,7 +190,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
-    elif isinstance(error, upstream_errors.UpstreamFailed):
+    elif isinstance(error, upstream_errors.UpstreamFailed | browser_errors.SignOnFailed):
         members = {"reason": error.reason}
     elif isinstance(error, errors.RoleMissing):
         members = {"role": error.role}

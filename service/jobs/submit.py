@@ -130,7 +130,7 @@ class JobSubmission:
             hold = None
             try:
                 if price is not None:
-                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), key_id=key_id)
+                    hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), key_id, kind.name)
                 job, created = await self._store.create(owner, job_id, hold=hold, **terms)
             except Exception:
                 await self._withdraw(owner, job_id, hold)
@@ -152,13 +152,14 @@ class JobSubmission:
         if name not in names and len(names) >= getattr(self._settings, kind.kept_limit):
             raise TenantLimitReached(limit=kind.kept_limit)
 
-    async def _hold(self, owner: str, charge: Charge, claim: Claim, *, key_id: str | None) -> JobHold:
+    async def _hold(self, owner: str, charge: Charge, claim: Claim, key_id: str | None, kind: str) -> JobHold:
         """Hold the job's cost. Until the job owns it, the hold ends as a request's does: a crash spends it."""
         outcome = await self._ledger.reserve(
             owner,
             [charge],
             claim=claim,
             key_id=key_id,
+            route=f"jobs/{kind}",
             hold_ttl_ms=int(self._settings.hold_ttl_s * 1000),
         )
         if isinstance(outcome, Replay):

@@ -1,7 +1,7 @@
-"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the series and
+"""What a gateway does regularly: check Redis' settings, seal the ledger, expire overdue holds, fold the journal and
 rank the subjects.
 
-It also measures how late the event loop is, and returns freed memory to the system.
+It also measures budgets and how late the event loop is, and returns freed memory to the system.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from core.errors import LedgerError, LedgerNotTrusted
-from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.ledger import Ledger
+from core.ledger.journal_fold import JournalFold
 from core.ledger.ranks import SubjectRanks
-from core.ledger.series import LedgerSeries
 from service import metrics
 from service.config.settings import Settings
+from service.ledger import LedgerParts
+from service.operation.budget_metrics import BudgetMetrics
 from service.operation.freed_memory import TRIM_INTERVAL_S, trim
 from service.operation.loop_lag import measure_loop_lag
 
@@ -30,23 +30,18 @@ class Maintenance:
     """The background tasks of a gateway and its ledger."""
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        client: LedgerClient,
-        ledger: Ledger,
-        sealer: Sealer,
-        series: LedgerSeries,
-        ranks: SubjectRanks,
+        self, settings: Settings, parts: LedgerParts, *, folds: Sequence[JournalFold], ranks: SubjectRanks
     ) -> None:
         self._settings = settings
-        self._client = client
-        self._ledger = ledger
-        self._sealer = sealer
-        self._series = series
+        self._client = parts.client
+        self._ledger = parts.ledger
+        self._sealer = parts.sealer
+        self._folds = folds
         self._ranks = ranks
+        self._budgets = BudgetMetrics(parts.ledger, accounts_max=settings.budget_metrics_max)
         self._tasks: list[asyncio.Task[None]] = []
         self._sealing = False
+        self._sealed_at: float | None = None
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in the background until `stop`."""
@@ -64,18 +59,25 @@ class Maintenance:
         metrics.LEDGER_DURABLE.set(1)
         self.run(_regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
         self.run(_regularly(self._ledger.expire_overdue, self._settings.expire_interval_s, "expire-failed"))
-        self.run(_regularly(self._series.fold_all, self._settings.series_interval_s, "fold-failed"))
+        for fold in self._folds:
+            self.run(_regularly(fold.fold_all, self._settings.series_interval_s, "fold-failed"))
         self.run(_regularly(self._ranks.rank_all, self._settings.series_interval_s, "ranking-failed"))
         self.run(_regularly(lambda: asyncio.to_thread(trim), TRIM_INTERVAL_S, "memory-not-trimmed"))
+        self.run(_regularly(self._budgets.measure, self._settings.budget_metrics_interval_s, "budgets-not-measured"))
         self.run(self._seal_regularly())
 
-    async def stop(self) -> None:
-        """End the tasks, write a last seal and close the ledger."""
+    def seal_age_s(self) -> float:
+        """The time since this gateway last completed a sealing round; 0 before the first one."""
+        return time.monotonic() - self._sealed_at if self._sealed_at else 0.0
+
+    async def stop(self, before_closing: Callable[[], Awaitable[None]]) -> None:
+        """End the tasks, do what other parts still do with the ledger, write a last seal and close the ledger."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
+        await before_closing()
         with contextlib.suppress(LedgerError):
             if self._sealing:
                 await self._sealer.seal()
@@ -85,14 +87,18 @@ class Maintenance:
     async def _watch_durability(self) -> None:
         metrics.LEDGER_DURABLE.set(await self._client.watch_durability())
 
+    def _note_seal(self) -> None:
+        self._sealed_at = time.monotonic()
+        metrics.SEALED_AT.set_to_current_time()
+
     async def _seal_regularly(self) -> None:
         """Seal new entries until the gateway stops. A ledger that is no longer trusted answers nothing from then on."""
-        metrics.SEALED_AT.set_to_current_time()
+        self._note_seal()
         while True:
             await asyncio.sleep(self._settings.seal_interval_s)
             try:
                 await self._sealer.seal()
-                metrics.SEALED_AT.set_to_current_time()
+                self._note_seal()
             except LedgerNotTrusted:
                 return  # the log has the reason
             except Exception as error:  # whatever it was, the next round tries again

@@ -29,8 +29,11 @@ _NOT_REPEATED = ("content-type", "content-length")
 
 
 async def whole(answer: Answer, request: Outgoing, preparation: Preparation, *, tenant: str) -> Response:
-    """A whole answer, or an upstream's error, restored. Raises UpstreamAnswerInvalid for a body that is not JSON."""
-    body = await preparation.run(tenant, _RESTORE_WORK * len(answer.body), _restored, answer, request)
+    """A whole answer, or an upstream's error, restored. Raises UpstreamAnswerInvalid for a body that is not JSON, and
+    as `Keeping.answered`."""
+    body, answer_id = await preparation.run(tenant, _RESTORE_WORK * len(answer.body), _restored, answer, request)
+    if request.keeping is not None:
+        await request.keeping.answered(answer_id)
     return Response(body, status_code=answer.status, headers=shown(answer.headers), media_type=JSON)
 
 
@@ -39,8 +42,9 @@ def shown(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name not in _NOT_REPEATED}
 
 
-def _restored(answer: Answer, request: Outgoing) -> bytes:
-    restorers = MappingRestorers(request.surrogates)
+def _restored(answer: Answer, request: Outgoing) -> tuple[bytes, str | None]:
+    """The body, and the identifier by which the answer may be continued."""
+    restorers = MappingRestorers(request.surrogates, request.pseudonyms)
     try:
         body = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
@@ -49,18 +53,22 @@ def _restored(answer: Answer, request: Outgoing) -> bytes:
         body = {"error": {"message": answer.body.decode(errors="replace"), "type": "upstream_error"}}
     if answer.is_error:
         request.dialect.restore_error(body, restorers)
-    else:
-        request.dialect.restore(body, restorers, structured=request.structured)
-    return orjson.dumps(body)
+        return orjson.dumps(body), None
+    request.dialect.restore(body, restorers, structured=request.structured)
+    return orjson.dumps(body), request.dialect.answer_id(body)
 
 
 async def events(stream: EventStream, request: Outgoing, open_: OpenStream) -> AsyncGenerator[bytes, None]:
     """The events of a stream, restored. A failure after the first byte is an event, which ends the stream."""
-    restorer = request.dialect.stream(MappingRestorers(request.surrogates), structured=request.structured)
+    restorers = MappingRestorers(request.surrogates, request.pseudonyms)
+    restorer = request.dialect.stream(restorers, structured=request.structured)
     async with stream:
         try:
             while (event := await _next(stream, open_)) is not None:
-                for written in restorer.event(*_parsed(event.name, event.data)):
+                name, data = _parsed(event.name, event.data)
+                if request.keeping is not None:
+                    await request.keeping.answered(request.dialect.answer_id(data))
+                for written in restorer.event(name, data):
                     yield _written(written)
         except (GatewayError, HTTPException) as error:
             for written in restorer.end():

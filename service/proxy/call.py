@@ -17,7 +17,7 @@ import httpcore
 
 from core import upstream_errors as errors
 from service import metrics
-from service.proxy.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
+from service.outbound.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
 from service.proxy.content import Content, content
 from service.proxy.upstreams import Upstream
 

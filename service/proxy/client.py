@@ -1,8 +1,8 @@
 """Calls of the operator's language models.
 
-Guarantee: certificates are verified, addresses checked (`service/proxy/addresses.py`), redirects not followed, cookies
-not kept; proxies and credentials of the environment are ignored. An answer takes no more memory and time than the
-limits. Only the headers of `service/proxy/headers.py` pass. A call is sent at most once. Each upstream has its own
+Guarantee: certificates are verified, addresses checked (`service/outbound/addresses.py`), redirects not followed,
+cookies not kept; proxies and credentials of the environment are ignored. An answer takes no more memory and time than
+the limits. Only the headers of `service/proxy/headers.py` pass. A call is sent at most once. Each upstream has its own
 connections.
 """
 
@@ -23,8 +23,8 @@ from core.errors import QueueFull
 from core.upstream_errors import UpstreamAnswerInvalid, UpstreamKeyRefused
 from service import metrics
 from service.config.settings import Settings
+from service.outbound.addresses import CheckedNetwork, Resolve, system_resolve
 from service.proxy import headers as passed
-from service.proxy.addresses import CheckedNetwork, Resolve, system_resolve
 from service.proxy.call import Call, outcome_of_status
 from service.proxy.events import Event, EventParser
 from service.proxy.upstreams import Upstream
@@ -159,6 +159,12 @@ class UpstreamClient:
         """Call an upstream for events. An `Answer` is an error of the upstream's own. Raises as `send`."""
         return await self._call(upstream, path, body, headers, streams=True)
 
+    def check_capacity(self, upstream: Upstream) -> None:
+        """Raise QueueFull if no call of this upstream may begin now."""
+        if self._open[upstream.name] >= self._limits.calls_max:
+            metrics.UPSTREAM_CALLS.labels(upstream.name, "full").inc()
+            raise QueueFull("As many calls of this model's upstream are open as UPSTREAM_CALLS_MAX allows.")
+
     async def aclose(self) -> None:
         await asyncio.gather(*(pool.aclose() for pool in self._pools.values()))
 
@@ -169,9 +175,7 @@ class UpstreamClient:
             raise ValueError("a path of letters, digits and / _ - alone")
         sent = _request_headers(upstream, body, headers, streams=streams)
         limits = self._limits
-        if self._open[upstream.name] >= limits.calls_max:
-            metrics.UPSTREAM_CALLS.labels(upstream.name, "full").inc()
-            raise QueueFull("As many calls of this model's upstream are open as UPSTREAM_CALLS_MAX allows.")
+        self.check_capacity(upstream)
         call = Call(
             upstream,
             bytes_max=limits.stream_bytes_max if streams else limits.answer_bytes_max,

@@ -1,7 +1,7 @@
 """Language models behind the gateway: the endpoints of OpenAI and Anthropic, so that their SDKs work unchanged.
 
-Texts are masked before they leave, and answers are restored (`service/proxy/service.py`). There is no guarantee, which
-the header `Privacy-Guarantee` says.
+Texts are masked before they leave, and answers are restored (`service/proxy/service.py`). The header
+`Privacy-Guarantee` says what is guaranteed: nothing, unless the policy fills with a price (`service/proxy/priced.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.errors import ClientGone
+from core.errors import ClientGone, NotStarted, TaskFailed
 from service.deps import OpenStreamDep, ProxyDep
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
@@ -21,11 +21,13 @@ from service.http.open_streams import OpenStream
 from service.proxy.answers import EventAnswer, events, shown, whole
 from service.proxy.client import Answer, EventStream
 from service.proxy.dialects.registry import DIALECTS
+from service.proxy.priced import Payer
 from service.proxy.service import Outgoing, ProxyParts
+from service.proxy.upstreams import Upstream
 
 router = APIRouter(route_class=JsonRoute, tags=["language models"])
 
-GUARANTEE = {"Privacy-Guarantee": "none"}
+RETRY = "X-Should-Retry"
 Policy = Annotated[str | None, Header(alias="Privacy-Policy", max_length=64, description="A policy of yours.")]
 Conversation = Annotated[
     str | None,
@@ -33,6 +35,14 @@ Conversation = Annotated[
         alias="Privacy-Conversation",
         max_length=256,
         description="What the surrogates of a conversation have in common. By default, the user's first message.",
+    ),
+]
+Subject = Annotated[
+    str | None,
+    Header(
+        alias="Privacy-Subject",
+        max_length=256,
+        description="Whose budget pays for a fill with a price, for a tenant in `subject` mode.",
     ),
 ]
 
@@ -53,25 +63,36 @@ async def _proxied(
     open_: OpenStreamDep,
     policy: Policy = None,
     conversation: Conversation = None,
+    subject: Subject = None,
 ) -> Response:
     dialect = DIALECTS[request.scope["route"].path]
+
+    def take_call(upstream: Upstream) -> None:
+        parts.client.check_capacity(upstream)
+        parts.shares.take(upstream.name, caller.tenant, request.state.exchange.held)
+
     async with disconnect_of(request) as client_disconnected:
         outgoing = await parts.service.outgoing(
-            caller,
+            Payer(request, caller, subject),
             dialect,
             await request.json(),
             policy=policy,
             conversation=conversation,
+            take_call=take_call,
             client_disconnected=client_disconnected,
         )
-        parts.shares.take(outgoing.upstream.name, caller.tenant, request.state.exchange.held)
+        request.state.headers |= outgoing.headers
+        if outgoing.charged:  # each retry would cost again
+            request.state.headers[RETRY] = "false"
         found = await _called(parts, outgoing, request, open_, client_disconnected)
-    request.state.headers |= GUARANTEE
     if isinstance(found, Answer):
-        return await whole(found, outgoing, parts.preparation, tenant=caller.tenant)
-    answer = EventAnswer(events(found, outgoing, open_), idle_s=parts.settings.stream_idle_s)
-    answer.headers.update(shown(found.headers))
-    return answer
+        answer = await whole(found, outgoing, parts.preparation, tenant=caller.tenant)
+        if outgoing.charged:
+            answer.headers[RETRY] = "false"
+        return answer
+    stream = EventAnswer(events(found, outgoing, open_), idle_s=parts.settings.stream_idle_s)
+    stream.headers.update(shown(found.headers))
+    return stream
 
 
 async def _called(
@@ -90,13 +111,23 @@ async def _called(
     try:
         await asyncio.wait([calling, *ends], return_when=asyncio.FIRST_COMPLETED)
         if calling.done():
-            return calling.result()
+            return _result(calling, charged=outgoing.charged)
         if open_.error is not None:
             raise open_.error
         raise ClientGone
     finally:
         for task in (calling, *ends):
             task.cancel()
+
+
+def _result(calling: asyncio.Task[Answer | EventStream], *, charged: bool) -> Answer | EventStream:
+    """The upstream's answer. A call that had no place, for which budget was spent before, is an error that says so."""
+    try:
+        return calling.result()
+    except NotStarted:
+        if not charged:
+            raise
+        raise TaskFailed(reason="upstream-full") from None
 
 
 for _path, _dialect in DIALECTS.items():

@@ -6,14 +6,15 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from core.errors import InvalidInput
 from core.text.reversible.json_text import JsonValue, json_values, with_values
+from core.text.reversible.lexing import as_read
 from service.proxy.slots import Kind, Slot
 from service.sanitize.proxy_terms import ProxyTerms
 
@@ -28,7 +29,11 @@ _MEDIA_REFUSED = "Images, sound, files and content of unknown types cannot be re
 @dataclass(frozen=True)
 class Field:
     """A slot and its texts. `values`: those of its JSON, None for a text as it is. `is_inspected`: whether recognisers
-    read it, or only what they found elsewhere is replaced."""
+    read it, or only what they found elsewhere is replaced.
+
+    Only the first texts are written back. After them, `with_readings` repeats those that have escapes (`M%C3%BCller`)
+    without them: recognisers read no escapes, and what they find in one writing is masked in the other.
+    """
 
     slot: Slot
     texts: Sequence[str] = field(repr=False)
@@ -36,13 +41,18 @@ class Field:
     source: str = field(default="", repr=False)
     is_inspected: bool = True
 
+    def with_readings(self) -> Field:
+        """The field for masking. A fill with a price would charge the readings, too."""
+        read = [reading for text in self.texts if (reading := as_read(text)) != text] if self.is_inspected else []
+        return replace(self, texts=[*self.texts, *read]) if read else self
+
     def write(self, texts: Sequence[str]) -> None:
         """Put masked texts in the places of the texts."""
         if self.values is None:
-            (text,) = texts
+            text = texts[0]
             self.slot.value = _NOT_IN_NAMES.sub("_", text) if _AUTHOR.fullmatch(self.slot.path) else text
             return
-        written = with_values(self.source, self.values, texts)
+        written = with_values(self.source, self.values, texts[: len(self.values)])
         self.slot.value = json.loads(written) if self.slot.kind is Kind.VALUE else written
 
 
@@ -62,6 +72,14 @@ def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes)
         elif slot.kind is not Kind.DEFINITION or terms.definitions == "mask":
             found.append(_field(slot))
     return [each for each in found if any(text.strip() for text in each.texts)]
+
+
+def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:
+    """The slots. Identifiers are added to `pseudonyms`, pseudonym -> identifier, before they are replaced."""
+    for slot in slots:
+        if slot.kind is Kind.IDENTIFIER:
+            pseudonyms[pseudonym(slot.value, key)] = str(slot.value)
+        yield slot
 
 
 def pseudonym(value: Any, key: bytes) -> str:

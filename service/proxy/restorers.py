@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as AbstractMapping
+from types import MappingProxyType
+
 from core.text.reversible.mapping import Mapping
 from service.proxy.dialects.protocol import Restorer
 
 
 class MappingRestorers:
-    def __init__(self, surrogates: Mapping) -> None:
+    """`pseudonyms`: of the names of users in the request, and the names. An answer repeats them whole."""
+
+    def __init__(self, surrogates: Mapping, pseudonyms: AbstractMapping[str, str] = MappingProxyType({})) -> None:
         self._surrogates = surrogates
+        self._pseudonyms = pseudonyms
 
     def text(self) -> Restorer:
         return self._surrogates.restorer()
@@ -17,7 +23,7 @@ class MappingRestorers:
         return self._surrogates.restorer("json")
 
     def whole(self, text: str) -> str:
-        return self._surrogates.restore(text)
+        return self._pseudonyms.get(text) or self._surrogates.restore(text)
 
     def whole_json(self, text: str) -> str:
         restorer = self._surrogates.restorer("json")

@@ -1,8 +1,10 @@
-"""A request to a language model: masked, forwarded, and its answer restored.
+"""A request to a language model: masked or filled before it leaves. The answer to a masked one is restored.
 
-Guarantee: none beyond `core.text.reversible`: what the policy covers and the recognisers found is in no text that
-leaves for the upstream, and what they did not find leaves as it is. Nothing is kept after the answer but where the
-finds of each text were (`Finds`).
+Guarantee: where the policy fills with a price, that of `service.proxy.priced`. Otherwise none beyond
+`core.text.reversible`: what the policy covers and the recognisers found is in no text that leaves for the upstream, and
+what they did not find leaves as it is. Nothing is kept after the answer but where the finds of each text were
+(`Finds`), and, if the policy says so, what continues a conversation that the upstream keeps
+(`service.proxy.kept_conversations`).
 """
 
 from __future__ import annotations
@@ -10,46 +12,59 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from core.errors import InvalidInput
-from core.text.policy import AUTO, PER_TENANT, SURROGATE
+from core.text.policy import SURROGATE
+from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
-from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
-from service.proxy.dialects.protocol import Dialect
-from service.proxy.outgoing import Field, fields_of
-from service.proxy.recognition import Finds
+from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
+from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
+from service.proxy.masking import ConversationMasking
+from service.proxy.outgoing import Field, fields_of, noted
+from service.proxy.priced import Payer, PricedFills, is_priced
 from service.proxy.shares import CallShares
+from service.proxy.slots import Slot
 from service.proxy.upstreams import Upstream, Upstreams
-from service.releases.pipeline import ReleasePipeline
-from service.releases.request import ReleaseRequest
 from service.sanitize import reversible
 from service.sanitize.policies import Policies
-from service.sanitize.reversible import NOTHING, Read, read_of
-from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
+from service.sanitize.schemas import Fill, Terms
 from service.sanitize.service import SanitizeService
+
+NO_GUARANTEE: Mapping[str, str] = MappingProxyType({"Privacy-Guarantee": "none"})
+NOTHING_MASKED = Surrogates(Content((), "en"), {})
+_BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A masked request, and what restores its answer."""
+    """A request that may leave, and what restores its answer. `headers`: what they tell the client. `charged`: whether
+    budget was spent on it."""
 
     dialect: Dialect
     upstream: Upstream
-    path: str
     body: bytes = field(repr=False)
     surrogates: Surrogates
     streams: bool
     structured: bool
     policy: str | None
+    keeping: Keeping | None = None
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_GUARANTEE)
+    charged: bool = False
+    pseudonyms: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def path(self) -> str:
+        return self.dialect.path.removeprefix("/v1") if self.upstream.kind == "openai" else self.dialect.path
 
 
 @dataclass(frozen=True)
@@ -73,71 +88,103 @@ class ProxyService:
         upstreams: Upstreams,
         policies: Policies,
         sanitize: SanitizeService,
-        releases: ReleasePipeline,
-        preparation: Preparation,
         surrogate_key: Callable[[str], bytes],
+        masking: ConversationMasking,
+        kept: KeptConversations,
+        priced: PricedFills,
     ) -> None:
         """`surrogate_key`: tenant -> the key of its surrogates."""
         self._settings = settings
         self._upstreams = upstreams
         self._policies = policies
         self._sanitize = sanitize
-        self._releases = releases
-        self._preparation = preparation
         self._surrogate_key = surrogate_key
-        self._finds = Finds(settings.proxy_finds_bytes_max)
+        self._masking = masking
+        self._kept = kept
+        self._priced = priced
 
     async def outgoing(
         self,
-        caller: Caller,
+        payer: Payer,
         dialect: Dialect,
         body: Any,
         *,
         policy: str | None,
         conversation: str | None,
+        take_call: Callable[[Upstream], None],
         client_disconnected: asyncio.Event,
     ) -> Outgoing:
-        """The masked request. `body` is changed. `policy`, `conversation`: as the client names them in headers.
+        """The request that leaves. `body` is changed. `policy`, `conversation`: as the client names them in headers.
+        `take_call` takes the caller's place in the calls of an upstream, or raises; nothing is charged without it.
 
-        Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates.
+        Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates; with a
+        vault, TenantLimitReached, LedgerUnavailable.
         """
-        tenant = caller.tenant
+        caller, tenant = payer.caller, payer.caller.tenant
         upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
         terms = self._terms(tenant, policy)
         streams, structured = dialect.streams(body), dialect.structured(body)
-        _refuse_recall(dialect, body)
         key = self._surrogate_key(tenant)
         seed = conversation if conversation is not None else dialect.messages_of_user(body)
         proxied = self._policies.proxied(terms.policy)
-        fields = fields_of(dialect.slots(body), proxied, pseudonym_key=key)
-        self._check_size(fields)
-        reads = await self._read(caller, terms, fields, client_disconnected)
-        for each, own in zip(fields, reads, strict=True):
-            for read in own:
-                _refuse_blocked(read, proxied.block, each.slot.path)
-        surrogates = await self._mask(
+        pseudonyms: dict[str, str] = {}
+        slots = noted(dialect.slots(body), pseudonyms, key=key)
+        if is_priced(terms):
+            if _BACKGROUND in dialect.kept_by_upstream(body):
+                raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
+            fields = self._fields(tenant, terms, slots)
+            take_call(upstream)
+            headers = await self._priced.fill(payer, terms, fields, client_disconnected)
+            filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
+            return replace(filled, headers=headers, charged=True, pseudonyms=pseudonyms)
+        _refuse_recall(dialect, body, vault=proxied.vault)
+        previous = dialect.continues(body)
+        earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
+        own_key = _conversation_key(key, seed) if earlier is None else earlier.key
+        surrogates = await self._masking.mask(
             caller,
-            fields,
-            reads,
+            terms,
+            self._fields(tenant, terms, slots),
             client_disconnected,
-            key=key if terms.fill.consistency == PER_TENANT else _conversation_key(key, seed),
-            language=None if terms.mask.language == AUTO else terms.mask.language,
-            fill=terms.fill.mode,
+            own_key=own_key,
+            earlier=None if earlier is None else earlier.content,
         )
-        body["model"] = model
-        return Outgoing(
-            dialect,
-            upstream,
-            dialect.path.removeprefix("/v1") if upstream.kind == "openai" else dialect.path,
-            orjson.dumps(body),
-            surrogates,
-            streams,
-            structured,
-            terms.policy,
-        )
+        keeping = None
+        if proxied.vault and STORE in dialect.kept_by_upstream(body):
+            keeping = await self._kept.keeping(tenant, upstream.name, Kept(own_key, surrogates.content))
+        take_call(upstream)
+        masked = Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy)
+        return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
 
-    def _check_size(self, fields: Sequence[Field]) -> None:
-        """Raise InvalidInput for more text than a request may have."""
+    async def masked(
+        self,
+        caller: Caller,
+        slots: Iterable[Slot],
+        *,
+        policy: str | None,
+        seed: str,
+        client_disconnected: asyncio.Event,
+    ) -> Surrogates:
+        """Mask texts that another service sends to a model, in place. `seed`: what starts their conversation.
+
+        Raises as `outgoing`."""
+        terms = self._terms(caller.tenant, policy)
+        if is_priced(terms):
+            raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
+        own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
+        fields = self._fields(caller.tenant, terms, slots)
+        return await self._masking.mask(caller, terms, fields, client_disconnected, own_key=own_key, earlier=None)
+
+    def lets_media_pass(self, tenant: str, policy: str | None) -> bool:
+        """Whether the policy lets images pass unread. Raises InvalidInput, PolicyEnforced."""
+        return self._policies.proxied(self._terms(tenant, policy).policy).media == "pass"
+
+    def _fields(self, tenant: str, terms: Terms, slots: Iterable[Slot]) -> list[Field]:
+        """The fields of a request. Raises InvalidInput for what the policy refuses, and for too much text."""
+        proxied = self._policies.proxied(terms.policy)
+        fields = fields_of(slots, proxied, pseudonym_key=self._surrogate_key(tenant))
+        if not is_priced(terms):
+            fields = [each.with_readings() for each in fields]
         chars = texts = 0
         for each in fields:
             chars += sum(map(len, each.texts))
@@ -150,110 +197,24 @@ class ProxyService:
                 raise InvalidInput(
                     f"A request has at most {self._settings.proxy_texts_max} texts.", field=each.slot.path
                 )
+        return fields
 
     def _terms(self, tenant: str, policy: str | None) -> Terms:
         """The mask and fill of a request: realistic surrogates, if no policy says otherwise.
 
-        Raises InvalidInput for a policy whose fill cannot be restored.
+        Raises InvalidInput for a policy whose fill can neither be restored nor has a price.
         """
         terms = self._sanitize.applied(Terms() if policy is None else Terms(policy=policy), tenant)
         if terms.policy is None:
             return terms.model_copy(update={"fill": Fill(mode=SURROGATE)})
-        if terms.fill.mode not in reversible.FILLS:
+        if terms.fill.mode not in reversible.FILLS and not is_priced(terms):
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         return terms
 
-    async def _read(
-        self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
-    ) -> list[list[Read]]:
-        """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
-        paths = {
-            text: each.slot.path
-            for each in reversed(fields)
-            if each.is_inspected
-            for text in each.texts
-            if text.strip()
-        }
-        found = dict(zip(paths, await self._read_texts(caller, terms, paths, client_disconnected), strict=True))
-        for each in fields:
-            if each.is_inspected and any(found.get(text, NOTHING).refused for text in each.texts):
-                raise InvalidInput("The text is in no language that the policy accepts.", field=each.slot.path)
-        return [[found.get(text, NOTHING) if each.is_inspected else NOTHING for text in each.texts] for each in fields]
 
-    async def _read_texts(
-        self, caller: Caller, terms: Terms, paths: Mapping[str, str], client_disconnected: asyncio.Event
-    ) -> list[Read]:
-        """What was found in each text of `paths`, which says where it stands first."""
-        tenant = caller.tenant
-        size = sum(map(len, paths))
-        tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, paths)
-        names = await self._preparation.run(
-            tenant, size, lambda: [self._finds.name(tenant, task.payload) for task in tasks]
-        )
-        kept = {name: read for name in names if (read := self._finds.get(name)) is not None}
-        missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in kept}
-        if missing:
-            results = await self._run(caller, list(missing.values()), client_disconnected)
-            for name, result in zip(missing, results, strict=True):
-                kept[name] = read_of(result)
-                self._finds.keep(name, kept[name])
-        return [kept[name] for name in names]
-
-    async def _mask(
-        self,
-        caller: Caller,
-        fields: Sequence[Field],
-        reads: Sequence[Sequence[Read]],
-        client_disconnected: asyncio.Event,
-        *,
-        key: bytes,
-        language: str | None,
-        fill: str,
-    ) -> Surrogates:
-        """Mask the fields in place. Returns the surrogates of the conversation. Raises TaskFailed without them."""
-        texts = [text for each in fields for text in each.texts]
-        size = sum(map(len, texts))
-        flat = [read for own in reads for read in own]
-        task = await self._preparation.run(
-            caller.tenant, size, reversible.mask_task, texts, flat, key=key, language=language, fill=fill
-        )
-        (masked,) = await self._run(caller, [task], client_disconnected)
-        await self._preparation.run(caller.tenant, size, _write, fields, masked.texts)
-        surrogates: Surrogates = masked.mapping
-        return surrogates
-
-    async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
-        request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=tasks, render=lambda *_: {})
-        return await self._releases.results(caller, request, client_disconnected)
-
-    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
-        """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text, and InvalidInput
-        for a type that is blocked and that no recogniser looks for."""
-        tasks: list[Task] = []
-        block = self._policies.proxied(terms.policy).block
-        for text, path in paths.items():
-            body = SanitizeRequest.model_construct(
-                _fields_set={"documents", "mask", "dry_run"},
-                documents=[TextDocument(text=text)],
-                **(dict(terms) | {"fill": Fill(), "dry_run": True}),
-            )
-            try:
-                _, (task,) = self._sanitize.prepare(tenant, body)
-            except InvalidInput as error:
-                if (error.field or "").startswith("documents"):
-                    error.field = path
-                raise
-            if not task.payload.policy.looks_for(block):
-                raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
-            tasks.append(replace(task, payload=replace(task.payload, explain=0)))
-        return tasks
-
-
-def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:
-    at = 0
-    for each in fields:
-        each.write(masked[at : at + len(each.texts)])
-        at += len(each.texts)
+def _sent(body: dict[str, Any], model: str) -> bytes:
+    body["model"] = model
+    return orjson.dumps(body)
 
 
 def _conversation_key(key: bytes, seed: str) -> bytes:
@@ -261,16 +222,10 @@ def _conversation_key(key: bytes, seed: str) -> bytes:
     return hmac.digest(key, b"conversation\0" + seed.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def _refuse_recall(dialect: Dialect, body: Mapping[str, Any]) -> None:
-    """Refuse a conversation that the upstream recalls: its surrogates are not known. Raises InvalidInput."""
+def _refuse_recall(dialect: Dialect, body: Mapping[str, Any], *, vault: bool) -> None:
+    """Refuse a conversation that the upstream recalls and whose surrogates are not known. Raises InvalidInput."""
     for path in dialect.kept_by_upstream(body):
-        if path != "store":
+        if path != STORE and not (vault and path == CONTINUED):
             raise InvalidInput(
                 "A conversation that the upstream keeps cannot be restored: send the conversation itself.", field=path
             )
-
-
-def _refuse_blocked(read: Read, blocked: Sequence[str], path: str) -> None:
-    for _, _, entity in read.regions:
-        if entity in blocked:
-            raise InvalidInput(f"The policy lets no {entity} pass to a language model.", field=path)

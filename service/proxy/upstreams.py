@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from core.errors import UnknownModel
 from service.config.settings import Settings
-from service.config.upstreams import UpstreamKind, UpstreamSettings
+from service.config.upstreams import UpstreamKind, UpstreamSettings, is_loopback
 
 ANTHROPIC_VERSION = "2023-06-01"  # sent where the client names none
 
@@ -48,6 +48,10 @@ class Upstream:
     @property
     def encrypted(self) -> bool:
         return self.base_url.startswith("https:")
+
+    @property
+    def loopback_addresses(self) -> bool:
+        return self.private_addresses or is_loopback(self.host)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import logging
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import Any
 
 import orjson
@@ -68,10 +68,22 @@ class ReleasePipeline:
 
     async def release(self, request: Request, caller: Caller, release_request: ReleaseRequest) -> Response:
         """Run the release and answer. Raises the errors of `core.errors`; see `service/http/problems.py`."""
+        body, replayed = await self.body(request, caller, release_request)
+        return _answer(body, release_request, replayed=replayed)
+
+    async def body(
+        self,
+        request: Request,
+        caller: Caller,
+        release_request: ReleaseRequest,
+        client_disconnected: asyncio.Event | None = None,
+    ) -> tuple[list[Buffer], bool]:
+        """Run the release. Returns the body of its answer, and whether it is a replay. `client_disconnected`: of the
+        request, where it is already watched. Raises as `release`."""
         key = idempotency_key(request)
         request.state.headers["Idempotency-Key"] = key  # on a problem, too: a lost answer is fetched again by it
         if not release_request.charges:
-            return await self._answer_free(request, caller, release_request)
+            return await self._free(request, caller, release_request, client_disconnected), False
 
         reuse = None
         if is_generated(request):
@@ -79,7 +91,7 @@ class ReleasePipeline:
         if reuse is not None:
             if not reuse.fresh:
                 del request.state.headers["Idempotency-Key"]  # nothing is claimed under it
-                return _answer(await self._body(caller, await reuse.answer(self._ledger)), release_request)
+                return await self._body(caller, await reuse.answer(self._ledger)), False
             release_request = reuse.fresh_release()
         if "idempotency-key" not in request.headers:  # otherwise it may be a replay, which needs no worker
             await self._check_capacity(caller, release_request)
@@ -91,28 +103,34 @@ class ReleasePipeline:
             body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,
             generated=is_generated(request),
         )
-        outcome = await self._reserve(caller, release_request, claim)
+        outcome = await self._reserve(caller, release_request, claim, route_of(request))
         request.state.headers["Release-Id"] = outcome.release_id
         if isinstance(outcome, Replay):
-            return _answer([_unpacked(outcome.response, release_request)], release_request, replayed=True)
+            return [_unpacked(outcome.response, release_request)], True
 
         with _discourage_retries(request):
-            async with disconnect_of(request) as client_disconnected:
-                body = await self.run_held(caller, release_request, outcome, client_disconnected, stored=True)
+            async with _watched(request, client_disconnected) as disconnected:
+                body = await self.run_held(caller, release_request, outcome, disconnected, stored=True)
         if reuse is not None:
             await reuse.keep(outcome.release_id)
-        return _answer(body, release_request)
+        return body, False
 
-    async def _answer_free(self, request: Request, caller: Caller, release_request: ReleaseRequest) -> Response:
+    async def _free(
+        self,
+        request: Request,
+        caller: Caller,
+        release_request: ReleaseRequest,
+        client_disconnected: asyncio.Event | None,
+    ) -> list[Buffer]:
         started = time.perf_counter()
-        async with disconnect_of(request) as client_disconnected:
-            body = await self.run_free(caller, release_request, client_disconnected)
+        async with _watched(request, client_disconnected) as disconnected:
+            body = await self.run_free(caller, release_request, disconnected)
         request.state.headers["Server-Timing"] = f"run;dur={(time.perf_counter() - started) * 1000:.1f}"
-        return _answer(body, release_request)
+        return body
 
-    async def hold(self, caller: Caller, release_request: ReleaseRequest) -> Reserved:
-        """Reserve for a release that has no idempotency key. Raises as `Ledger.reserve`."""
-        outcome = await self._reserve(caller, release_request, None)
+    async def hold(self, caller: Caller, release_request: ReleaseRequest, route: str) -> Reserved:
+        """Reserve for a release that has no idempotency key. `route`: as `route_of`. Raises as `Ledger.reserve`."""
+        outcome = await self._reserve(caller, release_request, None, route)
         if isinstance(outcome, Replay):
             raise TypeError("a release without a claim cannot be a replay")
         return outcome
@@ -174,11 +192,18 @@ class ReleasePipeline:
             error.charged = False
             raise
 
-    async def _reserve(self, caller: Caller, release_request: ReleaseRequest, claim: Claim | None) -> Reserved | Replay:
+    async def _reserve(
+        self, caller: Caller, release_request: ReleaseRequest, claim: Claim | None, route: str
+    ) -> Reserved | Replay:
         hold_ttl_ms = int(self._settings.hold_ttl_s * 1000)
         with metrics.stage("reserve"):
             return await self._ledger.reserve(
-                caller.tenant, release_request.charges, hold_ttl_ms=hold_ttl_ms, claim=claim, key_id=caller.key_id
+                caller.tenant,
+                release_request.charges,
+                hold_ttl_ms=hold_ttl_ms,
+                claim=claim,
+                key_id=caller.key_id,
+                route=route,
             )
 
     async def _check_capacity(self, caller: Caller, release_request: ReleaseRequest) -> None:
@@ -226,6 +251,12 @@ class ReleasePipeline:
             log.warning("hold-not-settled", extra={"fields": {"release_id": release_id, "code": error.code}})
 
 
+def route_of(request: Request) -> str:
+    """The route of a request as the journal names it: the path that the gateway declares, without its first slash."""
+    path: str = request.scope["route"].path
+    return path.removeprefix("/")
+
+
 @contextmanager
 def _discourage_retries(request: Request) -> Iterator[None]:
     """Ask clients that retry a 5xx by themselves not to, where a hold is spent: each retry would cost again."""
@@ -236,6 +267,11 @@ def _discourage_retries(request: Request) -> Iterator[None]:
     except Exception:
         request.state.headers["X-Should-Retry"] = "false"
         raise
+
+
+def _watched(request: Request, client_disconnected: asyncio.Event | None) -> AbstractAsyncContextManager[asyncio.Event]:
+    """What watches whether the client leaves."""
+    return disconnect_of(request) if client_disconnected is None else nullcontext(client_disconnected)
 
 
 def _with_guarantee(held: Reserved, release_request: ReleaseRequest) -> dict[str, Any]:

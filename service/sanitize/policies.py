@@ -19,7 +19,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.own_recognisers.recogniser import check
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
-from core.text.policy import ALLOW_LIST_DEFAULT, TAGGED_ENTITIES
+from core.text.policy import ALLOW_LIST_DEFAULT, PRICED_FILLS, TAGGED_ENTITIES
 from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict
@@ -203,6 +203,11 @@ def _check(
         )
     except InvalidInput as error:
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
+    if policy.fill.mode in PRICED_FILLS and (policy.proxy.block or policy.proxy.media == "pass"):
+        raise PoliciesRefused(
+            f"POLICIES_FILE: the policy {name}: beside a fill with a price there is neither proxy.block, which would "
+            "show what a text holds, nor proxy.media = 'pass', which nothing protects"
+        )
     if not task.policy.looks_for(policy.proxy.block):
         raise PoliciesRefused(
             f"POLICIES_FILE: the policy {name}: proxy.block has a type that its mask does not look for"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from core.text.languages import LANGUAGES
 from core.text.policy import SURROGATE, Sanitised
+from core.text.reversible.mapping import Content
 from core.text.reversible.masked import Region
 from gpu_workers.engine.protocol import Task
 from gpu_workers.handlers.conversation_tasks import MaskTask
@@ -57,14 +58,23 @@ def main_language(texts: Sequence[str], reads: Sequence[Read], known: Collection
     return max(sizes, key=lambda language: sizes[language], default=None)
 
 
-def mask_task(texts: Sequence[str], reads: Sequence[Read], *, key: bytes, language: str | None, fill: str) -> Task:
+def mask_task(
+    texts: Sequence[str],
+    reads: Sequence[Read],
+    *,
+    key: bytes,
+    language: str | None,
+    fill: str,
+    earlier: Content | None = None,
+) -> Task:
     """The task whose result is the texts with surrogates. `language`: of the surrogates; None for that of most of the
-    texts. `fill`: a key of `FILLS`."""
+    texts. `fill`: a key of `FILLS`. `earlier`: what earlier turns were masked with."""
     payload = MaskTask(
         texts,
         [read.regions for read in reads],
         key=key,
         language=language or main_language(texts, reads, LANGUAGES),
         fill=FILLS[fill],
+        earlier=earlier,
     )
     return Task(payload, payload.weight)

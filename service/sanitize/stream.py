@@ -38,6 +38,7 @@ from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
 _GROUP_BYTES = 512 * 1024  # of lines: an answer may be many times as large, and the rows of a group wait for its end
+_ROUTE = "sanitize/batch"  # as the journal names it
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class DocumentStream:
         if not release_request.charges:
             rows = await self._parts.releases.run_free(self._caller, release_request, self._lines.client_disconnected)
         else:
-            held = await self._parts.releases.hold(self._caller, release_request)
+            held = await self._parts.releases.hold(self._caller, release_request, _ROUTE)
             self._charged += len(parts)
             try:
                 rows = await self._parts.releases.run_held(

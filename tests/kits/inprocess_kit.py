@@ -31,7 +31,7 @@ from service.config.settings import Settings
 from service.config.worker_options import handler_factories, queue_limits
 from service.gateway import Gateway as ServiceGateway
 
-ANSWER_S_MAX = 300.0
+ANSWER_S_MAX = START_S_MAX = 300.0
 
 
 class _LoadedOnce:
@@ -125,7 +125,7 @@ class Gateway(Tenants):
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="gateway", daemon=True)
         self._thread.start()
-        self.service = self.on_loop(self._start())
+        self.service = self.on_loop(self._start(), within_s=START_S_MAX)
         self.app = create_app(self.service)
         self.transport = _LoopTransport(self.app, self.loop)
 
@@ -137,9 +137,9 @@ class Gateway(Tenants):
             assert status.ready, status.stage
         return gateway
 
-    def on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def on_loop(self, work: Coroutine[Any, Any, Any], *, within_s: float = ANSWER_S_MAX) -> Any:
         """Run a coroutine on the gateway's event loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(ANSWER_S_MAX)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(within_s)
 
     def kill_worker_at_work(self, role: Role) -> None:
         """The worker of this role dies while it draws its next batch, and is started again."""

@@ -7,7 +7,8 @@ import contextlib
 import datetime
 import ipaddress
 import ssl
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -249,3 +250,36 @@ def with_upstream(scripts: list[Script], use: Use, *, given: dict[str, Any] | No
                 await client.aclose()
 
     return asyncio.run(run())
+
+
+class ServedUpstream:
+    """A `RawUpstream` on an event loop of its own, for a gateway that the threads of a test call. `with` it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="upstream", daemon=True)
+        self.raw = RawUpstream([sends(then="close")])
+
+    def __enter__(self) -> ServedUpstream:
+        self._thread.start()
+        self._run(self.raw.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self.raw.__aexit__())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def begin(self, *scripts: Script) -> None:
+        """Forget the requests so far, and run these scripts, one for each request from now on."""
+        self.raw.scripts[:], self.raw.requests[:] = scripts, []
+        self.raw.ended.clear()
+
+    @property
+    def seen(self) -> bytes:
+        """The bodies of all requests since `begin`."""
+        return b"\n".join(request.body for request in self.raw.requests)

@@ -25,7 +25,7 @@ _WRITE_DENIED = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, 
 _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-account" })\n  end'
 _OTHER_PLAN = 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then'
 _DENY = "elseif not fits[i] and not refused then"
-_RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, 1)'
+_RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, 1)'
 _SETTLE_JOURNAL = "local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
 _SETTLED_SUBJECTS = 'spends and r.subject_rows or r.digest or "",'
 _KEPT_CLAIM = "(spends or own_key) and tombstone_ttl or 0)"
@@ -40,7 +40,7 @@ _REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
 _WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
 _OUT_OF_RANGE = 'if number < 0 or number > LARGEST then\n      error("a counter'
 _ONLY_BASIC_ADMITS = 'if not admits(divisions[division], "", cost) and admits(divisions[BASIC], "", cost) then'
-_LIMIT_JOURNAL = 'journal("limit", "", "", reason, own, subjects, "", 0)'
+_LIMIT_JOURNAL = 'journal("limit", "", "", reason, own, subjects, "", "", 0)'
 _WRITE_LIMIT = 'redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))'
 _FORGET = "local tombstone = { state = state, at_ms = text(now) }"
 
@@ -264,6 +264,12 @@ RECORDS = (
         (_SETTLE_JOURNAL, 'local seq = select(2, "", redis.call("HGET", KEYS[1], "seq"),'),
     ),
     bug("end-journalled-as-commit", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("transition,", '"commit",'))),
+    bug(
+        "hold-journalled-without-its-route",
+        "reserve",
+        (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.route", '""')),
+    ),
+    bug("end-journalled-without-its-route", "settle", ('r.route or ""', '""')),
     bug("hold-journalled-without-its-key", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.key", '""'))),
     bug("end-journalled-without-its-key", "settle", ('r.key or "",', '"",')),
     bug("key-not-in-the-record", "reserve", ("key = args.key, ", "")),
@@ -382,7 +388,11 @@ READS = (
     bug("subject-left-out-of-the-accounts", "accounts", ("#found < args.limit and", "#found < args.limit - 1 and")),
     bug("missing-account-not-reported", "accounts", ("missing[#missing + 1] = name", "")),
     bug("unreadable-account-not-reported", "accounts", ("unreadable[#unreadable + 1] = name", "")),
-    bug("fold-counts-twice", "fold", ('"folded") or 0) ~= integer(args.expected) then', '"folded") or 0) < 0 then')),
+    bug(
+        "fold-counts-twice",
+        "fold",
+        ("args.position) or 0) ~= integer(args.expected) then", "args.position) or 0) < 0 then"),
+    ),
     bug("fold-beyond-the-journal", "fold", ('error("a fold ends at an entry that exists")', "local _ = 0")),
     bug("fold-keeps-the-open-bucket", "fold", ('redis.call("ZREMRANGEBYSCORE", key, text(p[3]), "+inf")', "")),
     bug("fold-drops-the-carried-bucket", "fold", ('"-inf", "(" .. carried[2])', '"-inf", carried[2])')),
@@ -395,6 +405,11 @@ READS = (
     bug("seal-twice-for-a-lost-reply", "seal", ("if n == args.n and mac == args.mac then", "if false then")),
     bug("seal-overtakes-another", "seal", ("if n ~= args.after_n or mac ~= args.after_mac then", "if false then")),
     bug("seal-heads-not-written", "seal", ('redis.call("HSET", heads_key, head[1], head[2])', "")),
+    bug(
+        "seal-without-its-segments",
+        "seal",
+        ('redis.call("ZADD", base_key .. "segments:" .. head[1], head[3], head[4])', ""),
+    ),
     bug("seal-said-to-be-known", "seal", ("if n == args.known_n and mac == args.known_mac then", "if n ~= 0 then")),
 )
 
@@ -437,4 +452,54 @@ JOBS = (
     bug("job-charge-lost-is-refused", "job", ('return respond("charged")\nend', 'return respond("refused")\nend')),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS)
+ALERTS = (
+    bug("lease-for-everybody", "alert", ("if holder and holder ~= args.holder then", "if false then")),
+    bug(
+        "lease-released-by-anybody",
+        "alert",
+        ('if is_holder() then\n    remove(base .. "lease")', 'if true then\n    remove(base .. "lease")'),
+    ),
+    bug("rules-one-too-many", "alert", (">= integer(args.rules_max)", "> integer(args.rules_max)")),
+    bug("rules-counted-when-replaced", "alert", ("if is_new and #redis", "if #redis")),
+    bug("rule-change-without-version", "alert", ('redis.call("ZADD", base .. "owners", version, args.owner)', "")),
+    bug("alert-of-anybody", "alert", ("if not args.closing and not is_holder() then", "if false then")),
+    bug(
+        "alert-of-a-deleted-rule",
+        "alert",
+        ('if (redis.call("EXISTS", rule) == 0) ~= (args.closing or false) then', "if false then"),
+    ),
+    bug("alert-fires-twice", "alert", ("if state ~= args.expected then", "if false then")),
+    bug("alert-fires-again-for-a-lost-reply", "alert", ("if state == args.state then", "if false then")),
+    bug("alert-open-and-over", "alert", ('redis.call("ZREM", place == "open" and over or open, member)', "")),
+    bug("alert-state-kept", "alert", ('remove(state_key)\n    redis.call("SREM", states, args.tenant)', "")),
+    bug("alert-state-forgotten", "alert", ('redis.call("SADD", states, args.tenant)', "")),
+    bug("alerts-never-fewer", "alert", ('redis.call("ZREM", over, member)', "")),
+    bug("outbox-one-too-many", "alert", ("< integer(args.outbox_max) then", "<= integer(args.outbox_max) then")),
+    bug(
+        "delivery-not-scheduled",
+        "alert",
+        (
+            '  schedule()\n  return answer({ outcome = "changed", dropped = dropped })',
+            '  return answer({ outcome = "changed", dropped = dropped })',
+        ),
+    ),
+    bug(
+        "delivery-taken-by-anybody",
+        "alert",
+        ('if not is_holder() then\n    return answer({ outcome = "lost" })\n  end\n  local taken', "local taken"),
+    ),
+    bug("delivery-taken-twice", "alert", ('redis.call("ZADD", outbox, text(now + integer(args.claim_ms)), id)', "")),
+    bug("delivery-attempts-not-counted", "alert", ('redis.call("HSET", key, "attempts", text(attempts))', "")),
+    bug("delivery-never-ends", "alert", ('redis.call("ZREM", outbox, args.delivery)', "")),
+    bug(
+        "delivery-comes-back",
+        "alert",
+        (
+            'if redis.call("EXISTS", key) == 0 then\n    return answer({ outcome = "settled" })',
+            'if false then\n    return answer({ outcome = "settled" })',
+        ),
+    ),
+    bug("owner-always-due", "alert", ('redis.call("ZREM", base .. "due", args.owner)', "")),
+)
+
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS)

@@ -38,6 +38,7 @@ TESTS = (
     "releases",
     "growth",
     "keys_of_releases",
+    "spending_totals",
     "journal_pages",
     "mutants",
     "filters",
@@ -48,7 +49,8 @@ TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),
     "rank": ("ranks",),
-    "seal": ("seals", "epoch"),
+    "alert": ("alerts",),
+    "seal": ("places", "seals", "epoch"),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.audit_records import TenantAudit
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.hash_chain.epoch import EpochFile
 from core.ledger.hash_chain.open_holds import OpenHolds
@@ -15,7 +16,6 @@ from core.ledger.hash_chain.replay import JournalReplay
 from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
 from core.ledger.pages import account_batch, entry_number, raw_entries, readable_entry
-from core.ledger.records import TenantAudit
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ class SealChain:
                 "body": body.decode(),
                 "after_n": str(after.id.n),
                 "after_mac": after.id.mac,
-                "heads": [[segment.tenant, f"{segment.last} {number}"] for segment in segments],
+                "heads": [[s.tenant, f"{s.last} {number}", s.last, f"{number}:{s.first}:{s.last}"] for s in segments],
             },
         )
         if found["outcome"] == "overtaken":

@@ -94,8 +94,8 @@ def _amount(amount: EntryAmount) -> dict[str, Any]:
         "account": amount.account,
         "unit": amount.unit.value,
         "subject_hash": amount.subject_hash,
-        "epsilon": _decimal(amount.amount.epsilon_nano, NANO),
-        "delta": _decimal(amount.amount.delta_femto, FEMTO),
+        "epsilon": decimal_text(amount.amount.epsilon_nano, NANO),
+        "delta": decimal_text(amount.amount.delta_femto, FEMTO),
         "vector": amount.vector,
     }
 
@@ -124,8 +124,8 @@ def _seal(seal: Seal, ends: list[SegmentEnd], *, whole: bool) -> dict[str, Any]:
     }
 
 
-def _decimal(number: int, unit: int) -> str | None:
-    """Exact, without an exponent: 1500000000 nano is "1.5". None for a limit that the account does not have."""
+def decimal_text(number: int, unit: int) -> str | None:
+    """Return an amount exactly, without an exponent: 1500000000 nano is "1.5". None for a limit that is not offered."""
     if number < 0:
         return None
     whole, part = divmod(number, unit)

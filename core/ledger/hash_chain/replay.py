@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Self
 
 from core.ledger.counters import COUNT, Vector, plus
-from core.ledger.records import AccountState, Difference, EntryAmount, JournalEntry, TenantAudit
+from core.ledger.hash_chain.audit_records import Difference, TenantAudit
+from core.ledger.records import AccountState, EntryAmount, JournalEntry
 
 Key = tuple[str, str]  # unit, subject hash or ""
 _Terms = tuple[

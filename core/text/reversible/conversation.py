@@ -2,6 +2,10 @@
 
 Guarantee: restoring the masked texts with the mapping gives the texts, character for character. This is tried for every
 conversation before anything is returned. What a surrogate hides is not guaranteed: see `core.text.fill_surrogate`.
+
+A conversation may continue earlier turns, of which only the mapping is known. Then the mapping that is returned has all
+pairs of theirs, no original gets another surrogate, and no new surrogate is an old one or an old original. What those
+turns held besides is not known, so a new surrogate may be a word of theirs.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ from itertools import accumulate
 from core.errors import TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
 from core.text.reversible.form import WHOLE, Form
-from core.text.reversible.forms import mapping_of
+from core.text.reversible.forms import PERSON, mapping_of, name_parts
+from core.text.reversible.lexing import as_read
 from core.text.reversible.mapping import Content, Mapping, Pair
 from core.text.reversible.masked import Filled, MaskedConversation, Region
-from core.text.reversible.places import Place, Source, disjoint, places_of, writings
+from core.text.reversible.places import Place, Source, disjoint, lines_of, places_of, writings
 from core.text.reversible.restorer import restored
 from core.text.surrogates.document import surrogate_language
 
@@ -34,12 +39,14 @@ def mask_conversation(
     key: bytes,
     language: str | None = None,
     fill: str = SURROGATE,
+    earlier: Content | None = None,
 ) -> MaskedConversation:
     """Return the texts with a surrogate in each region and wherever else the value of a region stands as whole words.
 
     regions: those of each text, in code points; they are widened to whole words. key: the same one gives the same
     surrogates, as far as the conversation allows them. language: of the surrogates; English for any other than the
-    eight of `core.text.surrogates.names`. fill: one of `FILLS`.
+    eight of `core.text.surrogates.names`. fill: one of `FILLS`. earlier: what turns before these texts were masked
+    with; its language goes before `language`.
 
     Raises TaskFailed if there are no surrogates that could be restored without doubt.
     """
@@ -47,20 +54,26 @@ def mask_conversation(
         raise ValueError(f"The fill is one of: {', '.join(FILLS)}.")
     if len(texts) != len(regions):
         raise ValueError("There is a list of regions for each text.")
-    return _Masking(list(texts), regions, key, surrogate_language(language), fill).run()
+    earlier = earlier or Content((), surrogate_language(language))
+    divided = [
+        [line for region in own for line in lines_of(text, Region(*region))]
+        for text, own in zip(texts, regions, strict=True)
+    ]
+    return _Masking(list(texts), divided, key, fill, earlier).run()
 
 
 class _Masking:
     """Masks and restores a conversation until the result is the conversation. Whatever prevents that is changed."""
 
     def __init__(
-        self, texts: list[str], regions: Sequence[Sequence[Region]], key: bytes, language: str, fill: str
+        self, texts: list[str], regions: Sequence[Sequence[Region]], key: bytes, fill: str, earlier: Content
     ) -> None:
-        self._texts, self._key, self._language, self._fill = texts, key, language, fill
+        self._texts, self._key, self._language, self._fill = texts, key, earlier.language, fill
+        self._earlier = earlier
+        self._known = {pair.original: Value(pair.type, pair.original) for pair in earlier.pairs}
+        self._kept = {pair.original: pair.surrogate for pair in earlier.pairs}
         self._sources = [Source(text) for text in texts]
-        self._regions = [
-            self._widened(number, [Region(*region) for region in own]) for number, own in enumerate(regions)
-        ]
+        self._regions = [self._widened(number, own) for number, own in enumerate(regions)]
         given = (
             Value(region[2], text[max(region[0], 0) : region[1]].strip())
             for text, own in zip(texts, regions, strict=True)
@@ -70,7 +83,7 @@ class _Masking:
         self._given |= self._values()
         self._extra: dict[str, Value] = {}  # writings of values that have to be values of their own
         self._banned: set[tuple[str, str]] = set()
-        self._blocked: set[str] = set()
+        self._blocked = set(earlier.blocked)
         self._round = 0
 
     def run(self) -> MaskedConversation:
@@ -103,24 +116,44 @@ class _Masking:
         return values
 
     def _places(self) -> list[list[Place]]:
-        values = self._extra | self._values() | self._given
+        values = self._extra | _as_read(self._values() | self._given | self._known) | self._known
         tree = writings(values.values(), self._language)
         found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
         return [[place.as_one_of(values) for place in own] for own in found]
 
     def _mapping(self, places: list[list[Place]]) -> Mapping:
         used = {place.writing.value.original: place.writing.value for own in places for place in own}
+        fixed = self._fixed()
+        chosen = {value.original: surrogate for value, surrogate in fixed.items()}
+        new = [value for original, value in used.items() if original not in chosen]
         if self._fill == NUMBERED:
-            chosen = markers(
-                list(used.values()), words=Words(source.lexed.tokens for source in self._sources), banned=self._banned
-            )
+            words, taken = Words(source.lexed.tokens for source in self._sources), set(chosen.values())
+            chosen |= markers(new, words=words, banned=self._banned, taken=taken)
         else:
             kept = Words(part for source, own in zip(self._sources, places, strict=True) for part in source.kept(own))
-            chosen = surrogates(
-                list(used.values()), key=self._key, language=self._language, kept=kept, banned=self._banned
+            chosen |= surrogates(
+                new,
+                key=self._key,
+                language=self._language,
+                kept=kept,
+                banned=self._banned,
+                blocked=self._blocked,
+                fixed=fixed,
             )
-        pairs = tuple(Pair(value.type, original, chosen[original]) for original, value in used.items())
-        return mapping_of(Content(pairs, self._language, frozenset(self._blocked)))
+        added = [value for original, value in used.items() if original not in self._known]
+        pairs = tuple(Pair(value.type, value.original, chosen[value.original]) for value in added)
+        return mapping_of(Content(self._earlier.pairs + pairs, self._language, frozenset(self._blocked)))
+
+    def _fixed(self) -> dict[Value, str]:
+        """Return the surrogates of earlier turns, and of the parts of their names that may stand alone."""
+        fixed = {self._known[original]: surrogate for original, surrogate in self._kept.items()}
+        known = set(self._known)
+        for pair in self._earlier.pairs:
+            for part, surrogate in name_parts(pair.original, pair.surrogate) if pair.type == PERSON else ():
+                if part not in known and surrogate not in self._blocked and (part, surrogate) not in self._banned:
+                    known.add(part)
+                    fixed[Value(PERSON, part)] = surrogate
+        return fixed
 
     def _is_restored(self, number: int, masked: str, mapping: Mapping) -> bool:
         source = self._sources[number]
@@ -143,26 +176,31 @@ class _Masking:
                 last += 1
             found = spots[first:last]
             if not found:
-                self._avoid(piece.value)
+                self._avoid(piece.value, number, None)
             elif (found[0][0], found[-1][1]) != (start, at):
                 if piece.value.other in (found[0][2].raw, found[0][2].writing.value.original):
                     self._apart(number, found[0][2])  # an escape before it, or after it, became a part of it
                 else:
-                    self._avoid(piece.value)
+                    self._avoid(piece.value, number, found[0][2])
             elif restored(piece) != self._texts[number][found[0][2].start : found[-1][2].end] and (
                 len(found) > 1 or not self._add(found[0][2])
             ):
-                self._avoid(piece.value)
+                self._avoid(piece.value, number, found[0][2])
             first = last - 1 if found and found[-1][1] > at else last
         for _, _, place in spots[first:]:
             self._apart(number, place)
 
-    def _avoid(self, form: Form) -> None:
-        """Give up a form, or another surrogate to the original if it is the surrogate itself."""
-        if form.rank == WHOLE:
-            self._banned.add((form.other, form.written))
-        else:
+    def _avoid(self, form: Form, number: int, place: Place | None) -> None:
+        """Give up a form, or give another surrogate to the original if it is the surrogate itself. A surrogate of
+        earlier turns stays: what stands in the text in its place is replaced."""
+        if form.rank != WHOLE:
             self._blocked.add(form.written)
+        elif self._kept.get(form.other) != form.written:
+            self._banned.add((form.other, form.written))
+        elif place is None:
+            self._extra.setdefault(form.written, Value(self._known[form.other].type, form.written))
+        else:
+            self._apart(number, place)
 
     def _apart(self, number: int, place: Place) -> None:
         """Replace what stands in a place as a value of its own, or with the words around it if it is one."""
@@ -178,6 +216,15 @@ class _Masking:
             return False
         self._extra[place.raw] = Value(value.type, place.raw)
         return True
+
+
+def _as_read(values: dict[str, Value]) -> dict[str, Value]:
+    """Return the values without those that are another one with escapes: `M&uuml;ller` where there is `Müller`."""
+    return {
+        original: value
+        for original, value in values.items()
+        if (plain := as_read(original)) == original or plain not in values
+    }
 
 
 def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[str]:

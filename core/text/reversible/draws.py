@@ -7,15 +7,17 @@ conversation, or belongs to another original.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import NamedTuple
 
 from core.errors import TaskFailed
 from core.text.policy import NUMBER
 from core.text.reversible.forms import PERSON, marker, name_parts, parts_of
 from core.text.reversible.frequent import is_ordinary
-from core.text.reversible.lexing import folded, folded_words, lex, normal
+from core.text.reversible.lexing import as_read, folded, folded_words, lex, normal
 from core.text.surrogates.date_shift import shift_of
 from core.text.surrogates.document import DATES
 from core.text.surrogates.draw import Draw
@@ -28,6 +30,7 @@ from core.text.surrogates.terms import Document
 DRAWS_MAX = 1_000
 _WORDS = (PERSON, "ORGANIZATION", "LOCATION")
 _BETWEEN = "\0"
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class Value(NamedTuple):
@@ -91,33 +94,48 @@ def _bare(text: str) -> str:
 
 
 def surrogates(
-    values: Sequence[Value], *, key: bytes, language: str, kept: Words, banned: AbstractSet[tuple[str, str]]
+    values: Sequence[Value],
+    *,
+    key: bytes,
+    language: str,
+    kept: Words,
+    banned: AbstractSet[tuple[str, str]],
+    blocked: AbstractSet[str] = frozenset(),
+    fixed: Mapping[Value, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
-    and surrogates that do not go together. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
-    strings = {value.original.casefold() for value in values}
-    strings |= {part.casefold() for value in values if value.type == PERSON for part in parts_of(value.original)}
+    and surrogates that do not go together. `blocked`: what is never a surrogate. `fixed`: other values of the
+    conversation and their surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
+    if not values:
+        return {}
+    together = [*fixed, *values]
+    strings = {value.original.casefold() for value in together}
+    strings |= {part.casefold() for value in together if value.type == PERSON for part in parts_of(value.original)}
     known = Originals(strings)
 
     def unfit(name: str) -> bool:
         return kept.have(name) or (name.isalpha() and is_ordinary(name, language))
 
-    terms = _terms(values, frozenset(strings), key, language, known, unfit)
+    terms = _terms(together, frozenset(strings), key, language, known, unfit)
     owners = _Owners()
+    for value, surrogate in fixed.items():
+        owners.add(value, surrogate, _parts(value, surrogate))
     chosen: dict[str, str] = {}
     for value in values:
         repeats = known.equal_to if value.type in DATES else known.repeated_by
         own = identity(value.type, value.original)
         type_ = _drawn_type(value)
+        original = _drawn_from(value)
         for attempt in range(DRAWS_MAX):
-            candidate = fake(type_, value.original, Draw(terms, type_, own, attempt=attempt))
-            parts = list(name_parts(value.original, candidate)) if value.type == PERSON else []
+            candidate = fake(type_, original, Draw(terms, type_, own, attempt=attempt))
+            parts = _parts(value, candidate)
             if (
                 _well_formed(candidate)
                 and not repeats(candidate)
                 and not unfit(candidate)
                 and not any(unfit(part) for _, part in parts)
                 and (value.original, candidate) not in banned
+                and candidate not in blocked
                 and owners.allow(value, candidate, parts)
             ):
                 break
@@ -128,11 +146,20 @@ def surrogates(
     return chosen
 
 
+def _parts(value: Value, surrogate: str) -> list[tuple[str, str]]:
+    return list(name_parts(value.original, surrogate)) if value.type == PERSON else []
+
+
 def _drawn_type(value: Value) -> str:
     """Return the type of which a surrogate is drawn: by the shape if there are numerals that are no decimal digits, so
     that the value is no number, date or account."""
     odd = any(char.isnumeric() and not char.isdecimal() for char in value.original)
     return NUMBER if odd and value.type not in _WORDS else value.type
+
+
+def _drawn_from(value: Value) -> str:
+    """Return an original without its escapes: a surrogate of their shape would have some that mean nothing."""
+    return _PERCENT.sub("x", value.original) if value.type == "URL" else as_read(value.original)
 
 
 def _well_formed(candidate: str) -> bool:
@@ -152,22 +179,28 @@ def _terms(
     def draw(*parts: str, attempt: int) -> Draw:
         return Draw(bare, *parts, attempt=attempt)
 
-    persons = [value.original for value in values if value.type == PERSON]
-    dates = [value.original for value in values if _drawn_type(value) in DATES]
+    persons = [_drawn_from(value) for value in values if value.type == PERSON]
+    dates = [_drawn_from(value) for value in values if _drawn_type(value) in DATES]
     names = book_of(persons, language, draw, lambda name: known.repeated_by(name) or unfit(name))
     return Document(key, language, strings, names, shift_of(dates, language, draw, known))
 
 
-def markers(values: Sequence[Value], *, words: Words, banned: AbstractSet[tuple[str, str]]) -> dict[str, str]:
+def markers(
+    values: Sequence[Value],
+    *,
+    words: Words,
+    banned: AbstractSet[tuple[str, str]],
+    taken: AbstractSet[str] = frozenset(),
+) -> dict[str, str]:
     """Return original -> `[TYPE_1]`, `[TYPE_2]` and so on, in the order of `values`, without the markers that the
-    texts with `words` have."""
+    texts with `words` have and those that are `taken`."""
     counts: dict[str, int] = {}
     chosen: dict[str, str] = {}
     for value in values:
         while True:
             counts[value.type] = counts.get(value.type, 0) + 1
             candidate = marker(value.type, counts[value.type])
-            if not words.have(candidate) and (value.original, candidate) not in banned:
+            if candidate not in taken and not words.have(candidate) and (value.original, candidate) not in banned:
                 break
         chosen[value.original] = candidate
     return chosen

@@ -7,6 +7,7 @@ original. All forms of a value are distinct from the value itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import regex  # type: ignore[import-untyped]
 
@@ -22,6 +23,7 @@ PERSON = "PERSON"
 PART_LETTERS_MIN = 3
 BARE_DIGITS_MIN = 7
 
+_JOINTS = "-_."
 _SEPARATOR = regex.compile(r"[\s\-‐‑]+")
 _EDGES = regex.compile(r"^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$")
 
@@ -119,8 +121,8 @@ def forms(type_: str, value: str, other: str, language: str) -> Iterator[Form]:
         parts = list(name_parts(other, value))
         for original, surrogate in parts:
             yield from _cased(type_, surrogate, original, language, PART, PART_CASE)
-        if initials := _initials(other, value):
-            yield Form(BARE, *initials)
+        yield from (Form(BARE, *pair) for pair in _initials(other, value))
+        yield from (Form(BARE, form, change(other)) for form, change in joined(value) if len(other.split()) > 1)
         for original, surrogate in parts or [(other, value)]:
             for case, form in inflected(surrogate, language).items():
                 if not is_ordinary(form, language):
@@ -136,12 +138,32 @@ def _cased(type_: str, value: str, other: str, language: str, rank: int, case_ra
             yield Form(case_rank, form, change(other))
 
 
-def _initials(original: str, surrogate: str) -> tuple[str, str] | None:
-    """Return a name of two parts with the first one as an initial: `M. Weber`."""
-    own, other = original.split(), surrogate.split()
-    if len(own) != 2 or len(other) != 2 or not all(map(str.isalpha, (own[0], other[0]))):
-        return None
-    return f"{other[0][0]}. {other[1]}", f"{own[0][0]}. {own[1]}"
+def joined(name: str) -> Iterator[tuple[str, Callable[[str], str]]]:
+    """Yield a name of several words as it stands in addresses and names of files, `maria-weber`, and the function that
+    makes it. Each word alone may be an ordinary one in small letters; all of them together are the name."""
+    if len(name.split()) > 1:
+        for mark in _JOINTS:
+            change = partial(_joined, mark)
+            yield change(name), change
+
+
+def _joined(mark: str, name: str) -> str:
+    return mark.join(name.lower().split())
+
+
+def _initials(original: str, surrogate: str) -> Iterator[tuple[str, str]]:
+    """Yield a name with its first part as an initial, or as initials if it has a hyphen: `M. Weber`, `J.-P. Weber`."""
+    (own, *rest), (other, *others) = original.split(), surrogate.split()
+    if not rest or len(rest) != len(others) or not (own[0].isalpha() and other[0].isalpha()):
+        return
+    for names, fresh in [(rest, others), (rest[-1:], others[-1:])][: len(rest)]:
+        yield " ".join((f"{other[0]}.", *fresh)), " ".join((f"{own[0]}.", *names))
+        if "-" in own and own.count("-") == other.count("-"):
+            yield " ".join((_hyphened(other), *fresh)), " ".join((_hyphened(own), *names))
+
+
+def _hyphened(name: str) -> str:
+    return "-".join(f"{piece[:1]}." for piece in name.split("-"))
 
 
 def _bare(value: str, other: str) -> Iterator[Form]:

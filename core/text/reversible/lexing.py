@@ -4,12 +4,14 @@ A token is a run of letters, marks and digits, a run of white space with at most
 with the combining marks after it. A run of letters of Chinese, Japanese, Korean or Thai is a token of its own, so that
 `MariaWeber` is one token and `Maria去` is two. `_` is no letter. A point between two digits is inside a token: `12.5`.
 
-A token may be written with escapes: `M%C3%BCller`, `O&#39;Neil`, `maria\\_weber`. All scans are linear.
+A token may be written with escapes: `M%C3%BCller`, `O&#39;Neil`, `maria\\_weber`. Full-width, mathematical and
+circled letters are read as the plain ones. All scans are linear.
 """
 
 from __future__ import annotations
 
 import html
+import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -43,6 +45,12 @@ _ESCAPE = regex.compile(
     |(?P<percent>%[0-7]{_HEX}|%[cdCD]{_HEX}{_NEXT}|%[eE]{_HEX}{_NEXT}{_NEXT}|%[fF][0-4]{_NEXT}{_NEXT}{_NEXT})""",
     regex.VERBOSE,
 )
+_PLAIN = {
+    code: plain
+    for code in (*range(0x2100, 0x2150), *range(0x24B6, 0x24EA), *range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800))
+    if len(plain := unicodedata.normalize("NFKC", chr(code))) == 1 and (plain.isalnum() or plain in "@.-_")
+}  # one character for one, so that places in a text stay
+_MAY_BE_PLAIN = regex.compile(f"[{''.join(map(chr, _PLAIN))}]")
 _MAY_ESCAPE = regex.compile(r"[\\&%]")
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -71,21 +79,25 @@ class Escape(NamedTuple):
 
 def lex(text: str, *, final: bool = True) -> Lexed:
     """Return the tokens of `text`. `final`: nothing follows."""
-    if not _MAY_ESCAPE.search(text):
-        tokens = _TOKEN.findall(text)
-        return _lexed(tokens, tokens, "", final=final)
-    found, cut = _scan(text, final=final)
-    text = text[: len(text) - len(cut)]
-    if not found:
+    plain = text.translate(_PLAIN) if not text.isascii() and _MAY_BE_PLAIN.search(text) else text
+    found, cut = _scan(plain, final=final) if _MAY_ESCAPE.search(plain) else ([], "")
+    if cut:
+        text, plain = text[: -len(cut)], plain[: -len(cut)]
+    if not found and plain == text:
         tokens = _TOKEN.findall(text)
         return _lexed(tokens, tokens, cut, final=final)
     pieces, read = [], 0
     for escape in found:
-        pieces += [text[read : escape.start], escape.plain]
+        pieces += [plain[read : escape.start], escape.plain]
         read = escape.end
-    pieces.append(text[read:])
+    pieces.append(plain[read:])
     tokens = _TOKEN.findall("".join(pieces))
     return _lexed(tokens, _raws(text, tokens, found), cut, final=final)
+
+
+def as_read(text: str) -> str:
+    """Return a text without its escapes, as its tokens are compared."""
+    return "".join(lex(text).tokens)
 
 
 def _lexed(tokens: list[str], raws: list[str], cut: str, *, final: bool) -> Lexed:

@@ -7,13 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import regex  # type: ignore[import-untyped]
+
 from core.text.reversible.draws import Value
 from core.text.reversible.encodings import encoded_as
-from core.text.reversible.forms import PERSON, in_small_letters, is_marker, letter_cases, parts_of
+from core.text.reversible.forms import PERSON, in_small_letters, is_marker, joined, letter_cases, parts_of
 from core.text.reversible.frequent import is_frequent
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.lexing import OTHER, Lexed, kind, lex
 from core.text.reversible.masked import Region
+
+_NAMES = (PERSON, "LOCATION", "ORGANIZATION")
+_LINE_BREAK = regex.compile(r"[\r\n]")
+_LINE = regex.compile(r"[^\s][^\r\n]*")
 
 
 class Writing(NamedTuple):
@@ -82,6 +88,17 @@ class Source:
         return Region(self.starts[first], self.starts[last], region.type) if first < last else None
 
 
+def lines_of(text: str, region: Region) -> Iterator[Region]:
+    """Yield a region, that of a name line by line: a town and a person on two lines are two values, and a model may
+    write either alone, or both in an encoding of its own."""
+    at = max(region.start, 0)
+    if region.type not in _NAMES or not _LINE_BREAK.search(text, at, region.end):
+        yield region
+        return
+    for found in _LINE.finditer(text, at, region.end):
+        yield Region(found.start(), found.end(), region.type)
+
+
 def disjoint(regions: Iterable[Region]) -> list[Region]:
     """Return regions in order. Those that overlap become one, with the type of the longest."""
     found: list[Region] = []
@@ -111,6 +128,8 @@ def writings(values: Iterable[Value], language: str) -> KeyTree:
             for written, change in letter_cases(value.type, value.original):
                 if not (in_small_letters(written) and is_frequent(written, language)):
                     keys.setdefault(written, Writing(value, written, change))
+            for written, change in joined(value.original) if value.type == PERSON else ():
+                keys.setdefault(written, Writing(value, written, change))
     return KeyTree(keys, accepts=_searched)
 
 
@@ -156,7 +175,7 @@ def _found(text: str, start: int, end: int, tree: KeyTree, lexed: Lexed | None =
 
 def _with_containing(regions: list[Place], found: list[Place]) -> list[Place]:
     """Return the places of the regions. A longer value that was found around one, or around several, is taken instead:
-    `Anna Kowalska` where the region is `Anna`."""
+    `Anna Kowalska` where the region is `Anna`. So is one with escapes, since a surrogate is written with them, too."""
     fixed: list[Place] = []
     at = 0
     for place in found:
@@ -168,7 +187,8 @@ def _with_containing(regions: list[Place], found: list[Place]) -> list[Place]:
             last += 1
         inside = at < last and place.start <= regions[at].start
         overlaps_next = last < len(regions) and regions[last].start < place.end
-        if inside and not overlaps_next and place.end - place.start > regions[at].end - regions[at].start:
+        longer = inside and place.end - place.start > regions[at].end - regions[at].start
+        if inside and not overlaps_next and (longer or place.raw != place.writing.written):
             fixed.append(place)
         else:
             fixed += regions[at:last]

@@ -219,7 +219,7 @@ def _month_number(token: str, language: str) -> int:
 def _exists(year: int, month: int, day: int) -> bool:
     try:
         date(year, month, day)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year of many digits
         return False
     return True
 

@@ -1,25 +1,46 @@
 // The accounts of the tenant, and the choice of one.
-import { pages, parameters, remember } from "./api.js";
+import { accountPath, api, parameters, remember } from "./api.js";
 import { el, field, select } from "./elements.js";
 
-/** The tenant's own accounts, one for each unit. */
+const OWN = 16; // more than the tenant has units; the gateway lists its own accounts before those of subjects
+
+/** The tenant's own accounts, one for each unit, and the account that the address names, if it is a subject's. */
 export async function ownAccounts() {
-  const accounts = await pages("/budget", "accounts", 200);
-  return accounts.filter((each) => !each.subject_hash);
+  const page = await api("GET", `/budget?limit=${OWN}`);
+  const accounts = page.accounts.filter((each) => !each.subject_hash);
+  const wanted = parameters().get("account");
+  if (wanted && !accounts.some((each) => each.account === wanted)) {
+    accounts.push(await api("GET", accountPath(wanted)));
+  }
+  return accounts;
 }
 
-/** The account that the address names, else the first. */
+/** The account that the address names, else that of sentences, which documents are charged to. */
 export function chosenAccount(accounts) {
   const wanted = parameters().get("account");
-  return accounts.find((each) => each.account === wanted) || accounts[0];
+  return (
+    accounts.find((each) => each.account === wanted) || accounts.find((each) => each.unit === "sentence") || accounts[0]
+  );
 }
 
 /** A form that chooses the account of a page; `show(account)` is called for each choice. */
 export function accountChoice(accounts, show) {
-  const choice = select("account", accounts.map((each) => [each.account, each.account]), chosenAccount(accounts).account);
+  return el("form", { class: "row", onsubmit: (event) => event.preventDefault() }, accountField(accounts, show));
+}
+
+/** As `accountChoice`, for a form with other fields. */
+export function accountField(accounts, show) {
+  const choice = select("account", accounts.map((each) => [each.account, shortAccount(each)]), chosenAccount(accounts).account);
   choice.addEventListener("change", () => {
     remember({ account: choice.value });
     show(accounts.find((each) => each.account === choice.value));
   });
-  return el("form", { class: "row", onsubmit: (event) => event.preventDefault() }, field("Account", choice));
+  return field("Account", choice);
+}
+
+/** An account as people read it: the hash of a subject is cut. */
+export function shortAccount(account) {
+  if (!account.subject_hash) return account.account;
+  const [tenant, unit, hash] = account.account.split("/");
+  return `${tenant}/${unit}/${hash.slice(0, 8)}…`;
 }

@@ -1,19 +1,40 @@
 // Starts a view: finds the session, imports the view's script and shows its problems.
+// A view whose `show` returns a function is refreshed by it whenever the tenant's budget has changed.
 import { api, leave, showProblem, startSession } from "./api.js";
+
+/** `known`: the number of the last journal entry before the view read anything. */
+function follow(refresh, known) {
+  const events = new EventSource("/budget/events");
+  events.addEventListener("budget", async (event) => {
+    const last = JSON.parse(event.data).last_entry;
+    if (last === known) return;
+    known = last;
+    await refresh().catch(showProblem);
+  });
+  events.addEventListener("problem", (event) => {
+    if (JSON.parse(event.data).status === 401) leave(); // else the browser connects again
+  });
+  events.addEventListener("error", () => {
+    if (events.readyState === EventSource.CLOSED) api("GET", "/dashboard/session").catch(showProblem);
+  });
+}
 
 document.getElementById("sign-out").addEventListener("click", async () => {
   await api("POST", "/dashboard/session/end");
   leave();
 });
 
+// On a phone the views are a row that scrolls.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 const place = document.getElementById("view");
 try {
-  const session = await startSession();
+  const [session, view] = await Promise.all([startSession(), place && import(`./views/${place.dataset.view}.js`)]);
   if (place) {
-    const view = await import(`./views/${place.dataset.view}.js`);
     const content = document.createElement("div");
-    await view.show(content, session);
+    const refresh = await view.show(content, session);
     place.replaceChildren(content);
+    if (session.tenant !== null) follow(refresh || (async () => {}), session.last_entry);
   }
 } catch (error) {
   if (place) place.replaceChildren();

@@ -26,12 +26,31 @@ export function number(value) {
   return el("span", { title: String(value), "data-value": String(value) }, shown);
 }
 
+/** A sum of amounts without the rounding of floating point: epsilons are multiples of 1e-9. */
+export function exact(sum) {
+  return Math.round(sum * 1e9) / 1e9;
+}
+
 /** A time in the local zone; UTC is the title. */
 export function time(ms) {
   if (ms === null || ms === undefined) return "–";
   const at = new Date(ms);
   const shown = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
   return el("time", { datetime: at.toISOString(), title: at.toISOString() }, shown);
+}
+
+/** The start of a long id. A click shows and copies the whole. */
+export function identifier(value) {
+  if (value === null || value === undefined || value === "") return "–";
+  const text = String(value);
+  if (text.length <= 10) return el("code", { "data-value": text }, text);
+  const shown = el("button", { type: "button", class: "id", title: text, "data-value": text }, `${text.slice(0, 8)}…`);
+  shown.addEventListener("click", async () => {
+    shown.textContent = text;
+    shown.classList.add("whole");
+    await navigator.clipboard?.writeText(text).catch(() => {}); // without the right to copy, the text can be selected
+  });
+  return shown;
 }
 
 /** A length of time. */
@@ -62,21 +81,23 @@ export function card(label, value, more) {
 
 /**
  * A table that sorts by a click on a heading.
- * columns: `{title, cell(row), key?(row), number?}`; `key` gives what to sort by, and without it a column does not sort.
+ * columns: `{title, cell(row), key?(row), number?, wide?}`; `key` gives what to sort by, and without it a column does not
+ * sort. `wide`: takes a whole line where a row is a block.
  */
 export function table(caption, columns, rows) {
-  const body = el("tbody");
+  // The roles remain on a narrow screen, where the style sheet makes a block of each row.
+  const body = el("tbody", { role: "rowgroup" });
   let order = null;
   const fill = () => {
     const sorted = order === null ? rows : [...rows].sort((a, b) => compare(order.key(a), order.key(b)) * order.sign);
     body.replaceChildren(
       ...sorted.map((row) =>
-        el("tr", {}, columns.map((column) => el("td", { class: column.number ? "number" : null }, column.cell(row)))),
+        el("tr", { role: "row" }, columns.map((column) => cellOf(column, row))),
       ),
     );
   };
   const heads = columns.map((column) => {
-    const head = el("th", { scope: "col", class: column.number ? "number" : null });
+    const head = el("th", { scope: "col", role: "columnheader", class: column.number ? "number" : null });
     if (!column.key) {
       head.append(column.title);
       return head;
@@ -92,8 +113,14 @@ export function table(caption, columns, rows) {
     return head;
   });
   fill();
-  const made = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body);
+  const top = el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads));
+  const made = el("table", { role: "table" }, el("caption", {}, caption), top, body);
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+}
+
+function cellOf(column, row) {
+  const attributes = { role: "cell", class: column.number ? "number" : column.wide ? "wide" : null, "data-label": column.title };
+  return el("td", attributes, column.cell(row));
 }
 
 function compare(a, b) {

@@ -15,16 +15,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from service.proxy.dialects.json_schema import SCHEMA
 from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
     IDENTIFIER,
     NO_TEXT,
-    SCHEMA,
     TEXT,
     TEXTS,
     UNTOUCHED,
     VALUE,
+    Content,
     Each,
     Either,
     Media,
@@ -47,7 +48,7 @@ _SOURCES: dict[str, Shape] = {
     "url": Media({"url": TEXT}),
     "file": Media({}),
 }
-_DOCUMENT = Members(
+_DOCUMENT = Content(
     {"source": Typed(_SOURCES), "title": TEXT, "context": TEXT},
 )
 _FAILED = Members({"error_message": TEXT})
@@ -73,9 +74,9 @@ RESULTS: dict[str, Shape] = {
     "advisor_redacted_result": NO_TEXT,
     "advisor_tool_result_error": NO_TEXT,
 }
-_RESULT = Members({"content": Either(array=Each(Typed(RESULTS)), record=Typed(RESULTS))})
-_USE = Members({"input": VALUE})
-_GIVEN = Members({"content": CONTENT})
+_RESULT = Content({"content": Either(array=Each(Typed(RESULTS)), record=Typed(RESULTS))})
+_USE = Content({"input": VALUE})
+_GIVEN = Content({"content": CONTENT})
 _TABS = Each(Members({"title": TEXT, "url": TEXT}))
 _CHANGES = Each(Members({"url": TEXT, "path": TEXT, "error": TEXT}))
 
@@ -114,11 +115,11 @@ TOOL = Typed(TOOLS, tool_family)
 _CHANGED_TOOL = Members({"tool": Members({"definition": TOOL})})
 BLOCKS.update(
     {
-        "text": Members({"text": TEXT, "citations": Each(CITATION)}),
+        "text": Content({"text": TEXT, "citations": Each(CITATION)}),
         "image": Media({}),
         "document": _DOCUMENT,
-        "search_result": Members({"content": CONTENT, "source": TEXT, "title": TEXT}),
-        "thinking": Members({"thinking": Signed(("signature",))}),
+        "search_result": Content({"content": CONTENT, "source": TEXT, "title": TEXT}),
+        "thinking": Content({"thinking": Signed(("signature",))}),
         "redacted_thinking": NO_TEXT,
         "tool_use": _USE,
         "server_tool_use": _USE,
@@ -133,9 +134,9 @@ BLOCKS.update(
         "tool_search_tool_result": _RESULT,
         "advisor_tool_result": _RESULT,
         "tool_reference": NO_TEXT,
-        "browser_state": Members({"tabs": _TABS, "state_changes": _CHANGES}),
+        "browser_state": Content({"tabs": _TABS, "state_changes": _CHANGES}),
         "container_upload": Media({}),
-        "compaction": Members(
+        "compaction": Content(
             {"content": Signed(("signature", "encrypted_content")), "tool_changes": Each(_CHANGED_TOOL)}
         ),
         "fallback": NO_TEXT,

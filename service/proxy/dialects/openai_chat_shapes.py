@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from service.proxy.dialects.json_schema import SCHEMA
 from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
     IDENTIFIER,
     JSON,
     METADATA,
-    SCHEMA,
     TEXT,
     TEXTS,
+    Content,
     Each,
     Either,
     Media,
@@ -31,8 +32,8 @@ from service.proxy.dialects.shapes import (
 )
 
 PARTS: dict[str, Shape] = {
-    "text": Members({"text": TEXT}),
-    "refusal": Members({"refusal": TEXT}),
+    "text": Content({"text": TEXT}),
+    "refusal": Content({"refusal": TEXT}),
     "image_url": Media({}),
     "input_audio": Media({}),
     "file": Media({"file": Members({"filename": TEXT})}),
@@ -45,9 +46,10 @@ def _type_or_function(value: Mapping[str, Any]) -> Any:
 
 
 TOOL_CALLS: dict[str, Shape] = {
-    "function": Members({"function": Members({"arguments": JSON})}),
-    "custom": Members({"custom": Members({"input": TEXT})}),
+    "function": Content({"function": Members({"arguments": JSON})}),
+    "custom": Content({"custom": Members({"input": TEXT})}),
 }
+TOOL_CALL_LIST = Members({"tool_calls": Each(Typed(TOOL_CALLS, _type_or_function))})
 ANNOTATION = Members({"url_citation": Members({"title": TEXT, "url": TEXT})})
 _ANSWERED: dict[str, Shape] = {
     "refusal": TEXT,
@@ -58,12 +60,12 @@ _ANSWERED: dict[str, Shape] = {
     "annotations": Each(ANNOTATION),
 }
 MESSAGES: dict[str, Shape] = {
-    "developer": Members({"content": CONTENT, "name": TEXT}),
-    "system": Members({"content": CONTENT, "name": TEXT}),
-    "user": Members({"content": CONTENT, "name": TEXT}),
-    "assistant": Members({"content": CONTENT, "name": TEXT, **_ANSWERED, "audio": Media({"transcript": TEXT})}),
-    "tool": Members({"content": CONTENT}),
-    "function": Members({"content": CONTENT}),
+    "developer": Content({"content": CONTENT, "name": TEXT}),
+    "system": Content({"content": CONTENT, "name": TEXT}),
+    "user": Content({"content": CONTENT, "name": TEXT}),
+    "assistant": Content({"content": CONTENT, "name": TEXT, **_ANSWERED, "audio": Media({"transcript": TEXT})}),
+    "tool": Content({"content": CONTENT}),
+    "function": Content({"content": CONTENT}),
 }
 _GRAMMAR = Members({"grammar": Members({"definition": DEFINITION})})
 _FUNCTION = Members({"description": DEFINITION, "parameters": SCHEMA})
@@ -95,7 +97,7 @@ REQUEST = Members(
 )
 
 # Of `choices.N.message`; an answer has the sound of a transcript, which is not restored.
-MESSAGE = Members({"content": CONTENT, **_ANSWERED, "audio": Members({"transcript": TEXT})})
+MESSAGE = Content({"content": CONTENT, **_ANSWERED, "audio": Members({"transcript": TEXT})})
 ECHOES = Members({"metadata": METADATA, "user": IDENTIFIER, "error": ERROR})
 
 # Of a stream's `choices.N.delta`: the texts that come in pieces, by path; an index distinguishes

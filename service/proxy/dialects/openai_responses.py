@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from core.errors import InvalidInput
 from service.proxy.dialects import openai_responses_shapes as shapes
 from service.proxy.dialects.common import CommonDialect
 from service.proxy.dialects.openai_responses_stream import ResponsesStream, restore_parts
-from service.proxy.dialects.protocol import Restorers, StreamRestorer
+from service.proxy.dialects.protocol import CONTINUED, Restorers, StreamRestorer
 from service.proxy.dialects.requests import first_text_of_user, flag, member
 from service.proxy.dialects.shapes import slots_of
 from service.proxy.slots import Slot
 
-_RECALLING = ("previous_response_id", "conversation", "background_options.continuation_id")
+_RECALLING = (CONTINUED, "conversation", "background_options.continuation_id")
 
 
 class OpenAIResponses(CommonDialect):
@@ -44,6 +45,16 @@ class OpenAIResponses(CommonDialect):
             if isinstance(item, dict) and shapes.item_type(item) == "item_reference":
                 kept.append(f"input.{number}")
         return tuple(kept)
+
+    def continues(self, body: Any) -> str | None:
+        previous = member(body, CONTINUED)
+        if previous is None or isinstance(previous, str):
+            return previous
+        raise InvalidInput("This member must be a string.", field=CONTINUED)
+
+    def answer_id(self, data: Any) -> str | None:
+        found = member(data, "id") if member(data, "response") is None else member(data, "response", "id")
+        return found if isinstance(found, str) and found else None
 
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:
         restore_parts(shapes.ANSWER, answer, restorers, structured)

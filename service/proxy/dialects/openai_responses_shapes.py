@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from service.proxy.dialects.json_schema import SCHEMA
 from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
@@ -21,10 +22,10 @@ from service.proxy.dialects.shapes import (
     MEDIA,
     METADATA,
     NO_TEXT,
-    SCHEMA,
     TEXT,
     TEXTS,
     VALUE,
+    Content,
     Each,
     Either,
     Emptied,
@@ -40,16 +41,16 @@ from service.proxy.slots import Kind
 
 ANNOTATION = Members({"title": TEXT, "url": TEXT, "filename": TEXT})
 PARTS: dict[str, Shape] = {
-    "input_text": Members({"text": TEXT}),
+    "input_text": Content({"text": TEXT}),
     "input_image": Media({}),
     "input_file": Media({"filename": TEXT}),
     "input_audio": Media({}),
     "computer_screenshot": Media({}),
-    "output_text": Members({"text": TEXT, "annotations": Each(ANNOTATION), "logprobs": Emptied()}),
-    "refusal": Members({"refusal": TEXT}),
-    "text": Members({"text": TEXT}),
-    "summary_text": Members({"text": TEXT}),
-    "reasoning_text": Members({"text": TEXT}),
+    "output_text": Content({"text": TEXT, "annotations": Each(ANNOTATION), "logprobs": Emptied()}),
+    "refusal": Content({"refusal": TEXT}),
+    "text": Content({"text": TEXT}),
+    "summary_text": Content({"text": TEXT}),
+    "reasoning_text": Content({"text": TEXT}),
 }
 PART = Typed(PARTS)
 CONTENT = Either(string=TEXT, array=Each(PART))
@@ -101,37 +102,37 @@ TOOLS.update(
 TEXT_CONFIG = Members({"format": Members({"description": DEFINITION, "schema": SCHEMA})})
 
 ITEMS: dict[str, Shape] = {
-    "message": Members({"content": CONTENT}),
+    "message": Content({"content": CONTENT}),
     "item_reference": NO_TEXT,
-    "function_call": Members({"arguments": JSON}),
-    "function_call_output": Members({"output": CONTENT}),
-    "custom_tool_call": Members({"input": TEXT}),
-    "custom_tool_call_output": Members({"output": CONTENT}),
-    "reasoning": Members({"summary": Each(_TYPED_TEXT), "content": Each(_TYPED_TEXT)}),
+    "function_call": Content({"arguments": JSON}),
+    "function_call_output": Content({"output": CONTENT}),
+    "custom_tool_call": Content({"input": TEXT}),
+    "custom_tool_call_output": Content({"output": CONTENT}),
+    "reasoning": Content({"summary": Each(_TYPED_TEXT), "content": Each(_TYPED_TEXT)}),
     "compaction": NO_TEXT,
     "compaction_trigger": NO_TEXT,
     "configuration_update": Members({"text": TEXT_CONFIG}),
     "additional_tools": Members({"tools": Each(TOOL)}),
-    "tool_search_call": Members({"arguments": VALUE}),
-    "tool_search_output": Members({"tools": Each(TOOL)}),
-    "file_search_call": Members({"queries": TEXTS, "results": Each(_FOUND)}),
-    "web_search_call": Members({"action": _SEARCH_ACTION}),
-    "computer_call": Members({"action": _TYPED_TEXT, "actions": Each(_TYPED_TEXT), "pending_safety_checks": _CHECKS}),
-    "computer_call_output": Members({"output": PART, "acknowledged_safety_checks": _CHECKS}),
+    "tool_search_call": Content({"arguments": VALUE}),
+    "tool_search_output": Content({"tools": Each(TOOL)}),
+    "file_search_call": Content({"queries": TEXTS, "results": Each(_FOUND)}),
+    "web_search_call": Content({"action": _SEARCH_ACTION}),
+    "computer_call": Content({"action": _TYPED_TEXT, "actions": Each(_TYPED_TEXT), "pending_safety_checks": _CHECKS}),
+    "computer_call_output": Content({"output": PART, "acknowledged_safety_checks": _CHECKS}),
     "image_generation_call": Members({"result": MEDIA, "revised_prompt": TEXT, "error": Members({"message": TEXT})}),
-    "code_interpreter_call": Members({"code": TEXT, "outputs": Each(Typed(_OUTPUTS))}),
-    "local_shell_call": Members({"action": _SHELL_ACTION}),
-    "local_shell_call_output": Members({"output": JSON}),
-    "shell_call": Members({"action": Members({"commands": TEXTS}), "environment": _ENVIRONMENT}),
-    "shell_call_output": Members({"output": Each(_SHELL_OUTPUT)}),
-    "apply_patch_call": Members({"operation": Members({"diff": TEXT, "path": TEXT})}),
-    "apply_patch_call_output": Members({"output": TEXT}),
-    "mcp_list_tools": Members({"tools": Each(_LISTED_TOOL), "error": TEXT}),
-    "mcp_approval_request": Members({"arguments": JSON}),
-    "mcp_approval_response": Members({"reason": TEXT}),
-    "mcp_call": Members({"arguments": JSON, "output": TEXT, "error": _MCP_ERROR}),
-    "program": Members({"code": Signed(("fingerprint",))}),
-    "program_output": Members({"result": TEXT}),
+    "code_interpreter_call": Content({"code": TEXT, "outputs": Each(Typed(_OUTPUTS))}),
+    "local_shell_call": Content({"action": _SHELL_ACTION}),
+    "local_shell_call_output": Content({"output": JSON}),
+    "shell_call": Content({"action": Members({"commands": TEXTS}), "environment": _ENVIRONMENT}),
+    "shell_call_output": Content({"output": Each(_SHELL_OUTPUT)}),
+    "apply_patch_call": Content({"operation": Members({"diff": TEXT, "path": TEXT})}),
+    "apply_patch_call_output": Content({"output": TEXT}),
+    "mcp_list_tools": Content({"tools": Each(_LISTED_TOOL), "error": TEXT}),
+    "mcp_approval_request": Content({"arguments": JSON}),
+    "mcp_approval_response": Content({"reason": TEXT}),
+    "mcp_call": Content({"arguments": JSON, "output": TEXT, "error": _MCP_ERROR}),
+    "program": Content({"code": Signed(("fingerprint",))}),
+    "program_output": Content({"result": TEXT}),
 }
 
 

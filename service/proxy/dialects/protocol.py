@@ -7,6 +7,9 @@ from typing import Any, Literal, Protocol
 
 from service.proxy.slots import Slot
 
+STORE, CONTINUED = "store", "previous_response_id"
+"""Paths of `Dialect.kept_by_upstream`: of the answer is kept, and of the earlier answer that `continues` returns."""
+
 Event = tuple[str | None, Any]
 """The name of a server-sent event, or None, and its data: parsed JSON, or the string if it is none (`[DONE]`)."""
 
@@ -76,6 +79,14 @@ class Dialect(Protocol):
 
     def kept_by_upstream(self, body: Any) -> tuple[str, ...]:
         """The paths of the members that ask the upstream to keep the conversation, or to recall a kept one."""
+        ...
+
+    def continues(self, body: Any) -> str | None:
+        """The identifier of the answer that a request continues and whose conversation the upstream recalls."""
+        ...
+
+    def answer_id(self, data: Any) -> str | None:
+        """The identifier by which a later request may continue an answer: in the whole answer, or in an event."""
         ...
 
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:

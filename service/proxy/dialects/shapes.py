@@ -1,9 +1,10 @@
 """Tables that say where a JSON body holds text.
 
 A shape describes one JSON value. `Leaf` is a text; the others lead to the values inside: `Members` of an object by
-name, `Each` element of a list, `Values` of an object whose keys the client chose, `Either` by the JSON type, `Typed` by
-the member `type`, `Schema` of a JSON schema, `Media` for content that is no text. `null` and members that no row names
-are passed over. An object of a type that no row names is `Kind.MEDIA`: its text would pass unseen.
+name (`Content` where the members that no row names may hold text), `Each` element of a list, `Values` of an object
+whose keys the client chose, `Either` by the JSON type, `Typed` by the member `type`, `Media` for content that is no
+text. `null` and members that no row names are passed over. An object of a type that no row names is `Kind.MEDIA`: its
+text would pass unseen.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ from service.proxy.slots import Kind, Slot
 
 DEPTH_MAX = 100
 """Steps from the body to its deepest text. Tools in the hands of clients nest far less."""
+
+KEPT_INSIDE = frozenset(
+    ("id", "type", "role", "format", "data", "media_type", "signature", "fingerprint", "encrypted_content")
+)
+KEPT = KEPT_INSIDE | {
+    *("name", "status", "phase", "detail", "cache_control", "prompt_cache_breakpoint"),
+    *("namespace", "execution", "server_label", "server_name", "tool_name", "toolset_name"),
+}
+"""Members of an object of a conversation that hold no text, and stay where no row names them. Fewer stay inside of a
+member that no row names: there, `name` may be that of a person."""
 
 Path = tuple[str | int, ...]
 
@@ -44,7 +55,7 @@ def _other_type(expected: str, path: Path, strict: bool) -> None:
         raise InvalidInput(f"This member must be {expected}.", field=text_of(path) or None)
 
 
-def _too_deep(path: Path, strict: bool) -> bool:
+def too_deep(path: Path, strict: bool) -> bool:
     if len(path) > DEPTH_MAX and strict:
         raise InvalidInput(f"Text is nested deeper than {DEPTH_MAX} steps.", field=text_of(path[:4]))
     return len(path) > DEPTH_MAX
@@ -52,8 +63,8 @@ def _too_deep(path: Path, strict: bool) -> bool:
 
 def _holds(value: Any, kind: type[dict[Any, Any]] | type[list[Any]], path: Path, strict: bool) -> bool:
     """Whether a value is an object or a list, as expected, whose values are looked into. Raises as `_other_type` and
-    `_too_deep`."""
-    if value is None or _too_deep(path, strict):
+    `too_deep`."""
+    if value is None or too_deep(path, strict):
         return False
     if not isinstance(value, kind):
         _other_type("an object" if kind is dict else "a list", path, strict)
@@ -97,6 +108,34 @@ class Members:
         for name, shape in self.rows.items():
             if name in value:
                 yield from shape.find(value, name, (*path, name), strict)
+
+
+@dataclass(frozen=True)
+class Content(Members):
+    """An object of a conversation: a message, a part of one, an item, a block. Unlike settings, what a member holds
+    that no row names may be text of another vendor's format: its strings are texts, except under a name of `KEPT` or
+    one that ends with `_id`. A text with a signature beside it is `Kind.KNOWN`."""
+
+    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+        yield from super().find(owner, key, path, strict)
+        value = owner[key]
+        if not isinstance(value, dict):
+            return
+        for number, name in enumerate(value):
+            if name not in self.rows and name not in KEPT and not name.endswith("_id"):
+                yield from _unknown(value, name, (*path, number), strict)
+
+
+def _unknown(owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
+    """The texts of a member that no row names. Numbers stand for its names in paths."""
+    value = owner[key]
+    if isinstance(value, str):
+        signed = isinstance(owner, dict) and owner.get("signature")
+        yield Slot(owner, key, Kind.KNOWN if signed else Kind.TEXT, text_of(path))
+    elif isinstance(value, dict | list) and not too_deep(path, strict):
+        for number, name in enumerate(list(value) if isinstance(value, dict) else range(len(value))):
+            if not isinstance(name, str) or (name not in KEPT_INSIDE and not name.endswith("_id")):
+                yield from _unknown(value, name, (*path, number), strict)
 
 
 @dataclass(frozen=True)
@@ -203,47 +242,6 @@ class Untouched:
         yield from ()
 
 
-_SCHEMA_TEXTS = ("title", "description", "$comment")
-_SCHEMA_VALUES = ("enum", "const", "default", "examples", "example")
-_SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_SCHEMAS: tuple[str, ...] = (
-    "items",
-    "prefixItems",
-    "additionalItems",
-    "additionalProperties",
-    "unevaluatedItems",
-    "contains",
-)
-_SCHEMAS += ("unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "not", "if", "then", "else")
-
-
-@dataclass(frozen=True)
-class Schema:
-    """A JSON schema: its descriptions and titles, and the values that it lists. Property names and patterns stay."""
-
-    def find(self, owner: Any, key: str | int, path: Path, strict: bool) -> Iterator[Slot]:
-        value = owner[key]
-        if _too_deep(path, strict):
-            return
-        if isinstance(value, list):
-            for number in range(len(value)):
-                yield from self.find(value, number, (*path, number), strict)
-        if not isinstance(value, dict):
-            return  # `true`, `false` or no schema at all: the upstream judges it
-        for name in _SCHEMA_TEXTS:
-            if isinstance(value.get(name), str):
-                yield Slot(value, name, Kind.DEFINITION, text_of((*path, name)))
-        for name in _SCHEMA_VALUES:
-            if name in value:
-                yield from strings(value, name, (*path, name), Kind.DEFINITION)
-        for name in _SCHEMA_MAPS:
-            if isinstance(value.get(name), dict):
-                yield from Values(self).find(value, name, (*path, name), strict)
-        for name in _SCHEMAS:
-            if name in value:
-                yield from self.find(value, name, (*path, name), strict)
-
-
 @dataclass(frozen=True)
 class Strings:
     """Every string of a JSON value, as a slot of its own."""
@@ -276,7 +274,6 @@ VALUE = Leaf(Kind.VALUE)
 IDENTIFIER = Leaf(Kind.IDENTIFIER)
 DEFINITION = Leaf(Kind.DEFINITION)
 MEDIA = Leaf(Kind.MEDIA)
-SCHEMA = Schema()
 NO_TEXT = Members({})
 UNTOUCHED = Untouched()
 TEXTS = Each(TEXT)

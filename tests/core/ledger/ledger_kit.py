@@ -21,6 +21,7 @@ RAW_TERMS = {
     "subject_rows": "",
     "digest": "",
     "key": "",
+    "route": "",
     "hold_ttl_ms": 1000,
     "tombstone_ttl_ms": 1000,
     **asdict(TenantCaps()),

@@ -166,7 +166,7 @@ def test_a_carried_value_stands_until_something_happens(go, ledger, client, admi
 
 
 def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, admin, server, monkeypatch):
-    monkeypatch.setattr("core.ledger.series.FOLD_BATCH", 3)
+    monkeypatch.setattr("core.ledger.journal_fold.FOLD_BATCH", 3)
     history = History(go, client, admin)
     for number in range(20):
         history.release(1, ENDS[number % 3], subject=number % 4, wait_ms=30_000)
@@ -230,7 +230,9 @@ def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, admin, serve
             run = bad.run
 
             async def run_and_lose_the_reply(name, **call):
-                await run(name, key="{nobody}:tenant", args={"expected": 1})  # the server knows the script now
+                await run(
+                    name, key="{nobody}:tenant", args={"expected": 1, "position": "folded"}
+                )  # the server knows the script now
                 proxy.drops_left = 1
                 return await run(name, **call)
 

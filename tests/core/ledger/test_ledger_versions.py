@@ -14,13 +14,17 @@ import pytest
 from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, claim, limits
 
+from core.accounting.events import Unit
 from core.amounts import NANO, Amount
 from core.ledger import names
 from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.journal_fold import Totals
 from core.ledger.ledger import Ledger
+from core.ledger.ranks import SubjectRanks
 from core.ledger.records import Replay
 from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import UNKNOWN, Dimension, SpendingTotals, series_name
 
 FOUND = json.loads(Path(__file__).with_name("data").joinpath("ledger-v1.json").read_text())
 RELEASES = FOUND["releases"]
@@ -77,9 +81,21 @@ def test_it_opens_and_goes_on(go, old, client, tmp_path):
 
     series = LedgerSeries(client, clock=lambda: NOW_MS + 10**7)
     go(series.fold_all())
-    totals = go(client.call("HGETALL", names.series_key("people")))
+    totals = go(client.call("HGETALL", names.sums_key("people", "series")))
     for kind in (b"tenant", b"subject"):
         assert totals[b"sentence:test-mechanism:" + kind].split() == [b"11000000000", b"0", b"0", b"0", b"5"]
+
+    # entries of the old version name no key and no route, and its subjects have ranks like others
+    spending = SpendingTotals(client)
+    go(spending.fold_all())
+    unknown = [series_name(Unit.SENTENCE, dimension, UNKNOWN) for dimension in (Dimension.KEY, Dimension.ROUTE)]
+    assert go(spending.totals("people", unknown)) == (Totals(11 * NANO, 0, 0, 0, 5),) * 2
+    ranks = SubjectRanks(client)
+    go(ranks.rank_all())
+    ranked = go(ranks.page("people", Unit.SENTENCE, limit=200)).accounts
+    assert {state.account for state in ranked} == {
+        state.account for state in states.values() if state.subject_hash and state.unit is Unit.SENTENCE
+    }
 
 
 def test_a_fresh_ledger_has_the_same_version(go, ledger, client):

@@ -33,7 +33,7 @@ def test_the_promised_number_of_requests_is_answered_and_the_next_refused(gatewa
 
     found = headroom(tenant, account, epsilon=12)
     assert found["unpriced"] == []
-    row = row_of(found, preset=None, endpoint="sentdp", mechanism="clipped_cosine")
+    row = row_of(found, preset=None, endpoint="embed/sentdp", mechanism="clipped_cosine")
     assert row["fits"] == 2
     assert row["binding"] == {"account": account, "arm": "basic", "order": None}
     assert {line["account"]: line["fits"] for line in row["accounts"]} == {account: 2, f"{tenant.name}/token": 2}
@@ -87,9 +87,9 @@ def test_a_plans_epsilon_is_the_default(gateway: Gateway) -> None:
     found = headroom(tenant, f"{tenant.name}/sentence")
     assert found["epsilon"] == 0.5
     count = tenant.account()["plan"]["releases"]["remaining"]
-    planned = row_of(found, endpoint="sentdp", mechanism="clipped_cosine")
+    planned = row_of(found, endpoint="embed/sentdp", mechanism="clipped_cosine")
     assert (planned["fits"], planned["binding"]["arm"]) == (count, "plan")
-    assert row_of(found, endpoint="sentdp", mechanism="sentence_codes")["binding"]["arm"] == "plan-mismatch"
+    assert row_of(found, endpoint="embed/sentdp", mechanism="sentence_codes")["binding"]["arm"] == "plan-mismatch"
 
 
 def test_headroom_of_others_and_of_no_epsilon_is_refused(gateway: Gateway, tenant: Tenant) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
-from core.ledger.sessions import SessionStore
+from core.ledger.sessions import SessionStore, SignedInBy
 
 ORIGIN = "http://127.0.0.1:8000"
 
@@ -105,7 +105,7 @@ def test_a_session_ends_by_time_whatever_redis_does(served: Gateway, owner: Tena
     store = SessionStore(service.ledger._client, service.master_key, lifetime_s=600, clock=lambda: now[0])
 
     async def ended() -> tuple[bool, bool]:
-        token, _ = await store.open(owner.name, "0" * 16, frozenset())
+        token, _ = await store.open(owner.name, SignedInBy.KEY, "0" * 16, frozenset())
         before = await store.find(token)
         now[0] += 600
         return before is not None, await store.find(token) is None

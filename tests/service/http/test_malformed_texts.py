@@ -47,8 +47,13 @@ def _header(text: str) -> bytes:
         return text.encode()
 
 
+ENDLESS = "/budget/events"  # an answer without an end does not arrive in the process of a test
+
+
 def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     for path, operations in document["paths"].items():
+        if path == ENDLESS:
+            continue
         for method in METHODS:
             if method in operations:
                 yield method, path, operations[method].get("parameters", [])

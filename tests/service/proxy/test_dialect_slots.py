@@ -14,9 +14,10 @@ import pytest
 from sdk_samples_kit import Samples, mask
 
 from core.errors import InvalidInput
+from service.proxy.dialects import shapes
 from service.proxy.dialects.registry import DIALECTS
 from service.proxy.dialects.shapes import DEPTH_MAX
-from service.proxy.slots import Kind
+from service.proxy.slots import Kind, Slot
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 
@@ -128,6 +129,44 @@ def test_kinds_of_a_messages_request() -> None:
         ("messages.0.content.4.content", Kind.MEDIA),
         ("metadata.user_id", Kind.IDENTIFIER),
     }
+
+
+def test_texts_of_unknown_members_of_a_conversation_are_found() -> None:
+    details = [
+        {"type": "reasoning.summary", "summary": "Maria asks", "id": "r1", "format": "vendor-v1", "index": 0},
+        {"type": "reasoning.text", "text": "Maria", "signature": "c2ln"},
+        {"type": "reasoning.encrypted", "data": "TWFyaWE="},
+    ]
+    message = {"role": "assistant", "content": "Hi", "reasoning_details": details, "channel": {"Maria": ["Maria"]}}
+    message["author"] = {"name": "Maria", "account_id": "a1"}
+    chat = {"model": "m", "messages": [message], "provider": {"order": ["Maria"]}, "models": ["Maria"]}
+    block = {"type": "text", "text": "Hi", "remark": "Maria"}
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi", "remark": "Maria"}]}
+
+    assert [(slot.path, slot.kind) for slot in CHAT.slots(chat)] == [
+        ("messages.0.content", Kind.TEXT),
+        ("messages.0.2.0.1", Kind.TEXT),
+        ("messages.0.2.1.1", Kind.KNOWN),
+        ("messages.0.3.0.0", Kind.TEXT),
+        ("messages.0.4.0", Kind.TEXT),
+    ]
+    assert [slot.value for slot in MESSAGES.slots({"messages": [{"role": "user", "content": [block]}]})] == [
+        "Hi",
+        "Maria",
+    ]
+    assert [slot.value for slot in RESPONSES.slots({"input": [item]})] == ["Hi", "Maria"]
+
+
+@pytest.mark.parametrize(("dialect", "kind", "untouched"), REQUESTS)
+def test_no_declared_member_counts_as_unknown(
+    dialect: Any, kind: type, untouched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Slot] = []
+    of_unknown = shapes._unknown
+    monkeypatch.setattr(shapes, "_unknown", lambda *given: found.extend(of_unknown(*given)) or iter(()))
+    for body in Samples().bodies(kind):
+        list(dialect.slots(body))
+    assert not found
 
 
 def test_items_of_responses_without_a_type() -> None:

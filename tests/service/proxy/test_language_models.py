@@ -29,8 +29,15 @@ POLICIES = """
 fill = { mode = "class_marker" }
 proxy = { block = ["SECRET"], definitions = "pass", media = "pass", identifiers = "pass" }
 
-[policies.private]
-fill = { mode = "dp", epsilon = 1.0 }
+[policies.guessed]
+fill = { mode = "top1" }
+
+[policies.priced]
+fill = { mode = "dp", epsilon = 4.0 }
+
+[policies.kept]
+fill = { mode = "surrogate" }
+proxy = { vault = true }
 """
 
 
@@ -54,7 +61,7 @@ def served(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def asking(served: Gateway, model: ModelServer) -> Tenant:
     model.bodies.clear()
     model.headers.clear()
-    model.reply, model.status = last_text, 200
+    model.reply, model.status, model.response_id = last_text, 200, "r*"
     return served.tenant()
 
 
@@ -224,7 +231,7 @@ def test_what_cannot_be_restored_is_refused_before_it_leaves(asking: Tenant, mod
         return answer.json()["error"]
 
     asked = {"model": "stub-gpt", "messages": [{"role": "user", "content": TEXT}]}
-    refused("/v1/chat/completions", asked, **{"Privacy-Policy": "private"})
+    refused("/v1/chat/completions", asked, **{"Privacy-Policy": "guessed"})
     refused("/v1/chat/completions", asked, **{"Privacy-Policy": "zq-nobody"})
     recalled = {"model": "stub-gpt", "input": TEXT, "previous_response_id": "r0"}
     assert refused("/v1/responses", recalled)["param"] == "previous_response_id"
@@ -281,3 +288,35 @@ def test_the_front_end_loads_no_lists_of_names(served: Gateway, gpt: openai.Open
     for language in ("Schreib an Maria Keller in Berlin.", "Escribe a Carlos Ruiz en Madrid.", "Napisz do Anna Nowak."):
         chat(gpt, language)
     assert resident_kib(served.process.pid) - before < 24_000  # the lists of one language take 40,000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_fill_with_a_price_is_charged_and_not_restored(
+    gpt: openai.OpenAI, asking: Tenant, model: ModelServer, stream: bool
+) -> None:
+    headers = {"Privacy-Policy": "priced"}
+    asked: Any = {"model": "stub-gpt", "messages": [{"role": "user", "content": TEXT}], "extra_headers": headers}
+    raw = gpt.chat.completions.with_raw_response.create(**asked, stream=stream)
+    assert raw.headers["privacy-guarantee"] == "pure-dp; unit=token"
+    answer = raw.parse()
+    said = (
+        "".join(chunk.choices[0].delta.content or "" for chunk in answer)
+        if stream
+        else answer.choices[0].message.content
+    )
+    assert said == model.bodies[0]["messages"][0]["content"]
+    assert asking.committed("token") == 4.0
+    unseen(model)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_that_the_model_keeps_is_continued(gpt: openai.OpenAI, model: ModelServer, stream: bool) -> None:
+    asked: Any = {"model": "stub-gpt", "stream": stream, "extra_headers": {"Privacy-Policy": "kept"}}
+    first = gpt.responses.create(input="I am Maria Keller of Lisbon.", **asked)
+    identifier = list(first)[-1].response.id if stream else first.id
+    masked = model.bodies[0]["input"]
+    model.reply = lambda _: f"You said: {masked}"
+    second = gpt.responses.create(input="What did I say?", previous_response_id=identifier, **asked)
+    text = list(second)[-1].response.output_text if stream else second.output_text
+    assert text == "You said: I am Maria Keller of Lisbon."
+    unseen(model)

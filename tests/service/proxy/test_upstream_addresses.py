@@ -9,7 +9,7 @@ import pytest
 from upstream_kit import BODY, PATH, RawUpstream, answer, certificate, limits, resolving, sends, upstream
 
 from core.upstream_errors import UpstreamUnreachable
-from service.proxy.addresses import admitted
+from service.outbound.addresses import admitted
 from service.proxy.client import Answer, UpstreamClient
 
 PUBLIC = ["93.184.215.14", "2606:2800:21f:cb07::1", "64:ff9b::5db8:d70e", "::ffff:93.184.215.14"]

@@ -44,10 +44,17 @@ def test_no_byte_of_a_text_stays_anywhere(real_gateway: Gateway, real_tenant: Te
         real_tenant.http.post("/sanitize", json={"documents": [{"text": f"Mail {marker}@example.com now."}]}),
         real_tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"entities": [marker]}}),
         real_tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"allow_list": marker}}),
+        real_tenant.http.post("/analyze", json={"text": text, "language": "en"}),
+        real_tenant.http.post("/analyze", json={"text": text, "language": "en", "entities": [marker]}),
+        real_tenant.http.post("/anonymize", json={"text": text, "analyzer_results": [{"start": marker}]}),
+        real_tenant.http.post(
+            "/beta/litellm_basic_guardrail_api",
+            json={"input_type": "request", "litellm_call_id": marker, "texts": [text]},
+        ),
     ]
 
     codes = [answer.status_code for answer in answers]
-    assert codes == [200, 200, 422, 200, 422, 422, 422, 422, 403, 415, 404, 404, 200, 422, 422]
+    assert codes == [200, 200, 422, 200, 422, 422, 422, 422, 403, 415, 404, 404, 200, 422, 422, 200, 422, 422, 200]
     for answer in answers:
         assert marker not in answer.text
         assert marker not in str(answer.headers)

@@ -1,26 +1,32 @@
-// How many more requests of each preset and mechanism an account admits.
-import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
+// How many more documents fit, what was spent in the last days, and what refuses the next request.
+import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { bar, card, el, field, number, table } from "../elements.js";
+import { bar, card, el, exact, field, number, table } from "../elements.js";
 
 const UNNAMED = "–";
+const DAYS = 7;
+const DAY_MS = 86400e3;
 
 export async function show(main) {
-  const accounts = await ownAccounts();
+  let accounts = await ownAccounts();
   if (!accounts.length) {
     main.append(el("p", {}, "This tenant has no account yet. The first release of a unit opens one."));
-    return;
+    return undefined;
   }
-  const result = el("div", { "aria-live": "polite" });
-  const epsilon = el("input", {
-    name: "epsilon",
-    inputmode: "decimal",
-    value: parameters().get("epsilon") || "1",
-    size: 8,
-  });
-  const ask = el("button", { type: "submit" }, "Count");
+  const cards = el("div", { class: "cards", "aria-live": "polite" });
+  const result = el("div");
+  const all = el("div");
   let account = chosenAccount(accounts);
-  const fill = async () => result.replaceChildren(...(await found(account, epsilon.value)));
+  const epsilon = el("input", { name: "epsilon", inputmode: "decimal", value: chosenEpsilon(account), size: 8 });
+  const ask = el("button", { type: "submit" }, "Count");
+  const fill = async () => {
+    const wanted = epsilon.value.trim();
+    const query = wanted ? `/headroom?epsilon=${encodeURIComponent(wanted)}` : "/headroom";
+    const [answer, spent] = await Promise.all([api("GET", accountPath(account.account, query)), spentLately(account)]);
+    cards.replaceChildren(...summary(account, answer, spent));
+    result.replaceChildren(...details(answer));
+    all.replaceChildren(overview(accounts));
+  };
   const form = el(
     "form",
     {
@@ -31,37 +37,92 @@ export async function show(main) {
         attempt(ask, fill);
       },
     },
+    accountField(accounts, (chosen) => {
+      account = chosen;
+      epsilon.value = chosenEpsilon(account);
+      attempt(ask, fill);
+    }),
     field("Epsilon of a document", epsilon),
     ask,
   );
-  const choice = accountChoice(accounts, (chosen) => {
-    account = chosen;
-    attempt(ask, fill);
-  });
-  main.append(el("div", { class: "cards" }, accounts.map(summary)), choice, form, result);
+  main.append(cards, form, result, all);
   await fill();
+  return async () => {
+    accounts = await ownAccounts();
+    account = accounts.find((each) => each.account === account.account) || account;
+    await fill();
+  };
 }
 
-function summary(account) {
-  const limit = account.limit.epsilon;
-  const left = account.remaining.epsilon;
-  return card(
-    account.account,
-    [number(left), el("span", { class: "hint" }, " of "), number(limit)],
-    [bar(limit ? left / limit : 0), el("div", { class: "hint" }, "epsilon left")],
+/** A plan fixes the epsilon of its releases. */
+function chosenEpsilon(account) {
+  return parameters().get("epsilon") || (account.plan ? String(account.plan.epsilon) : "1");
+}
+
+/** The epsilon and the number of releases of each mechanism since the end of a day, a week ago; null for a subject. */
+async function spentLately(account) {
+  if (account.subject_hash) return null;
+  const from = Date.now() - DAYS * DAY_MS;
+  const page = await api("GET", `/budget/series?unit=${account.unit}&class=tenant&step=86400&from=${from}`);
+  const rows = page.series.map((each) => {
+    const [first, last] = [each.points[0], each.points[each.points.length - 1]];
+    const epsilon = exact(last.committed.epsilon - first.committed.epsilon);
+    return { mechanism: each.mechanism, epsilon, releases: last.releases - first.releases };
+  });
+  rows.sort((a, b) => b.releases - a.releases);
+  return { rows, since_ms: page.from_ms + DAY_MS };
+}
+
+function summary(account, answer, spent) {
+  const presets = answer.requests.filter((row) => row.preset);
+  const used = spent ? spent.rows.filter((row) => row.releases > 0) : [];
+  const most = used.map((row) => answer.requests.find((each) => !each.preset && each.mechanism === row.mechanism)).find(Boolean);
+  const preset = presets.find((row) => used.length && row.mechanism === used[0].mechanism) || presets[0];
+  const parts = [];
+  if (most) parts.push(fitting(most, `used most in these ${DAYS} days`));
+  else if (!preset && answer.requests.length) parts.push(fitting(answer.requests[0], "at this epsilon"));
+  if (preset) parts.push(fitting(preset, `the preset ${preset.preset}`));
+  if (spent) parts.push(spentCard(account, spent));
+  const [left, limit] = [account.remaining.epsilon, account.limit.epsilon];
+  parts.push(
+    card(
+      `Left of ${account.account}`,
+      [number(left), el("span", { class: "hint" }, " of "), number(limit)],
+      [bar(limit ? left / limit : 0), el("div", { class: "hint" }, "epsilon")],
+    ),
   );
+  return parts;
 }
 
-async function found(account, epsilon) {
-  const query = epsilon.trim() ? `/headroom?epsilon=${encodeURIComponent(epsilon.trim())}` : "/headroom";
-  const answer = await api("GET", accountPath(account.account, query));
+function fitting(row, why) {
+  const more = [
+    el("div", { class: "hint" }, "with ", el("strong", {}, row.mechanism), " at epsilon ", number(row.epsilon), ` each, ${why}`),
+  ];
+  if (row.new_subject) more.push(el("div", { class: "hint" }, "of one new subject: ", number(row.new_subject.fits)));
+  return el("div", { class: "card answer" }, el("div", { class: "label" }, "More documents fit"), el("div", { class: "value" }, number(row.fits)), more);
+}
+
+function spentCard(account, spent) {
+  const epsilon = exact(spent.rows.reduce((sum, row) => sum + row.epsilon, 0));
+  const releases = spent.rows.reduce((sum, row) => sum + row.releases, 0);
+  const since = new Date(spent.since_ms);
+  const day = since.toLocaleDateString(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
+  return card(`Spent in ${DAYS} days`, number(epsilon), [
+    el("div", { class: "hint" }, "epsilon, in ", number(releases), releases === 1 ? " release" : " releases since "),
+    el("time", { class: "hint", datetime: since.toISOString(), title: since.toISOString() }, day),
+  ]);
+}
+
+function details(answer) {
   const rows = [...answer.requests].sort((a, b) => Number(b.preset !== null) - Number(a.preset !== null));
   const parts = [
+    el("p", { class: "hint" }, "A budget does not renew: these numbers are for this week and all later ones together. ",
+      "Each row is counted alone and is exact if nothing else is reserved: that many equal requests are admitted, and the next is refused."),
     table(
       `Requests with one document that ${answer.account} admits`,
       [
         { title: "Preset", cell: (row) => row.preset || UNNAMED, key: (row) => row.preset },
-        { title: "Endpoint", cell: (row) => el("code", {}, `/${row.endpoint}`), key: (row) => row.endpoint },
+        { title: "Endpoint", cell: (row) => el("code", { class: "short" }, `/${row.endpoint}`), key: (row) => row.endpoint },
         { title: "Mechanism", cell: (row) => row.mechanism, key: (row) => row.mechanism },
         { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
         { title: "Requests that fit", cell: (row) => number(row.fits), key: (row) => row.fits, number: true },
@@ -70,17 +131,37 @@ async function found(account, epsilon) {
       rows,
     ),
   ];
-  if (answer.unpriced.length) {
-    const names = answer.unpriced.map((row) => row.preset || row.mechanism || row.endpoint).join(", ");
-    parts.push(el("p", { class: "notice" }, `Without a price now: ${names}.`));
-  }
-  parts.push(
-    el("p", { class: "hint" }, "Exact if nothing else is reserved: that many equal requests are admitted, and the next is refused."),
-  );
+  if (answer.unpriced.length) parts.push(unpriced(answer.unpriced));
   return parts;
 }
 
 function binding(fit) {
   const arm = fit.arm === null ? "no rule has room" : fit.order === null ? fit.arm : `${fit.arm} of order ${fit.order}`;
-  return `${fit.account}: ${arm}`;
+  return `${fit.account} (${arm})`;
+}
+
+/** What has no price now, with the reason, each once. */
+function unpriced(rows) {
+  const reasons = new Map();
+  for (const row of rows) {
+    const names = reasons.get(row.detail) || new Set();
+    reasons.set(row.detail, names.add(row.preset ? `the preset ${row.preset}` : `/${row.endpoint}`));
+  }
+  const items = [...reasons].map(([detail, names]) => el("li", {}, `${[...names].join(", ")}: ${detail}`));
+  return el("div", { class: "notice" }, "Without a price now, and so not listed:", el("ul", {}, items));
+}
+
+function overview(accounts) {
+  return table(
+    "Accounts of this tenant",
+    [
+      { title: "Account", cell: (row) => row.account, key: (row) => row.account },
+      { title: "Rule", cell: (row) => (row.kind === "plan" ? `plan of ${row.plan.mechanism}` : "filter"), key: (row) => row.kind },
+      { title: "Epsilon left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
+      { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
+      { title: "Delta", cell: (row) => number(row.limit.delta), key: (row) => row.limit.delta, number: true },
+      { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
+    ],
+    accounts,
+  );
 }

@@ -1,54 +1,145 @@
-// The entries of an account's journal, a page at a time.
-import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
-import { accountPath, api, attempt } from "../api.js";
-import { el, number, table, time } from "../elements.js";
+// The entries of an account's journal, filtered, a page at a time, and as a file.
+import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
+import { accountPath, api, attempt, parameters, remember } from "../api.js";
+import { el, field, identifier, number, select, table, time } from "../elements.js";
 
-const PAGE = 100;
+const PAGE = 50;
+const STEPS = ["", "open", "limit", "reserve", "commit", "cancel", "expire"].map((step) => [step, step || "every step"]);
+const ORDERS = [["newest", "Newest first"], ["oldest", "Oldest first"]];
+const NARROW = "(max-width: 700px)";
 
 export async function show(main) {
   const accounts = await ownAccounts();
   if (!accounts.length) {
     main.append(el("p", {}, "This tenant has no account yet, so it has no journal."));
-    return;
+    return undefined;
   }
-  const result = el("div", { "aria-live": "polite" });
+  const result = el("div");
+  const files = el("p", {});
   const more = el("button", { type: "button" }, "More entries");
+  const ask = el("button", { type: "submit" }, "Show");
+  const inputs = filterInputs();
   let account = chosenAccount(accounts);
-  let entries = [];
-  let cursor = 0;
+  let [entries, pages, cursor] = [[], 0, 0];
   const read = async () => {
-    const page = await api("GET", accountPath(account.account, `/journal?limit=${PAGE}&cursor=${cursor}`));
+    const query = wanted(inputs);
+    const page = await api("GET", accountPath(account.account, `/journal?${query}&limit=${PAGE}&cursor=${cursor}`));
     entries = entries.concat(page.entries);
+    pages += 1;
     cursor = page.next_cursor;
-    more.hidden = cursor === null || cursor === undefined;
-    result.replaceChildren(shown(account, entries));
+    more.hidden = cursor === null;
+    files.replaceChildren("Download these entries as ", file(account, query, "csv", "CSV"), " or ", file(account, query, "jsonl", "JSON lines"), ".");
+    result.replaceChildren(shown(account, entries, inputs.order.value, cursor !== null));
+  };
+  const restart = () => {
+    [entries, pages, cursor] = [[], 0, 0];
+    return read();
   };
   more.addEventListener("click", () => attempt(more, read));
-  const choice = accountChoice(accounts, (chosen) => {
-    account = chosen;
-    entries = [];
-    cursor = 0;
-    attempt(more, read);
-  });
-  main.append(choice, result, more);
-  await read();
+  const form = el(
+    "form",
+    {
+      class: "row",
+      onsubmit: (event) => {
+        event.preventDefault();
+        rememberInputs(inputs);
+        attempt(ask, restart);
+      },
+    },
+    accountField(accounts, (chosen) => {
+      account = chosen;
+      attempt(ask, restart);
+    }),
+    field("Order", inputs.order),
+    field("Step", inputs.transition),
+    field("From", inputs.from),
+    field("To", inputs.to),
+    field("Mechanism", inputs.mechanism),
+    field("Route", inputs.route),
+    field("API key", inputs.key_id),
+    field("Subject", inputs.subject),
+    ask,
+  );
+  const open = !matchMedia(NARROW).matches || wanted(inputs).size > 1;
+  main.append(el("details", { open }, el("summary", {}, "Filters"), form), files, result, more);
+  await restart();
+  return async () => {
+    if (pages === 1) await restart(); // a person who reads older pages keeps them
+  };
 }
 
-function shown(account, entries) {
-  if (!entries.length) return el("p", {}, "No entry yet.");
+/** The inputs by the names of the API's parameters, with the values of the address. */
+function filterInputs() {
+  const kept = parameters();
+  const text = (name, size) => el("input", { name, value: kept.get(name) || "", size, spellcheck: "false", autocomplete: "off" });
+  const moment = (name) => el("input", { name, type: "datetime-local", step: 1, value: local(kept.get(name)) });
+  return {
+    order: select("order", ORDERS, kept.get("order") || "newest"),
+    transition: select("transition", STEPS, kept.get("transition") || ""),
+    from: moment("from"),
+    to: moment("to"),
+    mechanism: text("mechanism", 14),
+    route: text("route", 12),
+    key_id: text("key_id", 17),
+    subject: text("subject", 17),
+  };
+}
+
+/** Milliseconds as the value of an input of local time. */
+function local(ms) {
+  if (!ms || !/^[0-9]{1,15}$/.test(ms)) return "";
+  const at = new Date(Number(ms));
+  return new Date(at - at.getTimezoneOffset() * 60e3).toISOString().slice(0, 19);
+}
+
+function valueOf(input) {
+  const value = input.value.trim();
+  return input.type === "datetime-local" && value ? String(new Date(value).getTime()) : value;
+}
+
+function wanted(inputs) {
+  const query = new URLSearchParams();
+  for (const [name, input] of Object.entries(inputs)) {
+    const value = name === "route" ? valueOf(input).replace(/^\//, "") : valueOf(input);
+    if (value) query.set(name, value);
+  }
+  return query;
+}
+
+function rememberInputs(inputs) {
+  const values = {};
+  for (const [name, input] of Object.entries(inputs)) values[name] = valueOf(input);
+  if (values.order === "newest") values.order = "";
+  remember(values);
+}
+
+function file(account, query, format, name) {
+  const href = accountPath(account.account, `/journal/export?${query}&format=${format}`);
+  return el("a", { href, download: `journal.${format}` }, name);
+}
+
+function shown(account, entries, order, isCut) {
+  if (!entries.length) return el("p", {}, isCut ? "No such entry in the part that was read." : "No such entry.");
   return table(
-    `Journal of ${account.account}, oldest first`,
+    `Journal of ${account.account}, ${order} first`,
     [
       { title: "Number", cell: (row) => number(row.seq), key: (row) => row.seq, number: true },
       { title: "Time", cell: (row) => time(row.at_ms), key: (row) => row.at_ms },
-      { title: "Step", cell: (row) => row.transition, key: (row) => row.transition },
-      { title: "Mechanism", cell: (row) => row.mechanism || "–", key: (row) => row.mechanism },
+      { title: "Step", cell: (row) => [row.transition, row.reason ? el("div", { class: "hint" }, row.reason) : null], key: (row) => row.transition },
+      { title: "Mechanism", cell: (row) => [row.mechanism || "–", row.route ? el("div", { class: "hint mono" }, `/${row.route}`) : null], key: (row) => row.mechanism },
       { title: "Epsilon", cell: (row) => number(row.amount.epsilon), key: (row) => row.amount.epsilon, number: true },
       { title: "Delta", cell: (row) => number(row.amount.delta), key: (row) => row.amount.delta, number: true },
-      { title: "Key", cell: (row) => el("code", {}, row.key_id || "–"), key: (row) => row.key_id },
-      { title: "Release", cell: (row) => el("code", {}, row.release_id), key: (row) => row.release_id },
-      { title: "Reason", cell: (row) => row.reason || "", key: (row) => row.reason },
+      { title: "Key", cell: (row) => identifier(row.key_id), key: (row) => row.key_id },
+      { title: "Release", cell: (row) => identifier(row.release_id) },
+      { title: "In the hash chain", cell: place },
     ],
     entries,
   );
+}
+
+/** The seal that covers an entry, and the entry's own digest in it. */
+function place(row) {
+  const unknown = el("span", { class: "hint", title: "Not sealed yet, or sealed by an earlier version" }, "no known seal");
+  const seal = row.seal === null ? unknown : ["seal ", number(row.seal)];
+  return [seal, el("div", {}, identifier(row.sha256))];
 }

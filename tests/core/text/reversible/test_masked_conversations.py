@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -39,7 +40,8 @@ _SNIPPETS = st.sampled_from(
     ["Anna", "anna", "ANNA", "Anna Kowalska", "Kowalska", "O'Neil", "O&#39;Neil", "&amp;", "%20", "%C3%BC", "\\", "\\n",
      "\\_", "_", " ", "\n", "\r\n", "  ", "+", "4111 1111 1111 1111", "4111-1111-1111-1111", "+49 30 1234567", "王伟",
      "さん", "[PERSON_1]", "[person_2]", "PERSON_1", "a@b.de", ".", ",", "'s", "s", "é", "e\u0301", "\u0301", "ß",
-     "STRASSE", "Straße", "İ", "ﬁ", "12", "3 May 2021", "van", "der", "Herr", "\u00a0", "&", "%", "\U0001f600"]
+     "STRASSE", "Straße", "İ", "ﬁ", "12", "3 May 2021", "van", "der", "Herr", "\u00a0", "&", "%", "\U0001f600",
+     "Ａｎｎａ", "𝐊owalska", "anna-kowalska", "ANNA_KOWALSKA", "%41nna"]
 )  # fmt: skip
 _TEXTS = st.lists(st.one_of(_SNIPPETS, st.text(max_size=3)), max_size=14).map("".join)
 _TYPES = st.sampled_from([*ENTITIES, "WORD", "PROJECT"])
@@ -166,3 +168,78 @@ def test_wrong_arguments_are_refused() -> None:
         mask_conversation([""], [[]], key=KEY, fill="other")
     with pytest.raises(ValueError, match="list of regions"):
         mask_conversation([""], [], key=KEY)
+
+
+def continued(done: MaskedConversation, *texts: str, **options: object) -> MaskedConversation:
+    """Mask the texts of the next turn, whose regions are `values`, by the mapping of the earlier one alone."""
+    return masked(*texts, earlier=done.mapping.content, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_a_later_turn_keeps_the_surrogates_of_earlier_ones(fill: str) -> None:
+    first = masked("Anna Kowalska called from Lisbon.", values=(*ANNA, ("Lisbon", "LOCATION")), fill=fill)
+    surrogate = first.mapping.content.pairs[0].surrogate
+    later = continued(first, "Anna Kowalska met Bob Stone.", values=(("Bob Stone", "PERSON"),), fill=fill)
+    assert later.texts[0].startswith(f"{surrogate} met ")
+    assert later.mapping.content.pairs[:2] == first.mapping.content.pairs
+    assert len(later.mapping) == 3
+    assert later.mapping.restore(first.texts[0]) == "Anna Kowalska called from Lisbon."
+    last = continued(later, "Who is Bob Stone?", fill=fill)
+    assert last.mapping.content.pairs == later.mapping.content.pairs
+    assert "Stone" not in last.texts[0]
+
+
+def test_a_part_of_an_earlier_name_has_the_part_of_its_surrogate() -> None:
+    first = masked("Anna Kowalska called.", values=ANNA, language="en")
+    given_name, name = first.mapping.content.pairs[0].surrogate.split()
+    later = mask_conversation(
+        ["Anna, or Kowalska?"], [[Region(0, 4, "PERSON")]], key=b"o" * 32, earlier=first.mapping.content
+    )
+    assert later.texts == [f"{given_name}, or {name}?"]
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_an_old_surrogate_in_a_new_text_is_not_taken_for_its_original(fill: str) -> None:
+    first = masked("Anna Kowalska called.", values=ANNA, fill=fill)
+    taken = first.mapping.content.pairs[0].surrogate
+    later = continued(first, f"{taken} is not Anna Kowalska, nor {taken.upper()} nor {taken[:-1]}x.", fill=fill)
+    assert later.texts[0].count(taken) == 1
+    assert f" is not {taken}, nor " in later.texts[0]
+
+
+def test_no_new_surrogate_is_an_old_surrogate_or_an_old_original() -> None:
+    names = [f"{given} {name}" for given in ("Anna", "Olga", "Jan", "Bob") for name in ("Nowak", "Stone", "Lopez")]
+    done = masked(names[0], values=((names[0], "PERSON"),))
+    for name in names[1:]:
+        done = continued(done, name, values=((name, "PERSON"),))
+    found = {pair.surrogate for pair in done.mapping.content.pairs}
+    assert len(found) == len(done.mapping) == len(names)
+    assert not found & set(names)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_conversations(), _conversations(), st.sampled_from(["en", "pl"]), st.sampled_from(FILLS))
+def test_a_later_turn_masked_then_restored_is_the_original(
+    before: tuple[list[str], list[list[Region]]],
+    after: tuple[list[str], list[list[Region]]],
+    language: str,
+    fill: str,
+) -> None:
+    first = mask_conversation(*before, key=KEY, language=language, fill=fill)
+    later = mask_conversation(*after, key=KEY, fill=fill, earlier=first.mapping.content)
+    assert [later.mapping.restore(text) for text in later.texts] == after[0]
+    assert later.mapping.content.pairs[: len(first.mapping)] == first.mapping.content.pairs
+    assert later.mapping.content.language == first.mapping.content.language
+
+
+def test_a_find_over_a_line_break_is_two_values() -> None:
+    """The recognisers may take a town and a name on the next line for one. A model writes each alone, or in JSON."""
+    text = "Lisbon\r\n  Maria Keller\nPlease call Maria Keller in Lisbon."
+    done = mask_conversation([text], [[Region(0, 22, "LOCATION")]], key=b"k" * 32, language="en")
+    assert {pair.original for pair in done.mapping.content.pairs} == {"Lisbon", "Maria Keller"}
+    assert done.mapping.restore(done.texts[0]) == text
+    written = json.dumps({"lines": done.texts[0]})
+    assert json.loads(done.mapping.restore(written)) == {"lines": text}
+    key = "-----BEGIN KEY-----\nabc\n-----END KEY-----"
+    kept = mask_conversation([key], [[Region(0, len(key), "SECRET")]], key=b"k" * 32, language="en")
+    assert [pair.original for pair in kept.mapping.content.pairs] == [key]

@@ -1,4 +1,4 @@
-"""Connections to upstreams, each to an address that was checked.
+"""Connections to other servers, each to an address that was checked.
 
 Guarantee: a name is resolved once for each connection, and the connection goes to an address of that answer that
 `admitted` lets pass. The certificate is still that of the name. Multicast, unspecified, link-local and reserved
@@ -16,12 +16,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import httpcore
-
-from service.config.upstreams import is_loopback
-from service.proxy.upstreams import Upstream
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -36,6 +33,26 @@ _PRIVATE = tuple(
 # Threads of their own: a name server that hangs takes none from the rest of the gateway.
 _RESOLVERS = ThreadPoolExecutor(4, thread_name_prefix="resolve")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class Destination(Protocol):
+    """A server that the gateway calls."""
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+
+    @property
+    def private_addresses(self) -> bool:
+        """Whether private addresses are admitted."""
+
+    @property
+    def loopback_addresses(self) -> bool:
+        """Whether addresses of this machine are admitted."""
+
+    @property
+    def connect_timeout_s(self) -> float:
+        """The time for the name, the connections that are tried, and no more."""
 
 
 class NotConnected(httpcore.ConnectError):
@@ -53,18 +70,18 @@ async def system_resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def admitted(text: str, upstream: Upstream) -> bool:
-    """Whether an upstream may be called at an address."""
+def admitted(text: str, destination: Destination) -> bool:
+    """Whether a server may be called at an address."""
     try:
         address = _inner(ipaddress.ip_address(text))
     except ValueError:
         return False
     if address.is_loopback:
-        return upstream.private_addresses or is_loopback(upstream.host)
+        return destination.loopback_addresses
     if any(address in network for network in _PRIVATE if network.version == address.version):
-        return upstream.private_addresses
+        return destination.private_addresses
     outside = address.is_multicast or address.is_unspecified or address.is_link_local or address.is_reserved
-    return upstream.encrypted and address.is_global and not outside
+    return destination.encrypted and address.is_global and not outside
 
 
 def _inner(address: Address) -> Address:
@@ -81,10 +98,10 @@ def _inner(address: Address) -> Address:
 
 
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Opens the connections of one upstream."""
+    """Opens the connections to one server."""
 
-    def __init__(self, upstream: Upstream, resolve: Resolve = system_resolve) -> None:
-        self._upstream = upstream
+    def __init__(self, destination: Destination, resolve: Resolve = system_resolve) -> None:
+        self._destination = destination
         self._resolve = resolve
         self._plain = httpcore.AnyIOBackend()
 
@@ -97,7 +114,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Connect to the first address that answers. Raises httpcore's ConnectError or ConnectTimeout, NotConnected."""
-        end = time.monotonic() + (timeout or self._upstream.connect_timeout_s)
+        end = time.monotonic() + (timeout or self._destination.connect_timeout_s)
         try:
             async with asyncio.timeout(end - time.monotonic()):
                 found = await self._resolve(host, port)
@@ -105,7 +122,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout from None
         except (OSError, UnicodeError):
             raise httpcore.ConnectError("the name has no address") from None
-        addresses = [text for text in found if admitted(text, self._upstream)][:ADDRESSES_TRIED]
+        addresses = [text for text in found if admitted(text, self._destination)][:ADDRESSES_TRIED]
         if not addresses:
             raise NotConnected("address-refused")
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
@@ -126,7 +143,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
 class UpstreamSocket(httpcore.AsyncNetworkStream):
     """A connection that can be kept from being used again.
 
-    Bytes that an upstream sends beyond the end of an answer would be read as the start of the next one, which may
+    Bytes that a server sends beyond the end of an answer would be read as the start of the next one, which may
     belong to another tenant. `tail` is what was read last, so that the client can see whether an answer ended there.
     """
 

@@ -1,0 +1,187 @@
+"""How fast the first view of the dashboard is usable in Chromium, and the pictures of its views for the documentation.
+
+    python -m benchmarks.dashboard             # time and bytes of the first view
+    python -m benchmarks.dashboard pictures    # writes docs/guide/dashboard/*.png
+
+Starts a gateway of its own with two tenants that have weeks of releases. Each time is of a browser profile without a
+cache, with a session: from the navigation until the view shows its figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import random
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from PIL import Image
+from playwright.sync_api import Browser, BrowserContext, Page, Request
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
+from browser_kit import running_browser, until_shown
+from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
+from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
+
+from core.accounting.events import Unit
+
+FOLDER = Path(__file__).parent.parent / "docs/guide/dashboard"
+BYTES_MAX = 600_000  # of all pictures together
+COLOURS = 64
+ROUNDS = 10
+_WHEN_SHOWN = """
+addEventListener("DOMContentLoaded", () => {
+  const view = document.getElementById("view");
+  const seen = () => { if (view.getAttribute("aria-busy") === "false") window.shownMs ??= performance.now(); };
+  new MutationObserver(seen).observe(view, { attributes: true });
+});
+"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One file: a view of one of the seeded tenants. The picture ends after `height` pixels."""
+
+    name: str
+    path: str
+    tenant: str = "acme"
+    dark: bool = False
+    width: int = 1280
+    height: int = 760
+
+
+PICTURES = (
+    Picture("headroom", "headroom"),
+    Picture("headroom-dark", "headroom", dark=True),
+    Picture("headroom-phone", "headroom", width=390, height=844),
+    Picture("forecast", "forecast"),
+    Picture("spending", "spending?by=key"),
+    Picture("spending-dark", "spending", dark=True),
+    Picture("subjects", "subjects?near=6", tenant="clinic", height=620),
+    Picture("bounds", "bounds", tenant="research", height=800),
+    Picture("integrity", "integrity", height=520),
+    Picture("journal", "journal"),
+)
+
+
+def seeded(gateway: Gateway) -> dict[str, Tenant]:
+    """The tenants of the pictures, by name. Two have releases of weeks, and all have real ones of today."""
+    draw = random.Random(1)
+    acme = [
+        Past(
+            day * DAY_MS + draw.randint(1, 20) * HOUR_MS,
+            epsilon=draw.choice([1, 1, 2, 4]),
+            mechanism=draw.choice(["sentence_codes"] * 4 + ["clipped_cosine"]),
+            key=draw.choice([0, 0, 1, 2]),
+        )
+        for day in range(25)
+        for _ in range(draw.randint(1, 5))
+    ]
+    acme += [
+        Past(day * DAY_MS + 5 * HOUR_MS, 1, "metric_dp_laplace", key=1, unit=Unit.TOKEN, route="sanitize")
+        for day in range(12)
+    ]
+    clinic = [
+        Past(day * DAY_MS + 9 * HOUR_MS, epsilon=draw.choice([0.5, 1, 2]), subject=f"person {number}")
+        for number in range(14)
+        for day in range(10)
+        if draw.random() < 0.06 * number
+    ]
+    tenants = {
+        "acme": tenant_with_history(gateway, "acme", acme, epsilon=400, keys=3),
+        "clinic": tenant_with_history(gateway, "clinic", clinic, epsilon=500, subject_epsilon=10),
+        "research": gateway.tenant("research", epsilon=8, delta=1e-6),
+    }
+    for name in ("acme", "research"):
+        for epsilon in (0.5, 0.5, 1):
+            tenants[name].embed(epsilon=epsilon).raise_for_status()
+    body = {"model": "minilm-sentdp-eps10", "input": DOCUMENT}
+    tenants["acme"].http.post("/v1/embeddings", json=body).raise_for_status()
+    return tenants
+
+
+def profile(
+    browser: Browser, gateway: Gateway, tenant: Tenant, *, dark: bool, width: int, height: int
+) -> BrowserContext:
+    """A profile without a cache, signed in."""
+    answer = httpx.post(
+        f"{gateway.url}/dashboard/session", headers={"Authorization": f"Bearer {tenant.key}"}, timeout=60
+    )
+    context = browser.new_context(
+        base_url=gateway.url,
+        color_scheme="dark" if dark else "light",
+        viewport={"width": width, "height": height},
+        locale="en-GB",
+    )
+    context.add_cookies([{"name": "pgw_session", "value": answer.cookies["pgw_session"], "url": gateway.url}])
+    return context
+
+
+def first_view(browser: Browser, gateway: Gateway, tenant: Tenant) -> tuple[float, int]:
+    """Milliseconds until the first view is usable, and the bytes of all answers up to then."""
+    context = profile(browser, gateway, tenant, dark=False, width=1280, height=800)
+    page = context.new_page()
+    page.add_init_script(_WHEN_SHOWN)
+    finished: list[Request] = []
+    page.on("requestfinished", lambda request: finished.append(request))
+    page.goto("/dashboard")
+    until_shown(page)
+    shown_ms = page.evaluate("window.shownMs")
+    sizes = [request.sizes() for request in finished]
+    context.close()
+    return shown_ms, sum(each["responseHeadersSize"] + each["responseBodySize"] for each in sizes)
+
+
+def measure(browser: Browser, gateway: Gateway, tenant: Tenant) -> None:
+    first_view(browser, gateway, tenant)  # the browser's own start
+    found = [first_view(browser, gateway, tenant) for _ in range(ROUNDS)]
+    times, sizes = [each[0] for each in found], [each[1] for each in found]
+    print(json.dumps({"p50_ms": round(statistics.median(times)), "worst_ms": round(max(times)), "bytes": max(sizes)}))
+
+
+def take(browser: Browser, gateway: Gateway, tenants: dict[str, Tenant]) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    total = 0
+    for picture in PICTURES:
+        tenant = tenants[picture.tenant]
+        context = profile(browser, gateway, tenant, dark=picture.dark, width=picture.width, height=picture.height)
+        page: Page = context.new_page()
+        page.goto(f"/dashboard/{picture.path}")
+        until_shown(page)
+        if page.locator(".chart").count():
+            page.locator(".chart canvas").wait_for()
+        image = Image.open(io.BytesIO(page.screenshot()))
+        context.close()
+        path = FOLDER / f"{picture.name}.png"
+        image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
+        total += path.stat().st_size
+    print(json.dumps({"pictures": len(PICTURES), "bytes": total}))
+    if total > BYTES_MAX:
+        raise SystemExit(f"the pictures have more than {BYTES_MAX} bytes")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["speed", "pictures"], default="speed")
+    what = parser.parse_args().what
+    with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
+        gateway = Gateway(Path(folder) / "data", LEAN | {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.5"})
+        try:
+            tenants = seeded(gateway)
+            if what == "pictures":
+                take(browser, gateway, tenants)
+            else:
+                measure(browser, gateway, tenants["acme"])
+        finally:
+            gateway.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Which seal contains an entry, from an index that seal.lua writes.
+
+The index is not authenticated. A seal that it names is shown to a reader of the journal; the audit and the export read
+the seals themselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from core.ledger import names
+from core.ledger.client import LedgerClient
+
+
+class SealPlaces:
+    """Finds the seals of one tenant's entries."""
+
+    def __init__(self, client: LedgerClient, tenant: str) -> None:
+        self._client = client
+        self._tenant = tenant
+
+    async def of(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the number of the seal of each entry. None: not sealed yet, or sealed by an earlier version."""
+        if not numbers:
+            return {}
+        key = names.segments_key(self._tenant)
+        # One read covers entries that are near each other. An entry far from the others takes one of its own.
+        rows = await self._client.call("ZRANGEBYSCORE", key, min(numbers), "+inf", "LIMIT", 0, len(numbers))
+        found = self._among(numbers, rows)
+        left = [number for number in numbers if found[number] is None]
+        single = await self._client.call_many([("ZRANGEBYSCORE", key, n, "+inf", "LIMIT", 0, 1) for n in left])
+        return found | self._among(left, [row for rows in single for row in rows])
+
+    @staticmethod
+    def _among(numbers: Sequence[int], rows: Sequence[bytes]) -> dict[int, int | None]:
+        segments = sorted((*map(int, row.split(b":")),) for row in rows)
+        lasts = [last for _, _, last in segments]
+        found: dict[int, int | None] = {}
+        for number in numbers:
+            at = bisect_left(lasts, number)
+            found[number] = segments[at][0] if at < len(segments) and segments[at][1] <= number else None
+        return found

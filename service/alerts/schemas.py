@@ -1,0 +1,136 @@
+"""Bodies of rules: when an alert fires, and where it goes."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from service.http.strict import AtMost, Strict
+
+URL_CHARS_MAX = 2000
+ACCOUNTS_MAX = 16
+RECIPIENTS_MAX = 8
+HISTORY_HOURS = 28 * 24
+LOST_HOURS_MAX = 14 * 24  # for which the ledger keeps hourly sums
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
+_VISIBLE = re.compile(r"[!-~]+")
+
+Accounts = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], AtMost(ACCOUNTS_MAX)]
+Recipient = Annotated[str, Field(pattern=r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,188}[A-Za-z0-9]$")]
+JobEnd = Literal["succeeded", "failed", "cancelled"]
+TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+
+
+class _OfAccounts(Strict):
+    accounts: Accounts | None = Field(
+        None, min_length=1, description="Account ids. Default: the tenant's own accounts."
+    )
+
+
+class BudgetUsed(_OfAccounts):
+    """An account has used this share of its budget. Open holds count."""
+
+    kind: Literal["budget_used"]
+    share: float = Field(gt=0, le=1)
+
+
+class RunsOut(_OfAccounts):
+    """The forecast of an account says that it runs out within so many days, or it has run out."""
+
+    kind: Literal["forecast"]
+    days: float = Field(gt=0, le=750)
+    case: Literal["earliest", "middle", "latest"] = Field("middle", description="Which of the forecast's three times.")
+
+
+class SpentWithoutOutput(Strict):
+    """At least this epsilon was spent without an output in the last hours."""
+
+    kind: Literal["spent_without_output"]
+    hours: int = Field(24, ge=1, le=LOST_HOURS_MAX)
+    epsilon: float = Field(0.0, ge=0, description="0: any amount.")
+
+
+class UnusualSpending(Strict):
+    """An account spent more in this hour than `factor` times the most in any hour of the last 28 days."""
+
+    kind: Literal["unusual_spending"]
+    factor: float = Field(2.0, ge=1, le=1_000_000)
+    epsilon: float = Field(0.0, ge=0, description="Less than this in an hour is never unusual.")
+
+
+class Integrity(Strict):
+    """The ledger contradicts its seals, or has not been sealed for so many seconds."""
+
+    kind: Literal["integrity"]
+    seal_age_s: int = Field(300, ge=10, le=86_400)
+
+
+class JobEnded(Strict):
+    """A job has ended in one of these ways."""
+
+    kind: Literal["job_ended"]
+    statuses: Annotated[list[JobEnd], AtMost(3)] = Field(["succeeded", "failed", "cancelled"], min_length=1)
+
+
+When = Annotated[
+    BudgetUsed | RunsOut | SpentWithoutOutput | UnusualSpending | Integrity | JobEnded, Field(discriminator="kind")
+]
+
+
+class Webhook(Strict):
+    """Where an alert is posted. The gateway makes the secret, and shows it once."""
+
+    url: str = Field(min_length=1, max_length=URL_CHARS_MAX)
+    new_secret: bool = Field(False, description="Replace the secret of the rule's webhook.")
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        """A URL of which nothing but its form is checked; `WebhookSender.check` decides whether it may be called."""
+        if not _VISIBLE.fullmatch(value):
+            raise ValueError("a URL has visible ASCII characters alone")
+        try:
+            parts = urlsplit(value)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if parts_invalid(value) or not host or port == 0 or not (_HOST.fullmatch(host) or is_address(host)):
+            raise ValueError("a webhook is https://HOST[:PORT]/PATH, without a user and a fragment")
+        return value
+
+
+class RuleBody(Strict):
+    """A rule of a tenant."""
+
+    when: When
+    webhook: Webhook | None = None
+    email: Annotated[list[Recipient], AtMost(RECIPIENTS_MAX)] = Field(default_factory=list)
+
+
+class OperatorRuleBody(RuleBody):
+    """A rule of the operator, about these tenants or about all."""
+
+    tenants: Annotated[list[TenantName], AtMost(1000)] | None = Field(None, min_length=1)
+
+
+def parts_invalid(url: str) -> bool:
+    """Whether a URL has a scheme, a user or a fragment that no webhook has."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    has_user = parts.username is not None or parts.password is not None
+    return parts.scheme not in ("https", "http") or has_user or bool(parts.fragment)
+
+
+def is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host

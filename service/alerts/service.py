@@ -1,0 +1,140 @@
+"""What the routes of alerts do: store rules after checking them, show them without their secrets, send samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.alert_errors import UnknownAlertRule
+from core.errors import InvalidInput, TenantLimitReached
+from core.ledger import names
+from core.ledger.alerts import Alert, AlertPage, AlertStore, Place, new_alert_id
+from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.names import SHARED_OWNER
+from service.alerts.book import Rule, parse_rule
+from service.alerts.delivery import Channels
+from service.alerts.evaluation import event_body
+from service.alerts.rules import KINDS_BY_NAME
+from service.alerts.schemas import OperatorRuleBody, RuleBody
+from service.alerts.webhook import new_secret
+
+
+class AlertService:
+    """`email_domains`: those that rules of tenants may send to."""
+
+    def __init__(self, store: AlertStore, channels: Channels, log: AdminLog, *, email_domains: tuple[str, ...]) -> None:
+        self._store = store
+        self._channels = channels
+        self._log = log
+        self._email_domains = frozenset(domain.lower() for domain in email_domains)
+        self._sending: set[str] = set()
+
+    async def rules(self, owner: str) -> list[dict[str, Any]]:
+        """The rules of an owner by name."""
+        found = []
+        for name in await self._store.rule_names(owner):
+            try:
+                found.append(await self.rule(owner, name))
+            except UnknownAlertRule:
+                continue  # deleted since
+        return found
+
+    async def rule(self, owner: str, name: str) -> dict[str, Any]:
+        """One rule. Raises UnknownAlertRule."""
+        return await self._block(parse_rule(owner, name, await self._store.rule(owner, name)))
+
+    async def put(self, owner: str, name: str, body: RuleBody, *, by: str) -> tuple[dict[str, Any], bool]:
+        """Store a rule. Returns it, with the secret of its webhook if that is new, and whether the rule is new.
+
+        Raises InvalidInput for an address that no alert goes to, UnknownAccount for an account of another tenant,
+        TenantLimitReached.
+        """
+        names.check_rule(name)
+        self._check(owner, body)
+        secret, is_new_secret = await self._secret(owner, name, body)
+        rule = Rule(
+            owner=owner,
+            name=name,
+            kind=KINDS_BY_NAME[body.when.kind],
+            terms=body.when,
+            url=body.webhook.url if body.webhook else None,
+            secret=secret,
+            email=tuple(body.email),
+            tenants=tuple(body.tenants) if isinstance(body, OperatorRuleBody) and body.tenants is not None else None,
+        )
+        await self._log.append(by=by, action="alert.put", target=_target(owner, name))
+        is_new = await self._store.put_rule(owner, name, rule.content())
+        block = await self._block(rule)
+        if is_new_secret:
+            block["webhook"]["secret"] = secret
+        return block, is_new
+
+    async def delete(self, owner: str, name: str, *, by: str) -> None:
+        """Delete a rule. Raises UnknownAlertRule."""
+        await self._store.rule(owner, name)
+        await self._log.append(by=by, action="alert.delete", target=_target(owner, name))
+        await self._store.delete_rule(owner, name)
+
+    async def send_sample(self, owner: str, name: str) -> dict[str, str]:
+        """Send a sample once to each channel of a rule. Returns the results.
+
+        Raises UnknownAlertRule, TenantLimitReached while another sample of the owner is being sent.
+        """
+        rule = parse_rule(owner, name, await self._store.rule(owner, name))
+        if owner in self._sending:
+            raise TenantLimitReached(limit="alert_deliveries_max")
+        self._sending.add(owner)
+        try:
+            now_ms = await self._store.now_ms()
+            alert = Alert(new_alert_id(), name, rule.kind.name, owner, "sample", now_ms, now_ms, {})
+            body = event_body("sample", alert)
+            return {
+                channel: await self._channels.send(rule, channel, f"{alert.alert_id}.sample", body)
+                for channel in rule.channels
+            }
+        finally:
+            self._sending.discard(owner)
+
+    async def page(self, owner: str, place: Place | None, *, cursor: str | None, limit: int) -> dict[str, Any]:
+        """Alerts that fired, newest first."""
+        found: AlertPage = await self._store.page(owner, place, cursor=cursor, limit=limit)
+        return {"alerts": [alert.block() for alert in found.alerts], "next_cursor": found.next_cursor}
+
+    def _check(self, owner: str, body: RuleBody) -> None:
+        if owner != SHARED_OWNER:
+            for account in getattr(body.when, "accounts", None) or ():
+                names.parse_account_id(owner, account)
+        if body.webhook is not None:
+            self._channels.webhooks.check(body.webhook.url)
+        if body.email and self._channels.mail is None:
+            raise InvalidInput("This gateway has no mail server (ALERT_SMTP_HOST).", field="email")
+        domains = {recipient.rpartition("@")[2].lower() for recipient in body.email}
+        if owner != SHARED_OWNER and not domains <= self._email_domains:
+            raise InvalidInput("The operator admits e-mail to other domains (ALERT_EMAIL_DOMAINS).", field="email")
+
+    async def _secret(self, owner: str, name: str, body: RuleBody) -> tuple[str | None, bool]:
+        if body.webhook is None:
+            return None, False
+        try:
+            known = (await self._store.rule(owner, name))["secret"]
+        except UnknownAlertRule:
+            known = None
+        if known is not None and not body.webhook.new_secret:
+            return known, False
+        return new_secret(), True
+
+    async def _block(self, rule: Rule) -> dict[str, Any]:
+        last = await self._store.last_deliveries(rule.owner, rule.name)
+        block: dict[str, Any] = {
+            "name": rule.name,
+            "when": rule.terms.model_dump(),
+            "webhook": {"url": rule.url} if rule.url else None,
+            "email": list(rule.email),
+            "last_delivery": {channel: {"at_ms": at_ms, "result": result} for channel, (at_ms, result) in last.items()},
+        }
+        if rule.owner == SHARED_OWNER:
+            block["tenants"] = None if rule.tenants is None else list(rule.tenants)
+        return block
+
+
+def _target(owner: str, name: str) -> str:
+    return f"{'operator' if owner == SHARED_OWNER else owner}/{name}"

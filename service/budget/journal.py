@@ -1,0 +1,236 @@
+"""The journal of an account: pages with filters, and the whole of it as JSON lines or CSV, streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.amounts import FEMTO, NANO
+from core.errors import InvalidInput
+from core.ledger.counters import COUNT
+from core.ledger.hash_chain.export import decimal_text
+from core.ledger.journal_pages import JournalFilter
+from core.ledger.ledger import Ledger
+from core.ledger.records import EntryAmount, JournalEntry, JournalPage
+from service.config.settings import Settings
+from service.deps import ExportsDep, LedgerDep, OpenStreamDep, SettingsDep
+from service.http.auth import ReadCallerDep
+from service.http.body import JsonRoute
+from service.http.ndjson import MEDIA_TYPE, LineStream
+from service.http.numbers import Digits
+from service.http.open_streams import OpenStream
+from service.http.problems import amount
+from service.turns import Turns
+
+router = APIRouter(route_class=JsonRoute, tags=["budget"])
+
+_EXPORTED_AT_ONCE = 500  # entries: some 20 milliseconds of the front end
+_CSV = "text/csv; charset=utf-8"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+COLUMNS = (
+    "seq", "at_ms", "at", "transition", "account", "epsilon", "delta", "releases", "mechanism", "reason", "route",
+    "key_id", "release_id", "seal", "sha256",
+)  # fmt: skip
+
+
+class JournalParameters(BaseModel):
+    """Which entries of a journal. Times are milliseconds since the epoch, by the clock of Redis."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    from_ms: Digits | None = Field(None, alias="from")
+    to_ms: Digits | None = Field(None, alias="to", description="Exclusive.")
+    transition: Literal["open", "limit", "reserve", "commit", "cancel", "expire"] | None = None
+    mechanism: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9_.+-]{0,127}$", description="A `+` is sent as %2B.")
+    route: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9_./-]{0,63}$", description="Such as `embed/sentdp`.")
+    key_id: str | None = Field(
+        None, pattern=r"^[0-9a-f]{16}$", description="Only entries of releases that this API key caused"
+    )
+    subject: str | None = Field(
+        None,
+        pattern=r"^[0-9a-f]{16}$",
+        description="Of the tenant's own account: only releases on the subject whose account ends with this.",
+    )
+    order: Literal["oldest", "newest"] = Field("oldest", description="What comes first.")
+
+    def filter(self) -> JournalFilter:
+        if self.from_ms is not None and self.to_ms is not None and self.from_ms >= self.to_ms:
+            raise InvalidInput("`from` must be before `to`.", field="from")
+        return JournalFilter(self.from_ms, self.to_ms, self.transition, self.mechanism, self.route, self.key_id)
+
+
+class PageParameters(JournalParameters):
+    """The same, page by page."""
+
+    cursor: Digits = Field(0, description="`next_cursor` of the page before")
+    limit: Digits = Field(100, ge=1)
+
+
+class ExportParameters(JournalParameters):
+    """The same, as a file."""
+
+    format: Literal["jsonl", "csv"] = "jsonl"
+
+
+@router.get("/budget/{account:path}/journal", summary="The journal of an account, page by page")
+async def journal(
+    account: str,
+    caller: ReadCallerDep,
+    ledger: LedgerDep,
+    settings: SettingsDep,
+    query: Annotated[PageParameters, Query()],
+) -> Response:
+    """`seal` is the number of the seal that contains an entry, and `sha256` the digest of the entry in that chain."""
+    _check_subject(account, query)
+    page = await ledger.journal(
+        caller.tenant,
+        account,
+        wanted=query.filter(),
+        subject=query.subject,
+        newest_first=query.order == "newest",
+        cursor=query.cursor,
+        limit=min(query.limit, settings.journal_page_max),
+        rows_max=settings.journal_rows_max,
+    )
+    seals = await ledger.seals_of(caller.tenant, [entry.seq for entry in page.entries])
+    # Up to 1,000 entries: serialised in a thread and without models, so that the event loop does not wait.
+    return Response(await asyncio.to_thread(_page_text, account, page, seals), media_type="application/json")
+
+
+def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None]) -> bytes:
+    entries = [
+        {
+            "seq": entry.seq,
+            "at_ms": entry.at_ms,
+            "transition": entry.transition,
+            "release_id": entry.release_id,
+            "mechanism": entry.mechanism,
+            "reason": entry.reason,
+            "route": entry.route,
+            "key_id": entry.key_id,
+            "amount": amount(line.amount),
+            "seal": seals[entry.seq],
+            "sha256": entry.sha256,
+        }
+        for entry in page.entries
+        for line in _lines(entry, account)
+    ]
+    return orjson.dumps({"account": account, "entries": entries, "next_cursor": page.next_cursor})
+
+
+@router.get("/budget/{account:path}/journal/export", summary="The journal of an account as JSON lines or CSV")
+async def export(
+    account: str,
+    caller: ReadCallerDep,
+    ledger: LedgerDep,
+    settings: SettingsDep,
+    exports: ExportsDep,
+    open_: OpenStreamDep,
+    query: Annotated[ExportParameters, Query()],
+) -> Response:
+    """Streamed up to the entry that is the last one at the start. An answer that is cut off closes the connection."""
+    _check_subject(account, query)
+    query.filter()
+    await ledger.account(caller.tenant, account)  # before the answer begins
+    rows = _written(caller.tenant, account, query, ledger, settings, exports, open_)
+    media_type = _CSV if query.format == "csv" else MEDIA_TYPE
+    answer = LineStream(rows, idle_s=settings.stream_idle_s, media_type=media_type)
+    answer.headers["Content-Disposition"] = f'attachment; filename="journal.{query.format}"'
+    return answer
+
+
+def _check_subject(account: str, query: JournalParameters) -> None:
+    if query.subject is not None and account.count("/") != 1:
+        raise InvalidInput("Only the journal of the tenant's own account is divided by subjects.", field="subject")
+
+
+def _lines(entry: JournalEntry, account: str) -> list[EntryAmount]:
+    return [line for line in entry.all_amounts if line.account == account]
+
+
+async def _written(
+    tenant: str,
+    account: str,
+    query: ExportParameters,
+    ledger: Ledger,
+    settings: Settings,
+    turns: Turns,
+    stream: OpenStream,
+) -> AsyncGenerator[bytes, None]:
+    """The entries, some at a time. Parts are made one after the other, in the turns of their owners.
+
+    Raises the error of `stream` once that must end. The answer is then incomplete, and the connection closes.
+    """
+    write: Callable[[Sequence[Mapping[str, Any]]], bytes] = _csv_rows if query.format == "csv" else _json_lines
+    if query.format == "csv":
+        yield _csv_rows([{name: name for name in COLUMNS}])
+    last, wanted = await ledger.journal_end(tenant), query.filter()
+    cursor: int | None = 0
+    while cursor is not None:
+        if stream.error is not None:
+            raise stream.error
+        await turns.wait(tenant, _EXPORTED_AT_ONCE)
+        try:
+            page = await ledger.journal(
+                tenant,
+                account,
+                wanted=wanted,
+                subject=query.subject,
+                newest_first=query.order == "newest",
+                last=last,
+                cursor=cursor,
+                limit=_EXPORTED_AT_ONCE,
+                rows_max=settings.journal_rows_max,
+            )
+            seals = await ledger.seals_of(tenant, [entry.seq for entry in page.entries])
+            rows = [_row(entry, line, seals) for entry in page.entries for line in _lines(entry, account)]
+        finally:
+            turns.end(tenant)
+        if rows:
+            yield write(rows)
+        cursor = page.next_cursor
+
+
+def _row(entry: JournalEntry, line: EntryAmount, seals: Mapping[int, int | None]) -> dict[str, Any]:
+    """One line of an export. Amounts are exact decimals; None for a limit that the account does not have."""
+    return {
+        "seq": entry.seq,
+        "at_ms": entry.at_ms,
+        "at": datetime.fromtimestamp(entry.at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "transition": entry.transition,
+        "account": line.account,
+        "epsilon": decimal_text(line.amount.epsilon_nano, NANO),
+        "delta": decimal_text(line.amount.delta_femto, FEMTO),
+        "releases": line.vector[COUNT],
+        "mechanism": entry.mechanism,
+        "reason": entry.reason,
+        "route": entry.route,
+        "key_id": entry.key_id,
+        "release_id": entry.release_id,
+        "seal": seals[entry.seq],
+        "sha256": entry.sha256,
+    }
+
+
+def _json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"".join([orjson.dumps(row) + b"\n" for row in rows])
+
+
+def _csv_rows(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows([[cell(row[name]) for name in COLUMNS] for row in rows])
+    return text.getvalue().encode()
+
+
+def cell(value: str | int | None) -> str:
+    """A cell of a CSV file. A spreadsheet would run a text that begins like a formula, so it gets an apostrophe."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

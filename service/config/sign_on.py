@@ -1,0 +1,75 @@
+"""The setting `SIGN_ON`: an identity provider (OpenID Connect) whose people may open the dashboard."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+
+from core.ledger.keystore import KeyRole
+from service.config.key_source import key_of
+from service.config.upstreams import is_loopback
+
+_Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Grant(_Strict):
+    """What people with a value of the claim may do: as a key of a tenant with these roles, or as the operator."""
+
+    tenant: _Tenant | None = None
+    roles: list[Annotated[KeyRole, Field(strict=False)]] = [KeyRole.READ]
+    operator: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Grant:
+        if (self.tenant is None) != self.operator:
+            raise ValueError('a grant names a tenant, or has "operator": true')
+        if self.tenant is not None and KeyRole.READ not in self.roles:
+            raise ValueError("the dashboard needs the role `read`")
+        return self
+
+
+class SignOnSettings(_Strict):
+    """`issuer`: as the provider states it. `claim`: the member of the ID token whose values `grants` maps. The first
+    grant whose value a person has applies."""
+
+    issuer: str
+    client_id: str = Field(min_length=1, max_length=256)
+    key_env: str | None = Field(None, min_length=1)
+    key_file: str | None = Field(None, min_length=1)
+    scopes: str = Field("openid", pattern=r"^openid( [!-~]+)*$")
+    claim: str = Field("groups", min_length=1, max_length=256)
+    grants: dict[str, Grant] = Field(min_length=1, max_length=1000)
+
+    _key: SecretStr | None = PrivateAttr(None)
+
+    @property
+    def key(self) -> SecretStr | None:
+        """The client's secret; None for a public client."""
+        return self._key
+
+    @model_validator(mode="after")
+    def _check(self) -> SignOnSettings:
+        parts = urlsplit(self.issuer)
+        if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
+            raise ValueError("issuer is https://HOST[:PORT][/PATH]")
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
+            raise ValueError("issuer has https://, or is on this machine")
+        self._key = key_of(env=self.key_env, file=self.key_file)
+        return self
+
+
+def parsed(value: Any) -> Any:
+    """The setting from its JSON. Raises ValueError without any part of it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value) if value.strip() else None
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"SIGN_ON is no JSON: line {error.lineno}, column {error.colno}") from None

@@ -1,0 +1,63 @@
+// Parts that several views share: facts about one thing, buttons that copy, numbers that a person types.
+import { el } from "./elements.js";
+
+/** Names with their values, one below the other. Rows without a value are left out. */
+export function facts(rows) {
+  const shown = rows.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return el("dl", { class: "facts" }, shown.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+/** A button that copies a text, which stays readable where the browser refuses. */
+export function copyButton(text, label = "Copy") {
+  const button = el("button", { type: "button" }, label);
+  const said = el("span", { class: "hint", role: "status" });
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      said.textContent = "Copied.";
+    } catch {
+      said.textContent = "The browser does not allow it: select the text and copy it.";
+    }
+  });
+  return el("span", { class: "copy" }, button, said);
+}
+
+/** The number in a field; null for an empty one. Throws for what is no number. */
+export function typed(input) {
+  const text = input.value.trim();
+  if (text === "") return null;
+  const value = Number(text);
+  if (!Number.isFinite(value)) throw new Error(`${input.name} must be a number.`);
+  return value;
+}
+
+/** A field for a number. */
+export function numberField(name, value, attributes = {}) {
+  return el("input", { name, value, inputmode: "decimal", size: 10, autocomplete: "off", ...attributes });
+}
+
+/** Put other options into a choice, and keep what was chosen where it is among them. */
+export function setOptions(choice, options, wanted = choice.value) {
+  choice.replaceChildren(...options.map(([value, text]) => el("option", { value, selected: value === wanted }, text)));
+}
+
+/** An object without the members that hold nothing. */
+export function given(members) {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null && value !== undefined && value !== ""));
+}
+
+/** Yes or no, where neither is good or bad. */
+export function flag(value) {
+  return value ? "yes" : "no";
+}
+
+/** Yes or no, where yes is good. */
+export function yesNo(value) {
+  return el("span", { class: value ? "good" : "bad" }, value ? "yes" : "no");
+}
+
+/** An amount of epsilon with its delta, as a short text; exact values are in tables. */
+export function amountText(amount) {
+  const epsilon = amount.epsilon.toLocaleString(undefined, { maximumSignificantDigits: 6 });
+  return amount.delta ? `epsilon ${epsilon}, delta ${amount.delta}` : `epsilon ${epsilon}`;
+}

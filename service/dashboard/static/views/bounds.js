@@ -1,0 +1,98 @@
+// What an account has proven, and what is an estimate of what was spent.
+import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
+import { accountPath, api, attempt } from "../api.js";
+import { el, number, table } from "../elements.js";
+
+const LABELS = {
+  proven: ["Proven", "label-good"],
+  estimate: ["Estimate", "label-warn"],
+  none: ["No figure", "label-hint"],
+};
+const TITLES = { limit: "Limit", basic: "Basic", renyi: "Renyi", certificate: "Certificate", edgeworth: "Edgeworth" };
+
+export async function show(main) {
+  const accounts = await ownAccounts();
+  if (!accounts.length) {
+    main.append(el("p", {}, "This tenant has no account yet."));
+    return undefined;
+  }
+  const result = el("div");
+  let account = chosenAccount(accounts);
+  const fill = async () => {
+    const [found, bounds] = await Promise.all([
+      api("GET", accountPath(account.account)),
+      api("GET", accountPath(account.account, "/bounds")),
+    ]);
+    result.replaceChildren(...shown(found, bounds.lines));
+  };
+  const choice = accountChoice(accounts, (chosen) => {
+    account = chosen;
+    attempt(choice.querySelector("select"), fill);
+  });
+  main.append(choice, result);
+  await fill();
+  return fill;
+}
+
+function shown(account, lines) {
+  const parts = [
+    table(
+      `What ${account.account} promises, and what was spent of it`,
+      [
+        { title: "By", cell: (row) => TITLES[row.name] || row.name },
+        { title: "Label", cell: (row) => label(row.label), key: (row) => row.label },
+        { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
+        { title: "Delta", cell: (row) => number(row.delta), key: (row) => row.delta, number: true },
+        { title: "What it says", cell: (row) => row.sentence, wide: true },
+      ],
+      lines,
+    ),
+    el("p", { class: "hint" }, `Unit: ${account.unit}. Neighbours: ${account.adjacency}. `,
+      "Estimates admit nothing: the ledger decides by the rules below alone."),
+  ];
+  if (account.arms) parts.push(arms(account));
+  else if (account.plan) parts.push(plan(account));
+  else parts.push(el("p", {}, "This account has one rule: the sum of the epsilons stays within the limit."));
+  return parts;
+}
+
+function label(name) {
+  const [text, className] = LABELS[name] || [name, "label-hint"];
+  return el("span", { class: className }, text);
+}
+
+function arms(account) {
+  return table(
+    "The rules of the filter: a release is admitted while one of them has room",
+    [
+      { title: "Rule", cell: (row) => (row.order === null ? row.name : `${row.name} of order ${row.order}`), key: (row) => row.name },
+      { title: "Counted", cell: (row) => number(row.spent), key: (row) => row.spent, number: true },
+      { title: "Up to", cell: (row) => number(row.limit), key: (row) => row.limit, number: true },
+      { title: "Share", cell: (row) => percent(row), key: (row) => (row.limit ? row.spent / row.limit : 1), number: true },
+      { title: "Open", cell: (row) => openness(row), key: (row) => row.open },
+    ],
+    account.arms,
+  );
+}
+
+function openness(row) {
+  if (row.open) return "yes";
+  return row.spent >= row.limit ? "no, it has no room" : "no, a release has no price by it";
+}
+
+function percent(row) {
+  if (!row.limit) return "–";
+  return `${((100 * row.spent) / row.limit).toLocaleString(undefined, { maximumFractionDigits: 1 })} %`;
+}
+
+function plan(account) {
+  const releases = account.plan.releases;
+  return table(
+    `The plan: ${account.plan.mechanism} at epsilon ${account.plan.epsilon}, and nothing else`,
+    [
+      { title: "Releases", cell: (row) => row[0] },
+      { title: "Number", cell: (row) => number(row[1]), number: true },
+    ],
+    [["Certified", releases.limit], ["Released", releases.committed], ["Reserved", releases.reserved], ["Left", releases.remaining]],
+  );
+}

@@ -1,0 +1,155 @@
+// Who spent how much over time: stacked bars, and tables of the same figures.
+import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
+import { accountPath, api, attempt, parameters, remember } from "../api.js";
+import { COLOURS, stacked } from "../chart.js";
+import { el, exact, field, number, select, table, time } from "../elements.js";
+
+const BY = [["mechanism", "Mechanism"], ["subject", "Subject"], ["route", "Route"], ["key", "API key"]];
+const BUCKETS = [["day", "Days, of 4 weeks"], ["hour", "Hours, of 2 days"]];
+const SHOWN = COLOURS - 1; // the last colour is for all others
+const LIMIT = 32;
+
+export async function show(main) {
+  const accounts = await ownAccounts();
+  if (!accounts.length) {
+    main.append(el("p", {}, "This tenant has no account yet."));
+    return undefined;
+  }
+  const result = el("div");
+  const more = el("button", { type: "button" }, "More rows");
+  const by = select("by", BY, chosen("by", BY));
+  const bucket = select("bucket", BUCKETS, chosen("bucket", BUCKETS));
+  const filter = el("input", { name: "filter", type: "search", value: parameters().get("filter") || "", size: 14 });
+  let account = chosenAccount(accounts);
+  let page = null;
+  let rows = [];
+  const draw = () => {
+    const words = filter.value.trim().toLowerCase();
+    const kept = rows.filter((row) => row.name.toLowerCase().includes(words));
+    result.replaceChildren(...shown(account, page, kept, by.value));
+  };
+  const read = async () => {
+    const query = new URLSearchParams({ by: by.value, bucket: bucket.value, limit: LIMIT });
+    if (page !== null) query.set("cursor", page.next_cursor);
+    page = await api("GET", accountPath(account.account, `/spending?${query}`));
+    rows = rows.concat(page.rows.map((row) => named(row, by.value)));
+    more.hidden = page.next_cursor === null;
+    draw();
+  };
+  const restart = () => {
+    page = null;
+    rows = [];
+    return read();
+  };
+  const changed = () => {
+    remember({ by: by.value, bucket: bucket.value });
+    attempt(more, restart);
+  };
+  by.addEventListener("change", changed);
+  bucket.addEventListener("change", changed);
+  more.addEventListener("click", () => attempt(more, read));
+  filter.addEventListener("input", () => {
+    remember({ filter: filter.value.trim() });
+    draw();
+  });
+  const form = el(
+    "form",
+    { class: "row", onsubmit: (event) => event.preventDefault() },
+    accountField(accounts, (other) => {
+      account = other;
+      attempt(more, restart);
+    }),
+    field("By", by),
+    field("Over", bucket),
+    field("Filter", filter),
+  );
+  main.append(form, result, more);
+  await restart();
+  return restart;
+}
+
+function lower(title) {
+  return title === "API key" ? title : title.toLowerCase();
+}
+
+function chosen(name, options) {
+  const wanted = parameters().get(name);
+  return options.some(([value]) => value === wanted) ? wanted : options[0][0];
+}
+
+/** A row with the name that is shown, and its sums in the range. */
+function named(row, by) {
+  const value = row[by];
+  const sum = (member) => exact(row.buckets.reduce((total, each) => total + each[member], 0));
+  const name = value === null ? "not recorded" : by === "subject" ? value.split("/").pop() : by === "route" ? `/${value}` : value;
+  return { ...row, name, range: { epsilon: sum("epsilon"), releases: sum("releases") } };
+}
+
+function shown(account, page, rows, by) {
+  if (!rows.length) return [el("p", {}, "Nothing was spent that fits.")];
+  const groups = grouped(rows);
+  const step_ms = page.bucket_s * 1000;
+  const times = [];
+  for (let at = page.from_ms; at < page.to_ms; at += step_ms) times.push(at);
+  const stacks = groups.map((group) => ({ name: group.name, values: times.map((at) => valueAt(group.rows, at)) }));
+  const title = BY.find(([value]) => value === by)[1];
+  const parts = [];
+  if (rows.some((row) => row.complete === false) || page.complete === false) {
+    parts.push(el("p", { class: "notice" }, "Some subjects have more entries than one answer reads, so their bars are incomplete."));
+  }
+  parts.push(
+    stacked(`Epsilon of ${account.account} spent over time by ${lower(title)}; the tables have the figures`, times, stacks, (value) =>
+      value.toLocaleString(),
+    ),
+    byRow(account, rows, title, by),
+    byTime(times, stacks),
+    el("p", { class: "hint" }, "Spending is the sum of what was committed or expired. Counted up to ", time(page.as_of_ms), "."),
+  );
+  return parts;
+}
+
+/** The first rows by themselves and the rest together. */
+function grouped(rows) {
+  const groups = rows.slice(0, SHOWN).map((row) => ({ name: row.name, rows: [row] }));
+  const others = rows.slice(SHOWN);
+  if (others.length) groups.push({ name: others.length === 1 ? others[0].name : `${others.length} others`, rows: others });
+  return groups;
+}
+
+function valueAt(rows, at) {
+  let sum = 0;
+  for (const row of rows) sum += row.buckets.find((each) => each.at_ms === at)?.epsilon || 0;
+  return exact(sum);
+}
+
+function byRow(account, rows, title, by) {
+  return table(
+    `Epsilon of ${account.account} by ${lower(title)}`,
+    [
+      { title, cell: (row) => label(row, by), key: (row) => row.name },
+      { title: "In this time", cell: (row) => number(row.range.epsilon), key: (row) => row.range.epsilon, number: true },
+      { title: "Releases in this time", cell: (row) => number(row.range.releases), key: (row) => row.range.releases, number: true },
+      { title: account.subject_hash ? "Of these" : "In all", cell: (row) => number(row.total.epsilon), key: (row) => row.total.epsilon, number: true },
+      { title: "Releases in all", cell: (row) => number(row.total.releases), key: (row) => row.total.releases, number: true },
+    ],
+    rows,
+  );
+}
+
+function label(row, by) {
+  if (by === "subject") {
+    const href = `/dashboard/journal?account=${encodeURIComponent(row.subject)}`;
+    return el("a", { href, title: row.subject }, el("code", {}, row.name));
+  }
+  return by === "mechanism" ? row.name : el("code", {}, row.name);
+}
+
+function byTime(times, stacks) {
+  const rows = times.map((at, index) => ({ at_ms: at, values: stacks.map((each) => each.values[index]) }));
+  const spent = rows.filter((row) => row.values.some((value) => value > 0)).reverse();
+  const columns = [{ title: "From", cell: (row) => time(row.at_ms), key: (row) => row.at_ms }];
+  stacks.forEach((each, index) => {
+    columns.push({ title: each.name, cell: (row) => number(row.values[index]), key: (row) => row.values[index], number: true });
+  });
+  return el("details", {}, el("summary", {}, "Figures of the chart"), table("Epsilon spent in each step of time", columns, spent));
+}

@@ -1,0 +1,94 @@
+// The subjects of whom least remains.
+import { accountField, chosenAccount, ownAccounts, shortAccount } from "../accounts.js";
+import { accountPath, api, attempt, parameters, remember } from "../api.js";
+import { bar, el, field, number, table } from "../elements.js";
+
+const PAGE = 50;
+
+export async function show(main) {
+  const accounts = (await ownAccounts()).filter((each) => !each.subject_hash);
+  if (!accounts.length) {
+    main.append(el("p", {}, "This tenant has no account yet."));
+    return undefined;
+  }
+  const result = el("div", { "aria-live": "polite" });
+  const near = el("input", { name: "near", inputmode: "decimal", value: parameters().get("near") || "", size: 8 });
+  const ask = el("button", { type: "submit" }, "Show");
+  const more = el("button", { type: "button" }, "More subjects");
+  let account = chosenAccount(accounts);
+  let rows = [];
+  let cursor = null;
+  const read = async () => {
+    const query = new URLSearchParams({ limit: PAGE });
+    if (near.value.trim()) query.set("near", near.value.trim());
+    if (cursor !== null) query.set("cursor", cursor);
+    const page = await api("GET", accountPath(account.account, `/subjects?${query}`));
+    rows = rows.concat(page.subjects);
+    cursor = page.next_cursor;
+    more.hidden = cursor === null;
+    result.replaceChildren(...shown(page, rows, near.value.trim()));
+  };
+  const restart = () => {
+    rows = [];
+    cursor = null;
+    return read();
+  };
+  more.addEventListener("click", () => attempt(more, read));
+  const form = el(
+    "form",
+    {
+      class: "row",
+      onsubmit: (event) => {
+        event.preventDefault();
+        remember({ near: near.value.trim() });
+        attempt(ask, restart);
+      },
+    },
+    accountField(accounts, (chosen) => {
+      account = chosen;
+      attempt(ask, restart);
+    }),
+    field("Less left than epsilon", near),
+    ask,
+  );
+  main.append(form, result, more);
+  await restart();
+  return restart;
+}
+
+function shown(page, rows, near) {
+  const parts = [];
+  if (!page.up_to_date) {
+    parts.push(el("p", { class: "notice" }, "Spending of the last seconds is not in the order yet."));
+  }
+  if (!rows.length) {
+    const which = near ? `No subject has less than epsilon ${near} left.` : "No subject has spent anything.";
+    parts.push(el("p", {}, `${which} Tenants in subject mode have accounts of subjects.`));
+    return parts;
+  }
+  parts.push(
+    table(
+      `Subjects of ${page.account}, the least remaining first`,
+      [
+        { title: "Subject", cell: (row) => el("code", { class: "short", title: row.account }, shortAccount(row).split("/")[2]) },
+        { title: "Epsilon left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
+        { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
+        { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
+        { title: "Left", cell: (row) => bar(row.limit.epsilon ? row.remaining.epsilon / row.limit.epsilon : 0) },
+        { title: "More of it", cell: links },
+      ],
+      rows,
+    ),
+    el("p", { class: "hint" }, "The quota of the tenant has epsilon ", number(page.remaining.epsilon), " left for all subjects together. ",
+      "A subject is shown by a keyed hash, which the gateway cannot turn back into its name."),
+  );
+  return parts;
+}
+
+function links(row) {
+  const query = `?account=${encodeURIComponent(row.account)}`;
+  return ["headroom", "journal", "bounds"].map((name, index) => [
+    index ? ", " : "",
+    el("a", { href: `/dashboard/${name}${query}` }, name),
+  ]);
+}

@@ -1,0 +1,127 @@
+// Tenants with their budgets and keys, for the operator. Each change is asked for twice, and the audit log has it.
+import { api, attempt, pages, parameters, remember } from "../api.js";
+import { bar, confirmed, el, field, number, table, time } from "../elements.js";
+import { keyPanel, newKey } from "../key_panel.js";
+import { given, numberField, typed } from "../parts.js";
+
+const PAGE = 25;
+const ACCOUNTS_MAX = 1000;
+
+export async function show(main) {
+  const list = el("div");
+  const detail = el("section", { "aria-label": "One tenant" });
+  const fresh = el("div", { role: "status" });
+  const find = el("input", { type: "search", autocomplete: "off", id: "find-tenant" });
+  const more = el("button", { type: "button" }, "More tenants");
+  let tenants = [];
+  let shown = PAGE;
+
+  const draw = async () => {
+    const matching = tenants.filter((each) => each.name.includes(find.value.trim()));
+    const rows = await Promise.all(matching.slice(0, shown).map(withAccounts));
+    more.hidden = matching.length <= shown;
+    list.replaceChildren(tenantTable(rows, matching.length, choose));
+  };
+  const choose = async (name) => {
+    remember({ tenant: name });
+    detail.replaceChildren(...(await one(name)));
+  };
+  const read = async () => {
+    ({ tenants } = await api("GET", "/admin/tenants"));
+    await draw();
+  };
+  find.addEventListener("input", () => {
+    shown = PAGE;
+    attempt(more, draw);
+  });
+  more.addEventListener("click", () => {
+    shown += PAGE;
+    attempt(more, draw);
+  });
+  const created = async (made) => {
+    fresh.replaceChildren(newKey(made));
+    await read();
+    await choose(made.tenant);
+  };
+  main.append(el("div", { class: "fields" }, field("Find a tenant", find)), list, more, detail, el("h2", {}, "Create a tenant"), createForm(created), fresh);
+  await read();
+  const wanted = parameters().get("tenant");
+  if (wanted) await choose(wanted);
+}
+
+async function withAccounts(tenant) {
+  const { accounts } = await api("GET", `${path(tenant.name)}/budgets?limit=4`);
+  return { ...tenant, accounts: Object.fromEntries(accounts.filter((each) => !each.subject_hash).map((each) => [each.unit, each])) };
+}
+
+function path(name) {
+  return `/admin/tenants/${encodeURIComponent(name)}`;
+}
+
+function tenantTable(rows, count, choose) {
+  const units = ["sentence", "token", "vector", "record"];
+  const left = (row, unit) => row.accounts[unit] && row.accounts[unit].remaining.epsilon;
+  return table(
+    `${count} tenants, with the epsilon that is left by unit`,
+    [
+      { title: "Tenant", cell: (row) => el("button", { type: "button", class: "link", onclick: (event) => attempt(event.target, () => choose(row.name)) }, row.name), key: (row) => row.name },
+      { title: "Protects", cell: (row) => (row.mode === "subject" ? "each subject" : "the tenant"), key: (row) => row.mode },
+      { title: "Created", cell: (row) => time(row.created_ms), key: (row) => row.created_ms },
+      ...units.map((unit) => ({ title: unit, cell: (row) => number(left(row, unit)), key: (row) => left(row, unit), number: true })),
+    ],
+    rows,
+  );
+}
+
+async function one(name) {
+  const accounts = await pages(`${path(name)}/budgets`, "accounts", ACCOUNTS_MAX);
+  const panel = keyPanel(`${path(name)}/keys`, name);
+  await panel.read();
+  return [el("h2", {}, name), accountTable(name, accounts), el("h2", {}, "Keys"), panel.place];
+}
+
+function accountTable(name, accounts) {
+  const share = (row) => (row.limit.epsilon ? row.remaining.epsilon / row.limit.epsilon : 0);
+  return table(
+    `Accounts of ${name}`,
+    [
+      { title: "Account", cell: (row) => el("code", { class: "name" }, row.account), key: (row) => row.account },
+      { title: "Kind", cell: (row) => row.kind, key: (row) => row.kind },
+      { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
+      { title: "Delta", cell: (row) => number(row.limit.delta), key: (row) => row.limit.delta, number: true },
+      { title: "Committed", cell: (row) => number(row.committed.epsilon), key: (row) => row.committed.epsilon, number: true },
+      { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
+      { title: "Left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
+      { title: "Share left", cell: (row) => bar(share(row)), key: share },
+    ],
+    accounts,
+  );
+}
+
+function createForm(created) {
+  const name = el("input", { name: "name", autocomplete: "off", spellcheck: "false", id: "tenant-name", required: true });
+  const epsilon = numberField("epsilon", "", { id: "tenant-epsilon", required: true });
+  const delta = numberField("delta", "0", { id: "tenant-delta" });
+  const subject = numberField("subject epsilon", "", { id: "tenant-subject", placeholder: "none" });
+  const create = el("button", { type: "submit" }, "Create the tenant");
+  const work = async () => {
+    const body = given({ name: name.value.trim(), epsilon: typed(epsilon), delta: typed(delta), subject_epsilon: typed(subject) });
+    const question = `Create the tenant ${body.name} with epsilon ${body.epsilon} for each unit? Its limits cannot be changed later.`;
+    if (await confirmed(question, "Create the tenant")) await created(await api("POST", "/admin/tenants", body));
+  };
+  return el(
+    "form",
+    {
+      class: "row",
+      onsubmit: (event) => {
+        event.preventDefault();
+        attempt(create, work);
+      },
+    },
+    field("Name", name),
+    field("Epsilon of each unit", epsilon),
+    field("Delta", delta),
+    field("Epsilon of each subject", subject),
+    create,
+  );
+}

@@ -1,0 +1,120 @@
+"""Replaces places of a text by the rules of Presidio's anonymizer, in time linear in the text and its places.
+
+Places of one type that overlap become one; a place within another one is dropped; of two types at the same place the
+higher score stays; places of one type with only spaces between them, or spaces and a line break, become one. Two types
+that overlap in part are both replaced, and the earlier one ends where the later one starts. Results are listed from the
+end of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import InvalidInput
+from service.presidio.places import Place
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """The new text, and where each replacement is in it."""
+
+    text: str
+    items: Sequence[dict[str, Any]]
+
+
+Operate = Callable[[str, str], tuple[str, str]]
+"""(type, text of the place) -> (replacement, name of the operator)."""
+
+
+def without_conflicts(text: str, places: Iterable[Place]) -> list[Place]:
+    """The places to replace. Those that are joined are changed."""
+    regions = sorted(places, key=lambda each: (each.start, each.end))
+    return _joined_over_spaces(text, _not_contained(_merged_by_type(regions)))
+
+
+def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: str, chars_max: int) -> Replaced:
+    """Replace the regions. Raises InvalidInput for one beyond the text, and for more than `chars_max` characters of
+    replacements."""
+    pieces: list[str] = []
+    found: list[tuple[Place, str, str, int]] = []  # with the characters after the start of the replacement
+    last, behind, written = len(text), 0, 0
+    for region in sorted(regions, key=lambda each: (each.start, each.end), reverse=True):
+        if region.end > len(text):
+            raise InvalidInput("A place lies beyond the end of its text.", field=field)
+        new, operator = operate(region.type, text[region.start : region.end])
+        written += len(new)
+        if written > chars_max:
+            raise InvalidInput("The replacements of a call are too long together.", field=field)
+        kept = text[min(region.end, last) : last]
+        pieces += [kept, new]
+        behind += len(kept) + len(new)
+        last = region.start
+        found.append((region, new, operator, behind))
+    pieces.append(text[:last])
+    size = behind + last
+    items = [
+        {
+            "start": size - after,
+            "end": size - after + len(new),
+            "entity_type": region.type,
+            "text": new,
+            "operator": operator,
+            "score": region.score,
+        }
+        for region, new, operator, after in found
+    ]
+    return Replaced("".join(reversed(pieces)), items)
+
+
+def _merged_by_type(regions: Sequence[Place]) -> list[Place]:
+    """Overlapping regions of one type as one, with the highest score, in the place of the last of them."""
+    current: dict[str, tuple[int, Place]] = {}
+    kept: list[tuple[int, Place]] = []
+    for position, region in enumerate(regions):
+        known = current.get(region.type)
+        if known is not None and min(known[1].end, region.end) - max(known[1].start, region.start) > 0:
+            merged = known[1]
+            merged.end = max(merged.end, region.end)
+            merged.score = max(merged.score or 0.0, region.score or 0.0)
+            current[region.type] = position, merged
+            continue
+        if known is not None:
+            kept.append(known)
+        current[region.type] = position, region
+    kept += current.values()
+    kept.sort(key=lambda each: each[0])
+    return [region for _, region in kept]
+
+
+def _not_contained(regions: Sequence[Place]) -> list[Place]:
+    """The regions that no other one contains. Of equal ones the last with the highest score stays."""
+    order = sorted(range(len(regions)), key=lambda index: (regions[index].start, -regions[index].end))
+    kept: set[int] = set()
+    reached = -1
+    at = 0
+    while at < len(order):
+        first = regions[order[at]]
+        group = [order[at]]
+        while at + len(group) < len(order):
+            other = regions[order[at + len(group)]]
+            if (other.start, other.end) != (first.start, first.end):
+                break
+            group.append(order[at + len(group)])
+        if reached < first.end:
+            kept.add(max(group, key=lambda index: (regions[index].score or 0.0, index)))
+        reached = max(reached, first.end)
+        at += len(group)
+    return [region for index, region in enumerate(regions) if index in kept]
+
+
+def _joined_over_spaces(text: str, regions: Sequence[Place]) -> list[Place]:
+    joined: list[Place] = []
+    for region in regions:
+        if joined and joined[-1].type == region.type:
+            between = text[joined[-1].end : region.start]
+            if between and not between.removesuffix("\n").strip(" ") and between != "\n":
+                region.start = joined.pop().start
+        joined.append(region)
+    return joined

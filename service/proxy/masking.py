@@ -1,0 +1,188 @@
+"""Masks the texts of a conversation: recognisers read them, and one mapping of surrogates replaces what they found.
+
+Guarantee: none beyond `core.text.reversible`. Nothing is kept but where the finds of each text were (`Finds`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from core.errors import InvalidInput
+from core.text.policy import AUTO, PER_TENANT
+from core.text.reversible.mapping import Content
+from core.text.reversible.mapping import Mapping as Surrogates
+from gpu_workers.engine.protocol import Role, Task
+from service.config.settings import Settings
+from service.http.auth import Caller
+from service.preparation import Preparation
+from service.proxy.outgoing import Field
+from service.proxy.recognition import Finds
+from service.releases.pipeline import ReleasePipeline
+from service.releases.request import ReleaseRequest
+from service.sanitize import reversible
+from service.sanitize.policies import Policies
+from service.sanitize.reversible import NOTHING, Read, read_of
+from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
+from service.sanitize.service import SanitizeService
+
+
+class ConversationMasking:
+    """Masks the conversations of all tenants."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        policies: Policies,
+        sanitize: SanitizeService,
+        releases: ReleasePipeline,
+        preparation: Preparation,
+        surrogate_key: Callable[[str], bytes],
+    ) -> None:
+        """`surrogate_key`: tenant -> the key of its surrogates."""
+        self._policies = policies
+        self._sanitize = sanitize
+        self._releases = releases
+        self._preparation = preparation
+        self._surrogate_key = surrogate_key
+        self._finds = Finds(settings.proxy_finds_bytes_max)
+
+    async def mask(
+        self,
+        caller: Caller,
+        terms: Terms,
+        fields: Sequence[Field],
+        client_disconnected: asyncio.Event,
+        *,
+        own_key: bytes,
+        earlier: Content | None,
+    ) -> Surrogates:
+        """Mask the fields in place. `own_key`: of the conversation's surrogates, unless they are those of the tenant.
+        `earlier`: what earlier turns were masked with.
+
+        Raises InvalidInput for what the policy refuses; what the engine raises; TaskFailed without surrogates."""
+        block = self._policies.proxied(terms.policy).block
+        reads = await self._read(caller, terms, fields, client_disconnected)
+        for each, own in zip(fields, reads, strict=True):
+            for read in own:
+                _refuse_blocked(read, block, each.slot.path)
+        return await self._mask(
+            caller,
+            fields,
+            reads,
+            client_disconnected,
+            key=self._surrogate_key(caller.tenant) if terms.fill.consistency == PER_TENANT else own_key,
+            language=None if terms.mask.language == AUTO else terms.mask.language,
+            fill=terms.fill.mode,
+            earlier=earlier,
+        )
+
+    async def _read(
+        self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
+    ) -> list[list[Read]]:
+        """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
+        paths = {
+            text: each.slot.path
+            for each in reversed(fields)
+            if each.is_inspected
+            for text in each.texts
+            if text.strip()
+        }
+        found = dict(zip(paths, await self._read_texts(caller, terms, paths, client_disconnected), strict=True))
+        for each in fields:
+            if each.is_inspected and any(found.get(text, NOTHING).refused for text in each.texts):
+                raise InvalidInput("The text is in no language that the policy accepts.", field=each.slot.path)
+        return [[found.get(text, NOTHING) if each.is_inspected else NOTHING for text in each.texts] for each in fields]
+
+    async def _read_texts(
+        self, caller: Caller, terms: Terms, paths: Mapping[str, str], client_disconnected: asyncio.Event
+    ) -> list[Read]:
+        """What was found in each text of `paths`, which says where it stands first."""
+        tenant = caller.tenant
+        size = sum(map(len, paths))
+        tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, paths)
+        names = await self._preparation.run(
+            tenant, size, lambda: [self._finds.name(tenant, task.payload) for task in tasks]
+        )
+        kept = {name: read for name in names if (read := self._finds.get(name)) is not None}
+        missing = {name: task for name, task in zip(names, tasks, strict=True) if name not in kept}
+        if missing:
+            results = await self._run(caller, list(missing.values()), client_disconnected)
+            for name, result in zip(missing, results, strict=True):
+                kept[name] = read_of(result)
+                self._finds.keep(name, kept[name])
+        return [kept[name] for name in names]
+
+    async def _mask(
+        self,
+        caller: Caller,
+        fields: Sequence[Field],
+        reads: Sequence[Sequence[Read]],
+        client_disconnected: asyncio.Event,
+        *,
+        key: bytes,
+        language: str | None,
+        fill: str,
+        earlier: Content | None,
+    ) -> Surrogates:
+        """Mask the fields in place. Returns the surrogates of the conversation. Raises TaskFailed without them."""
+        texts = [text for each in fields for text in each.texts]
+        size = sum(map(len, texts))
+        flat = [read for own in reads for read in own]
+        task = await self._preparation.run(
+            caller.tenant,
+            size,
+            reversible.mask_task,
+            texts,
+            flat,
+            key=key,
+            language=language,
+            fill=fill,
+            earlier=earlier,
+        )
+        (masked,) = await self._run(caller, [task], client_disconnected)
+        await self._preparation.run(caller.tenant, size, _write, fields, masked.texts)
+        surrogates: Surrogates = masked.mapping
+        return surrogates
+
+    async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
+        request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=tasks, render=lambda *_: {})
+        return await self._releases.results(caller, request, client_disconnected)
+
+    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
+        """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text, and InvalidInput
+        for a type that is blocked and that no recogniser looks for."""
+        tasks: list[Task] = []
+        block = self._policies.proxied(terms.policy).block
+        for text, path in paths.items():
+            body = SanitizeRequest.model_construct(
+                _fields_set={"documents", "mask", "dry_run"},
+                documents=[TextDocument(text=text)],
+                **(dict(terms) | {"fill": Fill(), "dry_run": True}),
+            )
+            try:
+                _, (task,) = self._sanitize.prepare(tenant, body)
+            except InvalidInput as error:
+                if (error.field or "").startswith("documents"):
+                    error.field = path
+                raise
+            if not task.payload.policy.looks_for(block):
+                raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
+            tasks.append(replace(task, payload=replace(task.payload, explain=0)))
+        return tasks
+
+
+def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:
+    at = 0
+    for each in fields:
+        each.write(masked[at : at + len(each.texts)])
+        at += len(each.texts)
+
+
+def _refuse_blocked(read: Read, blocked: Sequence[str], path: str) -> None:
+    for _, _, entity in read.regions:
+        if entity in blocked:
+            raise InvalidInput(f"The policy lets no {entity} pass to a language model.", field=path)

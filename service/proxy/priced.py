@@ -1,0 +1,158 @@
+"""Requests to language models whose texts are filled under a budget (`dp`, `metric_dp`).
+
+Guarantee: that of `POST /sanitize` by the same policy, where each text of the request is a document. Two requests are
+neighbours if they differ in what one document of `POST /sanitize` may differ in, in one text; everything else of a
+request is public: its members, the number and the order of its texts, the keys and the form of JSON. The texts are
+charged and committed before anything leaves, and what leaves is made of the filled texts alone.
+
+A text that two places of a request have is filled and charged for each, unless the operator lets releases be reused
+(docs/concepts/reuse.md), which makes the pattern of equal texts public.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from fastapi import Request
+
+from core.errors import InvalidInput
+from core.text.policy import PRICED_FILLS
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
+from service.config.settings import Settings
+from service.http.auth import Caller
+from service.preparation import Preparation
+from service.proxy.outgoing import Field
+from service.releases.pipeline import ReleasePipeline
+from service.releases.request import Buffer, Part, Parts, ReleaseRequest
+from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
+from service.sanitize.service import SanitizeService
+
+_ANSWER_WORK = 4  # the time to write and read a character of the filled texts, against one of plain JSON
+
+
+@dataclass(frozen=True)
+class Payer:
+    """Who pays for a request: a tenant, or a subject of one in `subject` mode. `request` has the idempotency key."""
+
+    request: Request
+    caller: Caller
+    subject: str | None
+
+
+def is_priced(terms: Terms) -> bool:
+    return terms.fill.mode in PRICED_FILLS
+
+
+class PricedFills:
+    """Fills the texts of requests."""
+
+    def __init__(
+        self, settings: Settings, *, sanitize: SanitizeService, releases: ReleasePipeline, preparation: Preparation
+    ) -> None:
+        self._settings = settings
+        self._preparation = preparation
+        self._sanitize = sanitize
+        self._releases = releases
+
+    async def fill(
+        self, payer: Payer, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
+    ) -> dict[str, str]:
+        """Fill the fields in place, charged as one release. Returns the headers that say what was guaranteed.
+
+        Raises InvalidInput for a text that cannot be filled, and as `ReleasePipeline.release`."""
+        paths = [each.slot.path for each in fields for text in each.texts if text.strip()]
+        texts = [text for each in fields for text in each.texts if text.strip()]
+        if not texts:
+            raise InvalidInput("The request has no text to fill.")
+        for each in fields:
+            if not each.is_inspected:
+                raise InvalidInput("A text that the model has signed cannot be filled.", field=each.slot.path)
+        release_request = await self._release_request(payer, terms, texts, paths)
+        body, _ = await self._releases.body(payer.request, payer.caller, release_request, client_disconnected)
+        size = _ANSWER_WORK * sum(map(len, body))
+        return await self._preparation.run(payer.caller.tenant, size, _written, fields, body)
+
+    async def _release_request(
+        self, payer: Payer, terms: Terms, texts: Sequence[str], paths: Sequence[str]
+    ) -> ReleaseRequest:
+        most = self._settings.documents_max
+        if len(texts) > most:
+            raise InvalidInput(f"A fill with a price has at most {most} texts in a request.", field=paths[most])
+        documents = [TextDocument(text=text, subject=payer.subject) for text in texts]
+        body = SanitizeRequest(documents=documents, policy=terms.policy)
+        try:
+            made = await self._sanitize.release_request(payer.caller.tenant, body)
+        except InvalidInput as error:
+            _, _, place = (error.field or "").partition("documents.")
+            number = place.partition(".")[0]
+            error.field = paths[int(number)] if number.isdecimal() else "policy"
+            raise
+        whole = replace(
+            made,
+            collect=lambda results: [result.text for result in results],
+            render=lambda filled, common: {"data": [{"text": text} for text in filled], **common},
+            answer_size=lambda filled: _ANSWER_WORK * sum(map(len, filled)),
+            fingerprint=await _fingerprint(payer, terms),
+        )
+        return replace(whole, parts=lambda: _parts(whole))
+
+
+def _written(fields: Sequence[Field], body: Sequence[Buffer]) -> dict[str, str]:
+    """Write the texts of a release into the fields. Returns its headers."""
+    answer = orjson.loads(b"".join(body))
+    filled = iter(row["text"] for row in answer["data"])
+    for each in fields:
+        each.write([next(filled) if text.strip() else text for text in each.texts])
+    return headers_of(answer)
+
+
+def headers_of(answer: Mapping[str, Any]) -> dict[str, str]:
+    """The headers for the blocks `privacy` and `budget` of a release."""
+    privacy, remaining = answer["privacy"], answer["budget"]["remaining"]
+    facts = [privacy["guarantee"], f"unit={privacy['unit']}"]
+    if "epsilon_worst_case" in privacy:
+        facts.append(f"epsilon-worst-case={privacy['epsilon_worst_case']}")
+    if "repeats" in privacy:
+        facts.append(f"repeats={privacy['repeats']}")
+    return {
+        "Privacy-Guarantee": "; ".join(facts),
+        "Privacy-Epsilon": str(privacy["epsilon"]),
+        "Privacy-Remaining": str(remaining["epsilon"]),
+    }
+
+
+def _parts(whole: ReleaseRequest) -> Parts:
+    """The texts of a release, of which those of earlier requests need no second charge (`REUSE_RETENTION_S`)."""
+    count = len(whole.tasks)
+    facts = orjson.dumps(dict(whole.privacy))
+
+    def charges(number: int) -> Sequence[Any]:
+        return whole.charges[number::count]
+
+    def only(numbers: Sequence[int]) -> ReleaseRequest:
+        return replace(
+            whole,
+            charges=[charge for number in numbers for charge in charges(number)],
+            tasks=[whole.tasks[number] for number in numbers],
+            parts=None,
+        )
+
+    parts = [Part(charges(number), [facts, *_origin(task.payload)]) for number, task in enumerate(whole.tasks)]
+    return Parts(parts, only, pack=str.encode, unpack=bytes.decode)
+
+
+def _origin(task: DocumentTask) -> list[bytes]:
+    """What the distribution of a filled text depends on, beside its price and the models."""
+    how = [task.fill, task.mechanism, task.k, task.scope, repr(task.policy)]
+    return [b"language-model", orjson.dumps(how), task.text.encode()]
+
+
+async def _fingerprint(payer: Payer, terms: Terms) -> bytes:
+    """What one idempotency key stands for: the body, and the headers that change what is filled and who pays."""
+    body = hashlib.sha256(await payer.request.body()).digest()
+    return body + orjson.dumps([terms.policy, payer.subject])

@@ -1,0 +1,42 @@
+"""`/vault`: what the vault has of a tenant, and its deletion. Neither shows content, nor a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from service.deps import PagingDep, SettingsDep, VaultDep
+from service.http.auth import ReadCallerDep, ReleaseCallerDep
+from service.http.body import JsonRoute
+
+router = APIRouter(prefix="/vault", route_class=JsonRoute, tags=["language models"])
+
+
+@router.get("", summary="What the vault has of the tenant, in numbers, and its entries, page by page")
+async def vault(caller: ReadCallerDep, vault: VaultDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
+    count = await vault.count(caller.tenant)
+    found = await vault.page(caller.tenant, cursor=page.cursor, limit=page.limit + 1)
+    shown = found[: page.limit]
+    return {
+        "entries": count.entries,
+        "entries_max": settings.vault_entries_max,
+        "bytes": count.size_bytes,
+        "bytes_max": settings.vault_bytes_max,
+        "first_expires_ms": count.first_expires_ms,
+        "last_expires_ms": count.last_expires_ms,
+        "data": [{"id": entry.entry_id, "bytes": entry.size_bytes, "expires_ms": entry.expires_ms} for entry in shown],
+        "next_cursor": shown[-1].cursor if len(found) > len(shown) else None,
+    }
+
+
+@router.delete("", status_code=204, summary="Delete all entries of the tenant")
+async def clear(caller: ReleaseCallerDep, vault: VaultDep) -> Response:
+    await vault.clear(caller.tenant)
+    return Response(status_code=204)
+
+
+@router.delete("/{entry_id}", status_code=204, summary="Delete an entry, if there is one of this id")
+async def delete(entry_id: str, caller: ReleaseCallerDep, vault: VaultDep) -> Response:
+    await vault.delete(caller.tenant, entry_id)
+    return Response(status_code=204)

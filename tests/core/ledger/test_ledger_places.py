@@ -1,0 +1,91 @@
+"""Where an entry of the journal is: its seal, its digest, and its place in pages by time, subject and order."""
+
+from __future__ import annotations
+
+import pytest
+from ledger_kit import MASTER_KEY, charge, limits
+
+from core.ledger import names
+from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.journal_pages import JournalFilter
+from core.ledger.ledger import Ledger
+
+DAY_MS = 86_400_000
+START_MS = 40_000 * DAY_MS  # the fixture opens the tenant by the clock of Redis, which is earlier
+
+
+@pytest.fixture
+def sealer(go, ledger, client, tmp_path):
+    go(ledger.open_tenant("acme", limits=limits(100)))
+    sealer = Sealer(client, MASTER_KEY, tmp_path / "epoch")
+    go(sealer.check())
+    return sealer
+
+
+def release(go, ledger, epsilon=1, tenant="acme", subject=None):
+    hold = go(ledger.reserve(tenant, [charge(epsilon, subject=subject)]))
+    go(ledger.commit(tenant, hold.release_id))
+    return hold.accounts[0].account
+
+
+def numbers(go, ledger, account="acme/sentence", *, limit=2, **query):
+    """The entries of a view, page by page."""
+    found, cursor = [], 0
+    while cursor is not None:
+        page = go(ledger.journal("acme", account, cursor=cursor, limit=limit, **query))
+        found += [entry.seq for entry in page.entries]
+        cursor = page.next_cursor
+    return found
+
+
+def test_each_entry_has_the_seal_that_contains_it(go, ledger, client, sealer) -> None:
+    first = go(sealer.seal())
+    release(go, ledger)
+    go(ledger.open_tenant("other", limits=limits(100)))
+    second = go(sealer.seal())
+    release(go, ledger, tenant="other")
+    go(sealer.seal())
+    release(go, ledger)
+    third = go(sealer.seal())
+    release(go, ledger)
+    expected = {1: first, 2: second, 3: second, 4: third, 5: third, 6: None, 7: None}
+    assert go(ledger.seals_of("acme", list(expected))) == expected
+    assert go(ledger.seals_of("acme", [3])) == {3: second}
+    assert go(ledger.seals_of("acme", [7, 2])) == {7: None, 2: second}
+    assert go(ledger.seals_of("acme", [])) == {}
+
+    go(client.call("ZREMRANGEBYSCORE", names.segments_key("acme"), 0, 3))  # as if an earlier version had sealed them
+    assert go(ledger.seals_of("acme", list(expected))) == expected | {1: None, 2: None, 3: None}
+
+
+def test_pages_by_time_and_in_reverse(go, ledger, client, sealer) -> None:
+    now = [START_MS]
+    timed = Ledger(client, MASTER_KEY, clock=lambda: now[0])
+    for day in range(6):
+        now[0] = START_MS + day * DAY_MS
+        release(go, timed)
+    every = list(range(1, 14))
+    assert numbers(go, ledger) == every
+    assert numbers(go, ledger, newest_first=True) == every[::-1]
+    assert numbers(go, ledger, last=5) == [1, 2, 3, 4, 5]
+    assert numbers(go, ledger, last=5, newest_first=True) == [5, 4, 3, 2, 1]
+    two_days = JournalFilter(from_ms=START_MS + DAY_MS, to_ms=START_MS + 3 * DAY_MS)
+    assert numbers(go, ledger, wanted=two_days) == [4, 5, 6, 7]
+    assert numbers(go, ledger, wanted=two_days, newest_first=True, limit=3) == [7, 6, 5, 4]
+    assert numbers(go, ledger, wanted=JournalFilter(to_ms=START_MS)) == [1]
+    assert numbers(go, ledger, wanted=JournalFilter(from_ms=START_MS + 5 * DAY_MS + 1)) == []
+    commits = JournalFilter(transition="commit", from_ms=START_MS + 4 * DAY_MS)
+    assert numbers(go, ledger, wanted=commits, limit=1) == [11, 13]
+
+
+def test_a_subjects_entries_in_both_orders(go, ledger) -> None:
+    go(ledger.open_tenant("acme", limits=limits(1000), subject_limits=limits(10)))
+    for number in range(5):
+        account = release(go, ledger, subject="one" if number % 2 == 0 else "two")
+    subject = account.rpartition("/")[2]
+    own = numbers(go, ledger, account)
+    assert numbers(go, ledger, account, newest_first=True) == own[::-1]
+    quota = numbers(go, ledger, subject=subject)
+    assert set(quota) < set(own), "those that spend on the quota, too"
+    assert len(quota) == 3
+    assert numbers(go, ledger, subject=subject, newest_first=True) == quota[::-1]

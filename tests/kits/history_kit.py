@@ -1,0 +1,100 @@
+"""Tenants with releases in the past, in the ledger of a running gateway: what a new gateway has no time to collect."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from gateway_kit import Tenant, Tenants
+
+from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.amounts import FEMTO, NANO
+from core.ledger.ledger import Ledger
+from core.ledger.records import Charge, Limit
+from service.config.settings import Settings
+from service.ledger import ledger_access
+
+HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
+_HOLD_TTL_MS = 400 * DAY_MS  # a hold of the past must not expire before it is settled
+
+
+@dataclass(frozen=True)
+class Past:
+    """One release: `ago_ms` before now. `key` is the position of an API key in those of the tenant."""
+
+    ago_ms: int
+    epsilon: float
+    mechanism: str = "sentence_codes"
+    unit: Unit = Unit.SENTENCE
+    route: str = "embed/sentdp"
+    key: int = 0
+    subject: str | None = None
+    is_refunded: bool = False
+
+
+def tenant_with_history(
+    gateway: Tenants,
+    name: str,
+    past: Sequence[Past],
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    subject_epsilon: float | None = None,
+    keys: int = 1,
+) -> Tenant:
+    """A tenant of a running gateway that was opened before the first of `past`. Its client uses its first key."""
+    ordered = sorted(past, key=lambda one: -one.ago_ms)
+    with ThreadPoolExecutor(1) as thread:  # the caller's may run a loop already, as a browser's driver does
+        work = thread.submit(lambda: asyncio.run(_seed(gateway, name, ordered, epsilon, delta, subject_epsilon, keys)))
+        return work.result()
+
+
+async def _seed(
+    gateway: Tenants,
+    name: str,
+    past: Sequence[Past],
+    epsilon: float,
+    delta: float,
+    subject_epsilon: float | None,
+    keys: int,
+) -> Tenant:
+    now_ms = int(time.time() * 1000)
+    at_ms = now_ms - past[0].ago_ms - HOUR_MS
+
+    def limits(number: float) -> dict[Unit, Limit]:
+        return {unit: Limit(round(number * NANO), round(delta * FEMTO)) for unit in Unit}
+
+    async with ledger_access(Settings(data_dir=gateway.data_dir)) as parts:
+        ledger = Ledger(parts.client, parts.master_key, clock=lambda: at_ms)
+        subject_limits = None if subject_epsilon is None else limits(subject_epsilon)
+        await ledger.open_tenant(name, limits=limits(epsilon), subject_limits=subject_limits)
+        made = [
+            gateway.admin.post(f"/admin/tenants/{name}/keys", json={"roles": ["read", "release", "admin"]}).json()
+            for _ in range(keys)
+        ]
+        for one in past:
+            at_ms = now_ms - one.ago_ms
+            event = PrivacyEvent(
+                one.mechanism,
+                "pure",
+                one.unit,
+                ACCOUNT_ADJACENCY[one.unit],
+                Guarantee.PURE_DP,
+                round(one.epsilon * NANO),
+            )
+            hold = await ledger.reserve(
+                name,
+                [Charge(event, one.subject)],
+                key_id=made[one.key]["key_id"],
+                route=one.route,
+                hold_ttl_ms=_HOLD_TTL_MS,
+            )
+            if one.is_refunded:
+                await ledger.cancel(name, hold.release_id, reason="client-disconnected")
+            else:
+                await ledger.commit(name, hold.release_id)
+    return Tenant(name, made[0]["key"], gateway.client(made[0]["key"]))

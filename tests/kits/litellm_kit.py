@@ -1,0 +1,63 @@
+"""A LiteLLM proxy for tests and benchmarks, from the environment that `tests/peers/install_litellm` makes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+from gateway_kit import clean_environment, free_port
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = ROOT / ".venv-litellm"
+COMMAND = ENVIRONMENT / "bin" / "litellm"
+KEY = "sk-of-the-proxy"
+START_S_MAX = 300.0
+OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "DO_NOT_TRACK": "1", "LITELLM_MODE": "PRODUCTION"}
+
+
+def is_installed() -> bool:
+    return (ENVIRONMENT / "installed").exists()
+
+
+class LiteLLM:
+    """A running proxy with this configuration. `url` is that of its endpoints, `KEY` the key of its clients."""
+
+    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.yaml").write_text(json.dumps(config))  # JSON is YAML
+        self.log_path = folder / "litellm.log"
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(COMMAND), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)],
+                cwd=folder,
+                env=clean_environment() | OFFLINE | {"LITELLM_MASTER_KEY": KEY},
+                stdout=log,
+                stderr=log,
+            )
+        self._wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_S_MAX
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log_path.read_text()
+            try:
+                if httpx.get(f"{self.url}/health/liveliness", timeout=30).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.2)
+        raise AssertionError(f"not ready:\n{self.log_path.read_text()}")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,23 @@
+"""The policies of the gateways that stand in front of a stub of a language model."""
+
+from __future__ import annotations
+
+POLICIES = """
+[policies.kept]
+proxy = { vault = true }
+fill = { mode = "surrogate" }
+
+[policies.kept-numbered]
+proxy = { vault = true }
+fill = { mode = "class_marker" }
+
+[policies.forgotten]
+fill = { mode = "surrogate" }
+
+[policies.priced]
+fill = { mode = "dp", epsilon = 4.0 }
+
+[policies.priced-words]
+fill = { mode = "metric_dp", epsilon = 2.5 }
+mask = { techniques = ["all"] }
+"""

@@ -1,0 +1,94 @@
+"""What tests of the dashboard's views share: figures of tables, harmful strings, requests of a page, accessibility."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from browser_kit import open_page, sign_in, until_shown
+from playwright.sync_api import Browser, Locator, Page, Request, Route
+
+CANARIES = ("<img src=x onerror=alert(1)>", '"><script>alert(1)</script>', "${7*7}")
+CANARY = "".join(CANARIES)
+# what the pages decide by; everything else in an answer may be any text
+_KEPT = {"status", "job_id", "role", "form_token", "next_cursor", "unit", "transition", "key_id", "cursor"}
+
+
+def figures(table: Locator, row: str) -> list[float]:
+    """The exact numbers of a table's row, in the order of its columns."""
+    cells = table.get_by_role("row").filter(has_text=row).locator("[data-value]")
+    return [float(cell.get_attribute("data-value") or "nan") for cell in cells.all()]
+
+
+@contextlib.contextmanager
+def watched(browser: Browser, url: str, **options: Any) -> Iterator[tuple[Page, list[Request]]]:
+    """A page with its requests. At the end no script has shown a dialog, and nothing was asked of another origin."""
+    with open_page(browser, url, **options) as page:
+        requests: list[Request] = []
+        dialogs: list[str] = []
+        page.on("request", lambda request: requests.append(request))
+        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        yield page, requests
+        assert not dialogs
+        foreign = [each.url for each in requests if not each.url.startswith((f"{url}/", f"blob:{url}/"))]
+        assert not foreign
+
+
+def poisoned(page: Page) -> None:
+    """Put the canaries into every string of every answer of the API, whatever the API itself would admit."""
+
+    def answer(route: Route) -> None:
+        found = route.fetch()
+        content = found.json()
+        path = urlsplit(route.request.url).path
+        if path != "/dashboard/session":
+            content = _poison(content)
+        route.fulfill(response=found, body=json.dumps(content))
+
+    def is_answer(url: str) -> bool:
+        path = urlsplit(url).path
+        return not path.startswith(("/dashboard/static/", "/dashboard/")) and not path.endswith(
+            ("/events", "/dashboard")
+        )
+
+    page.route(is_answer, answer)
+    page.route("**/events", lambda route: route.abort())  # their states would replace what was poisoned
+
+
+def _poison(value: Any) -> Any:
+    if isinstance(value, str):
+        return value + CANARY
+    if isinstance(value, list):
+        return [_poison(each) for each in value]
+    if isinstance(value, dict):
+        return {
+            name: each if name in _KEPT and isinstance(each, str) else _poison(each) for name, each in value.items()
+        }
+    return value
+
+
+def escaped(page: Page) -> None:
+    """The canaries are shown, as text: they made no element."""
+    assert page.locator("main img, main script").count() == 0
+    assert page.evaluate("document.querySelector('main').textContent.includes('onerror=alert(1)')")
+
+
+def accessible(browser: Browser, url: str, key: str, views: tuple[str, ...], prepare: Callable[[Page], None]) -> None:
+    """Each view in both themes and at both widths: no violation that axe finds, no horizontal scrolling, offline."""
+    for dark, width in ((False, 1280), (True, 390)):
+        with watched(browser, url, dark=dark, width=width) as (page, _):
+            sign_in(page, key, f"/dashboard/{views[0]}")
+            for view in views:
+                page.goto(f"/dashboard/{view}")
+                until_shown(page)
+                prepare(page)
+                for theme in ("light", "dark"):
+                    page.emulate_media(color_scheme=theme)
+                    found = Axe().run(page).response["violations"]
+                    assert not found, (view, theme, [(each["id"], each["nodes"][0]["html"]) for each in found])
+                wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+                assert wide <= 0, (view, width)

@@ -1,0 +1,257 @@
+"""Alerts that arrive: signed webhooks and e-mails of two gateways on one ledger, retries, restarts and what is lost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from alert_kit import MailServer, Receiver, is_genuine, until
+from inprocess_kit import Gateway
+from redis_kit import EmbeddedServer
+
+from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.amounts import NANO
+from core.ledger.records import Charge
+
+CANARY = "Zimtstern-4711"
+_numbers = itertools.count()
+
+
+class World:
+    """Two gateways on one Redis, a webhook server and a mail server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "redis").mkdir()
+        self.redis = EmbeddedServer(folder / "redis")
+        self.redis.start()
+        self.receiver, self.mail = Receiver(), MailServer()
+        self.gateways = [self.start(name) for name in ("a", "b")]
+
+    def start(self, name: str) -> Gateway:
+        return Gateway(
+            self.folder / name,
+            {
+                "REDIS_URL": self.redis.url,
+                "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32,
+                "PRIVACY_GATEWAY_TAGGER": "off",
+                "PRIVACY_GATEWAY_INFILL": "off",
+                "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.1",
+                "PRIVACY_GATEWAY_ALERT_RETRY_S": "0.2",
+                "PRIVACY_GATEWAY_ALERT_ATTEMPTS_MAX": "5",
+                "PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true",
+                "PRIVACY_GATEWAY_ALERT_SMTP_HOST": "127.0.0.1",
+                "PRIVACY_GATEWAY_ALERT_SMTP_PORT": str(self.mail.port),
+                "PRIVACY_GATEWAY_ALERT_SMTP_SECURITY": "none",
+                "PRIVACY_GATEWAY_ALERT_SMTP_FROM": "alerts@gateway.example",
+                "PRIVACY_GATEWAY_ALERT_EMAIL_DOMAINS": '["acme.example"]',
+            },
+        )
+
+    def tenant(self) -> Watched:
+        return Watched(self, f"watched-{next(_numbers)}")
+
+    def stop(self) -> None:
+        for gateway in self.gateways:
+            gateway.stop()
+        self.receiver.close()
+        self.mail.close()
+        self.redis.stop()
+
+
+class Watched:
+    """A tenant with a budget of 10 and an `admin` key."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        gateway = world.gateways[0]
+        gateway.tenant(name, epsilon=10)
+        answer = gateway.admin.post(f"/admin/tenants/{name}/keys", json={"roles": ["admin", "read"]})
+        self.key = answer.json()["key"]
+
+    @property
+    def http(self) -> httpx.Client:
+        return self.world.gateways[0].client(self.key)
+
+    def rule(self, name: str = "near", **fields: Any) -> str:
+        """Store a rule; returns the secret of its webhook."""
+        body = {"when": {"kind": "budget_used", "share": 0.5}, "webhook": {"url": self.world.receiver.url}} | fields
+        answer = self.http.put(f"/alerts/rules/{name}", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["webhook"]["secret"] if answer.json()["webhook"] else ""
+
+    def hold(self, epsilon: float) -> str:
+        gateway = self.world.gateways[0]
+        event = PrivacyEvent(
+            "test", "pure", Unit.RECORD, ACCOUNT_ADJACENCY[Unit.RECORD], Guarantee.PURE_DP, round(epsilon * NANO)
+        )
+        return gateway.on_loop(gateway.service.ledger.reserve(self.name, [Charge(event, None)])).release_id
+
+    def refund(self, release: str) -> None:
+        gateway = self.world.gateways[0]
+        gateway.on_loop(gateway.service.ledger.cancel(self.name, release, reason="test"))
+
+    def events(self) -> list[dict[str, Any]]:
+        return self.world.receiver.events(self.name)
+
+    def until_event(self, kind: str) -> dict[str, Any]:
+        return until(lambda: next((event for event in self.events() if event["type"] == kind), None))
+
+    def last_delivery(self, rule: str = "near") -> dict[str, Any]:
+        return self.http.get(f"/alerts/rules/{rule}").json()["last_delivery"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = World(tmp_path_factory.mktemp("alerts"))
+    yield world
+    world.stop()
+
+
+def test_an_alert_arrives_signed_once_and_says_when_it_is_over(world: World) -> None:
+    tenant, bystander = world.tenant(), world.tenant()
+    secret = tenant.rule()
+    bystander.rule()
+    release = tenant.hold(6)
+    fired = tenant.until_event("alert.fired")
+    [listed] = tenant.http.get("/alerts", params={"status": "open"}).json()["alerts"]
+    assert fired["alert"] == listed
+    assert (listed["rule"], listed["kind"], listed["target"]) == ("near", "budget_used", f"{tenant.name}/record")
+    assert listed["facts"] == {"used": 0.6, "share": 0.5}
+    tenant.refund(release)
+    over = tenant.until_event("alert.over")
+    assert over["alert"]["id"] == fired["alert"]["id"]
+    assert over["alert"]["over_ms"] >= over["alert"]["fired_ms"]
+    assert tenant.http.get("/alerts", params={"status": "over"}).json()["alerts"] == [over["alert"]]
+    assert until(lambda: tenant.last_delivery().get("webhook"))["result"] == "delivered"
+    sent = [(headers, body) for headers, body in world.receiver.received if tenant.name.encode() in body]
+    assert [headers["webhook-id"].partition(".")[2] for headers, _ in sent] == ["fired", "over"]
+    for headers, body in sent:
+        assert is_genuine(secret, headers, body)
+        assert not is_genuine(secret, headers, body + b" ")
+        assert not is_genuine("whsec_" + "A" * 43 + "=", headers, body)
+    assert bystander.events() == []
+    assert bystander.http.get("/alerts").json()["alerts"] == []
+
+
+def test_a_failing_receiver_gets_the_same_id_again(world: World) -> None:
+    tenant = world.tenant()
+    world.receiver.statuses[:] = [500, 302, 429]
+    tenant.rule()
+    tenant.hold(6)
+    until(lambda: tenant.last_delivery().get("webhook", {}).get("result") == "delivered")
+    ids = [headers["webhook-id"] for headers, body in world.receiver.received if tenant.name.encode() in body]
+    assert len(ids) == 4
+    assert len(set(ids)) == 1
+    assert "/elsewhere" not in str([headers for headers, _ in world.receiver.received]), "a redirect is not followed"
+
+
+def test_a_receiver_that_always_fails_is_given_up_and_the_alert_stays_listed(world: World) -> None:
+    tenant = world.tenant()
+    tenant.rule(webhook={"url": "http://127.0.0.1:1/"})
+    tenant.hold(6)
+
+    def is_empty() -> bool:
+        with world.redis.admin() as redis:
+            return bool(tenant.last_delivery()) and not redis.exists(f"{{@alerts}}:outbox:{tenant.name}")
+
+    until(is_empty)
+    assert tenant.last_delivery()["webhook"]["result"] == "unreachable"
+    assert len(tenant.http.get("/alerts", params={"status": "open"}).json()["alerts"]) == 1
+
+
+def test_mail_goes_to_the_domains_that_the_operator_admits(world: World) -> None:
+    tenant = world.tenant()
+    refused = tenant.http.put(
+        "/alerts/rules/mail",
+        json={"when": {"kind": "budget_used", "share": 0.5}, "email": [f"{CANARY}@elsewhere.example"]},
+    )
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "email")
+    assert CANARY not in refused.text
+    tenant.rule("mail", webhook=None, email=["privacy@acme.example", "ops@acme.example"])
+    assert tenant.http.post("/alerts/rules/mail/test").json() == {"results": {"email": "delivered"}}
+    tenant.hold(6)
+    recipients, text = until(
+        lambda: next((mail for mail in world.mail.messages if f"{tenant.name}/record" in mail[1]), None)
+    )
+    assert recipients == ["privacy@acme.example", "ops@acme.example"]
+    assert f"Subject: [privacy-gateway] fired: budget_used of {tenant.name}/record" in text.replace("\r\n ", " ")
+    [alert] = tenant.http.get("/alerts").json()["alerts"]
+    assert f"Message-ID: <{alert['id']}.fired@gateway.example>" in text
+    assert "used: 0.6" in text
+
+
+def test_a_sample_arrives_at_once(world: World) -> None:
+    tenant = world.tenant()
+    secret = tenant.rule()
+    assert tenant.http.post("/alerts/rules/near/test").json() == {"results": {"webhook": "delivered"}}
+    headers, body = next(sent for sent in world.receiver.received if tenant.name.encode() in sent[1])
+    assert is_genuine(secret, headers, body)
+    assert json.loads(body)["type"] == "alert.sample"
+    assert tenant.http.get("/alerts").json()["alerts"] == []
+
+
+def test_the_operator_hears_of_every_tenant(world: World) -> None:
+    tenant = world.tenant()
+    body = {"when": {"kind": "budget_used", "share": 0.95}, "webhook": {"url": world.receiver.url}}
+    admin = world.gateways[0].admin
+    assert admin.put("/admin/alerts/rules/all", json=body).status_code == 201
+    tenant.hold(9.6)
+    assert tenant.until_event("alert.fired")["alert"]["rule"] == "all"
+    assert tenant.http.get("/alerts").json()["alerts"] == []
+    assert [alert["tenant"] for alert in admin.get("/admin/alerts").json()["alerts"]] == [tenant.name]
+    assert admin.delete("/admin/alerts/rules/all").status_code == 204
+
+
+def test_text_of_documents_is_in_no_alert(world: World) -> None:
+    tenant = world.tenant()
+    tenant.rule()
+    embed = world.gateways[0].admin.post(f"/admin/tenants/{tenant.name}/keys", json={}).json()["key"]
+    answer = (
+        world.gateways[0]
+        .client(embed)
+        .post("/embed/sentdp", json={"documents": [{"text": f"{CANARY} is a word."}], "epsilon": 6})
+    )
+    assert answer.status_code == 200, answer.text
+    until(lambda: len(tenant.events()) == 2)  # the sentence's account and the token's
+    assert CANARY.encode() not in b"".join(body for _, body in world.receiver.received)
+    assert CANARY not in tenant.http.get("/alerts").text
+
+
+@pytest.mark.slow("crash")
+def test_a_restart_loses_nothing_and_fires_nothing_again(world: World) -> None:
+    tenant = world.tenant()
+    tenant.rule()
+    tenant.rule("again", webhook={"url": "http://127.0.0.1:1/"})
+    tenant.hold(6)
+    tenant.until_event("alert.fired")
+    world.receiver.statuses[:] = [503] * 2
+    tenant.hold(1)
+    tenant.rule("late", when={"kind": "budget_used", "share": 0.7})
+    until(lambda: len(world.receiver.statuses) < 2)
+    for gateway in world.gateways:
+        gateway.stop()
+    world.gateways[:] = [world.start(name) for name in ("a", "b")]
+    until(lambda: tenant.last_delivery("late").get("webhook", {}).get("result") == "delivered")
+    listed = tenant.http.get("/alerts").json()["alerts"]
+    assert sorted(alert["rule"] for alert in listed) == ["again", "late", "near"]
+    assert sorted(event["alert"]["rule"] for event in tenant.events()) == ["late", "near"]
+
+
+@pytest.mark.slow("crash")
+def test_a_ledger_that_is_not_trusted_is_reported_from_memory(world: World) -> None:
+    """Comes last: nothing trusts this ledger afterwards."""
+    tenant = world.tenant()
+    tenant.rule("seals", when={"kind": "integrity"})
+    books = [gateway.service.alert_watch.book for gateway in world.gateways]
+    until(lambda: all(book.find(tenant.name, "seals") for book in books))
+    with world.redis.admin() as redis:
+        redis.hset(f"{{{tenant.name}}}:tenant", "seq", "1")
+        redis.xtrim(f"{{{tenant.name}}}:journal", maxlen=0)
+    found = tenant.until_event("alert.fired")
+    assert (found["alert"]["target"], found["alert"]["facts"]) == ("ledger", {"reason": "not-trusted"})

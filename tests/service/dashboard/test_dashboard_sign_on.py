@@ -1,0 +1,191 @@
+"""Signing in to the dashboard through an identity provider, and everything that must not sign in."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import httpx
+import pytest
+from gateway_kit import LEAN, refused_start
+from inprocess_kit import Gateway
+from joserfc.jwk import RSAKey
+from provider_kit import SECRET, Provider
+
+ORIGIN = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+def provider(running: Provider) -> Iterator[Provider]:
+    kept = dict(vars(running))
+    yield running
+    vars(running).update(kept)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.stop()
+
+
+@pytest.fixture(scope="module")
+def served(running: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    grants: dict[str, Any] = {
+        "officers": {"operator": True},
+        "search-team": {"tenant": "acme", "roles": ["read", "release"]},
+        "readers": {"tenant": "acme"},
+    }
+    settings = LEAN | {"PRIVACY_GATEWAY_SIGN_ON": running.setting(**grants)}
+    with mock.patch.dict(os.environ, {"TEST_SIGN_ON_KEY": SECRET}):
+        gateway = Gateway(tmp_path_factory.mktemp("sign-on") / "data", settings)
+    gateway.tenant("acme")
+    gateway.tenant("other")
+    yield gateway
+    gateway.stop()
+
+
+def browser(served: Gateway) -> httpx.Client:
+    client = served.new_client({"Origin": ORIGIN})
+    client.base_url = httpx.URL(ORIGIN)
+    return client
+
+
+def signed_on(client: httpx.Client, provider: Provider, view: str = "") -> httpx.Response:
+    begun = client.get("/dashboard/sign-on", params={"view": view} if view else {})
+    assert begun.status_code == 303, begun.text
+    return client.get(provider.approve(begun.headers["location"]))
+
+
+def test_a_person_signs_in_with_the_roles_of_the_grant(served: Gateway, provider: Provider) -> None:
+    client = browser(served)
+    page = signed_on(client, provider, "journal")
+    assert page.status_code == 200
+    assert 'url=/dashboard/journal"' in page.text
+    session = client.get("/dashboard/session").json()
+    assert (session["tenant"], session["roles"]) == ("acme", ["read", "release"])
+    assert client.get("/budget").status_code == 200
+    assert client.get("/jobs").status_code == 403
+    assert client.get("/budget/other/sentence").status_code == 404
+    headers = {"X-Form-Token": session["form_token"]}
+    released = client.post("/embed/sentdp", json={"documents": [{"text": "One. Two."}], "epsilon": 1}, headers=headers)
+    assert released.status_code == 200, released.text
+
+
+def test_the_sign_in_page_offers_the_provider(served: Gateway) -> None:
+    assert 'href="/dashboard/sign-on?view=journal"' in browser(served).get("/dashboard/journal").text
+    assert 'href="/dashboard/sign-on"' in browser(served).get("/dashboard/%22%3E%3Cscript%3E").text
+
+
+def test_the_first_grant_that_a_person_has_applies(served: Gateway, provider: Provider) -> None:
+    provider.claims = {"sub": "b", "groups": ["readers", "officers"]}
+    client = browser(served)
+    assert signed_on(client, provider).status_code == 200
+    assert client.get("/dashboard/session").json()["operator"]
+    assert client.get("/admin/tenants").status_code == 200
+
+
+@pytest.mark.parametrize("groups", [[], None, "nothing", ["acme"], {"search-team": 1}, [["search-team"]], 7], ids=repr)
+def test_a_person_without_a_grant_gets_no_session(served: Gateway, provider: Provider, groups: Any) -> None:
+    provider.claims = {"sub": "c", "groups": groups}
+    client = browser(served)
+    refused = signed_on(client, provider)
+    assert refused.status_code == 403
+    assert "grants you nothing" in refused.text
+    assert client.get("/budget").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"aud": "another-client"},
+        {"iss": "https://evil.example"},
+        {"nonce": "another"},
+        {"exp": int(time.time()) - 3600},
+        {"azp": "another-client"},
+        {"sub": 7},
+        {"nonce": None},
+    ],
+    ids=["audience", "issuer", "nonce", "expired", "party", "subject", "no-nonce"],
+)
+def test_a_token_that_is_not_for_this_request_signs_nobody_in(
+    served: Gateway, provider: Provider, wrong: dict[str, Any]
+) -> None:
+    provider.wrong = wrong
+    client = browser(served)
+    refused = signed_on(client, provider)
+    assert (refused.status_code, "not valid" in refused.text) == (403, True)
+    assert client.get("/budget").status_code == 401
+
+
+def test_a_token_of_another_key_signs_nobody_in(served: Gateway, provider: Provider) -> None:
+    provider.key = RSAKey.generate_key(2048, {"kid": "1"})
+    client = browser(served)
+    assert signed_on(client, provider).status_code == 403
+    provider.published = [provider.key]  # a provider may change its keys
+    assert signed_on(client, provider).status_code == 200
+
+
+def test_an_answer_belongs_to_the_browser_that_asked(served: Gateway, provider: Provider) -> None:
+    victim, attacker = browser(served), browser(served)
+    begun = attacker.get("/dashboard/sign-on")
+    answer = provider.approve(begun.headers["location"])
+    assert victim.get(answer).status_code == 403  # no request of this browser
+    victim.get("/dashboard/sign-on")
+    assert victim.get(answer).status_code == 403  # another request of this browser
+    assert victim.get("/budget").status_code == 401
+    assert attacker.get(answer).status_code == 200
+    assert attacker.get(answer).status_code == 403  # a code is used once
+
+
+@pytest.mark.parametrize("carried", ["", "x", "AAAA" * 40, "é"])
+def test_an_altered_cookie_signs_nobody_in(served: Gateway, provider: Provider, carried: str) -> None:
+    client = browser(served)
+    answer = provider.approve(client.get("/dashboard/sign-on").headers["location"])
+    client.cookies.clear()
+    cookie = b"pgw_sign_on=" + carried.encode("latin-1")
+    assert client.get(answer, headers={b"Cookie": cookie}).status_code == 403
+
+
+def test_a_provider_that_does_not_answer_signs_nobody_in(tmp_path_factory: pytest.TempPathFactory) -> None:
+    provider = Provider()
+    provider.is_down = True
+    settings = LEAN | {"PRIVACY_GATEWAY_SIGN_ON": provider.setting(x={"operator": True})}
+    with mock.patch.dict(os.environ, {"TEST_SIGN_ON_KEY": SECRET}):
+        gateway = Gateway(tmp_path_factory.mktemp("down") / "data", settings)
+    try:
+        assert "cannot be reached" in browser(gateway).get("/dashboard/sign-on").text
+        provider.is_down = False
+        refused = browser(gateway).get("/dashboard/sign-on/done", params={"error": "access_denied", "state": "x"})
+        assert "refused to sign you in" in refused.text
+    finally:
+        gateway.stop()
+        provider.stop()
+
+
+def test_without_a_provider_there_is_no_such_route(gateway: Gateway) -> None:
+    client = browser(gateway)
+    assert client.get("/dashboard/sign-on").status_code == 404
+    assert client.get("/dashboard/sign-on/done").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        '{"issuer": "http://id.example.com", "client_id": "x", "grants": {"a": {"operator": true}}}',
+        '{"issuer": "https://id.example.com", "client_id": "x", "grants": {}}',
+        '{"issuer": "https://id.example.com", "client_id": "x", "grants": {"a": {}}}',
+        '{"issuer": "https://id.example.com", "client_id": "x", "grants": {"a": {"tenant": "b", "operator": true}}}',
+        '{"issuer": "https://id.example.com", "client_id": "x", "grants": {"a": {"tenant": "b", "roles": ["jobs"]}}}',
+        '{"issuer": "https://id.example.com", "client_id": "x", "key_env": "NONE", "grants": {"a": {"tenant": "b"}}}',
+        "{",
+    ],
+    ids=["plain-http", "no-grants", "no-grant", "both", "no-read", "no-key", "no-json"],
+)
+@pytest.mark.slow("process")
+def test_a_wrong_setting_stops_the_start(tmp_path_factory: pytest.TempPathFactory, setting: str) -> None:
+    message = refused_start(tmp_path_factory.mktemp("wrong") / "data", {"PRIVACY_GATEWAY_SIGN_ON": setting})
+    assert "sign_on" in message.lower()

@@ -1,0 +1,188 @@
+"""The operator's views in a real browser, on the admin port of a real gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from browser_kit import Browser, Page, expect, needs_chromium, running_browser, sign_in, until_shown
+from gateway_kit import LEAN, Gateway, Tenant, free_port
+from view_kit import accessible, escaped, figures, poisoned, watched
+
+pytestmark = [needs_chromium, pytest.mark.slow("browser")]
+
+VIEWS = ("service", "tenants", "audit")
+
+
+class WithAdminPort(Gateway):
+    """A gateway whose administration has a port of its own."""
+
+    @property
+    def admin_url(self) -> str:
+        return f"http://127.0.0.1:{self.environment['PRIVACY_GATEWAY_ADMIN_PORT']}"
+
+    @property
+    def admin_key(self) -> str:
+        return (self.data_dir / "admin.key").read_text().strip()
+
+    @property
+    def admin(self) -> httpx.Client:
+        client = httpx.Client(
+            base_url=self.admin_url, headers={"Authorization": f"Bearer {self.admin_key}"}, timeout=60
+        )
+        self._clients.append(client)
+        return client
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithAdminPort]:
+    settings = LEAN | {"PRIVACY_GATEWAY_ADMIN_PORT": str(free_port())}
+    running = WithAdminPort(tmp_path_factory.mktemp("operator-views") / "data", settings)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tenant(served: WithAdminPort) -> Tenant:
+    """A tenant that has released something."""
+    opened = served.tenant(epsilon=50.0)
+    assert opened.embed(epsilon=4.0).status_code == 200
+    assert opened.embed(epsilon=-1).status_code == 422
+    return opened
+
+
+def agree(page: Page, action: str) -> None:
+    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
+
+
+def actions(served: WithAdminPort) -> list[tuple[str, str, str]]:
+    entries = served.admin.get("/admin/audit", params={"limit": 1000}).json()["entries"]
+    return [(entry["by"], entry["action"], entry["target"]) for entry in entries]
+
+
+def test_the_service_shows_the_figures_of_the_api(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key)
+        assert page.locator("nav a").all_inner_texts() == ["Service", "Tenants", "Audit log"]
+        found = served.admin.get("/admin/service").json()
+        release = next(row for row in found["requests"] if row["route"] == "/embed/sentdp")
+        table = page.get_by_role("table", name="Requests by route")
+        assert figures(table, "/embed/sentdp")[0] == release["seconds"]["count"] == 2
+        expect(table.get_by_role("row").filter(has_text="/embed/sentdp")).to_contain_text("200: 1, 422: 1")
+        problems = page.get_by_role("table", name="Problems by code")
+        count = next(row["count"] for row in found["problems"] if row["code"] == "invalid-input")
+        assert figures(problems, "invalid-input") == [count]
+        workers = page.get_by_role("table", name="Workers by role")
+        expect(workers.get_by_role("row").filter(has_text="embed")).to_contain_text("ready")
+        expect(page.locator(".card").filter(has_text="The ledger is durable")).to_contain_text("yes")
+
+
+def test_the_service_is_live(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key)
+        row = page.get_by_role("table", name="Requests by route").get_by_role("row").filter(has_text="/entities")
+        assert row.count() == 0
+        assert tenant.http.get("/entities").status_code == 200
+        expect(row).to_contain_text("200: 1")
+
+
+def test_budgets_of_a_tenant_are_those_of_the_api(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
+        table = page.get_by_role("table", name=f"Accounts of {tenant.name}")
+        for account in served.admin.get(f"/admin/tenants/{tenant.name}/budgets").json()["accounts"]:
+            assert figures(table, account["account"]) == [
+                account["limit"]["epsilon"],
+                account["limit"]["delta"],
+                account["committed"]["epsilon"],
+                account["reserved"]["epsilon"],
+                account["remaining"]["epsilon"],
+            ]
+
+
+def test_a_tenant_is_created_when_it_was_asked_for_twice(served: WithAdminPort, browser: Browser) -> None:
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key, "/dashboard/tenants")
+        page.get_by_label("Name").fill("from-the-page")
+        page.get_by_label("Epsilon of each unit").fill("12.5")
+        page.get_by_role("button", name="Create the tenant").click()
+        agree(page, "Cancel")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert ("operator", "tenant.create", "from-the-page") not in actions(served)
+        page.get_by_role("button", name="Create the tenant").click()
+        agree(page, "Create the tenant")
+        key = page.locator("#new-key").inner_text()
+        accounts = served.client(key).get("/budget").json()["accounts"]
+        assert {each["limit"]["epsilon"] for each in accounts} == {12.5}
+        assert ("operator", "tenant.create", "from-the-page") in actions(served)
+        page.reload()
+        until_shown(page)
+        assert key not in page.content()
+
+
+def test_keys_of_a_tenant_are_created_and_revoked(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
+        page.get_by_label("Label").fill("by the operator")
+        page.get_by_role("button", name="Create", exact=True).click()
+        agree(page, "Create the key")
+        key = page.locator("#new-key").inner_text()
+        key_id = key.split("_")[1]
+        assert served.client(key).get("/budget").status_code == 200
+        page.get_by_role("button", name=f"Revoke {key_id}").click()
+        agree(page, "Revoke the key")
+        expect(page.get_by_role("row").filter(has_text=key_id)).to_contain_text("revoked")
+        assert served.client(key).get("/budget").status_code == 401
+        logged = [action for by, action, target in actions(served) if target == f"{tenant.name}/{key_id}"]
+        assert logged == ["key.create", "key.revoke"]
+        page.get_by_role("link", name="Audit log").click()
+        until_shown(page)
+        rows = page.get_by_role("row").filter(has_text=f"{tenant.name}/{key_id}")
+        expect(rows).to_have_count(2)
+        expect(rows.last).to_contain_text("key.revoke")
+        expect(rows.first).to_contain_text("by the operator")
+
+
+def test_the_other_port_has_no_view_of_the_operator(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    with watched(browser, served.url) as (page, _):
+        sign_in(page, served.admin_key, "/dashboard/jobs")
+        assert page.locator("nav a").all_inner_texts() == ["Jobs"]
+        for view in VIEWS:
+            found = page.goto(f"/dashboard/{view}")
+            assert found is not None
+            assert found.status == 404
+        status = "fetch('/admin/service').then((answer) => answer.status)"
+        assert page.evaluate(status) == 404
+
+
+def test_the_admin_port_has_no_view_of_a_tenant(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    with watched(browser, served.admin_url) as (page, _):
+        page.goto("/dashboard")
+        page.get_by_label("API key").fill(tenant.key)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="No such view")).to_be_visible()
+        assert page.locator("nav a").count() == 0
+        for path in ("/admin/tenants", "/admin/service", "/admin/audit"):
+            assert page.evaluate(f"fetch('{path}').then((answer) => answer.status)") == 403
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_string_for_the_operator_becomes_markup(
+    served: WithAdminPort, tenant: Tenant, browser: Browser, view: str
+) -> None:
+    with watched(browser, served.admin_url) as (page, _):
+        poisoned(page)
+        sign_in(page, served.admin_key, f"/dashboard/{view}")
+        escaped(page)
+
+
+def test_every_operator_view_is_accessible(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    views = tuple(f"tenants?tenant={tenant.name}" if view == "tenants" else view for view in VIEWS)
+    accessible(browser, served.admin_url, served.admin_key, views, lambda _: None)

@@ -1,0 +1,200 @@
+"""Requests whose texts are filled under a budget: what leaves, what it costs, and what the headers say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
+from model_kit import ModelServer
+from proxy_kit import POLICIES
+
+TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org."
+ORIGINALS = ("Maria", "Keller", "maria", "Lisbon", "example.org")
+EPSILON = 4.0
+
+
+@pytest.fixture
+def tenant(proxying: Gateway) -> Tenant:
+    return proxying.tenant(epsilon=100.0)
+
+
+def ask(tenant: Tenant, *texts: str, policy: str = "priced", headers: Any = None, **fields: Any) -> httpx.Response:
+    messages = [{"role": "user", "content": text} for text in texts or (TEXT,)]
+    body = {"model": "stub-gpt", "messages": messages} | fields
+    return tenant.http.post("/v1/chat/completions", json=body, headers={"Privacy-Policy": policy} | dict(headers or {}))
+
+
+def sent(llm: ModelServer) -> list[str]:
+    return [message["content"] for message in llm.bodies[-1]["messages"]]
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+    error: dict[str, Any] = answer.json()["error"]
+    return error
+
+
+def test_each_text_is_filled_and_charged_before_it_leaves(tenant: Tenant, llm: ModelServer) -> None:
+    answer = ask(tenant, TEXT, "Nothing is masked here.", TEXT)
+    assert answer.status_code == 200, answer.text
+    first, second, third = sent(llm)
+    assert second == "Nothing is masked here."
+    for filled in (first, third):
+        assert filled.startswith("Please write to ")
+        assert not [each for each in ORIGINALS if each in filled]
+    assert tenant.committed("token") == 3 * EPSILON
+    assert answer.headers["privacy-guarantee"] == "pure-dp; unit=token"
+    assert answer.headers["privacy-epsilon"] == str(EPSILON)
+    assert answer.headers["privacy-remaining"] == str(100.0 - 3 * EPSILON)
+    assert answer.headers["release-id"]
+    assert answer.json()["choices"][0]["message"]["content"] == third  # as the model said it
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_every_format_is_filled(tenant: Tenant, llm: ModelServer, path: str, stream: bool) -> None:
+    body: dict[str, Any] = {"model": "stub-gpt", "input": TEXT, "instructions": "Be kind.", "stream": stream}
+    if path == "/v1/messages":
+        turn = {"role": "user", "content": [{"type": "text", "text": TEXT}]}
+        body = {"model": "stub-claude", "max_tokens": 9, "system": "Be kind.", "messages": [turn], "stream": stream}
+    answer = tenant.http.post(path, json=body, headers={"Privacy-Policy": "priced"})
+    assert answer.status_code == 200, answer.text
+    assert not [each for each in ORIGINALS if each in llm.seen + answer.text]
+    assert answer.headers["privacy-guarantee"] == "pure-dp; unit=token"
+    assert tenant.committed("token") == 2 * EPSILON
+
+
+def test_metric_fills_say_their_worst_case(tenant: Tenant, llm: ModelServer) -> None:
+    answer = ask(tenant, "Zworykin met the buyers on Monday.", policy="priced-words")
+    assert answer.status_code == 200, answer.text
+    guarantee, unit, worst = answer.headers["privacy-guarantee"].split("; ")
+    assert (guarantee, unit) == ("metric-dp", "unit=token")
+    assert float(worst.removeprefix("epsilon-worst-case=")) == tenant.committed("token")
+    assert float(answer.headers["privacy-epsilon"]) == 2.5 == tenant.committed("vector")
+    assert "Zworykin" not in llm.seen
+
+
+def test_keys_and_form_of_json_stay(tenant: Tenant, llm: ModelServer) -> None:
+    call = {"name": "mail", "arguments": json.dumps({"to": "Maria Keller", "copies": 2, "urgent": ""})}
+    messages: Any = [
+        {"role": "user", "content": "Mail her."},
+        {"role": "assistant", "tool_calls": [{"id": "t1", "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": "t1", "content": json.dumps([{"customer": "Maria Keller"}])},
+    ]
+    answer = ask(tenant, messages=messages)
+    assert answer.status_code == 200, answer.text
+    found = llm.bodies[-1]["messages"]
+    arguments = json.loads(found[1]["tool_calls"][0]["function"]["arguments"])
+    assert (list(arguments), arguments["copies"], arguments["urgent"]) == (["to", "copies", "urgent"], 2, "")
+    assert list(json.loads(found[2]["content"])[0]) == ["customer"]
+    assert "Maria" not in llm.seen
+    assert tenant.committed("token") == 4 * EPSILON  # the number is a value, too
+
+
+def test_without_budget_nothing_leaves_and_nothing_is_charged(proxying: Gateway, llm: ModelServer) -> None:
+    poor = proxying.tenant(epsilon=2 * EPSILON)
+    error = refused(ask(poor, TEXT, TEXT, TEXT), 403, "budget-exhausted")
+    assert error["requested"]["epsilon"] == 3 * EPSILON
+    assert not llm.bodies
+    assert poor.committed("token") == 0.0
+    assert ask(poor, TEXT, TEXT).status_code == 200
+    refused(ask(poor), 403, "budget-exhausted")
+    assert len(llm.bodies) == 1
+
+
+def test_a_repeat_under_the_same_key_sends_the_same_text_and_costs_nothing(tenant: Tenant, llm: ModelServer) -> None:
+    key = {"Idempotency-Key": "k1"}
+    first, second = ask(tenant, headers=key), ask(tenant, headers=key)
+    assert first.headers["release-id"] == second.headers["release-id"]
+    assert llm.bodies[0] == llm.bodies[1]
+    assert tenant.committed("token") == EPSILON
+    refused(ask(tenant, "Another text.", headers=key), 400, "idempotency-conflict")
+    refused(ask(tenant, policy="priced-words", headers=key), 400, "idempotency-conflict")
+    ask(tenant)
+    assert llm.bodies[2] != llm.bodies[0] or tenant.committed("token") == 2 * EPSILON
+    assert tenant.committed("token") == 2 * EPSILON
+
+
+def test_a_failed_upstream_keeps_the_charge_and_says_so(tenant: Tenant, llm: ModelServer) -> None:
+    llm.status = 500
+    failed = ask(tenant)
+    assert failed.status_code == 500
+    assert failed.headers["x-should-retry"] == "false"
+    assert failed.headers["privacy-epsilon"] == str(EPSILON)
+    assert tenant.committed("token") == EPSILON
+    llm.status = 200
+    again = ask(tenant, headers={"Idempotency-Key": failed.headers["idempotency-key"]})
+    assert again.status_code == 200, again.text
+    assert tenant.committed("token") == EPSILON
+    assert llm.bodies[0] == llm.bodies[1]
+
+
+def test_what_has_no_guarantee_is_refused_before_it_costs(tenant: Tenant, llm: ModelServer) -> None:
+    signed = [{"type": "thinking", "thinking": TEXT, "signature": "c2ln"}]
+    turns = [{"role": "user", "content": "Hm."}, {"role": "assistant", "content": signed}]
+    body = {"model": "stub-claude", "max_tokens": 9, "messages": turns}
+    answer = tenant.http.post("/v1/messages", json=body, headers={"Privacy-Policy": "priced"})
+    assert answer.status_code == 400
+    picture = [{"type": "image_url", "image_url": {"url": "https://example.org/zq.png"}}]
+    refused(ask(tenant, messages=[{"role": "user", "content": picture}]), 400, "invalid-input")
+    refused(ask(tenant, " "), 400, "invalid-input")
+    refused(ask(tenant, *["x"] * 257), 400, "invalid-input")
+    background = {"model": "stub-gpt", "input": TEXT, "background": True}
+    answer = tenant.http.post("/v1/responses", json=background, headers={"Privacy-Policy": "priced"})
+    refused(answer, 400, "invalid-input")
+    refused(ask(tenant, headers={"Privacy-Subject": "ada"}), 400, "subject-not-allowed")
+    assert not llm.bodies
+    assert tenant.committed("token") == 0.0
+
+
+def test_a_conversation_that_the_upstream_keeps_costs_its_new_texts(tenant: Tenant, llm: ModelServer) -> None:
+    for number, fields in enumerate(({}, {"previous_response_id": "r1"}, {"conversation": "c1"}), 1):
+        body = {"model": "stub-gpt", "input": TEXT} | fields
+        answer = tenant.http.post("/v1/responses", json=body, headers={"Privacy-Policy": "priced"})
+        assert answer.status_code == 200, answer.text
+        assert tenant.committed("token") == number * EPSILON
+
+
+def test_a_subject_pays_for_its_requests(proxying: Gateway, llm: ModelServer) -> None:
+    tenant = proxying.tenant(epsilon=1000.0, subject_epsilon=EPSILON)
+    refused(ask(tenant), 400, "subject-required")
+    for subject in ("ada", "bob"):
+        assert ask(tenant, headers={"Privacy-Subject": subject}).status_code == 200
+    refused(ask(tenant, headers={"Privacy-Subject": "ada"}), 403, "budget-exhausted")
+    assert len(llm.bodies) == 2
+    assert "ada" not in llm.seen
+
+
+def test_with_reuse_a_conversation_pays_for_each_text_once(
+    stub: ModelServer, llm: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("reusing")
+    (folder / "policies.toml").write_text(POLICIES)
+    settings = {
+        "PRIVACY_GATEWAY_UPSTREAMS": stub.setting,
+        "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
+        "PRIVACY_GATEWAY_REUSE_RETENTION_S": "3600",
+    }
+    gateway = Gateway(folder / "data", settings)
+    try:
+        tenant = gateway.tenant()
+        turns = [TEXT, "Jonas Weber lives in Porto.", "Who lives in Porto?"]
+        for count in range(1, len(turns) + 1):
+            answer = ask(tenant, *turns[:count])
+            assert answer.headers["privacy-guarantee"] == "pure-dp; unit=token; repeats=public"
+            assert tenant.committed("token") == count * EPSILON
+        assert sent(llm)[:2] == [message["content"] for message in llm.bodies[1]["messages"]]
+        last = ask(tenant, *turns)  # nothing is new
+        assert last.status_code == 200
+        assert llm.bodies[-1] == llm.bodies[-2]
+        assert tenant.committed("token") == len(turns) * EPSILON
+        assert "release-id" not in last.headers
+        ask(gateway.tenant(), *turns)
+        ask(tenant, *turns, headers={"Idempotency-Key": "k"})
+        assert tenant.committed("token") == 2 * len(turns) * EPSILON
+    finally:
+        gateway.stop()
