@@ -129,8 +129,11 @@ class JournalEntry(Answer):
     release_id: str | None = None
     mechanism: str | None = None
     reason: str | None = None
+    route: str | None = None
     key_id: str | None = None
     amount: Cost | None = None
+    seal: int | None = None
+    sha256: str | None = None
 
 
 class SeriesPoint(Answer):

@@ -56,9 +56,30 @@ def _fits(rows: list[HeadroomRow], mechanism: str) -> int:
     return min(found)
 
 
-def journal(core: Core, account: str, *, limit: int | None = None, key_id: str | None = None) -> Op[None]:
-    """Every entry of an account's journal. `key_id`: only those of one API key."""
-    yield from pages(core, f"/budget/{account}/journal", "entries", JournalEntry, limit=limit, key_id=key_id)
+def journal(
+    core: Core,
+    account: str,
+    *,
+    limit: int | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    transition: str | None = None,
+    mechanism: str | None = None,
+    route: str | None = None,
+    key_id: str | None = None,
+    subject: str | None = None,
+    order: str | None = None,
+) -> Op[None]:
+    """The entries of an account's journal. `limit`: of one page; the others choose entries and their order."""
+    filters: dict[str, Any] = {
+        "from": from_ms,
+        "to": to_ms,
+        "transition": transition,
+        "mechanism": mechanism,
+        "route": route,
+    }
+    filters |= {"key_id": key_id, "subject": subject, "order": order}
+    yield from pages(core, f"/budget/{account}/journal", "entries", JournalEntry, limit=limit, **filters)
 
 
 def subjects(core: Core, account: str, *, near: float | None = None, limit: int | None = None) -> Op[None]:
