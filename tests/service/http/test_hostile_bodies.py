@@ -41,7 +41,7 @@ def _attack(gateway: Gateway, tenant: Tenant, errors_found: list[int], place: Pl
     client = tenant.http
     if path.startswith("/admin/"):
         client = gateway.admin
-    elif path.startswith("/keys"):
+    elif path.startswith(("/keys", "/alerts")):
         roles = {"roles": ["admin", "read"]}
         made = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json=roles)
         client = gateway.client(made.json()["key"])
