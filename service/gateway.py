@@ -119,14 +119,7 @@ class Gateway:
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self.integrity = Integrity(ledger.client, self.master_key)
-        self._maintenance = Maintenance(
-            settings,
-            client=ledger.client,
-            ledger=self.ledger,
-            sealer=ledger.sealer,
-            folds=(self.series, self.spending),
-            ranks=self.ranks,
-        )
+        self._maintenance = Maintenance(settings, ledger, folds=(self.series, self.spending), ranks=self.ranks)
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
@@ -318,14 +311,7 @@ class Gateway:
                 sanitize_schemas.typical,
                 "sanitize",
             ),
-            Estimated(
-                "sentdp",
-                SentDPRequest,
-                frozenset({"documents"}),
-                self.sentdp,
-                sentdp_schemas.typical,
-                "embed/sentdp",
-            ),
+            Estimated("sentdp", SentDPRequest, {"documents"}, self.sentdp, sentdp_schemas.typical, "embed/sentdp"),
             Estimated("vector", VectorRequest, frozenset(), self.vectors, vector_schemas.typical, "embed/vector"),
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,7 +33,7 @@ class Estimated:
 
     name: str
     body: type[Strict]
-    marks: frozenset[str]
+    marks: Set[str]
     pricing: Pricing
     typical: Callable[[float], Sequence[Strict]] = lambda _: ()
     route: str = ""

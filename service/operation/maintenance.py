@@ -14,13 +14,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from core.errors import LedgerError, LedgerNotTrusted
-from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_fold import JournalFold
-from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from service import metrics
 from service.config.settings import Settings
+from service.ledger import LedgerParts
 from service.operation.budget_metrics import BudgetMetrics
 from service.operation.freed_memory import TRIM_INTERVAL_S, trim
 from service.operation.loop_lag import measure_loop_lag
@@ -32,22 +30,15 @@ class Maintenance:
     """The background tasks of a gateway and its ledger."""
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        client: LedgerClient,
-        ledger: Ledger,
-        sealer: Sealer,
-        folds: Sequence[JournalFold],
-        ranks: SubjectRanks,
+        self, settings: Settings, parts: LedgerParts, *, folds: Sequence[JournalFold], ranks: SubjectRanks
     ) -> None:
         self._settings = settings
-        self._client = client
-        self._ledger = ledger
-        self._sealer = sealer
+        self._client = parts.client
+        self._ledger = parts.ledger
+        self._sealer = parts.sealer
         self._folds = folds
         self._ranks = ranks
-        self._budgets = BudgetMetrics(ledger, accounts_max=settings.budget_metrics_max)
+        self._budgets = BudgetMetrics(parts.ledger, accounts_max=settings.budget_metrics_max)
         self._tasks: list[asyncio.Task[None]] = []
         self._sealing = False
         self._sealed_at: float | None = None

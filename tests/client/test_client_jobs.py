@@ -128,3 +128,17 @@ def test_a_large_table_is_sent_as_lines() -> None:
     assert json.loads(request.url.params["schema"]) == schema
     assert len(request.content.splitlines()) == 2
     assert request.headers["Idempotency-Key"]
+
+
+def test_a_stream_that_is_left_early_is_closed() -> None:
+    closed: list[bool] = []
+
+    class Watched(httpx.ByteStream):
+        def close(self) -> None:
+            closed.append(True)
+
+    stream = Watched(event("progress", 1) + event("progress", 2))
+    with client_with(Recorder(lambda _: httpx.Response(200, stream=stream))) as client:
+        for _ in client.jobs.events("j1"):
+            break
+    assert closed

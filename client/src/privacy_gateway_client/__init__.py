@@ -4,8 +4,9 @@
 idempotency key of its own, which all of its retries keep, so that a lost answer is never paid twice.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from privacy_gateway_client.answers import Account, Job, Privacy, SanitizedRow
-from privacy_gateway_client.async_client import AsyncGateway
 from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.cache import Cache, new_cache_key
 from privacy_gateway_client.cap import BudgetCap
@@ -33,6 +34,9 @@ from privacy_gateway_client.exchange import Retry
 from privacy_gateway_client.limits import Limits
 from privacy_gateway_client.requests import Document, Fill, Mask, TextDocument
 from privacy_gateway_client.results import Embeddings, Partial, Release, Sanitized
+
+if TYPE_CHECKING:
+    from privacy_gateway_client.async_client import AsyncGateway
 
 __all__ = [
     "Account",
@@ -73,3 +77,12 @@ __all__ = [
     "WorkFailed",
     "new_cache_key",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`AsyncGateway` is imported with its first use: asyncio takes a fifth of the time of the whole import."""
+    if name != "AsyncGateway":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from privacy_gateway_client.async_client import AsyncGateway
+
+    return AsyncGateway

@@ -8,10 +8,11 @@ import httpx
 from typing_extensions import Self, Unpack
 
 from privacy_gateway_client import answers
+from privacy_gateway_client.async_driver import AsyncDriver
+from privacy_gateway_client.async_surface import awaiting, listing_async
 from privacy_gateway_client.cap import BudgetCap
 from privacy_gateway_client.connection import EventData, Sanitised, Settings, Space, SyntheticRow, http_options
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.drivers import AsyncDriver
 from privacy_gateway_client.operations import (
     administration,
     budget,
@@ -23,7 +24,7 @@ from privacy_gateway_client.operations import (
     sanitizing,
     vectors,
 )
-from privacy_gateway_client.surface import Emits, awaiting, listing_async
+from privacy_gateway_client.surface import Emits
 
 
 class AsyncBudget(Space[AsyncDriver]):

@@ -1,12 +1,11 @@
-"""The two drivers: they carry out the effects of an operation with `httpx.Client` or `httpx.AsyncClient`."""
+"""The blocking driver: it carries out the effects of an operation with `httpx.Client`, and what both drivers share."""
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -61,6 +60,7 @@ class BlockingDriver:
     def _steps(self, operation: Op[T]) -> Generator[Any, None, T]:
         answer: Any = None
         failure: BaseException | None = None
+        flows: list[Flow] = []
         try:
             while True:
                 try:
@@ -76,16 +76,20 @@ class BlockingDriver:
                     answer = self._carry_out(effect)
                 except Exception as error:
                     failure = error
+                if isinstance(answer, Flow):
+                    flows.append(answer)
         finally:
             operation.close()
+            for flow in flows:  # also those that a caller's loop has left before their end
+                flow.source.answer.close()
 
     def _carry_out(self, effect: Effect) -> Any:
         if isinstance(effect, Send):
             request = effect.request
-            return _exchange(lambda: _whole(self._http.send(_built(self._http, request, _body(request)))))
+            return _exchange(lambda: whole(self._http.send(built(self._http, request, _body(request)))))
         if isinstance(effect, Open):
             request = effect.request
-            return _exchange(lambda: _flow(self._http.send(_built(self._http, request, _body(request)), stream=True)))
+            return _exchange(lambda: _flow(self._http.send(built(self._http, request, _body(request)), stream=True)))
         if isinstance(effect, Piece):
             return _exchange(lambda: next(effect.flow.source.pieces(), None))
         if isinstance(effect, Line):
@@ -125,113 +129,7 @@ class BlockingDriver:
                 raise
 
 
-class AsyncDriver:
-    """Runs operations on the running event loop, and those of a `gather` as tasks."""
-
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def run(self, operation: Op[T]) -> T:
-        answer: Any = None
-        failure: BaseException | None = None
-        try:
-            while True:
-                try:
-                    effect = operation.send(answer) if failure is None else operation.throw(failure)
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-                answer = failure = None
-                try:
-                    answer = await self._carry_out(effect)
-                except Exception as error:
-                    failure = error
-        finally:
-            operation.close()
-
-    async def iterate(self, operation: Op[Any]) -> AsyncIterator[Any]:
-        """The values that the operation emits."""
-        answer: Any = None
-        failure: BaseException | None = None
-        flows: list[Flow] = []
-        try:
-            while True:
-                try:
-                    effect = operation.send(answer) if failure is None else operation.throw(failure)
-                except StopIteration:
-                    return
-                answer = failure = None
-                if isinstance(effect, Emit):
-                    yield effect.value
-                    continue
-                try:
-                    answer = await self._carry_out(effect)
-                    if isinstance(answer, Flow):
-                        flows.append(answer)
-                except Exception as error:
-                    failure = error
-        finally:
-            operation.close()
-            for flow in flows:  # those that a caller's loop has left before their end
-                await flow.source.answer.aclose()
-
-    async def _carry_out(self, effect: Effect) -> Any:
-        if isinstance(effect, Send):
-            return await self._send(effect.request)
-        if isinstance(effect, Open):
-            return await self._open(effect.request)
-        if isinstance(effect, Piece):
-            return await _exchanged(anext(effect.flow.source.pieces(), None))
-        if isinstance(effect, Line):
-            return await _exchanged(anext(effect.flow.source.lines(), None))
-        if isinstance(effect, Close):
-            return await effect.flow.source.answer.aclose()
-        if isinstance(effect, Sleep):
-            return await asyncio.sleep(effect.seconds)
-        if isinstance(effect, Call):
-            return await asyncio.to_thread(effect.function)
-        if isinstance(effect, Gather):
-            return await self._gather(effect)
-        raise TypeError("not an effect")
-
-    async def _send(self, request: Outgoing) -> Incoming:
-        built = _building(lambda: _built(self._http, request, _async_body(request)))
-        return _whole(await _exchanged(self._http.send(built)))
-
-    async def _open(self, request: Outgoing) -> Flow:
-        built = _building(lambda: _built(self._http, request, _async_body(request)))
-        return _async_flow(await _exchanged(self._http.send(built, stream=True)))
-
-    async def _gather(self, effect: Gather) -> list[Outcome]:
-        free = asyncio.Semaphore(effect.concurrency)
-        stopped = False
-
-        async def one(operation: Op[Any]) -> Outcome:
-            nonlocal stopped
-            async with free:
-                if stopped:
-                    operation.close()
-                    return Outcome(started=False)
-                try:
-                    return Outcome(await self.run(operation))
-                except Exception as error:
-                    stopped = True
-                    return Outcome(error=error)
-
-        tasks = [asyncio.ensure_future(one(operation)) for operation in effect.operations]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
-
-
-class _Source:
+class Source:
     """The body of an answer that arrives in pieces: read as bytes or as lines, once."""
 
     def __init__(self, answer: httpx.Response, pieces: Any, lines: Any) -> None:
@@ -250,7 +148,7 @@ class _Source:
         return self._opened
 
 
-def _built(http: httpx.Client | httpx.AsyncClient, request: Outgoing, content: Any) -> httpx.Request:
+def built(http: httpx.Client | httpx.AsyncClient, request: Outgoing, content: Any) -> httpx.Request:
     return http.build_request(
         request.method, request.path, params=dict(request.params) or None, headers=request.headers, content=content
     )
@@ -260,35 +158,12 @@ def _body(request: Outgoing) -> Any:
     return request.content() if callable(request.content) else request.content
 
 
-def _async_body(request: Outgoing) -> Any:
-    if not callable(request.content):
-        return request.content
-    opened = request.content()
-
-    async def pieces() -> AsyncIterator[bytes]:
-        for piece in opened:
-            yield piece
-
-    return pieces()
-
-
-def _whole(answer: httpx.Response) -> Incoming:
+def whole(answer: httpx.Response) -> Incoming:
     return Incoming(answer.status_code, answer.headers, answer.content)
 
 
 def _flow(answer: httpx.Response) -> Flow:
-    return Flow(answer.status_code, answer.headers, _Source(answer, answer.iter_bytes, answer.iter_lines))
-
-
-def _async_flow(answer: httpx.Response) -> Flow:
-    return Flow(answer.status_code, answer.headers, _Source(answer, answer.aiter_bytes, answer.aiter_lines))
-
-
-def _building(build: Callable[[], httpx.Request]) -> httpx.Request:
-    try:
-        return build()
-    except httpx.InvalidURL:
-        raise _too_long() from None
+    return Flow(answer.status_code, answer.headers, Source(answer, answer.iter_bytes, answer.iter_lines))
 
 
 def _exchange(act: Callable[[], T]) -> T:
@@ -299,22 +174,13 @@ def _exchange(act: Callable[[], T]) -> T:
     except httpx.InvalidURL:
         pass
     except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
-        lost = _lost(error)
-    raise lost or _too_long()
+        lost = lost_by(error)
+    raise lost or too_long()
 
 
-async def _exchanged(act: Any) -> Any:
-    lost: ConnectionLost | None = None
-    try:
-        return await act
-    except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
-        lost = _lost(error)
-    raise lost
-
-
-def _lost(error: Exception) -> ConnectionLost:
+def lost_by(error: Exception) -> ConnectionLost:
     return ConnectionLost(type(error).__name__, sent=not isinstance(error, _UNSENT))
 
 
-def _too_long() -> InvalidRequest:
+def too_long() -> InvalidRequest:
     return InvalidRequest((FieldError("query", "the parameters make the address too long"),))

@@ -1,16 +1,16 @@
-"""From an operation to the methods of both clients."""
+"""From an operation to a method of a client; `async_surface.py` has those of the asynchronous one."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import Self
 
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.drivers import AsyncDriver, BlockingDriver
+from privacy_gateway_client.drivers import BlockingDriver
 from privacy_gateway_client.effects import Op
 
 P = ParamSpec("P")
@@ -19,17 +19,11 @@ R = TypeVar("R")
 Operation = Callable[Concatenate[Core, P], Op[T]]
 
 
-class _OfBlocking(Protocol):
+class Owner(Protocol):
+    """A client or a space of one."""
+
     _core: Core
-    _driver: BlockingDriver
-
-
-class _OfAsync(Protocol):
-    _core: Core
-    _driver: AsyncDriver
-
-
-Owner = _OfBlocking | _OfAsync
+    _driver: Any
 
 
 class Emits(Generic[T]):
@@ -64,16 +58,6 @@ def blocking(operation: Operation[P, T]) -> Method[P, T]:
     return Method(operation, BlockingDriver.run)
 
 
-def awaiting(operation: Operation[P, T]) -> Method[P, Awaitable[T]]:
-    """A method that returns a coroutine."""
-    return Method(operation, AsyncDriver.run)
-
-
 def listing(operation: Operation[P, None], _: Emits[T]) -> Method[P, Iterator[T]]:
     """A method that iterates over what the operation emits."""
     return Method(operation, BlockingDriver.iterate)
-
-
-def listing_async(operation: Operation[P, None], _: Emits[T]) -> Method[P, AsyncIterator[T]]:
-    """As `listing`, for `async for`."""
-    return Method(operation, AsyncDriver.iterate)
