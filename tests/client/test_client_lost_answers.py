@@ -153,6 +153,26 @@ def test_what_was_charged_is_not_repeated(
     assert len(sent.requests) == 1
 
 
+def test_a_cap_counts_what_may_have_been_charged(gateway: InProcessGateway, tenant: Tenant) -> None:
+    """The answer was lost after the charge, and then the gateway refuses: that is no refund."""
+    waiting = ["lose", "refuse"]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path != "/embed/sentdp":
+            return gateway.transport.handle_request(request)
+        if waiting.pop(0) == "refuse":
+            return httpx.Response(503, headers={"Retry-After": "0"})
+        gateway.transport.handle_request(request).read()
+        raise httpx.ReadError("lost", request=request)
+
+    settings = {"transport": Recorder(answer), "retry": Retry(attempts=2, first_s=0.01)}
+    with client_of(gateway, tenant, **settings) as client, client.budget_cap(epsilon=5) as cap:
+        with pytest.raises(NotStarted) as failure:
+            client.embed_documents([TEXT], epsilon=1)
+        assert failure.value.uncertain
+        assert cap.spent == tenant.committed() == 1
+
+
 def test_a_key_that_may_have_been_made_is_not_made_again(gateway: InProcessGateway, tenant: Tenant) -> None:
     def lost(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("lost", request=request)

@@ -15,11 +15,14 @@ from privacy_gateway_client.connection import EventData, Sanitised, Settings, Sp
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.operations import (
     administration,
+    alerts,
     budget,
+    budget_reports,
     catalogue,
     embedding,
     jobs,
     language_models,
+    presidio,
     recognisers,
     sanitizing,
     vectors,
@@ -38,6 +41,12 @@ class AsyncBudget(Space[AsyncDriver]):
     subjects = listing_async(budget.subjects, Emits[answers.Account]())
     series = awaiting(budget.series)
     estimate = awaiting(budget.estimate)
+    forecast = awaiting(budget_reports.forecast)
+    bounds = awaiting(budget_reports.bounds)
+    spending = awaiting(budget_reports.spending)
+    integrity = awaiting(budget_reports.integrity)
+    export_journal = listing_async(budget_reports.export_journal, Emits[EventData]())
+    events = listing_async(budget_reports.budget_events, Emits[EventData]())
 
 
 class AsyncJobs(Space[AsyncDriver]):
@@ -127,6 +136,46 @@ class AsyncAdmin(Space[AsyncDriver]):
     rotate_key = awaiting(administration.rotate_tenant_key)
     revoke_key = awaiting(administration.revoke_tenant_key)
     audit = listing_async(administration.audit, Emits[answers.AuditEntry]())
+    fired_alerts = listing_async(alerts.operator_fired, Emits[EventData]())
+    alert_rules = awaiting(alerts.operator_rules)
+    alert_rule = awaiting(alerts.operator_rule)
+    put_alert_rule = awaiting(alerts.put_operator_rule)
+    delete_alert_rule = awaiting(alerts.delete_operator_rule)
+    send_alert_sample = awaiting(alerts.send_operator_sample)
+    integrity = awaiting(budget_reports.all_integrity)
+    service = awaiting(budget_reports.service)
+
+
+class AsyncAlerts(Space[AsyncDriver]):
+    """Alerts of the tenant."""
+
+    fired = listing_async(alerts.fired, Emits[EventData]())
+    rules = awaiting(alerts.rules)
+    rule = awaiting(alerts.rule)
+    put_rule = awaiting(alerts.put_rule)
+    delete_rule = awaiting(alerts.delete_rule)
+    send_sample = awaiting(alerts.send_sample)
+
+
+class AsyncPresidio(Space[AsyncDriver]):
+    """Personal data by Presidio's contracts, and LiteLLM's guardrail."""
+
+    analyze = awaiting(presidio.analyze)
+    anonymize = awaiting(presidio.anonymize)
+    deanonymize = awaiting(presidio.deanonymize)
+    supported_entities = awaiting(presidio.supported_entities)
+    recognizers = awaiting(presidio.recognizers)
+    anonymizers = awaiting(presidio.anonymizers)
+    deanonymizers = awaiting(presidio.deanonymizers)
+    guardrail = awaiting(presidio.guardrail)
+
+
+class AsyncVault(Space[AsyncDriver]):
+    """Entries of the tenant in the vault."""
+
+    entries = listing_async(presidio.vault, Emits[EventData]())
+    delete = awaiting(presidio.delete_vault_entry)
+    clear = awaiting(presidio.clear_vault)
 
 
 class AsyncGateway:
@@ -163,6 +212,9 @@ class AsyncGateway:
         self.keys = AsyncKeys(self._core, self._driver)
         self.language_models = AsyncLanguageModels(self._core, self._driver)
         self.health = AsyncHealth(self._core, self._driver)
+        self.alerts = AsyncAlerts(self._core, self._driver)
+        self.presidio = AsyncPresidio(self._core, self._driver)
+        self.vault = AsyncVault(self._core, self._driver)
         self.admin = AsyncAdmin(self._core, self._driver)
 
     def budget_cap(self, epsilon: float) -> BudgetCap:

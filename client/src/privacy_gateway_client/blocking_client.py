@@ -14,11 +14,14 @@ from privacy_gateway_client.core import Core
 from privacy_gateway_client.drivers import BlockingDriver
 from privacy_gateway_client.operations import (
     administration,
+    alerts,
     budget,
+    budget_reports,
     catalogue,
     embedding,
     jobs,
     language_models,
+    presidio,
     recognisers,
     sanitizing,
     vectors,
@@ -37,6 +40,12 @@ class Budget(Space[BlockingDriver]):
     subjects = listing(budget.subjects, Emits[answers.Account]())
     series = blocking(budget.series)
     estimate = blocking(budget.estimate)
+    forecast = blocking(budget_reports.forecast)
+    bounds = blocking(budget_reports.bounds)
+    spending = blocking(budget_reports.spending)
+    integrity = blocking(budget_reports.integrity)
+    export_journal = listing(budget_reports.export_journal, Emits[EventData]())
+    events = listing(budget_reports.budget_events, Emits[EventData]())
 
 
 class Jobs(Space[BlockingDriver]):
@@ -126,6 +135,46 @@ class Admin(Space[BlockingDriver]):
     rotate_key = blocking(administration.rotate_tenant_key)
     revoke_key = blocking(administration.revoke_tenant_key)
     audit = listing(administration.audit, Emits[answers.AuditEntry]())
+    fired_alerts = listing(alerts.operator_fired, Emits[EventData]())
+    alert_rules = blocking(alerts.operator_rules)
+    alert_rule = blocking(alerts.operator_rule)
+    put_alert_rule = blocking(alerts.put_operator_rule)
+    delete_alert_rule = blocking(alerts.delete_operator_rule)
+    send_alert_sample = blocking(alerts.send_operator_sample)
+    integrity = blocking(budget_reports.all_integrity)
+    service = blocking(budget_reports.service)
+
+
+class Alerts(Space[BlockingDriver]):
+    """Alerts of the tenant."""
+
+    fired = listing(alerts.fired, Emits[EventData]())
+    rules = blocking(alerts.rules)
+    rule = blocking(alerts.rule)
+    put_rule = blocking(alerts.put_rule)
+    delete_rule = blocking(alerts.delete_rule)
+    send_sample = blocking(alerts.send_sample)
+
+
+class Presidio(Space[BlockingDriver]):
+    """Personal data by Presidio's contracts, and LiteLLM's guardrail."""
+
+    analyze = blocking(presidio.analyze)
+    anonymize = blocking(presidio.anonymize)
+    deanonymize = blocking(presidio.deanonymize)
+    supported_entities = blocking(presidio.supported_entities)
+    recognizers = blocking(presidio.recognizers)
+    anonymizers = blocking(presidio.anonymizers)
+    deanonymizers = blocking(presidio.deanonymizers)
+    guardrail = blocking(presidio.guardrail)
+
+
+class Vault(Space[BlockingDriver]):
+    """Entries of the tenant in the vault."""
+
+    entries = listing(presidio.vault, Emits[EventData]())
+    delete = blocking(presidio.delete_vault_entry)
+    clear = blocking(presidio.clear_vault)
 
 
 class Gateway:
@@ -162,6 +211,9 @@ class Gateway:
         self.keys = Keys(self._core, self._driver)
         self.language_models = LanguageModels(self._core, self._driver)
         self.health = Health(self._core, self._driver)
+        self.alerts = Alerts(self._core, self._driver)
+        self.presidio = Presidio(self._core, self._driver)
+        self.vault = Vault(self._core, self._driver)
         self.admin = Admin(self._core, self._driver)
 
     def budget_cap(self, epsilon: float) -> BudgetCap:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from privacy_gateway_client import job_requests, requests
+from privacy_gateway_client import alert_requests, job_requests, presidio_requests, requests
 
 MODELS: dict[str, type[requests.Body]] = {
     name: kind
-    for module in (requests, job_requests)
+    for module in (requests, job_requests, alert_requests, presidio_requests)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, requests.Body) and kind is not requests.Body
 }

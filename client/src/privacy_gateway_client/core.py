@@ -10,7 +10,16 @@ from typing import Any, Generic, TypeVar
 from privacy_gateway_client.cache import Cache
 from privacy_gateway_client.cap import Nano, Reservation, active_caps, nano
 from privacy_gateway_client.effects import Incoming, Op, Outgoing, gather
-from privacy_gateway_client.errors import ConnectionLost, GatewayError, Problem, Rejected, TooLarge
+from privacy_gateway_client.errors import (
+    BudgetExhausted,
+    ConnectionLost,
+    GatewayError,
+    PlanMismatch,
+    Problem,
+    Rejected,
+    ReleaseGone,
+    TooLarge,
+)
 from privacy_gateway_client.exchange import JSON_TYPE, Retry, call, get, keyed, new_key, parsed_json
 from privacy_gateway_client.limits import Limits
 
@@ -111,9 +120,11 @@ def _stable(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _charged_nothing(error: Problem | ConnectionLost) -> bool:
-    if isinstance(error, ConnectionLost):
-        return not error.sent
-    return error.charged is False or error.may_repeat
+    if isinstance(error, (BudgetExhausted, PlanMismatch, Rejected)):
+        return True  # also after a lost attempt: a key that was charged is never refused
+    if isinstance(error, ReleaseGone) or error.uncertain:
+        return False
+    return isinstance(error, ConnectionLost) or error.charged is False or error.may_repeat
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,13 @@ class GatewayError(Exception):
     """Base of all errors of this client.
 
     idempotency_key: the key of the call that failed, for a later repetition without a second charge.
+    uncertain: an earlier attempt of the call was lost after it was sent, so it may have been charged.
     partial: what had arrived when a call of several parts failed, as `results.Partial`; None for other calls.
     """
 
     idempotency_key: str | None = None
     partial: Any = None
+    uncertain = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -243,10 +245,6 @@ class JobNotSucceeded(Conflict):
 
 class ReleaseGone(Problem):
     """The release under this key was charged before, and its answer is no longer stored."""
-
-    @property
-    def may_repeat(self) -> bool:
-        return False
 
 
 class TooLarge(Problem):

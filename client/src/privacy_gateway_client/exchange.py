@@ -109,6 +109,7 @@ class _Attempts:
     def __init__(self, retry: Retry, request: Outgoing) -> None:
         self._retry, self._request = retry, request
         self._sent = 0
+        self._lost = False
         self._until = time.monotonic() + retry.seconds_max
 
     def after(self, error: Problem | ConnectionLost) -> Op[None]:
@@ -118,6 +119,8 @@ class _Attempts:
             repeats, after_s = error.may_repeat, error.retry_after_s
         else:
             repeats, after_s = self._request.repeatable or not error.sent, None
+            self._lost = self._lost or error.sent
+        error.uncertain = self._lost
         pause_s = self._retry.pause_s(self._sent, after_s)
         if not isinstance(error, ReleaseInFlight):
             self._sent += 1

@@ -22,6 +22,8 @@ CODES: dict[str, type[errors.Problem]] = {
     "unknown-tenant": errors.NotFound,
     "unknown-key": errors.NotFound,
     "unknown-job": errors.NotFound,
+    "sign-on-failed": errors.Forbidden,
+    "unknown-alert-rule": errors.NotFound,
     "unknown-recogniser": errors.NotFound,
     "unknown-domain": errors.NotFound,
     "unknown-model": errors.NotFound,

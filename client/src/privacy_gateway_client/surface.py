@@ -37,8 +37,11 @@ class Method(Generic[P, R]):
         self.operation, self._run = operation, run
         self.__doc__ = operation.__doc__
         self.__name__ = getattr(operation, "__name__", "")
-        signature = inspect.signature(operation)
-        self.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        signature = inspect.signature(self.operation)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
     @overload
     def __get__(self, owner: None, kind: Any) -> Self: ...

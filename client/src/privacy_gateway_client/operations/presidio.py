@@ -1,0 +1,79 @@
+"""Finding and replacing personal data by Presidio's contracts, LiteLLM's guardrail, and the vault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from privacy_gateway_client.core import Core
+from privacy_gateway_client.effects import Op, Outgoing
+from privacy_gateway_client.exchange import call, get, parsed_json, post, validated
+from privacy_gateway_client.operations.catalogue import delete
+from privacy_gateway_client.operations.paging import rows_of_pages
+from privacy_gateway_client.presidio_requests import (
+    AnalyzeRequest,
+    AnonymizeRequest,
+    DeanonymizeRequest,
+    GuardrailRequest,
+)
+
+
+def analyze(core: Core, /, text: str | Sequence[str], *, language: str = "en", **members: Any) -> Op[Any]:
+    """Find personal data. `members`: those of Presidio's request."""
+    body = validated(AnalyzeRequest, {"text": text, "language": language, **members})
+    return (yield from _json(core, post("/analyze", body)))
+
+
+def anonymize(core: Core, request: AnonymizeRequest | Mapping[str, Any]) -> Op[Any]:
+    """Replace finds in texts."""
+    return (yield from _json(core, post("/anonymize", validated(AnonymizeRequest, request))))
+
+
+def deanonymize(core: Core, request: DeanonymizeRequest | Mapping[str, Any]) -> Op[Any]:
+    """Decrypt places of texts."""
+    return (yield from _json(core, post("/deanonymize", validated(DeanonymizeRequest, request))))
+
+
+def supported_entities(core: Core, *, language: str | None = None) -> Op[Any]:
+    """The types that `analyze` finds."""
+    return (yield from _json(core, get("/supportedentities", language=language)))
+
+
+def recognizers(core: Core, *, language: str | None = None) -> Op[Any]:
+    """The recognisers of `analyze`."""
+    return (yield from _json(core, get("/recognizers", language=language)))
+
+
+def anonymizers(core: Core) -> Op[Any]:
+    """The operators of `anonymize`."""
+    return (yield from _json(core, get("/anonymizers")))
+
+
+def deanonymizers(core: Core) -> Op[Any]:
+    """The operators of `deanonymize`."""
+    return (yield from _json(core, get("/deanonymizers")))
+
+
+def guardrail(core: Core, request: GuardrailRequest | Mapping[str, Any]) -> Op[Any]:
+    """Mask a request of LiteLLM, or restore its answer."""
+    path = "/beta/litellm_basic_guardrail_api"
+    return (yield from _json(core, post(path, validated(GuardrailRequest, request), repeatable=False)))
+
+
+def vault(core: Core, *, limit: int | None = None) -> Op[None]:
+    """The entries of the vault of the tenant."""
+    yield from rows_of_pages(core, "/vault", "entries", limit=limit)
+
+
+def delete_vault_entry(core: Core, entry_id: str) -> Op[None]:
+    yield from delete(core, f"/vault/{entry_id}")
+
+
+def clear_vault(core: Core) -> Op[None]:
+    """Delete all entries of the tenant."""
+    yield from delete(core, "/vault")
+
+
+def _json(core: Core, request: Outgoing) -> Op[Any]:
+    answer = yield from call(core.retry, request)
+    return parsed_json(answer.content)
