@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 
 from core.errors import NotStarted
-from core.ledger.alerts import AlertLimits, AlertStore
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.integrity import Integrity
 from core.ledger.jobs import JobStore
@@ -24,12 +23,7 @@ from core.text.lists import AllowLists
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
-from service.alerts.delivery import Channels, DeliveryLimits
-from service.alerts.email import mail_server
-from service.alerts.service import AlertService
-from service.alerts.view import Sources
-from service.alerts.watch import AlertWatch
-from service.alerts.webhook import WebhookSender
+from service.alerts.parts import build_alerts
 from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
@@ -287,44 +281,16 @@ class Gateway:
                 priority=settings.job_priority,
             ),
         )
-        alert_store = AlertStore(
+        self.alerts, self.alert_watch = build_alerts(
+            settings,
             ledger.client,
             self.master_key,
-            limits=AlertLimits(
-                rules_max=settings.alert_rules_per_tenant_max,
-                outbox_max=settings.alert_outbox_per_tenant_max,
-                kept_max=settings.alerts_kept_per_tenant_max,
-            ),
-        )
-        channels = Channels(
-            WebhookSender(
-                private_addresses=settings.alert_webhook_private_addresses,
-                timeout_s=settings.alert_webhook_timeout_s,
-                ca_file=settings.alert_webhook_ca_file,
-            ),
-            mail_server(settings),
-        )
-        self.alerts = AlertService(alert_store, channels, self.keys.log, email_domains=settings.alert_email_domains)
-        self.alert_watch = AlertWatch(
-            alert_store,
-            Sources(
-                self.ledger,
-                self.series,
-                self.spending,
-                store,
-                seal_age_s=self._maintenance.seal_age_s,
-                rows_max=settings.spending_rows_max,
-                forecasts_max=settings.alert_forecasts_max,
-            ),
-            channels,
-            DeliveryLimits(
-                at_once=settings.alert_deliveries_max,
-                attempts_max=settings.alert_attempts_max,
-                retry_s=settings.alert_retry_s,
-                retry_max_s=settings.alert_retry_max_s,
-                timeout_s=max(settings.alert_webhook_timeout_s, settings.alert_smtp_timeout_s),
-            ),
-            interval_s=settings.alert_interval_s,
+            ledger=self.ledger,
+            series=self.series,
+            spending=self.spending,
+            jobs=store,
+            admin_log=self.keys.log,
+            seal_age_s=self._maintenance.seal_age_s,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(

@@ -40,6 +40,7 @@ VIEWS: tuple[View, ...] = (
     View("subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
     View("bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
     View("integrity", "Integrity", "Is the record of what was spent complete and unchanged?", KeyRole.READ),
+    View("alerts", "Alerts", "What fired, and is it over?", KeyRole.READ),
     View("journal", "Journal", "Who did what, and when?", KeyRole.READ),
     View("what-if", "What if", "What would this cost, and what would be left?", KeyRole.READ),
     View("service", "Service", "Does the gateway work, and how fast?", None),
