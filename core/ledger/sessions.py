@@ -37,7 +37,7 @@ class SignedInBy(StrEnum):
 class Session:
     """Who has signed in. `tenant`: None for the operator. `credential`: the id of the tenant's key, the HMAC of the
     admin key, or the HMAC of a person of an identity provider. `form_token`: what a request that changes something must
-    repeat. Times: milliseconds since the epoch."""
+    repeat. `name`: the HMAC of the token. Times: milliseconds since the epoch."""
 
     tenant: str | None
     by: SignedInBy
@@ -45,6 +45,7 @@ class Session:
     roles: frozenset[KeyRole]
     ends_ms: int
     form_token: str = field(repr=False)
+    name: str = field(repr=False)
 
 
 class SessionStore:
@@ -84,7 +85,7 @@ class SessionStore:
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = nonce + self._cipher.encrypt(nonce, json.dumps(content).encode(), name.encode())
         await self._client.call("SET", names.session_key(name), sealed, "PX", self._lifetime_ms)
-        return token, Session(tenant, by, credential, roles, ends_ms, self._form_token(token))
+        return token, Session(tenant, by, credential, roles, ends_ms, self._form_token(token), name)
 
     async def find(self, token: str) -> Session | None:
         """Return the session of a token; None for one that is unknown, has ended, or is not authentic."""
@@ -106,12 +107,17 @@ class SessionStore:
             frozenset(map(KeyRole, content["roles"])),
             content["ends_ms"],
             self._form_token(token),
+            name,
         )
         return None if self.has_ended(found) else found
 
     def has_ended(self, session: Session) -> bool:
         """Whether the time of a session is over."""
         return session.ends_ms <= self._clock() * 1000
+
+    async def is_known(self, session: Session) -> bool:
+        """Whether a session that was found is still there: nobody has signed out of it."""
+        return bool(await self._client.call("GET", names.session_key(session.name)))
 
     async def end(self, token: str) -> None:
         """End a session. One that has ended, and an unknown one, stays ended."""
