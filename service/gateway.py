@@ -126,7 +126,12 @@ class Gateway:
             RateLimit(settings.rate_limit_per_minute, clock=clock),
             FailureLimit(settings.auth_failures_per_minute, clock=clock),
             BrowserSessions(
-                SessionStore(ledger.client, self.master_key, lifetime_s=settings.dashboard_session_s),
+                SessionStore(
+                    ledger.client,
+                    self.master_key,
+                    lifetime_s=settings.dashboard_session_s,
+                    each_max=settings.dashboard_sessions_max,
+                ),
                 self.keys,
                 self.admin_keys,
                 hosts=settings.dashboard_hosts,

@@ -56,6 +56,11 @@ def session_key(name: str) -> str:
     return f"{{sessions}}:session:{check_hex(name, length=64)}"
 
 
+def sessions_of_key(holder: str) -> str:
+    """The sessions of one credential, a sorted set by their ends. No tenant's key has this suffix."""
+    return f"{{sessions}}:sessions-of:{check_hex(holder, length=64)}"
+
+
 def check_tenant(name: str) -> str:
     """Return `name`. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
     if not _TENANT.fullmatch(name):

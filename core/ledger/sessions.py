@@ -37,7 +37,7 @@ class SignedInBy(StrEnum):
 class Session:
     """Who has signed in. `tenant`: None for the operator. `credential`: the id of the tenant's key, the HMAC of the
     admin key, or the HMAC of a person of an identity provider. `form_token`: what a request that changes something must
-    repeat. Times: milliseconds since the epoch."""
+    repeat. `name`: the HMAC of the token. Times: milliseconds since the epoch."""
 
     tenant: str | None
     by: SignedInBy
@@ -45,10 +45,12 @@ class Session:
     roles: frozenset[KeyRole]
     ends_ms: int
     form_token: str = field(repr=False)
+    name: str = field(repr=False)
 
 
 class SessionStore:
-    """Opens, finds and ends sessions. Every method may raise LedgerUnavailable."""
+    """Opens, finds and ends sessions, of which each credential has at most `each_max`. Every method may raise
+    LedgerUnavailable."""
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class SessionStore:
         master_key: MasterKey,
         *,
         lifetime_s: float,
+        each_max: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock`: seconds since 1970."""
@@ -63,6 +66,7 @@ class SessionStore:
         self._master_key = master_key
         self._cipher = AESGCM(master_key.derive(Purpose.SESSION))
         self._lifetime_ms = int(lifetime_s * 1000)
+        self._each_max = each_max
         self._clock = clock
 
     def admin_credential(self, key: str) -> str:
@@ -76,7 +80,7 @@ class SessionStore:
     async def open(
         self, tenant: str | None, by: SignedInBy, credential: str, roles: frozenset[KeyRole]
     ) -> tuple[str, Session]:
-        """Return the token of a new session, and the session."""
+        """Return the token of a new session, and the session. The oldest one of too many ends."""
         token = secrets.token_hex(TOKEN_BYTES)
         ends_ms = int(self._clock() * 1000) + self._lifetime_ms
         name = self._name(token)
@@ -84,7 +88,9 @@ class SessionStore:
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = nonce + self._cipher.encrypt(nonce, json.dumps(content).encode(), name.encode())
         await self._client.call("SET", names.session_key(name), sealed, "PX", self._lifetime_ms)
-        return token, Session(tenant, by, credential, roles, ends_ms, self._form_token(token))
+        session = Session(tenant, by, credential, roles, ends_ms, self._form_token(token), name)
+        await self._end_oldest(session)
+        return token, session
 
     async def find(self, token: str) -> Session | None:
         """Return the session of a token; None for one that is unknown, has ended, or is not authentic."""
@@ -106,6 +112,7 @@ class SessionStore:
             frozenset(map(KeyRole, content["roles"])),
             content["ends_ms"],
             self._form_token(token),
+            name,
         )
         return None if self.has_ended(found) else found
 
@@ -113,11 +120,36 @@ class SessionStore:
         """Whether the time of a session is over."""
         return session.ends_ms <= self._clock() * 1000
 
+    async def is_known(self, session: Session) -> bool:
+        """Whether a session that was found is still there: nobody has signed out of it."""
+        return bool(await self._client.call("GET", names.session_key(session.name)))
+
     async def end(self, token: str) -> None:
         """End a session. One that has ended, and an unknown one, stays ended."""
-        if len(token) == TOKEN_CHARS and token.isascii():
-            # the least lifetime in place of DEL, which the ledger's user of Redis may not call
-            await self._client.call("SET", names.session_key(self._name(token)), b"", "PX", 1)
+        session = await self.find(token)
+        if session is not None:
+            await self._remove(session.name, self._list_of(session))
+
+    async def _end_oldest(self, session: Session) -> None:
+        """List a new session of its credential, and end the oldest ones while there are too many."""
+        listed = self._list_of(session)
+        await self._client.call("ZADD", listed, session.ends_ms, session.name)
+        await self._client.call("PEXPIRE", listed, self._lifetime_ms)
+        await self._client.call("ZREMRANGEBYSCORE", listed, "-inf", int(self._clock() * 1000))
+        extra = await self._client.call("ZCARD", listed) - self._each_max
+        if extra > 0:
+            oldest = await self._client.call("ZRANGEBYSCORE", listed, "-inf", "+inf", "LIMIT", 0, extra)
+            for name in oldest:
+                await self._remove(name.decode(), listed)
+
+    async def _remove(self, name: str, listed: str) -> None:
+        # the least lifetime in place of DEL, which the ledger's user of Redis may not call
+        await self._client.call("SET", names.session_key(name), b"", "PX", 1)
+        await self._client.call("ZREM", listed, name)
+
+    def _list_of(self, session: Session) -> str:
+        holder = [(session.tenant or "").encode(), session.by.encode(), session.credential.encode()]
+        return names.sessions_of_key(self._master_key.mac(Purpose.SESSION_NAME, b"holder", *holder))
 
     def _name(self, token: str) -> str:
         return self._master_key.mac(Purpose.SESSION_NAME, b"token", token.encode())

@@ -25,6 +25,7 @@ PER_OWNER = 2
 OWNERS_LOOKED_AT = 256
 CLAIM_MARGIN_S = 60.0
 NO_CHANNEL = "no-channel"  # the rule was deleted or changed, or the operator has removed the mail server
+UNFORESEEN = "unforeseen"  # an error of the gateway's own, which counts as an attempt
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,20 @@ class Channels:
 
     async def send(self, rule: Rule | None, channel: str, event_id: str, body: bytes) -> str:
         """Send an event once. Returns `delivered` or a label that says why not. Counts the attempt."""
-        if rule is not None and channel == "webhook" and rule.url and rule.secret:
-            result = await self.webhooks.send(rule.url, rule.secret, event_id, body)
-        elif rule is not None and channel == "email" and rule.email and self.mail is not None:
-            result = await send_mail(self.mail, rule.email, event_id, body)
-        else:
-            result = NO_CHANNEL
+        try:
+            result = await self._send(rule, channel, event_id, body)
+        except Exception as error:
+            log.warning("alert-delivery-failed", extra={"fields": {"kind": type(error).__name__}})
+            result = UNFORESEEN
         metrics.ALERT_DELIVERIES.labels(channel, "delivered" if result == DELIVERED else "failed").inc()
         return result
+
+    async def _send(self, rule: Rule | None, channel: str, event_id: str, body: bytes) -> str:
+        if rule is not None and channel == "webhook" and rule.url and rule.secret:
+            return await self.webhooks.send(rule.url, rule.secret, event_id, body)
+        if rule is not None and channel == "email" and rule.email and self.mail is not None:
+            return await send_mail(self.mail, rule.email, event_id, body)
+        return NO_CHANNEL
 
 
 class Deliverer:

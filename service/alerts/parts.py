@@ -19,6 +19,7 @@ from service.alerts.view import Sources
 from service.alerts.watch import AlertWatch
 from service.alerts.webhook import WebhookSender
 from service.config.settings import Settings
+from service.http.rate_limit import RateLimit
 
 
 def build_alerts(
@@ -65,5 +66,6 @@ def build_alerts(
         retry_max_s=settings.alert_retry_max_s,
         timeout_s=max(settings.alert_webhook_timeout_s, settings.alert_smtp_timeout_s),
     )
-    service = AlertService(store, channels, admin_log, email_domains=settings.alert_email_domains)
+    samples = RateLimit(settings.alert_samples_per_minute)
+    service = AlertService(store, channels, admin_log, email_domains=settings.alert_email_domains, samples=samples)
     return service, AlertWatch(store, sources, channels, limits, interval_s=settings.alert_interval_s)

@@ -21,7 +21,11 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
 _VISIBLE = re.compile(r"[!-~]+")
 
 Accounts = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], AtMost(ACCOUNTS_MAX)]
-Recipient = Annotated[str, Field(pattern=r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,188}[A-Za-z0-9]$")]
+# Words with single dots between them: Python's library of messages fails for others.
+_DOTTED = "[A-Za-z0-9{0}]+(\\.[A-Za-z0-9{0}]+)*"
+Recipient = Annotated[
+    str, Field(pattern=rf"^{_DOTTED.format('_%+-')}@{_DOTTED.format('-')}$", min_length=3, max_length=254)
+]
 JobEnd = Literal["succeeded", "failed", "cancelled"]
 TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 

@@ -16,16 +16,26 @@ from service.alerts.evaluation import event_body
 from service.alerts.rules import KINDS_BY_NAME
 from service.alerts.schemas import OperatorRuleBody, RuleBody
 from service.alerts.webhook import new_secret
+from service.http.rate_limit import RateLimit
 
 
 class AlertService:
-    """`email_domains`: those that rules of tenants may send to."""
+    """`email_domains`: those that rules of tenants may send to. `samples`: how many samples an owner may send."""
 
-    def __init__(self, store: AlertStore, channels: Channels, log: AdminLog, *, email_domains: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        store: AlertStore,
+        channels: Channels,
+        log: AdminLog,
+        *,
+        email_domains: tuple[str, ...],
+        samples: RateLimit,
+    ) -> None:
         self._store = store
         self._channels = channels
         self._log = log
         self._email_domains = frozenset(domain.lower() for domain in email_domains)
+        self._samples = samples
         self._sending: set[str] = set()
 
     async def rules(self, owner: str) -> list[dict[str, Any]]:
@@ -77,11 +87,13 @@ class AlertService:
     async def send_sample(self, owner: str, name: str) -> dict[str, str]:
         """Send a sample once to each channel of a rule. Returns the results.
 
-        Raises UnknownAlertRule, TenantLimitReached while another sample of the owner is being sent.
+        Raises UnknownAlertRule, TenantLimitReached while another sample of the owner is being sent, HTTPException 429
+        for too many: they would be a flood for whoever gets them.
         """
         rule = parse_rule(owner, name, await self._store.rule(owner, name))
         if owner in self._sending:
             raise TenantLimitReached(limit="alert_deliveries_max")
+        self._samples.take(owner)
         self._sending.add(owner)
         try:
             now_ms = await self._store.now_ms()

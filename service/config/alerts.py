@@ -17,6 +17,7 @@ class AlertSettings(BaseModel):
     alert_outbox_per_tenant_max: int = Field(1000, ge=1, le=100_000)
     alert_forecasts_max: int = Field(20, ge=1)
     alert_deliveries_max: int = Field(32, ge=1)
+    alert_samples_per_minute: int = Field(10, ge=1)
     alert_attempts_max: int = Field(16, ge=1, le=1000)
     alert_retry_s: float = Field(30.0, gt=0)
     alert_retry_max_s: float = Field(3600.0, gt=0)

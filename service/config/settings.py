@@ -250,6 +250,7 @@ class DashboardSettings(BaseModel):
 
     dashboard_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     dashboard_session_s: int = Field(8 * 3600, ge=60, le=30 * 86_400)
+    dashboard_sessions_max: int = Field(100, ge=1)
     sign_on: Annotated[SignOnSettings | None, NoDecode] = None
     budget_watch_interval_s: float = Field(2.0, gt=0)
 

@@ -118,11 +118,11 @@ class Authenticator:
         return HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
 
     async def refusal(self, caller: Caller) -> HTTPException | None:
-        """Why an answer to `caller` that is still open must end: its key has ended (401) or its tenant is beyond its
-        rate (429). None if it may continue, also while the ledger cannot be reached."""
+        """Why an answer to `caller` that is still open must end: its key or session has ended (401) or its tenant is
+        beyond its rate (429). None if it may continue, also while the ledger cannot be reached."""
         try:
             if caller.session is not None:
-                is_valid = await self.sessions.is_valid(caller.session)
+                is_valid = await self.sessions.is_open(caller.session)
             else:
                 is_valid = await self._keys.is_valid(caller.tenant, caller.key_id)
         except LedgerUnavailable:

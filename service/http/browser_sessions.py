@@ -56,6 +56,10 @@ class BrowserSessions:
             return True
         return await self._keys.is_valid(session.tenant, session.credential)
 
+    async def is_open(self, session: Session) -> bool:
+        """As `is_valid`, for a session that was found a while ago: a person may have signed out since."""
+        return await self._store.is_known(session) and await self.is_valid(session)
+
     def check_origin(self, request: Request, session: Session) -> None:
         """Raise CrossSiteRequest for a request that changes something and does not come from a page of ours."""
         if request.method in _SAFE_METHODS:

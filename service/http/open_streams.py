@@ -1,10 +1,10 @@
 """Bodies and answers that take long, and what ends them early: their key, or the end of the gateway.
 
 Guarantee: an answer to a tenant is complete or cut off at most `interval_s` + `GRACE_S` seconds, and the time of one
-look-up in the ledger, after its key was revoked or has expired, or after a request of its tenant was refused for its
-rate. This includes answers whose client does not read. The same holds for a body that is still arriving, and a request
-that waits for a place, when its key ends. While the ledger cannot be reached, all of them continue; nothing is released
-in that time.
+look-up in the ledger, after its key was revoked or has expired, its browser's session has ended, or a request of its
+tenant was refused for its rate. This includes answers whose client does not read. The same holds for a body that is
+still arriving, and a request that waits for a place, when its key or session ends. While the ledger cannot be reached,
+all of them continue; nothing is released in that time.
 
 A streamed answer checks `OpenStream.error` between its parts and then writes its documented last line or event. Any
 other answer, and one that does not end within `GRACE_S`, is cut off: the connection closes. A request whose answer has

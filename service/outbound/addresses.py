@@ -30,6 +30,8 @@ _PRIVATE = tuple(
     ipaddress.ip_network(text)
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
+# What Python calls global and is not: addresses of protocols, one of which serves a cloud's credentials, and of sites.
+_SPECIAL = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "fec0::/10"))
 # Threads of their own: a name server that hangs takes none from the rest of the gateway.
 _RESOLVERS = ThreadPoolExecutor(4, thread_name_prefix="resolve")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -78,10 +80,15 @@ def admitted(text: str, destination: Destination) -> bool:
         return False
     if address.is_loopback:
         return destination.loopback_addresses
-    if any(address in network for network in _PRIVATE if network.version == address.version):
+    if _is_in(address, _PRIVATE):
         return destination.private_addresses
     outside = address.is_multicast or address.is_unspecified or address.is_link_local or address.is_reserved
+    outside = outside or _is_in(address, _SPECIAL)
     return destination.encrypted and address.is_global and not outside
+
+
+def _is_in(address: Address, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    return any(address in network for network in networks if network.version == address.version)
 
 
 def _inner(address: Address) -> Address:

@@ -27,6 +27,10 @@ class Replaced:
 Operate = Callable[[str, str], tuple[str, str]]
 """(type, text of the place) -> (replacement, name of the operator)."""
 
+# Places of different types that overlap in part are each read as a whole, so that many long ones would take hours.
+_READ_FACTOR = 4  # the characters of all places, against those of the text
+_READ_PER_PLACE = 500
+
 
 def without_conflicts(text: str, places: Iterable[Place]) -> list[Place]:
     """The places to replace. Those that are joined are changed."""
@@ -35,8 +39,10 @@ def without_conflicts(text: str, places: Iterable[Place]) -> list[Place]:
 
 
 def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: str, chars_max: int) -> Replaced:
-    """Replace the regions. Raises InvalidInput for one beyond the text, and for more than `chars_max` characters of
-    replacements."""
+    """Replace the regions. Raises InvalidInput for one beyond the text, for long ones that overlap too often, and for
+    more than `chars_max` characters of replacements."""
+    if sum(each.end - each.start for each in regions) > _READ_FACTOR * len(text) + _READ_PER_PLACE * len(regions):
+        raise InvalidInput("The places of a text overlap too often, or lie beyond its end.", field=field)
     pieces: list[str] = []
     found: list[tuple[Place, str, str, int]] = []  # with the characters after the start of the replacement
     last, behind, written = len(text), 0, 0

@@ -351,6 +351,28 @@ def no_text_in(call: Any) -> None:
     assert "4111" not in shown
 
 
+def test_the_entries_of_the_vault_are_listed(client: Gateway, gateway: InProcessGateway, tenant: Tenant) -> None:
+    vault = gateway.service.vault
+    for number in range(3):
+        gateway.on_loop(vault.put(tenant.name, f"name {number}", b"content", lifetime_s=60 + number))
+
+    found = list(client.vault.entries(limit=2))
+    assert {entry["id"] for entry in found} == {vault.entry_id(tenant.name, f"name {number}") for number in range(3)}
+    client.vault.delete(found[0]["id"])
+    assert list(client.vault.entries()) == found[1:]
+
+
+@pytest.mark.parametrize("name", ["../vault", "..", ".", "", "a/../../vault", "a?b", "a#b", "%2e%2e", "a b", "a\\b"])
+def test_a_name_leads_to_no_other_path(name: str) -> None:
+    sent: list[httpx.Request] = []
+    transport = httpx.MockTransport(lambda request: sent.append(request) or httpx.Response(204))
+    with Gateway("http://gateway.example", "key", transport=transport) as client:
+        for call in (client.domains.delete, client.vault.delete, client.budget.account, client.jobs.get):
+            with pytest.raises(InvalidRequest):
+                call(name)
+    assert sent == []
+
+
 def test_an_invalid_request_names_the_place(client: Gateway) -> None:
     with pytest.raises(InvalidRequest) as failure:
         client.embed_documents([DOCUMENT, {"text": 5}], epsilon=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from inprocess_kit import Gateway
 from starlette.types import Message
@@ -19,15 +20,25 @@ class Exchange:
     """
 
     def __init__(
-        self, gateway: Gateway, key: str, method: str, path: str, *, media_type: str = "", size: int | None = None
+        self,
+        gateway: Gateway,
+        key: str,
+        method: str,
+        path: str,
+        *,
+        media_type: str = "",
+        size: int | None = None,
+        instead: Mapping[str, str] | None = None,
     ) -> None:
-        """`size`: the length of the body that the head announces."""
+        """`size`: the length of the body that the head announces. `instead`: the headers in place of the key."""
         self.began = asyncio.Event()
         self.messages: list[Message] = []
         self.body: asyncio.Queue[bytes | None] = asyncio.Queue()  # None: the end
         self.reads = True
         self.read = asyncio.Event()
-        headers = [(b"authorization", f"Bearer {key}".encode()), (b"content-type", media_type.encode())]
+        given = {"authorization": f"Bearer {key}"} if instead is None else instead
+        headers = [(name.encode(), value.encode()) for name, value in given.items()]
+        headers.append((b"content-type", media_type.encode()))
         if size is not None:
             headers.append((b"content-length", str(size).encode()))
         scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b"", "state": {}}

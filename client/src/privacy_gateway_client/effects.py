@@ -7,11 +7,15 @@ effects out, blocking or on an event loop. The functions below make effects with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from privacy_gateway_client.errors import FieldError, InvalidRequest
+
 T = TypeVar("T")
+_NOT_IN_PATHS = re.compile(r"[?#%\\\s\x00-\x1f]")
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class Outgoing:
 
     repeatable: whether the request may be sent again after its bytes have left and no answer came: it has an
         idempotency key, reads, or costs nothing.
+
+    Raises InvalidRequest for a name in `path` that would lead to another path: `../vault` in place of a domain's name.
     """
 
     method: str
@@ -28,6 +34,10 @@ class Outgoing:
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | Callable[[], Iterable[bytes]] | None = field(default=None, repr=False)
     repeatable: bool = True
+
+    def __post_init__(self) -> None:
+        if _NOT_IN_PATHS.search(self.path) or {"", ".", ".."} & set(self.path.split("/")[1:]):
+            raise InvalidRequest((FieldError("path", "a name or an id is empty or has characters that none has"),))
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ _EDITS = Each(Members({"instructions": TEXT}))
 REQUEST = Members(
     {
         "system": CONTENT,
-        "messages": Each(Members({"content": CONTENT})),
+        "messages": Each(Content({"content": CONTENT, "clear_at": UNTOUCHED, "output_config": UNTOUCHED})),
         "tools": Each(TOOL),
         "stop_sequences": TEXTS,
         "metadata": Members({"user_id": IDENTIFIER}),

@@ -46,8 +46,8 @@ def _type_or_function(value: Mapping[str, Any]) -> Any:
 
 
 TOOL_CALLS: dict[str, Shape] = {
-    "function": Content({"function": Members({"arguments": JSON})}),
-    "custom": Content({"custom": Members({"input": TEXT})}),
+    "function": Content({"function": Content({"arguments": JSON})}),
+    "custom": Content({"custom": Content({"input": TEXT})}),
 }
 TOOL_CALL_LIST = Members({"tool_calls": Each(Typed(TOOL_CALLS, _type_or_function))})
 ANNOTATION = Members({"url_citation": Members({"title": TEXT, "url": TEXT})})
@@ -55,7 +55,7 @@ _ANSWERED: dict[str, Shape] = {
     "refusal": TEXT,
     "reasoning_content": TEXT,
     "reasoning": TEXT,
-    "function_call": Members({"arguments": JSON}),
+    "function_call": Content({"arguments": JSON}),
     "tool_calls": Each(Typed(TOOL_CALLS, _type_or_function)),
     "annotations": Each(ANNOTATION),
 }

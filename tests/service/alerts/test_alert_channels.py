@@ -14,8 +14,11 @@ from pydantic import ValidationError
 from upstream_kit import Certificate, RawUpstream, Script, answer, certificate, resolving, sends
 
 from core.ledger.alerts import Alert
+from service.alerts.book import parse_rule
+from service.alerts.delivery import Channels
 from service.alerts.email import MailServer, send_mail
 from service.alerts.evaluation import event_body
+from service.alerts.schemas import RuleBody
 from service.alerts.webhook import WebhookSender, new_secret
 from service.config.settings import Settings
 
@@ -122,6 +125,32 @@ def test_mail_is_not_sent_unencrypted_where_encryption_is_set() -> None:
         assert posted("none", 1, ssl.create_default_context()) == "unreachable"
     finally:
         server.close()
+
+
+WHEN = {"kind": "budget_used", "share": 0.5}
+
+
+def test_an_unforeseen_error_is_a_result_like_others() -> None:
+    """A delivery without a result would stay in the outbox and be repeated for ever."""
+    server = MailServer("127.0.0.1", 1, "none", "a@gateway.example", "", None, 60.0, ssl.create_default_context())
+    channels = Channels(WebhookSender(private_addresses=False, timeout_s=60.0), server)
+    content = {
+        "when": WHEN,
+        "url": None,
+        "secret": None,
+        "email": ["b@acme.example", ".a@acme.example"],
+        "tenants": None,
+    }
+    assert asyncio.run(channels.send(parse_rule("acme", "r", content), "email", "id.fired", BODY)) == "unforeseen"
+
+
+@pytest.mark.parametrize(
+    "recipient", [".a@b.example", "a.@b.example", "a..b@c.example", "a@b..example", "a@.b", "a@b."]
+)
+def test_recipients_that_no_message_can_have_are_refused(recipient: str) -> None:
+    with pytest.raises(ValidationError):
+        RuleBody.model_validate({"when": WHEN, "email": [recipient]})
+    RuleBody.model_validate({"when": WHEN, "email": ["a.b+c_d%e@f-g.example", "1@localhost"]})
 
 
 @pytest.mark.parametrize(

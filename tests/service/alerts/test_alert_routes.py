@@ -124,6 +124,15 @@ def test_a_name_of_this_machine_is_refused_at_the_delivery(admin: httpx.Client) 
     assert admin.post("/alerts/rules/near/test").json() == {"results": {"webhook": "address-refused"}}
 
 
+def test_samples_of_a_tenant_are_few(gateway: Gateway) -> None:
+    """Each is a message to receivers of the tenant's choice."""
+    http = with_roles(gateway, gateway.tenant(), "admin")
+    http.put("/alerts/rules/near", json={**NEAR, "webhook": {"url": "https://localhost:1/"}})
+    statuses = [http.post("/alerts/rules/near/test").status_code for _ in range(20)]
+    assert statuses[:10] == [200] * 10
+    assert 429 in statuses
+
+
 def test_e_mail_needs_a_mail_server(admin: httpx.Client) -> None:
     answer = admin.put("/alerts/rules/near", json={**NEAR, "email": ["a@b.example"]})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "email")

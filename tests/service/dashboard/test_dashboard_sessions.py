@@ -102,7 +102,7 @@ def test_signing_out_ends_the_session_for_every_copy_of_the_cookie(served: Gatew
 def test_a_session_ends_by_time_whatever_redis_does(served: Gateway, owner: Tenant) -> None:
     service = served.service
     now = [1_000.0]
-    store = SessionStore(service.ledger._client, service.master_key, lifetime_s=600, clock=lambda: now[0])
+    store = SessionStore(service.ledger._client, service.master_key, lifetime_s=600, each_max=9, clock=lambda: now[0])
 
     async def ended() -> tuple[bool, bool]:
         token, _ = await store.open(owner.name, SignedInBy.KEY, "0" * 16, frozenset())
@@ -111,6 +111,25 @@ def test_a_session_ends_by_time_whatever_redis_does(served: Gateway, owner: Tena
         return before is not None, await store.find(token) is None
 
     assert served.on_loop(ended()) == (True, True)
+
+
+def test_a_key_cannot_fill_redis_with_sessions(served: Gateway, owner: Tenant) -> None:
+    service = served.service
+    now = [1_000.0]
+    store = SessionStore(service.ledger._client, service.master_key, lifetime_s=600, each_max=3, clock=lambda: now[0])
+
+    async def open_one(credential: str) -> str:
+        now[0] += 1
+        return (await store.open(owner.name, SignedInBy.KEY, credential, frozenset()))[0]
+
+    async def left() -> list[bool]:
+        first = [await open_one("0" * 16) for _ in range(3)]
+        other = await open_one("1" * 16)
+        await store.end(first[1])
+        more = [await open_one("0" * 16) for _ in range(2)]
+        return [await store.find(token) is not None for token in (*first, other, *more)]
+
+    assert served.on_loop(left()) == [False, False, True, True, True, True]
 
 
 @pytest.mark.parametrize("path", ["/keys", "/dashboard/session/end", "/budget/estimate"])
@@ -206,7 +225,10 @@ def test_redis_holds_no_session_that_can_be_read_or_forged(served: Gateway, owne
             cursor, names = await redis.call("SCAN", cursor, "MATCH", "{sessions}*", "COUNT", 1000)
             found += names
             if cursor in (b"0", 0):
-                return [name + await redis.call("GET", name) for name in found]
+                lists = [name for name in found if b":sessions-of:" in name]
+                texts = [name + await redis.call("GET", name) for name in found if name not in lists]
+                listed = [await redis.call("ZRANGEBYSCORE", name, "-inf", "+inf") for name in lists]
+                return texts + lists + [member for members in listed for member in members]
 
     for each in served.on_loop(stored()):
         for secret in (token, session["form_token"], owner.name):

@@ -129,6 +129,27 @@ def test_a_stream_of_events_ends_with_an_event_that_says_why(
     assert f'"code":"{code}"' in last.replace('": "', '":"')
 
 
+def test_a_stream_of_a_browser_ends_when_its_person_signs_out(watched: Gateway) -> None:
+    tenant = watched.tenant()
+    origin = "http://127.0.0.1"
+
+    async def ask() -> str:
+        transport = httpx.ASGITransport(watched.app)
+        async with httpx.AsyncClient(transport=transport, base_url=origin, headers={"Origin": origin}) as browser:
+            signed_in = await browser.post("/dashboard/session", headers={"Authorization": f"Bearer {tenant.key}"})
+            cookie = f"pgw_session={browser.cookies['pgw_session']}"
+            headers = {"host": "127.0.0.1", "cookie": cookie}
+            exchange = Exchange(watched, "", "GET", "/budget/events", instead=headers)
+            await asyncio.wait_for(exchange.began.wait(), HANG_S)
+            form = {"X-Form-Token": signed_in.json()["form_token"]}
+            assert (await browser.post("/dashboard/session/end", headers=form)).status_code == 204
+            return (await exchange.ended()).decode()
+
+    last = watched.on_loop(ask()).strip().split("\n\n")[-1]
+    assert "event: problem" in last
+    assert '"code":"unauthorized"' in last.replace('": "', '":"')
+
+
 def test_an_answer_that_nobody_reads_is_cut_off(watched: Gateway) -> None:
     tenant = watched.tenant()
     key, key_id = new_key(watched, tenant)

@@ -134,3 +134,24 @@ def test_places_beyond_the_text_and_too_long_answers_are_refused() -> None:
     regions = without_conflicts("ab", places_of([place(0, 2, "PERSON")], field="text", scored=True))
     with pytest.raises(InvalidInput):
         replaced("ab", regions, lambda *_: ("x" * 11, "replace"), field="text", chars_max=10)
+
+
+def test_long_places_that_overlap_too_often_are_refused() -> None:
+    """Places of different types that overlap in part are each read, which must not take the square of their number."""
+    text, read = "a" * 4_000, 0
+
+    def operate(_: str, found: str) -> tuple[str, str]:
+        nonlocal read
+        read += len(found)
+        return "x", "hash"
+
+    def answer(count: int, length: int) -> str:
+        given = [place(number, number + length, f"TYPE_{number}") for number in range(count)]
+        places = without_conflicts(text, places_of(given, field="results", scored=True))
+        return replaced(text, places, operate, field="results", chars_max=100_000).text
+
+    assert answer(2_000, 400).startswith("x" * 2_000)
+    read = 0
+    with pytest.raises(InvalidInput) as refused:
+        answer(2_000, 2_000)
+    assert (refused.value.field, read) == ("results", 0)

@@ -157,6 +157,20 @@ def test_texts_of_unknown_members_of_a_conversation_are_found() -> None:
     assert [slot.value for slot in RESPONSES.slots({"input": [item]})] == ["Hi", "Maria"]
 
 
+def test_texts_of_unknown_members_of_a_message_and_of_a_call_are_found() -> None:
+    message = {"role": "user", "content": "Hi", "remark": "Maria", "name": "a", "clear_at": "never"}
+    function = {"name": "f", "arguments": '{"a": "Weber"}', "reason": "Maria"}
+    calls = [
+        {"id": "c1", "type": "function", "function": function},
+        {"id": "c2", "type": "custom", "custom": {"name": "f", "input": "Weber", "reason": "Maria"}},
+    ]
+    chat = {"messages": [{"role": "assistant", "tool_calls": calls, "function_call": function}]}
+
+    assert [slot.value for slot in MESSAGES.slots({"messages": [message]})] == ["Hi", "Maria"]
+    found = sorted(slot.value for slot in CHAT.slots(chat) if slot.kind is Kind.TEXT)
+    assert found == ["Maria", "Maria", "Maria", "Weber"]
+
+
 @pytest.mark.parametrize(("dialect", "kind", "untouched"), REQUESTS)
 def test_no_declared_member_counts_as_unknown(
     dialect: Any, kind: type, untouched: str, monkeypatch: pytest.MonkeyPatch

@@ -62,7 +62,7 @@ def guardrail(core: Core, request: GuardrailRequest | Mapping[str, Any]) -> Op[A
 
 def vault(core: Core, *, limit: int | None = None) -> Op[None]:
     """The entries of the vault of the tenant."""
-    yield from rows_of_pages(core, "/vault", "entries", limit=limit)
+    yield from rows_of_pages(core, "/vault", "data", limit=limit)
 
 
 def delete_vault_entry(core: Core, entry_id: str) -> Op[None]:
