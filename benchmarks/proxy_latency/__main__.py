@@ -261,7 +261,8 @@ def main() -> None:
         presidio = stack.enter_context(server("presidio", options.dtype))
         ours = stack.enter_context(gateway(folder, stub))
         key = ours.tenant().key
-        proxy = stack.enter_context(litellm(folder, stub, presidio, ours.url, key))
+        # another tenant: otherwise the gateway has read a prompt already when the second of the two systems asks
+        proxy = stack.enter_context(litellm(folder, stub, presidio, ours.url, ours.tenant().key))
 
         def through(name: str, *guardrails: str) -> System:
             headers = {"Authorization": f"Bearer {litellm_kit.KEY}"}
