@@ -18,8 +18,7 @@ from core.text.reversible.lexing import OTHER, Lexed, kind, lex
 from core.text.reversible.masked import Region
 
 _NAMES = (PERSON, "LOCATION", "ORGANIZATION")
-_LINE_BREAK = regex.compile(r"[\r\n]")
-_LINE = regex.compile(r"[^\s][^\r\n]*")
+_LINE_BREAK = regex.compile(r"[^\S\r\n]*+(?:[\r\n]|\\[nrt](?![a-z]))\s*+")  # also as an escape of a code string
 
 
 class Writing(NamedTuple):
@@ -92,11 +91,13 @@ def lines_of(text: str, region: Region) -> Iterator[Region]:
     """Yield a region, that of a name line by line: a town and a person on two lines are two values, and a model may
     write either alone, or both in an encoding of its own."""
     at = max(region.start, 0)
-    if region.type not in _NAMES or not _LINE_BREAK.search(text, at, region.end):
-        yield region
-        return
-    for found in _LINE.finditer(text, at, region.end):
-        yield Region(found.start(), found.end(), region.type)
+    if region.type in _NAMES:
+        for found in _LINE_BREAK.finditer(text, at, region.end):
+            if at < found.start():
+                yield Region(at, found.start(), region.type)
+            at = found.end()
+    if at < region.end:
+        yield Region(at, region.end, region.type)
 
 
 def disjoint(regions: Iterable[Region]) -> list[Region]:

@@ -240,6 +240,9 @@ def test_a_find_over_a_line_break_is_two_values() -> None:
     assert done.mapping.restore(done.texts[0]) == text
     written = json.dumps({"lines": done.texts[0]})
     assert json.loads(done.mapping.restore(written)) == {"lines": text}
+    code = 'write("Lisbon\\nMaria Keller")'
+    done = mask_conversation([code], [[Region(7, 27, "LOCATION")]], key=b"k" * 32, language="en")
+    assert {pair.original for pair in done.mapping.content.pairs} == {"Lisbon", "Maria Keller"}
     key = "-----BEGIN KEY-----\nabc\n-----END KEY-----"
     kept = mask_conversation([key], [[Region(0, len(key), "SECRET")]], key=b"k" * 32, language="en")
     assert [pair.original for pair in kept.mapping.content.pairs] == [key]
