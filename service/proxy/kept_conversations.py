@@ -18,10 +18,8 @@ from service.preparation import Preparation
 from service.proxy.dialects.protocol import CONTINUED
 
 KEY_BYTES = 32
-_CHARS_FACTOR, _CONTENT_FACTOR = (
-    4,
-    64,
-)  # characters of a mapping, and the bytes that it may expand to, by bytes of an entry
+_CHARS_FACTOR = 4  # characters of a mapping for each byte that an entry may have
+_CONTENT_FACTOR = 64  # bytes that an entry may expand to, for each of its bytes
 
 
 @dataclass(frozen=True)
