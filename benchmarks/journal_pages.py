@@ -122,7 +122,7 @@ def main() -> None:
             started, record = time.perf_counter(), names.tenant_key(tenant.name)
             while True:
                 done = server.hmget(record, "seq", "folded", "spending_folded")
-                head = server.hget(names.SEAL_HEADS_KEY, tenant.name) or b""
+                head = server.hget(names.SEAL_HEADS_KEY, tenant.name) or b"-"  # not sealed yet
                 if len({*done, head.split()[0]}) == 1:  # type: ignore[misc, union-attr]
                     break
                 time.sleep(1)
