@@ -172,6 +172,17 @@ class Tenants(ABC):
     def admin(self) -> httpx.Client:
         return self.client((self.data_dir / "admin.key").read_text().strip())
 
+    def admin_log(self, *, limit: int = 1000) -> list[dict[str, Any]]:
+        """The whole log of administrative actions, oldest first, read in pages of at most `limit` entries."""
+        entries: list[dict[str, Any]] = []
+        cursor: int | None = 0
+        while cursor is not None:
+            page = self.admin.get("/admin/audit", params={"cursor": cursor, "limit": limit}).json()
+            assert len(page["entries"]) <= limit
+            entries += page["entries"]
+            cursor = page["next_cursor"]
+        return entries
+
     def tenant(self, name: str | None = None, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
         name = name or f"t-{uuid.uuid4().hex[:12]}"
         answer = self.admin.post("/admin/tenants", json={"name": name, "epsilon": epsilon, **fields})

@@ -170,8 +170,7 @@ def test_the_operators_rules_are_its_own(gateway: Gateway, admin: httpx.Client) 
     assert admin.get("/alerts/rules").json() == {"rules": []}
     assert admin.get(f"/alerts/rules/{name}").status_code == 404
     assert gateway.admin.delete(f"/admin/alerts/rules/{name}").status_code == 204
-    actions = gateway.admin.get("/admin/audit", params={"limit": 1000}).json()["entries"]
-    assert {entry["action"] for entry in actions if entry["target"] == f"operator/{name}"} == {
+    assert {entry["action"] for entry in gateway.admin_log() if entry["target"] == f"operator/{name}"} == {
         "alert.put",
         "alert.delete",
     }

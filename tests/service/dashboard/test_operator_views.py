@@ -63,8 +63,7 @@ def agree(page: Page, action: str) -> None:
 
 
 def actions(served: WithAdminPort) -> list[tuple[str, str, str]]:
-    entries = served.admin.get("/admin/audit", params={"limit": 1000}).json()["entries"]
-    return [(entry["by"], entry["action"], entry["target"]) for entry in entries]
+    return [(entry["by"], entry["action"], entry["target"]) for entry in served.admin_log()]
 
 
 def test_the_service_shows_the_figures_of_the_api(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:

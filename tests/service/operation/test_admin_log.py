@@ -24,16 +24,6 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     running.stop()
 
 
-def entries(gateway: Gateway) -> list[dict[str, Any]]:
-    found, cursor = [], 0
-    while cursor is not None:
-        page = gateway.admin.get("/admin/audit", params={"cursor": cursor, "limit": 2}).json()
-        assert len(page["entries"]) <= 2
-        found += page["entries"]
-        cursor = page["next_cursor"]
-    return found
-
-
 def in_redis(gateway: Gateway, *command: str) -> Any:
     async def call() -> Any:
         client = LedgerClient(connect(socket_path=socket_path(gateway.data_dir)))
@@ -46,7 +36,7 @@ def in_redis(gateway: Gateway, *command: str) -> Any:
 
 
 def test_each_action_is_logged_with_who_did_it_and_no_secret(logged: Gateway, tmp_path: Path) -> None:
-    before = len(entries(logged))
+    before = len(logged.admin_log(limit=2))
     tenant = logged.tenant("acme", epsilon=5)
     made = logged.admin.post("/admin/tenants/acme/keys", json={"roles": ["admin"], "label": "self-service"}).json()
     own = logged.client(made["key"])
@@ -57,7 +47,7 @@ def test_each_action_is_logged_with_who_did_it_and_no_secret(logged: Gateway, tm
     assert by_command.returncode == 0, by_command.stderr
     logged.admin.delete("/domains/nothing")
 
-    found = entries(logged)[before:]
+    found = logged.admin_log(limit=2)[before:]
     by_key = f"key:{made['key_id']}"
     assert [(each["by"], each["action"]) for each in found] == [
         ("operator", "tenant.create"),
@@ -115,7 +105,7 @@ def test_a_log_whose_end_was_cut_off_is_found_by_the_last_seal(logged: Gateway) 
     logged.tenant()
     assert run_command(logged.data_dir, "ledger", "seal").returncode == 0
     assert run_command(logged.data_dir, "audit", "verify").returncode == 0
-    last = entries(logged)[-1]["n"]
+    last = logged.admin_log(limit=2)[-1]["n"]
 
     in_redis(logged, "XDEL", names.ADMIN_LOG_KEY, f"{last}-0")
 
