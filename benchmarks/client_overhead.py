@@ -15,7 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -23,10 +25,13 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from privacy_gateway_client import Gateway as Client
+from privacy_gateway_client.limits import Limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
 from gateway_kit import LEAN, Gateway, Tenant
 
+HEADER_BYTES = 1 << 16  # that the client leaves for the header of a file
+STORAGE = {"PRIVACY_GATEWAY_STORED_BYTES_PER_TENANT_MAX": str(4 << 30)}  # for the answers of all rounds
 TEXT = "The screen is sharp. The battery is weak."
 
 
@@ -34,10 +39,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--vectors", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=5, help="of the calls with vectors")
+    parser.add_argument("--repeats", type=int, default=9, help="of the calls with vectors")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        running = Gateway(Path(folder) / "data", LEAN)
+        running = Gateway(Path(folder) / "data", LEAN | STORAGE)
         try:
             measure(running, running.tenant(epsilon=4_000_000.0), asked)
         finally:
@@ -51,7 +56,7 @@ def measure(running: Gateway, tenant: Tenant, asked: argparse.Namespace) -> None
         httpx.Client(base_url=running.url, headers=tenant.http.headers) as raw,
     ):
         small(client, raw, asked.calls)
-        files(client, raw, asked.vectors, asked.repeats)
+    files(running, tenant, asked.vectors, asked.repeats)
 
 
 def small(client: Client, raw: httpx.Client, calls: int) -> None:
@@ -67,21 +72,43 @@ def small(client: Client, raw: httpx.Client, calls: int) -> None:
     report(f"{calls} calls with one document", by_httpx, by_client, calls)
 
 
-def files(client: Client, raw: httpx.Client, count: int, repeats: int) -> None:
-    """Vectors of 64 dimensions; httpx sends one file, the client one for each answer that the gateway can store."""
+def files(running: Gateway, tenant: Tenant, count: int, repeats: int) -> None:
+    """Vectors of 64 dimensions: as one file, whose answer is not stored, and in the client's default parts, which are.
+
+    httpx sends the same requests as the client: the same files, with keys, as many at the same time.
+    """
     vectors = np.random.default_rng(0).standard_normal((count, 64), dtype=np.float32)
     asked = json.dumps({"epsilon": 0.01, "dimension": 64})
-    types = {"Content-Type": "application/vnd.safetensors"}
+    whole = Limits(stored_bytes=256 << 20)
+    part_rows = (Limits.stored_bytes - HEADER_BYTES) // (4 * 64)
+    with (
+        Client(running.url, tenant.key) as in_parts,
+        Client(running.url, tenant.key, limits=whole) as in_one,
+        httpx.Client(base_url=running.url, headers=tenant.http.headers, timeout=120) as raw,
+        ThreadPoolExecutor(Limits.concurrency) as pool,
+    ):
 
-    def by_httpx() -> None:
-        content = save({"vectors": vectors}, metadata={"request": asked})
-        answer = raw.post("/embed/vector/safetensors", content=content, headers=types, timeout=120).raise_for_status()
-        load(answer.content)["embeddings"]
+        def sent(part: np.ndarray) -> np.ndarray:
+            headers = {"Content-Type": "application/vnd.safetensors", "Idempotency-Key": uuid.uuid4().hex}
+            content = save({"vectors": part}, metadata={"request": asked})
+            answer = raw.post("/embed/vector/safetensors", content=content, headers=headers).raise_for_status()
+            return load(answer.content)["embeddings"]
 
-    def by_client() -> None:
-        client.embed_vectors(vectors, epsilon=0.01, dimension=64)
+        def one_by_httpx() -> None:
+            sent(vectors)
 
-    report(f"{count} vectors", by_httpx, by_client, repeats)
+        def parts_by_httpx() -> None:
+            parts = [vectors[start : start + part_rows] for start in range(0, count, part_rows)]
+            np.concatenate(list(pool.map(sent, parts)))
+
+        def one_by_client() -> None:
+            in_one.embed_vectors(vectors, epsilon=0.01, dimension=64)
+
+        def parts_by_client() -> None:
+            in_parts.embed_vectors(vectors, epsilon=0.01, dimension=64)
+
+        report(f"{count} vectors in one file", one_by_httpx, one_by_client, repeats)
+        report(f"{count} vectors in parts of {part_rows}", parts_by_httpx, parts_by_client, repeats)
 
 
 def report(name: str, by_httpx: Callable[[], None], by_client: Callable[[], None], times: int) -> None:
